@@ -1,0 +1,14 @@
+//! Logs every pod: a whole controller in one file.
+//!
+//! Run it against the cluster of your kubeconfig:
+//! `cargo run --bin onefile-echo-pod`
+
+use k8s_openapi::api::core::v1::Pod;
+use kooper::prelude::*;
+
+/// Logs every pod.
+#[kooper::controller(resource = Pod)]
+async fn echo(pod: Arc<Pod>) -> Result<()> {
+    kooper::tracing::info!(pod = %pod.name_any(), namespace = pod.namespace(), "seen");
+    Ok(())
+}

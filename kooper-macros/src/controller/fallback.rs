@@ -1,0 +1,64 @@
+//! What is emitted when something is wrong, so that nothing else is reported.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::Type;
+
+use crate::controller::args::{Args, Resource};
+use crate::controller::check::type_name;
+use crate::controller::emit::generated_type;
+use crate::controller::signature::Handler;
+use crate::support::crate_path::CratePath;
+
+/// The errors, the item as it was written, a type that defines nothing and an empty `main`.
+pub(crate) fn controller(
+    item: &TokenStream,
+    args: &Args,
+    handler: Option<&Handler>,
+    error: Option<&syn::Error>,
+) -> TokenStream {
+    let errors = error.map(syn::Error::to_compile_error);
+    let beside = match handler {
+        // Beside a method nothing else may stand.
+        Some(handler) if handler.method => TokenStream::new(),
+        handler => {
+            let ty = handler.map(|handler| empty(args, handler));
+            let main = (!args.has("main")).then(|| quote!(fn main() {}));
+            let kinds = kinds(args);
+            quote!(#ty #kinds #main)
+        }
+    };
+    quote!(#errors #item #beside)
+}
+
+/// The kinds, named once, so that their imports count as used.
+fn kinds(args: &Args) -> Option<TokenStream> {
+    let kinds: &[Type] = match &args.resource.as_ref()?.value {
+        Resource::One(kind) => std::slice::from_ref(kind),
+        Resource::Each(kinds) => kinds,
+    };
+    let kinds = kinds.iter().map(|kind| {
+        quote! {
+            const _: () = {
+                #[allow(dead_code)]
+                type __Kind = #kind;
+            };
+        }
+    });
+    Some(kinds.collect())
+}
+
+fn empty(args: &Args, handler: &Handler) -> TokenStream {
+    let runtime = CratePath::new(args.krate.as_ref().map(|path| &path.value));
+    let name = type_name(args, handler);
+    let ty = generated_type(&handler.vis, &name);
+    quote! {
+        #ty
+        const _: () = {
+            #[automatically_derived]
+            impl #runtime::Definition for #name {
+                fn define(_: &mut #runtime::Program) {}
+            }
+        };
+    }
+}

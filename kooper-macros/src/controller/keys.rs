@@ -1,0 +1,307 @@
+//! The keys of the attribute, each declared once.
+//!
+//! The parser, the check for duplicates, the texts of the errors and the reference page
+//! all read this table. A new key is a line here, a field in [`Args`], and its setter in
+//! `emit`.
+
+use crate::controller::args::Args;
+use crate::controller::value::Value;
+
+/// A key of the attribute.
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    /// How it is written, each way one.
+    pub(crate) shapes: &'static [Shape],
+    /// What it takes, as it completes "`key` takes …".
+    pub(crate) form: &'static str,
+    /// One that is right, for errors and the reference page.
+    pub(crate) example: &'static str,
+    /// What holds without it.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the reference page, which a test compares"))]
+    pub(crate) default: &'static str,
+    /// What it means, in a line.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the reference page, which a test compares"))]
+    pub(crate) doc: &'static str,
+    /// Reads the value into its field.
+    pub(crate) read: fn(&mut Args, &Value<'_>) -> syn::Result<()>,
+}
+
+/// A way to write a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// `key`
+    Flag,
+    /// `key = value`
+    Equals,
+    /// `key(…)`
+    Parentheses,
+}
+
+/// The declaration of a key.
+pub(crate) fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+/// Words that other tools use for our keys.
+pub(crate) const OTHERS: &[(&str, &str)] = &[
+    ("kind", "resource"),
+    ("kinds", "resource"),
+    ("resources", "resource"),
+    ("for", "resource"),
+    ("concurrency", "workers"),
+    ("concurrent_workers", "workers"),
+    ("threads", "workers"),
+    ("resync_interval", "resync"),
+    ("resync_period", "resync"),
+    ("max_retries", "retries"),
+    ("processing_job_retries", "retries"),
+    ("rate_limit", "retry_rate"),
+    ("label_selector", "labels"),
+    ("selector", "labels"),
+    ("field_selector", "fields"),
+    ("filter", "when"),
+    ("predicate", "when"),
+    ("predicates", "changed"),
+    ("state", "init"),
+    ("context", "init"),
+    ("middleware", "layers"),
+    ("rbac", "access"),
+];
+
+macro_rules! field {
+    ($field:ident, $read:ident) => {
+        |args, value| {
+            args.$field = Some(value.$read()?);
+            Ok(())
+        }
+    };
+}
+
+const EQUALS: &[Shape] = &[Shape::Equals];
+
+/// All keys, in the order of the reference page.
+pub(crate) const KEYS: &[Key] = &[
+    Key {
+        name: "resource",
+        shapes: EQUALS,
+        form: "the type of a kind, or a list of them",
+        example: "resource = Pod",
+        default: "required",
+        doc: "The kind to retrieve. A list makes one independent controller for each kind, named `<name>-<kind>`, which share a generic handler.",
+        read: field!(resource, kinds),
+    },
+    Key {
+        name: "name",
+        shapes: EQUALS,
+        form: "a DNS label",
+        example: "name = \"echo-pod\"",
+        default: "the fn's name in kebab case",
+        doc: "The controller's name in metrics, logs, lease and field manager, at most 63 characters.",
+        read: field!(name, label),
+    },
+    Key {
+        name: "resync",
+        shapes: EQUALS,
+        form: "a duration or `off`",
+        example: "resync = \"3m\"",
+        default: "`\"3m\"`",
+        doc: "Every object goes to the handler again each interval, behind real events. `off`: the first list once, then events only.",
+        read: field!(resync, duration_or_off),
+    },
+    Key {
+        name: "workers",
+        shapes: EQUALS,
+        form: "a number from 1 up",
+        example: "workers = 4",
+        default: "`3`",
+        doc: "Handlers that run in parallel. One object is never with two of them.",
+        read: field!(workers, number_from_one),
+    },
+    Key {
+        name: "retries",
+        shapes: EQUALS,
+        form: "a number or `unlimited`",
+        example: "retries = 5",
+        default: "`unlimited`",
+        doc: "Calls after a failed first one, before the key waits for its next event or resync.",
+        read: field!(retries, number_or_unlimited),
+    },
+    Key {
+        name: "backoff",
+        shapes: EQUALS,
+        form: "the first and the longest delay",
+        example: "backoff = (\"5ms\", \"1000s\")",
+        default: "`(\"5ms\", \"1000s\")`",
+        doc: "The exponential delay before a failed key is tried again, first and longest.",
+        read: field!(backoff, two_durations),
+    },
+    Key {
+        name: "retry_rate",
+        shapes: EQUALS,
+        form: "retries a second from 1 up, or those and a burst",
+        example: "retry_rate = (10, 100)",
+        default: "`(10, 100)`",
+        doc: "Retries a second and their burst, for all keys of the controller together.",
+        read: field!(retry_rate, rate),
+    },
+    Key {
+        name: "timeout",
+        shapes: EQUALS,
+        form: "a duration or `off`",
+        example: "timeout = \"30s\"",
+        default: "`\"5m\"`",
+        doc: "The longest time for one call of the handler. Exceeding it is an error.",
+        read: field!(timeout, duration_or_off),
+    },
+    Key {
+        name: "namespace",
+        shapes: EQUALS,
+        form: "the name of a namespace",
+        example: "namespace = \"shop\"",
+        default: "all",
+        doc: "Where to look. `--namespace` on the command line overrides it.",
+        read: field!(namespace, label),
+    },
+    Key {
+        name: "namespaces",
+        shapes: EQUALS,
+        form: "a list of names of namespaces",
+        example: "namespaces = [\"shop\", \"bakery\"]",
+        default: "all",
+        doc: "Where to look, when that is several namespaces.",
+        read: field!(namespaces, labels),
+    },
+    Key {
+        name: "labels",
+        shapes: EQUALS,
+        form: "a label selector",
+        example: "labels = \"app=web, tier in (front, edge)\"",
+        default: "none",
+        doc: "Only objects with such labels, selected by the server. Its syntax is checked at compile time.",
+        read: field!(labels, label_selector),
+    },
+    Key {
+        name: "fields",
+        shapes: EQUALS,
+        form: "a field selector",
+        example: "fields = \"status.phase=Running\"",
+        default: "none",
+        doc: "Only objects with such fields, selected by the server, which knows a few for each kind.",
+        read: field!(fields, field_selector),
+    },
+    Key {
+        name: "metadata_only",
+        shapes: &[Shape::Flag],
+        form: "no value",
+        example: "metadata_only",
+        default: "off",
+        doc: "Retrieve metadata only. The handler takes `Arc<PartialObjectMeta<K>>`.",
+        read: field!(metadata_only, flag),
+    },
+    Key {
+        name: "changed",
+        shapes: EQUALS,
+        form: "a list of parts of an object",
+        example: "changed = [generation, labels]",
+        default: "`[any]`",
+        doc: "Which changes wake the handler: `generation`, `labels`, `annotations`, `finalizers`, `status` or `any`. The first sight of an object, its deletion mark and the resync always do.",
+        read: field!(changed, changes),
+    },
+    Key {
+        name: "when",
+        shapes: EQUALS,
+        form: "the path of a `fn(&K) -> bool`",
+        example: "when = is_ours",
+        default: "none",
+        doc: "A filter before the queue, asked of each new version.",
+        read: field!(when, path),
+    },
+    Key {
+        name: "init",
+        shapes: EQUALS,
+        form: "the path of an `async fn(…) -> Result<S, E>`",
+        example: "init = connect",
+        default: "none",
+        doc: "Builds the shared state, once in a process. It may take `Client`; handlers take `State<S>`.",
+        read: field!(init, path),
+    },
+    Key {
+        name: "retriever",
+        shapes: EQUALS,
+        form: "the path of a `fn(Client) -> impl Retriever<K>`",
+        example: "retriever = from_queue",
+        default: "the API",
+        doc: "A retriever of your own in place of the API's.",
+        read: field!(retriever, path),
+    },
+    Key {
+        name: "layers",
+        shapes: EQUALS,
+        form: "a list of paths of fns that return a `tower::Layer`",
+        example: "layers = [audited, throttled]",
+        default: "none",
+        doc: "Middleware around the handler, the first one outermost.",
+        read: field!(layers, paths),
+    },
+    Key {
+        name: "access",
+        shapes: &[Shape::Parentheses],
+        form: "rules in parentheses",
+        example: "access(\"apps/deployments: get, patch\", \"pods/log: get\")",
+        default: "none",
+        doc: "What a `Client` or a retriever of your own may do, as RBAC rules. `access()` says nothing at all.",
+        read: field!(access, rules),
+    },
+    Key {
+        name: "main",
+        shapes: EQUALS,
+        form: "`false` or is left out",
+        example: "main = false",
+        default: "a `main` is generated",
+        doc: "Without a `main`, for several controllers, modules and libraries: `kooper::main!(a, b)` makes one of them all.",
+        read: field!(main, only_false),
+    },
+    Key {
+        name: "type_name",
+        shapes: EQUALS,
+        form: "a name",
+        example: "type_name = EchoController",
+        default: "the fn's name",
+        doc: "The name of the generated type, where a type or module of the fn's name is in the way.",
+        read: field!(type_name, ident),
+    },
+    Key {
+        name: "crate",
+        shapes: EQUALS,
+        form: "a path",
+        example: "crate = my_platform::kooper",
+        default: "`::kooper`",
+        doc: "The path of kooper, where another crate re-exports it.",
+        read: field!(krate, path),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_example_is_read() {
+        for key in KEYS {
+            let tokens = key.example.parse().expect(key.name);
+            let mut errors = crate::support::errors::Errors::new();
+            let args = Args::parse(tokens, &mut errors);
+            assert!(errors.check().is_ok(), "{}", key.example);
+            assert!(args.has(key.name));
+        }
+    }
+
+    #[test]
+    fn names_are_said_once() {
+        for (i, key) in KEYS.iter().enumerate() {
+            assert!(KEYS.iter().skip(i + 1).all(|other| other.name != key.name), "{}", key.name);
+            assert!(OTHERS.iter().all(|(other, _)| *other != key.name), "{}", key.name);
+        }
+        assert!(OTHERS.iter().all(|(_, ours)| find(ours).is_some()));
+    }
+}

@@ -1,0 +1,30 @@
+//! `#[controller]`: the attribute's tokens and the fn's become one validated model, and
+//! the model becomes code. Emitting cannot fail; whatever is wrong is found before.
+
+mod args;
+mod check;
+mod emit;
+mod fallback;
+mod keys;
+mod model;
+mod signature;
+mod value;
+
+use proc_macro2::TokenStream;
+
+use crate::support::errors::Errors;
+
+/// What the attribute and the item below it expand to.
+pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream {
+    let mut errors = Errors::new();
+    let args = args::Args::parse(attribute, &mut errors);
+    let handler = signature::Handler::parse(item, &mut errors);
+    let model = handler.as_ref().and_then(|handler| check::model(&args, handler, &mut errors));
+    match (errors.check(), model) {
+        (Ok(()), Some(model)) => emit::controller(item, &model),
+        (result, _) => fallback::controller(item, &args, handler.as_ref(), result.err().as_ref()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! Expansions as a whole, and the reference page of the keys.
+
+use std::fs;
+use std::path::Path;
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::expand;
+use super::keys::{KEYS, Shape};
+
+/// An expansion as a formatted file.
+fn expanded(attribute: TokenStream, item: TokenStream) -> String {
+    let tokens = expand(attribute, &item).to_string();
+    prettyplease::unparse(&syn2::parse_file(&tokens).expect("an expansion is a file of Rust"))
+}
+
+fn echo() -> TokenStream {
+    quote! {
+        /// Logs every pod.
+        async fn echo(pod: Arc<Pod>) -> Result<()> {
+            tracing::info!(pod = %pod.name_any(), "seen");
+            Ok(())
+        }
+    }
+}
+
+#[test]
+fn one_kind_and_a_main() {
+    insta::assert_snapshot!(expanded(quote!(resource = Pod), echo()));
+}
+
+#[test]
+fn every_key() {
+    let attribute = quote! {
+        resource = v1::Pod, name = "pods", resync = off, workers = 4, retries = 5, backoff = ("10ms", "1m"),
+        retry_rate = 20, timeout = "1.5s", namespaces = ["a", "b"], labels = "app in (web, api)",
+        fields = "status.phase!=Failed", metadata_only, changed = [generation, labels], when = is_ours,
+        init = connect, layers = [audited, throttled::<3>], access("pods/log: get"), main = false, type_name = Pods,
+    };
+    let item = quote! {
+        pub(crate) async fn pods(call: Call, pod: Arc<PartialObjectMeta<v1::Pod>>, State(db): State<Db>) {}
+    };
+    insta::assert_snapshot!(expanded(attribute, item));
+}
+
+#[test]
+fn a_list_of_kinds() {
+    let item = quote! {
+        pub async fn each<K: Kind + Debug>(object: Arc<K>) -> Result<Action> where K: Clone {
+            Ok(Action::done())
+        }
+    };
+    insta::assert_snapshot!(expanded(quote!(resource = [Pod, v1::Service], namespace = "shop", main = false), item));
+}
+
+#[test]
+fn what_remains_when_something_is_wrong() {
+    insta::assert_snapshot!(expanded(quote!(resource = Pod, workers = 0, banana), echo()));
+}
+
+#[test]
+fn what_remains_of_a_method() {
+    let item = quote!(async fn echo(&self, pod: Arc<Pod>) {});
+    let tokens = expand(quote!(resource = Pod), &item).to_string();
+    assert!(tokens.ends_with(&item.to_string()), "{tokens}");
+}
+
+#[test]
+fn a_path_of_the_users_own_is_the_only_way_to_kooper() {
+    for attribute in [
+        quote!(resource = Pod, crate = my::platform),
+        quote!(resource = Pod, crate = my::platform, workers = 0, main = false),
+    ] {
+        let tokens = expand(attribute, &echo()).to_string();
+        assert!(!tokens.contains(":: kooper"), "{tokens}");
+        assert!(tokens.contains("my :: platform :: __private :: v1"), "{tokens}");
+    }
+}
+
+#[test]
+fn the_fn_is_emitted_as_written() {
+    let item = echo().to_string();
+    for attribute in [quote!(resource = Pod), quote!(), quote!(resource = [Pod], workers = "x")] {
+        assert!(expand(attribute, &echo()).to_string().contains(&item));
+    }
+}
+
+/// The table of the reference page, as the declarations have it.
+fn reference() -> String {
+    let mut table = "| key | written | default | meaning |\n|---|---|---|---|\n".to_owned();
+    for key in KEYS {
+        let flag = if key.shapes == [Shape::Flag] { ", a flag" } else { "" };
+        let row = [key.name, key.example, key.default, key.doc].map(|cell| cell.replace('|', "\\|"));
+        let [name, example, default, doc] = row;
+        table += &format!("| `{name}` | `{example}`{flag} | {default} | {doc} |\n");
+    }
+    table
+}
+
+/// `KOOPER_BLESS=1` writes the table into the page.
+#[test]
+fn the_reference_page_has_every_key() {
+    const BEGIN: &str = "<!-- The table is written by a test of kooper-macros: KOOPER_BLESS=1 cargo test -p kooper-macros -->\n\n";
+    const END: &str = "\n<!-- End of the table. -->\n";
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/attribute.md");
+    let table = reference();
+    let text = fs::read_to_string(&page).unwrap_or_default();
+    let parts = text.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?)));
+    if std::env::var_os("KOOPER_BLESS").is_some() {
+        let (head, tail) = parts.map_or(("# The keys of `#[controller]`\n\n", ""), |(head, (_, tail))| (head, tail));
+        fs::create_dir_all(page.with_file_name("")).expect("the folder of the page");
+        fs::write(&page, format!("{head}{BEGIN}{table}{END}{tail}")).expect("the page");
+        return;
+    }
+    let (_, (found, _)) = parts.expect("docs/reference/attribute.md has the table: KOOPER_BLESS=1 writes it");
+    assert_eq!(found, table, "the table is old: KOOPER_BLESS=1 writes it");
+}
+
+#[test]
+fn the_rustdoc_shows_every_key() {
+    let text = include_str!("../attribute.md");
+    for key in KEYS {
+        assert!(text.contains(&format!("\n## `{}`\n", key.name)), "{}", key.name);
+    }
+}

@@ -1,0 +1,79 @@
+//! All mistakes of one expansion, so that one compile shows them together.
+
+use proc_macro2::Span;
+
+/// Writes the text of an error.
+///
+/// Every text that the macro shows goes through here: a test reads these calls and wants
+/// each of them seen in a compile-fail case.
+macro_rules! say {
+    ($($text:tt)*) => { ::std::format!($($text)*) };
+}
+pub(crate) use say;
+
+/// The mistakes found so far. Dropping them without [`check`](Errors::check) is a bug.
+#[derive(Debug, Default)]
+pub(crate) struct Errors {
+    found: Vec<syn::Error>,
+    checked: bool,
+}
+
+impl Errors {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Notes a mistake at a place of the user's.
+    pub(crate) fn add(&mut self, span: Span, text: String) {
+        self.found.push(syn::Error::new(span, text));
+    }
+
+    /// Notes a mistake that was found while parsing.
+    pub(crate) fn push(&mut self, error: syn::Error) {
+        self.found.push(error);
+    }
+
+    /// All mistakes as one error, or none.
+    pub(crate) fn check(mut self) -> syn::Result<()> {
+        self.checked = true;
+        let all = std::mem::take(&mut self.found).into_iter().reduce(|mut all, next| {
+            all.combine(next);
+            all
+        });
+        all.map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Errors {
+    fn drop(&mut self) {
+        if !self.checked && !std::thread::panicking() {
+            panic!("the errors of an expansion were never checked");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_mistakes_come_together() {
+        let mut errors = Errors::new();
+        errors.add(Span::call_site(), "one".to_owned());
+        errors.push(syn::Error::new(Span::call_site(), "two"));
+        let error = errors.check().expect_err("two mistakes");
+        let texts: Vec<_> = error.into_iter().map(|error| error.to_string()).collect();
+        assert_eq!(texts, ["one", "two"]);
+    }
+
+    #[test]
+    fn none_is_fine() {
+        assert!(Errors::new().check().is_ok());
+    }
+
+    #[test]
+    #[should_panic(expected = "never checked")]
+    fn forgetting_to_check_is_a_bug() {
+        Errors::new().add(Span::call_site(), "lost".to_owned());
+    }
+}

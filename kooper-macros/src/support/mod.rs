@@ -1,0 +1,7 @@
+//! What the macro is made with: errors, spans, and the tokens of small things.
+
+pub(crate) mod crate_path;
+pub(crate) mod duration;
+pub(crate) mod errors;
+pub(crate) mod spanned;
+pub(crate) mod suggest;

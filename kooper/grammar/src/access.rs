@@ -1,0 +1,252 @@
+//! Rules of access in one line: `apps/deployments: get, patch`.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::{name, suggest};
+
+/// The verbs that nearly every rule is made of.
+const USUAL: [&str; 8] = [
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+];
+
+/// Verbs with a meaning of their own, which are no misspelling of a usual one.
+const SPECIAL: [&str; 8] = [
+    "bind",
+    "escalate",
+    "impersonate",
+    "use",
+    "approve",
+    "sign",
+    "attest",
+    "proxy",
+];
+
+/// The API groups of Kubernetes whose names have no dot.
+const PLAIN_GROUPS: [&str; 5] = ["apps", "autoscaling", "batch", "extensions", "policy"];
+
+/// What may be done to one resource.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Rule {
+    /// The API group; the core group is empty.
+    pub group: String,
+    /// The resource, plural and in lower case.
+    pub resource: String,
+    /// The subresource, such as `status`, `log` or `scale`.
+    pub subresource: Option<String>,
+    /// What may be done, as written.
+    pub verbs: Vec<String>,
+}
+
+impl Rule {
+    /// Reads `[group/]resource[/subresource]: verb[, verb]…`.
+    ///
+    /// Of two segments the first is a group when it has a dot or is `apps`, `autoscaling`,
+    /// `batch`, `extensions` or `policy`; else they are a resource of the core group and
+    /// its subresource.
+    ///
+    /// ```
+    /// let rule = kooper_grammar::access::Rule::parse("pods/log: get")?;
+    /// assert_eq!((rule.group.as_str(), rule.resource.as_str()), ("", "pods"));
+    /// assert_eq!(rule.subresource.as_deref(), Some("log"));
+    /// # Ok::<(), kooper_grammar::access::AccessError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the text is no such rule.
+    pub fn parse(text: &str) -> Result<Self, AccessError> {
+        let input = || text.to_owned();
+        let (place, verbs) = text
+            .split_once(':')
+            .ok_or_else(|| AccessError::NoVerbs(input()))?;
+        let segments: Vec<&str> = place.trim().split('/').collect();
+        let (group, resource, subresource) = match *segments.as_slice() {
+            [resource] => ("", resource, None),
+            ["core" | "v1", resource, ..] => {
+                return Err(AccessError::CoreGroup {
+                    input: input(),
+                    resource: resource.to_owned(),
+                });
+            }
+            [group, resource] if group.contains('.') || PLAIN_GROUPS.contains(&group) => {
+                (group, resource, None)
+            }
+            [resource, subresource] => ("", resource, Some(subresource)),
+            [group, resource, subresource] => (group, resource, Some(subresource)),
+            _ => return Err(AccessError::Place(input())),
+        };
+        if !group.is_empty() && name::subdomain(group).is_err() {
+            return Err(AccessError::Place(input()));
+        }
+        for part in [Some(resource), subresource].into_iter().flatten() {
+            if part.chars().any(|c| c.is_ascii_uppercase()) {
+                return Err(AccessError::UpperCase {
+                    input: input(),
+                    part: part.to_owned(),
+                });
+            }
+            if part != "*"
+                && part
+                    .split('.')
+                    .any(|label| name::label(label).is_err())
+            {
+                return Err(AccessError::Place(input()));
+            }
+        }
+        Ok(Self {
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            subresource: subresource.map(str::to_owned),
+            verbs: parse_verbs(text, verbs)?,
+        })
+    }
+}
+
+fn parse_verbs(text: &str, verbs: &str) -> Result<Vec<String>, AccessError> {
+    let mut found: Vec<String> = Vec::new();
+    if verbs.trim().is_empty() {
+        return Err(AccessError::NoVerbs(text.to_owned()));
+    }
+    for verb in verbs.split(',').map(str::trim) {
+        let known = verb == "*" || USUAL.contains(&verb) || SPECIAL.contains(&verb);
+        let nearest = if known {
+            None
+        } else {
+            suggest::nearest(verb, USUAL)
+        };
+        let a_word = !verb.is_empty() && verb.bytes().all(|b| b.is_ascii_lowercase());
+        if nearest.is_some() || !(known || a_word) {
+            let (input, verb) = (text.to_owned(), verb.to_owned());
+            return Err(AccessError::Verb {
+                input,
+                verb,
+                nearest: nearest.map(str::to_owned),
+            });
+        }
+        if found.iter().any(|earlier| earlier == verb) {
+            return Err(AccessError::Twice {
+                input: text.to_owned(),
+                verb: verb.to_owned(),
+            });
+        }
+        found.push(verb.to_owned());
+    }
+    Ok(found)
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.group.is_empty() {
+            write!(f, "{}/", self.group)?;
+        }
+        f.write_str(&self.resource)?;
+        if let Some(subresource) = &self.subresource {
+            write!(f, "/{subresource}")?;
+        }
+        write!(f, ": {}", self.verbs.join(", "))
+    }
+}
+
+/// Why a text is not a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AccessError {
+    /// What stands before the colon is no resource.
+    Place(String),
+    /// The core group is named, which has no name.
+    CoreGroup {
+        /// The whole text.
+        input: String,
+        /// The resource after the group.
+        resource: String,
+    },
+    /// A resource is written with capitals, as a kind is.
+    UpperCase {
+        /// The whole text.
+        input: String,
+        /// The resource or subresource.
+        part: String,
+    },
+    /// There is no verb.
+    NoVerbs(String),
+    /// A verb is not one.
+    Verb {
+        /// The whole text.
+        input: String,
+        /// The verb.
+        verb: String,
+        /// The usual one that was meant.
+        nearest: Option<String>,
+    },
+    /// A verb stands twice.
+    Twice {
+        /// The whole text.
+        input: String,
+        /// The verb.
+        verb: String,
+    },
+}
+
+impl fmt::Display for AccessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Place(input) => write!(
+                f,
+                "the rule \"{input}\" names no resource: write \"pods: get\", \"pods/log: get\" \
+                 or \"apps/deployments: get, patch\""
+            ),
+            Self::CoreGroup { input, resource } => write!(
+                f,
+                "the rule \"{input}\" names the core group, which has no name: write `{resource}` alone"
+            ),
+            Self::UpperCase { input, part } => {
+                let lower = part.to_lowercase();
+                let ending = if lower.ends_with('s') { "" } else { "s" };
+                write!(
+                    f,
+                    "the rule \"{input}\" has `{part}`, with a capital: \
+                     write the resource as the API does, plural and in lower case, such as `{lower}{ending}`"
+                )
+            }
+            Self::NoVerbs(input) => write!(
+                f,
+                "the rule \"{input}\" has no verb: write them after a colon, such as \"pods: get, list\""
+            ),
+            Self::Verb {
+                input,
+                verb,
+                nearest: Some(nearest),
+            } => {
+                write!(
+                    f,
+                    "the rule \"{input}\" has the unknown verb `{verb}`: write `{nearest}`"
+                )
+            }
+            Self::Verb {
+                input,
+                verb,
+                nearest: None,
+            } => write!(
+                f,
+                "the rule \"{input}\" has `{verb}` where a verb belongs: write {} or *",
+                USUAL.join(", ")
+            ),
+            Self::Twice { input, verb } => {
+                write!(
+                    f,
+                    "the rule \"{input}\" has the verb `{verb}` twice: write it once"
+                )
+            }
+        }
+    }
+}
+
+impl Error for AccessError {}

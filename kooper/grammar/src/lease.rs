@@ -1,0 +1,113 @@
+//! The rule that a lease's three timings keep.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use crate::duration;
+
+/// Checks that the timings of a lease can hold.
+///
+/// Each is at least a second, the renew deadline is at most two thirds of the lease,
+/// so that clocks may drift and a hand-over is noticed in time, and it is more than
+/// 1.2 times the retry period, so that one lost request does not lose the lease.
+///
+/// # Errors
+///
+/// With the first of these that is broken.
+pub fn check(lease: Duration, renew: Duration, retry: Duration) -> Result<(), LeaseError> {
+    for (timing, value) in [
+        (Timing::LeaseDuration, lease),
+        (Timing::RenewDeadline, renew),
+        (Timing::RetryPeriod, retry),
+    ] {
+        if value < Duration::from_secs(1) {
+            return Err(LeaseError::TooShort { timing, value });
+        }
+    }
+    if renew.as_nanos() * 3 > lease.as_nanos() * 2 {
+        return Err(LeaseError::RenewTooLong { lease, renew });
+    }
+    if renew.as_nanos() * 5 <= retry.as_nanos() * 6 {
+        return Err(LeaseError::RetryTooLong { renew, retry });
+    }
+    Ok(())
+}
+
+/// One of the three timings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// How long a lease lasts that nobody renews.
+    LeaseDuration,
+    /// How long the leader tries to renew before it steps down.
+    RenewDeadline,
+    /// How long it waits between two tries.
+    RetryPeriod,
+}
+
+impl fmt::Display for Timing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LeaseDuration => "lease_duration",
+            Self::RenewDeadline => "renew_deadline",
+            Self::RetryPeriod => "retry_period",
+        })
+    }
+}
+
+/// Why the timings of a lease can't hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaseError {
+    /// A timing is shorter than a second.
+    TooShort {
+        /// Which one.
+        timing: Timing,
+        /// Its value.
+        value: Duration,
+    },
+    /// The renew deadline is more than two thirds of the lease.
+    RenewTooLong {
+        /// The lease's duration.
+        lease: Duration,
+        /// The renew deadline.
+        renew: Duration,
+    },
+    /// The renew deadline is not more than 1.2 times the retry period.
+    RetryTooLong {
+        /// The renew deadline.
+        renew: Duration,
+        /// The retry period.
+        retry: Duration,
+    },
+}
+
+impl fmt::Display for LeaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooShort { timing, value } => write!(
+                f,
+                "`{timing}` is {}, shorter than a second: write at least \"1s\"",
+                duration::format(*value)
+            ),
+            Self::RenewTooLong { lease, renew } => {
+                let (lease, renew) = (duration::format(*lease), duration::format(*renew));
+                write!(
+                    f,
+                    "`renew_deadline` is {renew}, more than two thirds of `lease_duration`, {lease}: \
+                     write a shorter `renew_deadline` or a longer `lease_duration`"
+                )
+            }
+            Self::RetryTooLong { renew, retry } => {
+                let (renew, retry) = (duration::format(*renew), duration::format(*retry));
+                write!(
+                    f,
+                    "`renew_deadline` is {renew}, not more than 1.2 times `retry_period`, {retry}: \
+                     write a longer `renew_deadline` or a shorter `retry_period`"
+                )
+            }
+        }
+    }
+}
+
+impl Error for LeaseError {}

@@ -1,0 +1,219 @@
+//! The names that Kubernetes accepts.
+
+use std::error::Error;
+use std::fmt;
+
+/// Checks a DNS-1123 label: lower-case letters, digits and `-`, at most 63 characters.
+///
+/// # Errors
+///
+/// When the text is no such label.
+pub fn label(text: &str) -> Result<(), NameError> {
+    check(text, Form::Label, 63, is_label)
+}
+
+/// Checks a DNS-1123 subdomain: labels joined by `.`, at most 253 characters.
+///
+/// # Errors
+///
+/// When the text is no such name.
+pub fn subdomain(text: &str) -> Result<(), NameError> {
+    check(text, Form::Subdomain, 253, |text| {
+        text.split('.').all(is_label)
+    })
+}
+
+/// Checks a qualified name, the key of a label: `app` or `example.com/app`.
+///
+/// # Errors
+///
+/// When the text is no such name.
+pub fn qualified(text: &str) -> Result<(), NameError> {
+    let name = match text.split_once('/') {
+        Some((prefix, name)) => {
+            subdomain(prefix)
+                .map_err(|_| NameError::of(text, Form::Qualified, 253, prefix))?;
+            name
+        }
+        None => text,
+    };
+    if name.len() <= 63 && is_word(name) {
+        return Ok(());
+    }
+    Err(NameError::of(text, Form::Qualified, 63, name))
+}
+
+/// Checks the value of a label: empty, or letters, digits, `-`, `_` and `.`.
+///
+/// # Errors
+///
+/// When the text is no such value.
+pub fn label_value(text: &str) -> Result<(), NameError> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    check(text, Form::LabelValue, 63, is_word)
+}
+
+/// An identifier of Rust in kebab case: `echo_pod`, `EchoPod` and `r#echo_pod` give `echo-pod`.
+#[must_use]
+pub fn kebab(ident: &str) -> String {
+    let ident = ident.strip_prefix("r#").unwrap_or(ident);
+    let letters: Vec<char> = ident.chars().collect();
+    let mut name = String::with_capacity(ident.len() + 4);
+    for (i, &c) in letters.iter().enumerate() {
+        let before = i.checked_sub(1).and_then(|i| letters.get(i));
+        let after = letters.get(i + 1);
+        let starts_a_word = c.is_uppercase()
+            && before.is_some_and(|b| {
+                b.is_lowercase()
+                    || b.is_numeric()
+                    || (b.is_uppercase() && after.is_some_and(|a| a.is_lowercase()))
+            });
+        let separates = c == '_' || c == '-';
+        if (separates || starts_a_word) && !name.is_empty() && !name.ends_with('-') {
+            name.push('-');
+        }
+        if !separates {
+            name.extend(c.to_lowercase());
+        }
+    }
+    name.truncate(name.trim_end_matches('-').len());
+    name
+}
+
+/// What a name was meant to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Form {
+    /// A DNS-1123 label.
+    Label,
+    /// A DNS-1123 subdomain.
+    Subdomain,
+    /// A qualified name.
+    Qualified,
+    /// The value of a label.
+    LabelValue,
+}
+
+/// Why a text is not a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NameError {
+    /// The text, or the part of it that counts, is too long.
+    TooLong {
+        /// The text.
+        input: String,
+        /// What it was meant to be.
+        form: Form,
+        /// The most characters that it may have.
+        most: usize,
+    },
+    /// The text has a character that does not belong, or lacks one that does.
+    Invalid {
+        /// The text.
+        input: String,
+        /// What it was meant to be.
+        form: Form,
+    },
+}
+
+impl NameError {
+    fn of(input: &str, form: Form, most: usize, part: &str) -> Self {
+        let input = input.to_owned();
+        if part.len() > most {
+            Self::TooLong { input, form, most }
+        } else {
+            Self::Invalid { input, form }
+        }
+    }
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong {
+                input,
+                form: Form::Qualified,
+                most,
+            } => write!(
+                f,
+                "\"{input}\" is too long for a label key: write at most {most} characters {} the `/`",
+                if *most == 63 { "after" } else { "before" }
+            ),
+            Self::TooLong { input, form, most } => {
+                let length = input.len();
+                write!(
+                    f,
+                    "\"{input}\" is too long for {form}: write at most {most} characters, it has {length}"
+                )
+            }
+            Self::Invalid { input, form } => {
+                let rule = match form {
+                    Form::Label => {
+                        "write lower-case letters, digits and `-`, beginning and ending with a letter or digit"
+                    }
+                    Form::Subdomain => {
+                        "write lower-case letters, digits, `-` and `.`, such as `example.com`"
+                    }
+                    Form::Qualified => "write a name such as `app` or `example.com/app`",
+                    Form::LabelValue => {
+                        "write letters, digits, `-`, `_` and `.`, beginning and ending with a letter or digit"
+                    }
+                };
+                write!(f, "\"{input}\" is not {form}: {rule}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Label => "a DNS label",
+            Self::Subdomain => "a DNS name",
+            Self::Qualified => "a label key",
+            Self::LabelValue => "a label value",
+        })
+    }
+}
+
+impl Error for NameError {}
+
+fn check(
+    text: &str,
+    form: Form,
+    most: usize,
+    valid: impl Fn(&str) -> bool,
+) -> Result<(), NameError> {
+    if text.len() <= most && valid(text) {
+        Ok(())
+    } else {
+        Err(NameError::of(text, form, most, text))
+    }
+}
+
+fn is_label(text: &str) -> bool {
+    text.len() <= 63
+        && framed(
+            text,
+            |b| b.is_ascii_lowercase() || b.is_ascii_digit(),
+            |b| b == b'-',
+        )
+}
+
+fn is_word(text: &str) -> bool {
+    framed(
+        text,
+        |b| b.is_ascii_alphanumeric(),
+        |b| matches!(b, b'-' | b'_' | b'.'),
+    )
+}
+
+/// Whether the text begins and ends with an outer byte and has only outer and inner ones.
+fn framed(text: &str, outer: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(|&b| outer(b))
+        && bytes.last().is_some_and(|&b| outer(b))
+        && bytes.iter().all(|&b| outer(b) || inner(b))
+}

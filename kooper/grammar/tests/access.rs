@@ -1,0 +1,135 @@
+//! Rules of access and suggestions.
+
+use kooper_grammar::access::Rule;
+use kooper_grammar::suggest::nearest;
+use proptest::prelude::*;
+
+fn of(text: &str) -> (String, String, Option<String>, Vec<String>) {
+    let rule = Rule::parse(text).expect(text);
+    (rule.group, rule.resource, rule.subresource, rule.verbs)
+}
+
+#[test]
+fn segments_are_told_apart() {
+    for (text, group, resource, subresource) in [
+        ("pods: get", "", "pods", None),
+        ("pods/log: get", "", "pods", Some("log")),
+        ("apps/deployments: get, patch", "apps", "deployments", None),
+        (
+            "apps/deployments/scale: update",
+            "apps",
+            "deployments",
+            Some("scale"),
+        ),
+        ("example.com/shops: *", "example.com", "shops", None),
+        ("example.com/*: get", "example.com", "*", None),
+        (
+            "certificates.k8s.io/signers: approve, sign",
+            "certificates.k8s.io",
+            "signers",
+            None,
+        ),
+    ] {
+        let rule = of(text);
+        assert_eq!(
+            (rule.0.as_str(), rule.1.as_str(), rule.2.as_deref()),
+            (group, resource, subresource)
+        );
+    }
+    assert_eq!(of("pods:get , list").3, ["get", "list"]);
+}
+
+#[test]
+fn says_what_is_wrong_and_what_to_write() {
+    for (text, said) in [
+        (
+            "pods",
+            "the rule \"pods\" has no verb: write them after a colon, such as \"pods: get, list\"",
+        ),
+        (
+            "pods: ",
+            "the rule \"pods: \" has no verb: write them after a colon, such as \"pods: get, list\"",
+        ),
+        (
+            "core/pods: get",
+            "the rule \"core/pods: get\" names the core group, which has no name: write `pods` alone",
+        ),
+        (
+            "Pod: get",
+            "the rule \"Pod: get\" has `Pod`, with a capital: \
+             write the resource as the API does, plural and in lower case, such as `pods`",
+        ),
+        (
+            "pods: gte",
+            "the rule \"pods: gte\" has the unknown verb `gte`: write `get`",
+        ),
+        (
+            "pods: lists",
+            "the rule \"pods: lists\" has the unknown verb `lists`: write `list`",
+        ),
+        (
+            "pods: get,",
+            "the rule \"pods: get,\" has `` where a verb belongs: \
+             write get, list, watch, create, update, patch, delete, deletecollection or *",
+        ),
+        (
+            "pods: get, get",
+            "the rule \"pods: get, get\" has the verb `get` twice: write it once",
+        ),
+        (
+            "a/b/c/d: get",
+            "the rule \"a/b/c/d: get\" names no resource: write \"pods: get\", \"pods/log: get\" \
+             or \"apps/deployments: get, patch\"",
+        ),
+    ] {
+        assert_eq!(
+            Rule::parse(text).map_err(|error| error.to_string()),
+            Err(said.to_owned())
+        );
+    }
+}
+
+#[test]
+fn the_nearest_word_is_the_one_that_was_meant() {
+    let keys = ["resource", "resync", "retries", "metadata_only", "workers"];
+    for (word, meant) in [
+        ("resorce", Some("resource")),
+        ("metadataOnly", Some("metadata_only")),
+        ("metadata-only", Some("metadata_only")),
+        ("worker", Some("workers")),
+        ("rersync", Some("resync")),
+        ("wrokers", Some("workers")),
+        ("banana", None),
+        ("", None),
+    ] {
+        assert_eq!(nearest(word, keys), meant, "{word}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_again(
+        place in "[a-z]{1,6}(/[a-z]{1,6})?|(apps|[a-z]{1,4}\\.io)/[a-z]{1,6}(/[a-z]{1,6})?",
+        verbs in prop::collection::btree_set("get|list|watch|bind|use|\\*", 1..4),
+    ) {
+        let verbs: Vec<_> = verbs.into_iter().collect();
+        prop_assume!(!place.starts_with("core/"));
+        let rule = Rule::parse(&format!("{place}: {}", verbs.join(",")))
+            .map_err(|error| TestCaseError::fail(error.to_string()))?;
+        prop_assert_eq!(Rule::parse(&rule.to_string()), Ok(rule));
+    }
+
+    #[test]
+    fn no_text_panics(text in "[a-zA-Z/:,.* ]{0,24}|\\PC*") {
+        if let Ok(rule) = Rule::parse(&text) {
+            prop_assert_eq!(Rule::parse(&rule.to_string()), Ok(rule));
+        }
+    }
+
+    #[test]
+    fn a_word_is_nearest_to_itself(words in prop::collection::hash_set("[a-z]{1,8}", 1..6)) {
+        for word in &words {
+            prop_assert_eq!(nearest(word, words.iter().map(String::as_str)), Some(word.as_str()));
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Names.
+
+use kooper_grammar::name::{
+    label, label_value, qualified, subdomain, kebab,
+};
+use proptest::prelude::*;
+
+#[test]
+fn labels() {
+    let longest = "a".repeat(63);
+    for good in ["a", "0", "echo-pod", "a--b", longest.as_str()] {
+        assert_eq!(label(good), Ok(()), "{good}");
+    }
+    let too_long = "a".repeat(64);
+    for bad in [
+        "",
+        "-a",
+        "a-",
+        "Echo",
+        "echo_pod",
+        "echo.pod",
+        "é",
+        too_long.as_str(),
+    ] {
+        assert!(label(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn subdomains_and_keys_and_values() {
+    let long_prefix = format!("{}/a", "a.".repeat(127) + "a");
+    let long_name = format!("example.com/{}", "a".repeat(64));
+    assert!(subdomain("a.b-c.example.com").is_ok());
+    assert!(subdomain("a..b").is_err());
+    assert!(qualified("example.com/App_1.x").is_ok());
+    for bad in [
+        "",
+        "/a",
+        "a/",
+        "a/b/c",
+        "Example.com/a",
+        "a b",
+        &long_prefix,
+        &long_name,
+    ] {
+        assert!(qualified(bad).is_err(), "{bad}");
+    }
+    assert!(label_value("").is_ok());
+    assert!(label_value("a_B.c-1").is_ok());
+    assert!(label_value("_a").is_err());
+}
+
+#[test]
+fn says_what_is_wrong_and_what_to_write() {
+    assert_eq!(
+        label("Echo").map_err(|error| error.to_string()),
+        Err(
+            "\"Echo\" is not a DNS label: write lower-case letters, digits and `-`, \
+             beginning and ending with a letter or digit"
+                .to_owned()
+        )
+    );
+    let long = "a".repeat(64);
+    assert_eq!(
+        label(&long).map_err(|error| error.to_string()),
+        Err(format!(
+            "\"{long}\" is too long for a DNS label: write at most 63 characters, it has 64"
+        ))
+    );
+}
+
+#[test]
+fn identifiers_in_kebab_case() {
+    for (ident, name) in [
+        ("echo", "echo"),
+        ("echo_pod", "echo-pod"),
+        ("EchoPod", "echo-pod"),
+        ("HTTPServer", "http-server"),
+        ("r#type", "type"),
+        ("__echo__pod_", "echo-pod"),
+        ("v1Beta2", "v1-beta2"),
+    ] {
+        assert_eq!(kebab(ident), name);
+    }
+}
+
+proptest! {
+    #[test]
+    fn an_ascii_identifier_makes_a_label(ident in "(r#)?[a-zA-Z][a-zA-Z0-9_]{0,30}") {
+        let name = kebab(&ident);
+        prop_assert_eq!(label(&name), Ok(()));
+        prop_assert_eq!(kebab(&name), name);
+    }
+
+    #[test]
+    fn a_label_is_a_subdomain_and_a_value(text in "[a-z0-9-]{0,66}") {
+        if label(&text).is_ok() {
+            prop_assert!(subdomain(&text).is_ok() && label_value(&text).is_ok());
+        }
+    }
+}

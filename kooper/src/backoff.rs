@@ -1,0 +1,101 @@
+//! How long to wait after a failure, and how often everybody may retry.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Exponential delays between a first and a longest one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    /// The delay after the first failure.
+    pub first: Duration,
+    /// No delay is longer than this.
+    pub longest: Duration,
+}
+
+impl Backoff {
+    /// The delay after the `failures`-th failure in a row: doubled each time.
+    pub fn delay(&self, failures: u32) -> Duration {
+        let factor = 1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.first.checked_mul(factor).map_or(self.longest, |delay| delay.min(self.longest))
+    }
+}
+
+impl Default for Backoff {
+    /// client-go's for work queues: 5 ms to 1 000 s.
+    fn default() -> Self {
+        Self { first: Duration::from_millis(5), longest: Duration::from_secs(1000) }
+    }
+}
+
+/// A token bucket: `rate` tokens a second, at most `burst` saved up.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    interval: Duration,
+    burst: u32,
+    /// When the bucket would be full again; each token taken moves it on.
+    full_at: Instant,
+}
+
+impl Bucket {
+    pub(crate) fn new(rate: u32, burst: u32, now: Instant) -> Self {
+        Self { interval: Duration::from_secs(1) / rate.max(1), burst: burst.max(1), full_at: now }
+    }
+
+    /// Takes a token, or says when the next one is there.
+    pub(crate) fn take(&mut self, now: Instant) -> Result<(), Instant> {
+        let next = self.next(now);
+        if next > now {
+            return Err(next);
+        }
+        self.full_at = self.full_at.max(now) + self.interval;
+        Ok(())
+    }
+
+    /// When the next token is there.
+    pub(crate) fn next(&self, now: Instant) -> Instant {
+        let full_at = self.full_at.max(now) + self.interval;
+        full_at.checked_sub(self.interval * self.burst).map_or(now, |at| at.max(now))
+    }
+}
+
+/// A number in `0.0..1.0` that looks random and is the same for the same
+/// input: spreads timers without a generator's state.
+pub(crate) fn fraction(seed: u64) -> f64 {
+    // SplitMix64's finaliser (Steele, Lea, Flood, OOPSLA 2014).
+    let mut z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_the_longest() {
+        let backoff = Backoff { first: Duration::from_millis(5), longest: Duration::from_millis(30) };
+        let delays: Vec<_> = (1..=5).map(|n| backoff.delay(n).as_millis()).collect();
+        assert_eq!(delays, [5, 10, 20, 30, 30]);
+        assert_eq!(backoff.delay(u32::MAX), backoff.longest);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bucket_gives_its_burst_and_then_its_rate() {
+        let mut bucket = Bucket::new(10, 3, Instant::now());
+        let mut taken = 0;
+        while bucket.take(Instant::now()).is_ok() {
+            taken += 1;
+        }
+        assert_eq!(taken, 3);
+        let start = Instant::now();
+        for _ in 0..20 {
+            while let Err(at) = bucket.take(Instant::now()) {
+                tokio::time::sleep_until(at).await;
+            }
+        }
+        let took = start.elapsed().as_millis();
+        assert!((1990..=2040).contains(&took), "20 tokens at 10 a second took {took} ms");
+    }
+}

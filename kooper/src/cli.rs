@@ -1,0 +1,43 @@
+//! The command-line program that every generated `main` is.
+
+mod args;
+mod connect;
+mod logging;
+mod preflight;
+mod run;
+mod signals;
+
+use std::process::ExitCode;
+
+use crate::__private::v1::Program;
+use args::Task;
+
+/// The exit code where the program cannot start, or its controllers ended.
+const FAILED: u8 = 1;
+
+/// Reads flags and environment, does what they ask and says how it ended.
+///
+/// Every entry of `controllers` adds the controllers of one definition.
+pub fn main(program: &'static str, version: &'static str, controllers: &[fn(&mut Program)]) -> ExitCode {
+    let (task, settings) = match args::parse(program, version, std::env::args_os(), |name| std::env::var_os(name)) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            // A closed stdout or stderr changes nothing about the exit code.
+            drop(error.print());
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(FAILED));
+        }
+    };
+    logging::start(settings.log_format, settings.log_level.clone());
+    let ended = match task {
+        Task::Run => run::run(program, version, controllers, &settings),
+    };
+    ended.unwrap_or_else(|error| {
+        // Whoever turned logs off still wants to know why nothing runs.
+        if tracing::enabled!(tracing::Level::ERROR) {
+            tracing::error!("{program} cannot start: {error}");
+        } else {
+            logging::say(&format!("{program} cannot start: {error}"));
+        }
+        ExitCode::from(FAILED)
+    })
+}

@@ -1,0 +1,128 @@
+use std::collections::HashMap;
+
+use super::*;
+
+fn parsed(line: &str, environment: &[(&str, &str)]) -> Result<Settings, String> {
+    let environment: HashMap<_, _> = environment.iter().copied().collect();
+    let line = ["echo"].into_iter().chain(line.split_whitespace()).map(OsString::from);
+    match parse("echo", "1.2.3", line, |name| environment.get(name).map(OsString::from)) {
+        Ok((Task::Run, settings)) => Ok(settings),
+        Err(error) => Err(format!("{}: {error}", error.exit_code())),
+    }
+}
+
+fn refused(line: &str, environment: &[(&str, &str)]) -> String {
+    parsed(line, environment).expect_err("the line is wrong")
+}
+
+fn read(line: &str) -> Settings {
+    parsed(line, &[]).unwrap_or_else(|error| panic!("{line}: {error}"))
+}
+
+#[test]
+fn without_flags_the_program_says_everything() {
+    for line in ["", "run"] {
+        let settings = read(line);
+        assert_eq!(settings.kubeconfig, None);
+        assert_eq!(settings.context, None);
+        assert!(settings.namespaces.is_empty());
+        assert_eq!(settings.workers, None);
+        assert_eq!(settings.resync, None);
+        assert_eq!(settings.listen, Some("[::]:8080".parse().expect("an address")));
+        assert_eq!(settings.log_format, LogFormat::Text);
+        assert_eq!(settings.log_level, logging::levels("info").expect("a level"));
+        assert_eq!(settings.drain_timeout, Duration::from_secs(20));
+    }
+}
+
+#[test]
+fn every_flag_and_its_variable_say_the_same() {
+    type Check = fn(&Settings) -> bool;
+    let cases: [(&str, &str, &str, Check); 14] = [
+        ("kubeconfig", "KOOPER_KUBECONFIG", "/a/b", |s| s.kubeconfig == Some("/a/b".into())),
+        ("context", "KOOPER_CONTEXT", "kind", |s| s.context.as_deref() == Some("kind")),
+        ("namespace", "KOOPER_NAMESPACE", "a", |s| s.namespaces == ["a"]),
+        ("namespace", "KOOPER_NAMESPACE", "a,b,a", |s| s.namespaces == ["a", "b"]),
+        ("workers", "KOOPER_WORKERS", "7", |s| s.workers == Some(7)),
+        ("resync", "KOOPER_RESYNC", "90s", |s| s.resync == Some(Resync(Some(Duration::from_secs(90))))),
+        ("resync", "KOOPER_RESYNC", "off", |s| s.resync == Some(Resync(None))),
+        ("listen", "KOOPER_LISTEN", "127.0.0.1:9", |s| s.listen == "127.0.0.1:9".parse().ok()),
+        ("listen", "KOOPER_LISTEN", ":9", |s| s.listen == "[::]:9".parse().ok()),
+        ("listen", "KOOPER_LISTEN", "off", |s| s.listen.is_none()),
+        ("log-format", "KOOPER_LOG_FORMAT", "json", |s| s.log_format == LogFormat::Json),
+        ("log-format", "KOOPER_LOG_FORMAT", "text", |s| s.log_format == LogFormat::Text),
+        ("log-level", "KOOPER_LOG_LEVEL", "debug", |s| logging::levels("debug").as_ref() == Ok(&s.log_level)),
+        ("drain-timeout", "KOOPER_DRAIN_TIMEOUT", "1m", |s| s.drain_timeout == Duration::from_secs(60)),
+    ];
+    for (flag, variable, value, check) in cases {
+        for line in [format!("--{flag} {value}"), format!("--{flag}={value} run"), format!("run --{flag} {value}")] {
+            assert!(check(&read(&line)), "{line}");
+            // The variable would have to be read to be found wrong.
+            let settings = parsed(&line, &[(variable, "\u{1}")]).unwrap_or_else(|error| panic!("{line}: {error}"));
+            assert!(check(&settings), "{line} wins over {variable}");
+        }
+        for line in ["", "run"] {
+            let settings = parsed(line, &[(variable, value)]).unwrap_or_else(|error| panic!("{variable}: {error}"));
+            assert!(check(&settings), "{variable}={value}");
+        }
+        parsed("", &[(variable, "")]).unwrap_or_else(|error| panic!("an empty {variable} is none: {error}"));
+    }
+}
+
+#[test]
+fn namespaces_add_up_and_replace_those_of_the_environment() {
+    assert_eq!(read("--namespace a run --namespace b,c").namespaces, ["b", "c"]);
+    assert_eq!(read("--namespace a --namespace b,c").namespaces, ["a", "b", "c"]);
+    let settings = parsed("--namespace a", &[("KOOPER_NAMESPACE", "b,c")]).expect("good values");
+    assert_eq!(settings.namespaces, ["a"]);
+}
+
+#[test]
+fn bad_values_are_named_with_their_flag_and_the_way_out() {
+    for (flag, variable, value, problem) in [
+        ("namespace", "KOOPER_NAMESPACE", "Team_A", "\"Team_A\" is not a DNS label: write lower-case letters"),
+        ("namespace", "KOOPER_NAMESPACE", "a,,b", "is not a DNS label"),
+        ("workers", "KOOPER_WORKERS", "0", "write a whole number from 1 to 65535"),
+        ("workers", "KOOPER_WORKERS", "many", "write a whole number from 1 to 65535"),
+        ("resync", "KOOPER_RESYNC", "5", "lacks a unit: write \"5s\" for seconds"),
+        ("resync", "KOOPER_RESYNC", "0s", "or `off` for no resync"),
+        ("listen", "KOOPER_LISTEN", "8080", "such as `[::]:8080`, `127.0.0.1:8080` or `:8080`, or `off`"),
+        ("listen", "KOOPER_LISTEN", "localhost:8080", "write an IP address and a port"),
+        ("log-format", "KOOPER_LOG_FORMAT", "xml", "write `text` or `json`"),
+        ("log-level", "KOOPER_LOG_LEVEL", "loud", "`loud` is no level: write off, error, warn"),
+        ("drain-timeout", "KOOPER_DRAIN_TIMEOUT", "never", "write a number and a unit, such as \"30s\""),
+    ] {
+        let by_flag = refused(&format!("--{flag} {value}"), &[]);
+        assert!(by_flag.starts_with(&format!("2: error: invalid value '{value}' for '--{flag} <")), "{by_flag}");
+        assert!(by_flag.contains(problem), "{by_flag}");
+        let by_variable = refused("run", &[(variable, value)]);
+        let named = format!("2: error: invalid value '{value}' for the environment variable {variable} (--{flag}): ");
+        assert!(by_variable.starts_with(&named), "{by_variable}");
+        assert!(by_variable.contains(problem), "{by_variable}");
+    }
+}
+
+#[test]
+fn other_mistakes_are_told_too() {
+    assert!(refused("--kubeconfig=", &[]).contains("write the path of a file"));
+    assert!(refused("--worker 3", &[]).contains("a similar argument exists: '--workers'"));
+    assert!(refused("runn", &[]).contains("a similar subcommand exists: 'run'"));
+    assert!(refused("--workers", &[]).contains("a value is required for '--workers <N>'"));
+    assert!(refused("--workers 1 --workers 2", &[]).contains("cannot be used multiple times"));
+    for line in ["--worker 3", "runn", "--workers", "--workers 1 --workers 2"] {
+        assert!(refused(line, &[]).starts_with("2: "), "{line}");
+    }
+}
+
+#[test]
+fn help_names_every_flag_and_how_its_variable_is_called() {
+    let help = refused("--help", &[]);
+    assert!(help.starts_with("0: "), "{help}");
+    for flag in &FLAGS {
+        assert!(help.contains(&format!("--{} <{}>", flag.name, flag.value)), "{help}");
+        assert!(help.contains(flag.help), "{help}");
+    }
+    assert!(help.contains("KOOPER_LOG_LEVEL for --log-level"), "{help}");
+    assert!(help.lines().all(|line| line.len() <= 125), "{help}");
+    assert_eq!(refused("--version", &[]), "0: echo 1.2.3\n");
+}

@@ -1,0 +1,155 @@
+use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::*;
+
+const KUBECONFIG: &str = "
+apiVersion: v1
+kind: Config
+clusters:
+- {name: near, cluster: {server: 'https://127.0.0.1:6443', certificate-authority: absent.crt}}
+- {name: plain, cluster: {server: 'http://127.0.0.1:8001'}}
+contexts:
+- {name: near, context: {cluster: near, user: me, namespace: team}}
+- {name: plain, context: {cluster: plain, user: me}}
+- {name: lost, context: {cluster: gone, user: me}}
+users:
+- {name: me, user: {token: secret}}
+";
+
+/// A directory that goes when the test ends.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("kooper-connect-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).expect("created");
+        Self(path)
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).expect("written");
+        path
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+fn nowhere() -> Places {
+    Places { flag: None, variable: None, home: None, pod: false }
+}
+
+async fn server(places: &Places, context: &str) -> String {
+    let config = places.config(Some(context.to_owned())).await.expect("a good description");
+    shown(&config.cluster_url)
+}
+
+async fn refused(places: &Places, context: Option<&str>) -> String {
+    places.config(context.map(str::to_owned)).await.expect_err("no good description").to_string()
+}
+
+#[tokio::test]
+async fn the_flag_wins_over_the_variable_and_that_over_the_home_directory() {
+    let directory = Directory::new();
+    let of = |port: u16| KUBECONFIG.replace("8001", &port.to_string());
+    let (one, two, three) = (of(1), of(2), of(3));
+    let mut places = Places {
+        flag: Some(directory.file("flag", &one)),
+        variable: Some(directory.file("variable", &two).into()),
+        home: Some(directory.file("home", &three)),
+        pod: true,
+    };
+    assert_eq!(server(&places, "plain").await, "http://127.0.0.1:1");
+    places.flag = None;
+    assert_eq!(server(&places, "plain").await, "http://127.0.0.1:2");
+    places.variable = Some(OsString::new());
+    assert_eq!(server(&places, "plain").await, "http://127.0.0.1:3");
+}
+
+#[tokio::test]
+async fn several_files_are_one_and_some_may_be_absent() {
+    let directory = Directory::new();
+    let more = "{apiVersion: v1, kind: Config, current-context: plain}";
+    let files = [directory.0.join("absent"), directory.file("a", KUBECONFIG), directory.file("b", more)];
+    let variable = Some(std::env::join_paths(files).expect("joined"));
+    let config = Places { variable, ..nowhere() }.config(None).await.expect("the second names the context");
+    assert_eq!(shown(&config.cluster_url), "http://127.0.0.1:8001");
+}
+
+#[tokio::test]
+async fn nothing_to_connect_with_names_every_place() {
+    let home = Some(PathBuf::from("/nonexistent/.kube/config"));
+    assert_eq!(
+        refused(&Places { home, ..nowhere() }, None).await,
+        "there is no kubeconfig and this is no pod: KUBECONFIG is not set, /nonexistent/.kube/config does not exist, \
+         and neither is KUBERNETES_SERVICE_HOST set; write `--kubeconfig FILE`, or set KUBECONFIG"
+    );
+}
+
+#[tokio::test]
+async fn a_file_that_is_absent_or_broken_is_named() {
+    let directory = Directory::new();
+    let absent = Places { flag: Some("/nonexistent/config".into()), ..nowhere() };
+    assert_eq!(
+        refused(&absent, None).await,
+        "the kubeconfig /nonexistent/config of --kubeconfig does not exist: name one that does"
+    );
+    let absent = Places { variable: Some("/nonexistent/config".into()), ..nowhere() };
+    assert!(refused(&absent, None).await.contains("of KUBECONFIG does not exist"));
+    for text in ["clusters: [", "clusters: 7", "\0", "a b c"] {
+        let broken = Places { flag: Some(directory.file("broken", text)), ..nowhere() };
+        let error = refused(&broken, None).await;
+        assert!(error.contains("broken is broken: ") || error.contains("cannot be read"), "{text:?}: {error}");
+        assert!(error.contains(&*directory.0.to_string_lossy()), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+    let folder = Places { flag: Some(directory.0.clone()), ..nowhere() };
+    assert!(refused(&folder, None).await.contains("cannot be read: "));
+}
+
+#[tokio::test]
+async fn a_context_that_is_absent_is_told_those_that_exist() {
+    let directory = Directory::new();
+    let places = Places { flag: Some(directory.file("config", KUBECONFIG)), ..nowhere() };
+    let error = refused(&places, Some("far")).await;
+    assert!(error.ends_with("config has no context `far`: it has `near`, `plain`, `lost`"), "{error}");
+    let error = refused(&places, None).await;
+    assert!(error.ends_with("name one with `--context`; it has `near`, `plain`, `lost`"), "{error}");
+    let error = refused(&places, Some("lost")).await;
+    assert!(error.ends_with("has no cluster `gone`, which its context names: it has `near`, `plain`"), "{error}");
+    let empty = Places { flag: Some(directory.file("empty", "")), ..nowhere() };
+    assert!(refused(&empty, None).await.ends_with("it has none"));
+}
+
+#[tokio::test]
+async fn a_certificate_authority_that_cannot_be_read_is_named() {
+    let directory = Directory::new();
+    let places = Places { flag: Some(directory.file("config", KUBECONFIG)), ..nowhere() };
+    let error = refused(&places, Some("near")).await;
+    assert!(error.starts_with("the certificate authority of the kubeconfig "), "{error}");
+    let named = directory.0.join("absent.crt").display().to_string();
+    assert!(error.contains(&format!("cannot be used: {named}: No such file")), "{error}");
+}
+
+#[tokio::test]
+async fn a_context_makes_no_sense_in_a_pod() {
+    let error = refused(&Places { pod: true, ..nowhere() }, Some("near")).await;
+    assert!(error.starts_with("--context names a context of a kubeconfig"), "{error}");
+}
+
+#[test]
+fn a_url_is_shown_without_a_password() {
+    for (url, expected) in [
+        ("https://me:secret@10.0.0.1:6443/", "https://10.0.0.1:6443"),
+        ("https://[::1]:6443/k8s/clusters/c-1", "https://[::1]:6443/k8s/clusters/c-1"),
+    ] {
+        assert_eq!(shown(&url.parse().expect("a URL")), expected);
+    }
+}

@@ -1,0 +1,189 @@
+//! The log: where it goes, how it looks and what it leaves out.
+
+use std::io::{IsTerminal, Write};
+
+use tracing::level_filters::LevelFilter;
+use tracing::{Dispatch, error};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry, fmt};
+
+/// How a line of the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// An object a line, for machines.
+    Json,
+}
+
+const LEVELS: [(&str, LevelFilter); 6] = [
+    ("off", LevelFilter::OFF),
+    ("error", LevelFilter::ERROR),
+    ("warn", LevelFilter::WARN),
+    ("info", LevelFilter::INFO),
+    ("debug", LevelFilter::DEBUG),
+    ("trace", LevelFilter::TRACE),
+];
+
+/// kube logs each failed request as an error that names nothing. Whoever sent
+/// the request says what it was and what to do.
+const NOISE: &str = "kube_client::client::builder";
+
+/// Reads levels such as `debug` or `info,kube=debug`; `info` is for whatever
+/// is not named.
+pub(crate) fn levels(text: &str) -> Result<Targets, String> {
+    let mut targets = Targets::new().with_default(LevelFilter::INFO);
+    let (mut verbose, mut asked_for_noise) = (false, false);
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        targets = match part.split_once('=') {
+            Some((target, of)) if !target.trim().is_empty() => {
+                asked_for_noise |= NOISE.starts_with(target.trim());
+                targets.with_target(target.trim(), level(of)?)
+            }
+            Some(_) => return Err(format!("`{part}` has no target: write one before the `=`, such as `kube=debug`")),
+            None => {
+                let level = level(part)?;
+                verbose = level > LevelFilter::INFO;
+                targets.with_default(level)
+            }
+        };
+    }
+    Ok(if verbose || asked_for_noise { targets } else { targets.with_target(NOISE, LevelFilter::OFF) })
+}
+
+fn level(text: &str) -> Result<LevelFilter, String> {
+    let known = LEVELS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text.trim()));
+    known.map(|(_, level)| *level).ok_or_else(|| {
+        let meant = kooper_grammar::suggest::nearest(text, LEVELS.map(|(name, _)| name));
+        let meant = meant.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default();
+        format!(
+            "`{text}` is no level{meant}: write off, error, warn, info, debug or trace, or one for a target, such as \
+             `info,kube=debug`"
+        )
+    })
+}
+
+/// Starts to log to stderr, unless the program has a log of its own already.
+pub(crate) fn start(format: LogFormat, levels: Targets) {
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let colours = std::io::stderr().is_terminal() && !plain;
+    if logger(format, levels, colours, std::io::stderr).try_init().is_ok() && format == LogFormat::Json {
+        log_panics();
+    }
+}
+
+fn logger<W>(format: LogFormat, levels: Targets, colours: bool, writer: W) -> Dispatch
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    // A log whose reader is gone must not end the program: without
+    // `log_internal_errors(false)` the next line would panic.
+    let lines = fmt::layer::<Registry>().with_writer(writer).log_internal_errors(false);
+    let lines = match format {
+        LogFormat::Text => lines.with_ansi(colours).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).boxed(),
+    };
+    tracing_subscriber::registry().with(lines.with_filter(levels)).into()
+}
+
+/// Writes panics into the log, so that every line of it is JSON.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let thread = std::thread::current();
+        let message = panic.payload_as_str().unwrap_or("(a panic without a text)");
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        error!(place, thread = thread.name().unwrap_or_default(), "panic: {message}");
+    }));
+}
+
+/// Writes a line to stderr, whatever the log is set to.
+pub(crate) fn say(line: &str) {
+    drop(writeln!(std::io::stderr(), "{line}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("not poisoned").extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(format: LogFormat, text: &str, colours: bool) -> String {
+        let written = Written::default();
+        let writer = written.clone();
+        let logger = logger(format, levels(text).expect("levels"), colours, move || writer.clone());
+        tracing::dispatcher::with_default(&logger, || {
+            let _span = tracing::info_span!("call", controller = "echo").entered();
+            tracing::info!(key = "default/a", "seen");
+            tracing::debug!("details");
+            tracing::debug!(target: "kube", "requesting");
+            tracing::error!(target: NOISE, "failed");
+        });
+        let bytes = written.0.lock().expect("not poisoned").clone();
+        String::from_utf8(bytes).expect("UTF-8")
+    }
+
+    #[test]
+    fn text_is_one_line_an_event_and_has_colours_only_where_asked() {
+        let text = logged(LogFormat::Text, "", false);
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(
+            text.contains(r#" INFO call{controller="echo"}:"#) && text.contains(r#"seen key="default/a""#),
+            "{text}"
+        );
+        assert!(!text.contains('\x1b'), "{text}");
+        assert!(logged(LogFormat::Text, "", true).contains('\x1b'));
+    }
+
+    #[test]
+    fn json_is_one_object_a_line() {
+        let text = logged(LogFormat::Json, "", true);
+        let line: serde_json::Value = serde_json::from_str(&text).expect("one object");
+        assert_eq!(line["level"], "INFO");
+        assert_eq!(line["message"], "seen");
+        assert_eq!(line["key"], "default/a");
+        assert_eq!(line["spans"][0]["controller"], "echo");
+    }
+
+    #[test]
+    fn levels_are_for_all_or_for_a_target() {
+        for (text, lines) in [
+            ("", 1),
+            ("debug", 4),
+            ("DEBUG", 4),
+            ("kube=debug", 3),
+            ("off,kube=debug", 2),
+            ("warn", 0),
+            ("hyper=debug", 1),
+        ] {
+            assert_eq!(logged(LogFormat::Text, text, false).lines().count(), lines, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_level_is_told_what_there_is() {
+        assert_eq!(
+            levels("inof").expect_err("no level"),
+            "`inof` is no level (did you mean `info`?): write off, error, warn, info, debug or trace, or one for a \
+             target, such as `info,kube=debug`"
+        );
+        assert!(levels("kube=loud").expect_err("no level").starts_with("`loud` is no level: "));
+        assert!(levels("=debug").expect_err("no target").starts_with("`=debug` has no target"));
+    }
+}

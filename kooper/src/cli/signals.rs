@@ -1,0 +1,75 @@
+//! The signals that stop the program.
+
+use std::fmt;
+use std::io;
+
+/// A signal that asks the program to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// Ctrl-C.
+    Interrupt,
+    /// What Kubernetes sends.
+    #[cfg(unix)]
+    Terminate,
+}
+
+impl Signal {
+    /// What a shell shows of a program that such a signal ended.
+    pub(crate) fn exit_code(self) -> i32 {
+        match self {
+            Self::Interrupt => 130,
+            #[cfg(unix)]
+            Self::Terminate => 143,
+        }
+    }
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Interrupt => "SIGINT",
+            #[cfg(unix)]
+            Self::Terminate => "SIGTERM",
+        })
+    }
+}
+
+/// Listens for them: from its making on, none ends the program by itself.
+#[cfg(unix)]
+pub(crate) struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    pub(crate) fn listen() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    pub(crate) async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::Interrupt,
+            _ = self.terminate.recv() => Signal::Terminate,
+        }
+    }
+}
+
+/// Listens for them: from its making on, none ends the program by itself.
+#[cfg(windows)]
+pub(crate) struct Signals {
+    interrupt: tokio::signal::windows::CtrlC,
+}
+
+#[cfg(windows)]
+impl Signals {
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self { interrupt: tokio::signal::windows::ctrl_c()? })
+    }
+
+    pub(crate) async fn next(&mut self) -> Signal {
+        self.interrupt.recv().await;
+        Signal::Interrupt
+    }
+}

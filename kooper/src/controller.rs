@@ -1,0 +1,129 @@
+//! A retriever and a handler, with everything between them.
+
+mod builder;
+mod config;
+mod kind;
+mod run;
+mod staged;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use crate::error::BoxError;
+use crate::plan::Plan;
+use crate::{handler, retriever};
+
+pub use builder::Builder;
+pub(crate) use config::Config;
+pub use config::{ConfigError, MetricsCompat};
+pub(crate) use kind::KindInfo;
+pub use kind::{Kind, Namespaced};
+pub(crate) use run::{Context, Runner};
+pub use staged::{Called, Staged};
+
+/// A controller, ready to be run by an [`Operator`](crate::Operator).
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kooper::{Controller, Result};
+///
+/// async fn echo(pod: Arc<Pod>) -> Result<()> {
+///     println!("{:?}", pod.metadata.name);
+///     Ok(())
+/// }
+///
+/// let controller = Controller::builder::<Pod>("echo")
+///     .resync(Duration::from_secs(60))
+///     .workers(4)
+///     .handler(echo)
+///     .build()?;
+/// # let _ = controller;
+/// # Ok::<_, kooper::ConfigError>(())
+/// ```
+pub struct Controller {
+    config: Config,
+    kind: KindInfo,
+    plan: Plan,
+    /// Whether the retriever is the user's own.
+    own_retriever: bool,
+    parts: MakeParts,
+}
+
+type MakeParts = Arc<dyn Fn(Context) -> BoxFuture<'static, Result<Parts, BoxError>> + Send + Sync>;
+
+/// What a controller's types amount to once they are erased.
+pub(crate) struct Parts {
+    /// A retriever for each namespace, or one for all.
+    retrievers: Vec<(Option<String>, Arc<dyn retriever::Erased>)>,
+    handler: Arc<dyn handler::Erased>,
+}
+
+impl Controller {
+    /// Begins a controller of the kind `K`. Name and handler are required;
+    /// everything else has a default.
+    pub fn builder<K: Kind>(name: impl Into<String>) -> Builder<K> {
+        Builder::new(name.into())
+    }
+
+    /// The name: in logs, metrics and the field manager.
+    pub fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// The kind, such as `Pod`.
+    pub fn kind(&self) -> &str {
+        &self.kind.kind
+    }
+
+    /// Whether objects of the kind are in namespaces.
+    pub fn is_namespaced(&self) -> bool {
+        self.kind.namespaced
+    }
+
+    /// Looks into these namespaces in place of those that were built in;
+    /// none for all. A cluster-scoped kind and a retriever of one's own stay
+    /// as they are.
+    pub fn set_namespaces(&mut self, namespaces: Vec<String>) {
+        if self.kind.namespaced && !self.own_retriever {
+            self.config.namespaces = namespaces;
+        }
+    }
+
+    /// The number of parallel handlers, in place of the one that was built in.
+    ///
+    /// # Errors
+    /// When it is zero.
+    pub fn set_workers(&mut self, workers: usize) -> Result<(), ConfigError> {
+        self.config.workers = workers;
+        self.config.check()
+    }
+
+    /// The resync interval, in place of the one that was built in.
+    pub fn set_resync(&mut self, resync: Option<Duration>) {
+        self.config.resync = resync;
+    }
+
+    /// What its signature needs.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub(crate) fn error(&self, field: &'static str, problem: &str) -> ConfigError {
+        self.config.error(field, problem)
+    }
+
+    /// Whether it cannot run without a connection to an API server.
+    pub(crate) fn needs_client(&self) -> bool {
+        self.plan.takes_client() || !self.own_retriever
+    }
+}
+
+impl std::fmt::Debug for Controller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Controller").field("config", &self.config).field("kind", &self.kind).finish_non_exhaustive()
+    }
+}

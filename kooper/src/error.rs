@@ -1,0 +1,131 @@
+//! What a handler's error asks the worker to do.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+/// Any error, boxed; what a handler's own error is turned into.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// The result type of the prelude: a handler that writes `Result<()>` can use
+/// `?` on every error.
+pub type Result<T = (), E = BoxError> = std::result::Result<T, E>;
+
+/// An error with a wish about the retry.
+///
+/// It can stand anywhere in the [`source`](StdError::source) chain of what a
+/// handler returns: `anyhow`'s context, `thiserror`'s `#[from]` and boxing
+/// keep it. Where several stand in one chain, the outermost wins.
+///
+/// ```
+/// use kooper::{Error, Result};
+///
+/// fn price(text: &str) -> Result<u32> {
+///     // The object itself is wrong: no retry helps until somebody edits it.
+///     Ok(text.parse::<u32>().map_err(Error::permanent)?)
+/// }
+/// # assert!(price("cheap").is_err());
+/// ```
+#[derive(Debug)]
+pub struct Error {
+    wish: Wish,
+    source: BoxError,
+}
+
+/// What the worker does with a failed key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Wish {
+    /// Come back with back-off.
+    #[default]
+    Retry,
+    /// Come back after this long.
+    After(Duration),
+    /// Wait for the object's next change.
+    Never,
+}
+
+impl Error {
+    /// An error that no retry can heal: the key waits for the next event of
+    /// its object, or for resync.
+    pub fn permanent(error: impl Into<BoxError>) -> Self {
+        Self { wish: Wish::Never, source: error.into() }
+    }
+
+    /// An error that says when to try again, in place of the back-off.
+    pub fn retry_after(delay: Duration, error: impl Into<BoxError>) -> Self {
+        Self { wish: Wish::After(delay), source: error.into() }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.source, f)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        // Display is the inner error's own, so the chain goes on behind it;
+        // an inner wish is found by `wish` itself.
+        self.source.source()
+    }
+}
+
+/// The wish in an error's chain, the outermost one.
+pub(crate) fn wish(error: &(dyn StdError + 'static)) -> Wish {
+    std::iter::successors(Some(error), |error: &&(dyn StdError + 'static)| (*error).source())
+        .find_map(|error| error.downcast_ref::<Error>())
+        .map_or(Wish::Retry, |error| error.wish)
+}
+
+/// An error and its causes in one line, for logs.
+pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    for cause in std::iter::successors(error.source(), |error: &&(dyn StdError + 'static)| (*error).source()) {
+        let cause = cause.to_string();
+        // Many errors repeat their source in their own text.
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer")]
+    struct Outer(#[from] Error);
+
+    #[test]
+    fn a_wish_survives_context_from_and_boxing() {
+        let wished = || Error::retry_after(Duration::from_secs(7), "busy");
+        let in_anyhow = anyhow::Error::from(wished()).context("while scaling").context("while syncing");
+        for error in [
+            Box::new(wished()) as BoxError,
+            Box::new(Outer::from(wished())),
+            in_anyhow.into(),
+            Box::new(Outer(Error::retry_after(
+                Duration::from_secs(7),
+                Box::new(Outer(Error::permanent("inner"))) as BoxError,
+            ))),
+        ] {
+            assert_eq!(wish(&*error), Wish::After(Duration::from_secs(7)), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_without_a_wish_is_retried() {
+        assert_eq!(wish(&*BoxError::from("plain")), Wish::Retry);
+    }
+
+    #[test]
+    fn a_chain_names_each_cause_once() {
+        let error = anyhow::anyhow!("refused").context("connect").context("sync");
+        assert_eq!(chain(&*BoxError::from(error)), "sync: connect: refused");
+        assert_eq!(chain(&Error::permanent("bad spec")), "bad spec");
+    }
+}

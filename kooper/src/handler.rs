@@ -1,0 +1,123 @@
+//! What is done with one object.
+
+mod function;
+mod init;
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::future::BoxFuture;
+use serde::de::DeserializeOwned;
+use tower::util::BoxCloneSyncService;
+use tower::{Service, ServiceExt};
+
+use crate::action::Action;
+use crate::call::Call;
+use crate::error::BoxError;
+use crate::object::{DecodeError, Object};
+
+pub(crate) use function::Function;
+pub use function::Handler;
+pub use init::Init;
+
+/// The request of a handler's middleware: an object and its call.
+#[derive(Debug)]
+pub struct Job<O> {
+    /// The object.
+    pub object: Arc<O>,
+    /// The call.
+    pub call: Call,
+}
+
+impl<O> Clone for Job<O> {
+    fn clone(&self) -> Self {
+        Self { object: self.object.clone(), call: self.call.clone() }
+    }
+}
+
+/// A handler as middleware sees it: a `tower::Service` of [`Job`]s.
+///
+/// A layer of `#[controller(layers = […])]` or
+/// [`Builder::layer`](crate::controller::Builder::layer) wraps it.
+pub struct HandlerService<O>(BoxCloneSyncService<Job<O>, Action, BoxError>);
+
+impl<O: 'static> HandlerService<O> {
+    pub(crate) fn new<T>(service: T) -> Self
+    where
+        T: Service<Job<O>, Response = Action> + Clone + Send + Sync + 'static,
+        T::Error: Into<BoxError>,
+        T::Future: Send + 'static,
+    {
+        Self(BoxCloneSyncService::new(service.map_err(Into::into)))
+    }
+}
+
+impl<O> Clone for HandlerService<O> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<O> std::fmt::Debug for HandlerService<O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HandlerService").finish_non_exhaustive()
+    }
+}
+
+impl<O> Service<Job<O>> for HandlerService<O> {
+    type Response = Action;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Action, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, job: Job<O>) -> Self::Future {
+        self.0.call(job)
+    }
+}
+
+/// Asked of an object before it is queued.
+pub(crate) type Filter<O> = Arc<dyn Fn(&O) -> bool + Send + Sync>;
+
+/// Why a call brought no action.
+#[derive(Debug)]
+pub(crate) enum CallError {
+    Decode(DecodeError),
+    Handler(BoxError),
+}
+
+/// A handler of any type, as the worker holds it.
+pub(crate) trait Erased: Send + Sync {
+    /// Whether the filter lets the object through. One that cannot be decoded
+    /// goes through: the call reports it.
+    fn wants(&self, object: &Object) -> bool;
+    fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>>;
+}
+
+pub(crate) struct Typed<O> {
+    pub(crate) service: HandlerService<O>,
+    pub(crate) when: Option<Filter<O>>,
+}
+
+impl<O: DeserializeOwned + Send + Sync + 'static> Erased for Typed<O> {
+    fn wants(&self, object: &Object) -> bool {
+        let Some(when) = &self.when else { return true };
+        let Ok(decoded) = object.decode::<O>() else { return true };
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| when(&decoded))).unwrap_or_else(|_| {
+            tracing::error!(key = %object.key(), "the `when` filter panicked: the object goes to the handler");
+            true
+        })
+    }
+
+    fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>> {
+        let mut service = self.service.clone();
+        Box::pin(async move {
+            let decoded = Arc::new(object.decode::<O>().map_err(CallError::Decode)?);
+            drop(object);
+            let ready = service.ready().await.map_err(CallError::Handler)?;
+            ready.call(Job { object: decoded, call }).await.map_err(CallError::Handler)
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! Whether the program's runtime still runs tasks.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+
+/// A runtime that leaves a task waiting for longer than this is stalled.
+const STALLED: Duration = Duration::from_secs(60);
+
+/// Asks a runtime to run a tiny task at each probe. Nothing happens between
+/// probes, so an idle program stays idle.
+pub(super) struct Pulse {
+    runtime: Handle,
+    /// Since when a task waits to be run; there is one at most.
+    waiting: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Pulse {
+    pub(super) fn new(runtime: Handle) -> Self {
+        Self { runtime, waiting: Arc::default() }
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.check_at(Instant::now())
+    }
+
+    fn check_at(&self, now: Instant) -> Result<(), String> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(since) = *waiting else {
+            *waiting = Some(now);
+            let mark = Arc::clone(&self.waiting);
+            self.runtime.spawn(async move { *mark.lock().unwrap_or_else(PoisonError::into_inner) = None });
+            return Ok(());
+        };
+        match now.saturating_duration_since(since) {
+            stalled if stalled > STALLED => Err(format!(
+                "the runtime has run no task for {} s: a handler blocks its threads; use tokio::task::spawn_blocking",
+                stalled.as_secs()
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_runtime_that_runs_tasks_is_alive() {
+        let pulse = Pulse::new(Handle::current());
+        let start = Instant::now();
+        assert_eq!(pulse.check_at(start), Ok(()));
+        tokio::task::yield_now().await;
+        assert_eq!(pulse.check_at(start + Duration::from_secs(600)), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_runtime_that_is_blocked_is_not_alive_until_it_runs_again() {
+        let pulse = Pulse::new(Handle::current());
+        let start = Instant::now();
+        // Without an await, this test is the handler that blocks the thread.
+        assert_eq!(pulse.check_at(start), Ok(()));
+        assert_eq!(pulse.check_at(start + Duration::from_secs(60)), Ok(()));
+        assert_eq!(
+            pulse.check_at(start + Duration::from_secs(61)),
+            Err("the runtime has run no task for 61 s: a handler blocks its threads; use tokio::task::spawn_blocking"
+                .to_owned())
+        );
+        tokio::task::yield_now().await;
+        assert_eq!(pulse.check_at(start + Duration::from_secs(62)), Ok(()));
+    }
+}

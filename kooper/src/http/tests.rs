@@ -1,0 +1,140 @@
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Instant;
+
+use super::*;
+
+fn any(ip: impl Into<IpAddr>) -> SocketAddr {
+    SocketAddr::new(ip.into(), 0)
+}
+
+fn served(registry: Registry) -> (tokio::runtime::Runtime, Server) {
+    let program = tokio::runtime::Runtime::new().expect("a runtime");
+    let listener = Listener::bind(any(Ipv4Addr::LOCALHOST)).expect("a free port");
+    let server = listener.serve(registry, Health::default(), program.handle().clone()).expect("a thread");
+    (program, server)
+}
+
+/// Sends the text and reads all that comes back.
+fn exchange(address: SocketAddr, text: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("the server listens");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+    // The server may close before it has read everything.
+    drop(stream.write_all(text.as_bytes()));
+    let mut answer = Vec::new();
+    drop(stream.read_to_end(&mut answer));
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn request(address: SocketAddr, method: &str, path: &str) -> String {
+    exchange(address, &format!("{method} {path} HTTP/1.1\r\nhost: test\r\n\r\n"))
+}
+
+#[test]
+fn the_three_pages_answer() {
+    let registry = Registry::new();
+    registry
+        .register(Box::new(prometheus::IntCounter::new("seen_total", "Seen.").expect("a counter")))
+        .expect("registered");
+    let (_program, server) = served(registry);
+    let metrics = request(server.local_addr(), "GET", "/metrics");
+    assert!(metrics.starts_with("HTTP/1.1 200 OK\r\n"), "{metrics}");
+    assert!(metrics.contains("content-type: text/plain; version=0.0.4\r\n"), "{metrics}");
+    assert!(
+        metrics.ends_with("\r\n\r\n# HELP seen_total Seen.\n# TYPE seen_total counter\nseen_total 0\n"),
+        "{metrics}"
+    );
+    for path in ["/healthz", "/readyz", "/healthz?verbose"] {
+        let answer = request(server.local_addr(), "GET", path);
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        assert!(answer.contains("content-type: text/plain; charset=utf-8\r\n"), "{answer}");
+        assert!(answer.ends_with("\r\n\r\nok\n"), "{answer}");
+        let head = request(server.local_addr(), "HEAD", path);
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+        assert!(head.contains("content-length: 3\r\n"), "{head}");
+    }
+}
+
+#[test]
+fn other_paths_and_methods_are_told_what_there_is() {
+    let (_program, server) = served(Registry::new());
+    let absent = request(server.local_addr(), "GET", "/");
+    assert!(absent.starts_with("HTTP/1.1 404 Not Found\r\n"), "{absent}");
+    assert!(absent.ends_with("this listener has /metrics, /healthz and /readyz\n"), "{absent}");
+    let refused = request(server.local_addr(), "POST", "/readyz");
+    assert!(refused.starts_with("HTTP/1.1 405 Method Not Allowed\r\n"), "{refused}");
+    assert!(refused.contains("allow: GET, HEAD\r\n"), "{refused}");
+}
+
+#[test]
+fn a_blocked_program_does_not_block_probes() {
+    let program = Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
+    let listener = Listener::bind(any(Ipv4Addr::LOCALHOST)).expect("a free port");
+    let server = listener.serve(Registry::new(), Health::default(), program.handle().clone()).expect("a thread");
+    let (release, blocked) = mpsc::channel::<()>();
+    program.spawn(async move { blocked.recv().is_ok() });
+    assert!(request(server.local_addr(), "GET", "/healthz").starts_with("HTTP/1.1 200 OK\r\n"));
+    drop(release);
+}
+
+#[test]
+fn nonsense_and_endless_heads_are_cut_off() {
+    let (_program, server) = served(Registry::new());
+    let answer = exchange(server.local_addr(), "nonsense\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
+    let endless = format!("GET / HTTP/1.1\r\n{}", "x-padding: 0123456789\r\n".repeat(2000));
+    let answer = exchange(server.local_addr(), &endless);
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
+}
+
+#[test]
+fn idle_connections_neither_stay_nor_keep_others_out() {
+    let (_program, server) = served(Registry::new());
+    let start = Instant::now();
+    let mut idle: Vec<_> = (0..2 * MOST_CONNECTIONS)
+        .map(|_| TcpStream::connect(server.local_addr()).expect("the server listens"))
+        .collect();
+    assert!(request(server.local_addr(), "GET", "/readyz").starts_with("HTTP/1.1 200 OK\r\n"));
+    assert!(start.elapsed() < LONGEST_HEAD.0, "it had to wait for idle connections to end");
+    let newest = idle.last_mut().expect("there are some");
+    newest.set_read_timeout(Some(LONGEST_CONNECTION)).expect("set");
+    assert_eq!(newest.read(&mut [0]).expect("closed by the server, not by the test's timeout"), 0);
+}
+
+#[test]
+fn a_server_that_is_dropped_frees_its_port() {
+    let (_program, server) = served(Registry::new());
+    let address = server.local_addr();
+    server.stop();
+    assert!(TcpStream::connect(address).is_err());
+    Listener::bind(address).expect("the port is free again");
+}
+
+#[test]
+fn every_address_takes_ipv4_too() {
+    let listener = Listener::bind(any(Ipv6Addr::UNSPECIFIED)).expect("a free port");
+    TcpStream::connect((Ipv4Addr::LOCALHOST, listener.local_addr().port())).expect("an IPv4 connection");
+}
+
+#[test]
+fn a_taken_port_is_named_with_the_way_out() {
+    let first = Listener::bind(any(Ipv4Addr::LOCALHOST)).expect("a free port");
+    let address = first.local_addr();
+    let error = Listener::bind(address).expect_err("the port is taken");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "cannot listen on {address}: another program has that port: choose another one with `--listen` or \
+             KOOPER_LISTEN, such as `--listen [::]:8081`, or `--listen off`"
+        )
+    );
+    let every = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), address.port());
+    let error = Listener::bind(every).expect_err("the port is taken for every address too");
+    assert!(error.to_string().contains("another program has that port"), "{error}");
+}
+
+#[test]
+fn an_address_of_another_machine_is_named_with_the_way_out() {
+    let error = Listener::bind("192.0.2.1:0".parse().expect("an address")).expect_err("not ours");
+    assert!(error.to_string().contains("no interface of this machine has that address"), "{error}");
+}

@@ -1,0 +1,178 @@
+//! How a watch is: for `/readyz`, the metrics and the logs.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::health::Probe;
+use crate::object::MalformedObject;
+use crate::retriever::RetrieveError;
+
+/// A watch that was not heard from for so long makes the process not ready.
+const HEARD_WITHIN: Duration = Duration::from_secs(300);
+
+/// The state of one watch.
+#[derive(Debug)]
+pub(crate) struct WatchStatus {
+    /// The controller, the resource as RBAC and kubectl name it, and where.
+    controller: String,
+    resource: String,
+    namespace: Option<String>,
+    selected: bool,
+    from_server: bool,
+    state: Mutex<State>,
+    synced: watch::Sender<bool>,
+}
+
+#[derive(Debug)]
+struct State {
+    heard: Instant,
+    error: Option<String>,
+    unreadable: u64,
+    objects: usize,
+    stopped: bool,
+}
+
+impl WatchStatus {
+    /// `resource` is `plural` or `plural.group`; `selected` says whether a
+    /// selector narrows it; `server` whether the API server is the source.
+    pub(crate) fn new(controller: &str, resource: &str, namespace: Option<&str>, selected: bool, server: bool) -> Self {
+        let state = State { heard: Instant::now(), error: None, unreadable: 0, objects: 0, stopped: false };
+        Self {
+            controller: controller.to_owned(),
+            resource: resource.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            selected,
+            from_server: server,
+            state: Mutex::new(state),
+            synced: watch::Sender::new(false),
+        }
+    }
+
+    pub(crate) fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Waits for the first complete list.
+    pub(crate) async fn wait_synced(&self) {
+        // The sender is `self`: it cannot be gone.
+        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
+    }
+
+    pub(super) fn synced(&self, objects: usize) {
+        let mut state = self.lock();
+        state.heard = Instant::now();
+        state.error = None;
+        state.objects = objects;
+        drop(state);
+        if objects == 0 {
+            let hint = if self.selected { "; is the selector as it should be?" } else { "" };
+            tracing::info!(watch = %self, "there are no objects yet{hint}");
+        }
+        self.synced.send_replace(true);
+    }
+
+    pub(super) fn heard(&self) {
+        let mut state = self.lock();
+        state.heard = Instant::now();
+        state.error = None;
+    }
+
+    pub(super) fn stopped(&self) {
+        self.lock().stopped = true;
+    }
+
+    pub(super) fn failed(&self, error: &RetrieveError, retry_in: Duration) {
+        let advice = self.advice(error);
+        let text = if advice.is_empty() { error.to_string() } else { format!("{error}: {advice}") };
+        let again = self.lock().error.replace(text.clone()).is_some_and(|before| before == text);
+        if again {
+            tracing::debug!(watch = %self, retry_in = ?retry_in, "{text}");
+        } else {
+            tracing::warn!(watch = %self, retry_in = ?retry_in, "{text}");
+        }
+    }
+
+    pub(super) fn unreadable(&self, malformed: &MalformedObject) {
+        self.lock().unreadable += 1;
+        tracing::error!(watch = %self, "{malformed}; it is passed over, the others go on");
+    }
+
+    /// Since when nothing was heard.
+    pub(crate) fn age(&self) -> Duration {
+        self.lock().heard.elapsed()
+    }
+
+    /// The namespace that looks empty, for a check that it exists.
+    pub(crate) fn empty_namespace(&self) -> Option<&str> {
+        let empty = self.is_synced() && self.lock().objects == 0 && self.from_server;
+        self.namespace.as_deref().filter(|_| empty)
+    }
+
+    /// What to do about an error.
+    fn advice(&self, error: &RetrieveError) -> String {
+        let resource = &self.resource;
+        match error {
+            RetrieveError::Forbidden(_) => {
+                let role = match &self.namespace {
+                    Some(namespace) => format!("a Role in namespace `{namespace}`"),
+                    None => "a ClusterRole".to_owned(),
+                };
+                format!("grant this identity the verbs list and watch on `{resource}` by {role}")
+            }
+            RetrieveError::NotFound(_) => {
+                format!("the cluster serves no `{resource}`: apply its CRD, or check the API version")
+            }
+            RetrieveError::Unauthorized(_) => {
+                "renew the token or certificate of the kubeconfig or service account".to_owned()
+            }
+            RetrieveError::Transport(text) if is_certificate(text) => {
+                "the server's certificate is not signed by the CA of the kubeconfig: check `certificate-authority`"
+                    .to_owned()
+            }
+            RetrieveError::Transport(_) if self.from_server => {
+                "is the API server up, and its address right?".to_owned()
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_certificate(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    text.contains("certificate") || text.contains("unknownissuer")
+}
+
+impl Probe for WatchStatus {
+    fn ready(&self) -> Result<Option<String>, String> {
+        let state = self.lock();
+        let because = state.error.as_ref().map_or(String::new(), |error| format!(": {error}"));
+        if !self.is_synced() {
+            return Err(format!("{self}: not synced yet{because}"));
+        }
+        let age = state.heard.elapsed();
+        if age > HEARD_WITHIN && self.from_server && !state.stopped {
+            return Err(format!("{self}: nothing heard for {} s{because}", age.as_secs()));
+        }
+        let unreadable =
+            (state.unreadable > 0).then(|| format!("{self}: {} unreadable objects were passed over", state.unreadable));
+        Ok(unreadable.or_else(|| state.error.as_ref().map(|error| format!("{self}: {error}"))))
+    }
+}
+
+impl fmt::Display for WatchStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.controller, self.resource)?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, " in {namespace}")?;
+        }
+        Ok(())
+    }
+}

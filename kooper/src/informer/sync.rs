@@ -1,0 +1,155 @@
+//! The list: the whole state at once, streamed or in pages.
+
+use futures_util::StreamExt;
+use tokio::time::timeout;
+
+use super::{Events, Informer, older};
+use crate::retriever::{Event, ListRequest, RetrieveError};
+use crate::store::Listed;
+
+/// A list whose version is lower is accepted after so many in a row: the
+/// server's data were restored, and this is what there is.
+const LOWER_LISTS: u32 = 3;
+
+/// Streams that break off before their end, in a row, until pages are tried.
+const BROKEN_STREAMS: u32 = 2;
+
+impl Informer {
+    /// Lists everything into the store. A streaming list goes on as a watch,
+    /// which comes back.
+    pub(super) async fn sync(&mut self) -> Result<Option<Events>, RetrieveError> {
+        let (listed, version, events) = if self.streaming {
+            match self.stream().await {
+                Err(RetrieveError::NoStreaming(message)) => {
+                    tracing::debug!(watch = %self.status, "{message}: listing in pages from now on");
+                    self.streaming = false;
+                    let (listed, version) = self.pages().await?;
+                    (listed, version, None)
+                }
+                streamed => {
+                    let (listed, version, events) = streamed?;
+                    (listed, version, Some(events))
+                }
+            }
+        } else {
+            let (listed, version) = self.pages().await?;
+            (listed, version, None)
+        };
+        self.check_version(&version)?;
+        self.commit(listed, version);
+        Ok(events)
+    }
+
+    /// A watch that begins with everything there is; a bookmark ends that.
+    async fn stream(&mut self) -> Result<(Listed, String, Events), RetrieveError> {
+        let mut events = self.open(true).await?;
+        let mut listed = Listed::default();
+        let broken = loop {
+            match timeout(self.silence, events.next()).await {
+                Err(_elapsed) => {
+                    break RetrieveError::Transport(format!("the list stopped for {} s", self.silence.as_secs()));
+                }
+                Ok(None) => break RetrieveError::Transport("the list broke off before its end".to_owned()),
+                Ok(Some(Err(error))) => break error,
+                Ok(Some(Ok(event))) => match event {
+                    Event::Added(object) | Event::Modified(object) => listed.add(object, &self.store),
+                    Event::Deleted(object) => listed.remove(object.key()),
+                    Event::Bookmark { version, initial_events_end: true } => {
+                        self.streams_broken = 0;
+                        return Ok((listed, version, events));
+                    }
+                    Event::Bookmark { .. } => {}
+                    Event::Malformed(malformed) => {
+                        self.sink.malformed();
+                        self.status.unreadable(&malformed);
+                    }
+                },
+            }
+        };
+        self.streams_broken += 1;
+        if self.streams_broken >= BROKEN_STREAMS {
+            // Something between here and the server spoils it; pages are short.
+            self.streaming = false;
+        }
+        Err(broken)
+    }
+
+    async fn pages(&mut self) -> Result<(Listed, String), RetrieveError> {
+        let mut listed = Listed::default();
+        let mut request = ListRequest::default();
+        let mut restarted = false;
+        loop {
+            let page = match timeout(self.silence, self.retriever.list(request.clone())).await {
+                Ok(Ok(page)) => page,
+                // The pages before this one are of a version that is gone:
+                // begin again, once; then wait.
+                Ok(Err(RetrieveError::Expired(message))) if request.continue_token.is_some() && !restarted => {
+                    tracing::debug!(watch = %self.status, "{message}: listing from the first page again");
+                    restarted = true;
+                    listed = Listed::default();
+                    request = ListRequest::default();
+                    continue;
+                }
+                Ok(Err(error)) => return Err(error),
+                Err(_elapsed) => {
+                    return Err(RetrieveError::Transport(format!("no answer within {} s", self.silence.as_secs())));
+                }
+            };
+            for object in page.objects {
+                match object {
+                    Ok(object) => listed.add(object, &self.store),
+                    Err(malformed) => {
+                        self.sink.malformed();
+                        self.status.unreadable(&malformed);
+                    }
+                }
+            }
+            match page.continue_token {
+                Some(token) => request.continue_token = Some(token),
+                None => return Ok((listed, page.version)),
+            }
+        }
+    }
+
+    /// A list is made at the newest version. A lower one than was seen comes
+    /// from a server that lags behind, or from one whose data were restored;
+    /// only the latter says so again and again.
+    fn check_version(&mut self, version: &str) -> Result<(), RetrieveError> {
+        if !older(version, &self.version) {
+            self.went_back = 0;
+            return Ok(());
+        }
+        self.went_back += 1;
+        if self.restored || self.went_back >= LOWER_LISTS {
+            tracing::warn!(watch = %self.status, from = %self.version, to = %version, "the server's versions went back, as after a restore: its list is taken as it is");
+            self.sink.restored();
+            self.version.clear();
+            self.went_back = 0;
+            return Ok(());
+        }
+        Err(RetrieveError::Transport(format!(
+            "a list of version {version} is older than {}, which was seen before",
+            self.version
+        )))
+    }
+
+    fn commit(&mut self, listed: Listed, version: String) {
+        let objects = listed.len();
+        let changes = self.store.replace(listed);
+        let first = !self.status.is_synced();
+        if first {
+            tracing::info!(watch = %self.status, objects, version, "synced");
+        } else {
+            tracing::info!(watch = %self.status, objects, changes = changes.len(), version, "listed anew");
+            self.sink.relisted();
+        }
+        self.version = version;
+        self.restored = false;
+        self.failures = 0;
+        for change in changes {
+            self.sink.changed(change, first);
+        }
+        // Only now: who waits for the sync finds all keys queued.
+        self.status.synced(objects);
+    }
+}

@@ -1,0 +1,487 @@
+//! Each fault of a source, and what becomes of the store and of whoever
+//! listens. Time is paused: waits cost nothing.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Mutex;
+
+use futures_util::stream;
+use tokio::sync::Notify;
+
+use super::*;
+use crate::health::Probe;
+use crate::key::ObjectKey;
+use crate::object::{MalformedObject, Object};
+use crate::retriever::{ListRequest, Page, erase, from_fns};
+
+/// One answer to a watch: its events, and whether it stays open behind them.
+struct Watch {
+    expects: Option<&'static str>,
+    events: Vec<Result<Event, RetrieveError>>,
+    stays_open: bool,
+}
+
+type Listing = Result<Page, RetrieveError>;
+type Opening = Result<Watch, RetrieveError>;
+
+/// A source that answers by a script; when that is over it stays silent.
+#[derive(Default)]
+struct Script {
+    lists: Mutex<VecDeque<(Option<&'static str>, Listing)>>,
+    watches: Mutex<VecDeque<Opening>>,
+    listed: Mutex<u32>,
+    watched: Mutex<Vec<String>>,
+}
+
+impl Script {
+    fn list(self, answer: Listing) -> Self {
+        self.lists.lock().unwrap().push_back((None, answer));
+        self
+    }
+
+    fn watch(self, events: Vec<Result<Event, RetrieveError>>) -> Self {
+        self.opening(Ok(Watch { expects: None, events, stays_open: false }))
+    }
+
+    fn watch_from(self, version: &'static str, events: Vec<Result<Event, RetrieveError>>) -> Self {
+        self.opening(Ok(Watch { expects: Some(version), events, stays_open: false }))
+    }
+
+    fn open_watch(self, events: Vec<Result<Event, RetrieveError>>) -> Self {
+        self.opening(Ok(Watch { expects: None, events, stays_open: true }))
+    }
+
+    fn opening(self, opening: Opening) -> Self {
+        self.watches.lock().unwrap().push_back(opening);
+        self
+    }
+}
+
+/// What a controller would know.
+#[derive(Default)]
+struct Seen {
+    objects: Mutex<BTreeMap<String, String>>,
+    log: Mutex<Vec<String>>,
+    relists: Mutex<u32>,
+    malformed: Mutex<u32>,
+    restores: Mutex<u32>,
+    changed: Notify,
+}
+
+impl Sink for Seen {
+    fn changed(&self, change: Change, initial: bool) {
+        let key = change.key().map(ObjectKey::to_string).unwrap_or_default();
+        let mut log = self.log.lock().unwrap();
+        match &change.new {
+            Some(new) => {
+                self.objects.lock().unwrap().insert(key.clone(), new.version().to_owned());
+                log.push(format!(
+                    "{} {key}",
+                    if initial {
+                        "initial"
+                    } else if change.old.is_some() {
+                        "modified"
+                    } else {
+                        "added"
+                    }
+                ));
+            }
+            None => {
+                self.objects.lock().unwrap().remove(&key);
+                log.push(format!("deleted {key}"));
+            }
+        }
+        self.changed.notify_one();
+    }
+
+    fn relisted(&self) {
+        *self.relists.lock().unwrap() += 1;
+        self.changed.notify_one();
+    }
+
+    fn restored(&self) {
+        *self.restores.lock().unwrap() += 1;
+    }
+
+    fn malformed(&self) {
+        *self.malformed.lock().unwrap() += 1;
+    }
+}
+
+struct Run {
+    seen: Arc<Seen>,
+    store: Arc<Store>,
+    status: Arc<WatchStatus>,
+    script: Arc<Script>,
+    stop: CancellationToken,
+}
+
+/// Runs an informer over a script, with or without streaming lists.
+fn run(script: Script, streaming: bool) -> Run {
+    struct Streaming<R>(R, bool);
+    impl<K: 'static, R: crate::retriever::Retriever<K>> crate::retriever::Retriever<K> for Streaming<R> {
+        fn list(&self, request: ListRequest) -> impl Future<Output = Listing> + Send {
+            self.0.list(request)
+        }
+        fn watch(
+            &self,
+            request: WatchRequest,
+        ) -> impl Future<
+            Output = Result<
+                impl futures_util::Stream<Item = Result<Event, RetrieveError>> + Send + 'static,
+                RetrieveError,
+            >,
+        > + Send {
+            self.0.watch(request)
+        }
+        fn streams_lists(&self) -> bool {
+            self.1
+        }
+        fn longest_silence(&self) -> Option<Duration> {
+            Some(Duration::from_secs(180))
+        }
+    }
+    let script = Arc::new(script);
+    let (lists, watches) = (script.clone(), script.clone());
+    let source = from_fns::<(), _, _, _, _, _>(
+        move |request: ListRequest| {
+            let next = lists.lists.lock().unwrap().pop_front();
+            *lists.listed.lock().unwrap() += 1;
+            async move {
+                match next {
+                    Some((token, answer)) => {
+                        assert_eq!(request.continue_token.as_deref(), token);
+                        answer
+                    }
+                    None => std::future::pending().await,
+                }
+            }
+        },
+        move |request: WatchRequest| {
+            let next = watches.watches.lock().unwrap().pop_front();
+            watches.watched.lock().unwrap().push(request.version.clone());
+            async move {
+                let Some(opening) = next else { return std::future::pending().await };
+                let watch = opening?;
+                if let Some(expected) = watch.expects {
+                    assert_eq!(request.version, expected);
+                }
+                let tail = if watch.stays_open { stream::pending().boxed() } else { stream::empty().boxed() };
+                Ok(stream::iter(watch.events).chain(tail))
+            }
+        },
+    );
+    let (seen, store) = (Arc::new(Seen::default()), Arc::new(Store::default()));
+    let status = Arc::new(WatchStatus::new("test", "pods", None, false, true));
+    let stop = CancellationToken::new();
+    let informer =
+        Informer::new(erase::<(), _>(Streaming(source, streaming)), store.clone(), status.clone(), seen.clone());
+    tokio::spawn(informer.run(stop.clone()));
+    Run { seen, store, status, script, stop }
+}
+
+impl Run {
+    async fn until(&self, what: &str, holds: impl Fn(&Seen) -> bool) {
+        let wait = async {
+            while !holds(&self.seen) {
+                let _ = timeout(Duration::from_millis(100), self.seen.changed.notified()).await;
+            }
+        };
+        timeout(Duration::from_secs(7200), wait)
+            .await
+            .unwrap_or_else(|_| panic!("never: {what}; seen {:?}", self.seen.log));
+    }
+
+    async fn until_seen(&self, objects: &[(&str, &str)]) {
+        let want: BTreeMap<String, String> =
+            objects.iter().map(|(key, version)| ((*key).to_owned(), (*version).to_owned())).collect();
+        self.until(&format!("{want:?}"), |seen| *seen.objects.lock().unwrap() == want).await;
+        for (key, version) in objects {
+            assert_eq!(
+                self.store.get(&ObjectKey::cluster(key)).unwrap().version(),
+                *version,
+                "store and listener agree"
+            );
+        }
+        assert_eq!(self.store.size().0, objects.len());
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+fn object(name: &str, version: &str) -> Object {
+    Object::parse(
+        format!(r#"{{"metadata":{{"name":"{name}","uid":"{name}","resourceVersion":"{version}"}}}}"#).as_bytes(),
+    )
+    .unwrap()
+}
+
+fn page(version: &str, objects: &[(&str, &str)]) -> Listing {
+    let objects = objects.iter().map(|(name, version)| Ok(object(name, version))).collect();
+    Ok(Page { objects, version: version.to_owned(), continue_token: None })
+}
+
+fn added(name: &str, version: &str) -> Result<Event, RetrieveError> {
+    Ok(Event::Added(object(name, version)))
+}
+
+fn modified(name: &str, version: &str) -> Result<Event, RetrieveError> {
+    Ok(Event::Modified(object(name, version)))
+}
+
+fn deleted(name: &str, version: &str) -> Result<Event, RetrieveError> {
+    Ok(Event::Deleted(object(name, version)))
+}
+
+fn bookmark(version: &str, end: bool) -> Result<Event, RetrieveError> {
+    Ok(Event::Bookmark { version: version.to_owned(), initial_events_end: end })
+}
+
+fn malformed() -> MalformedObject {
+    Object::parse(b"{}").unwrap_err()
+}
+
+fn expired() -> RetrieveError {
+    RetrieveError::Expired("too old resource version".to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_and_then_each_event_reach_the_store_and_the_listener() {
+    let run = run(
+        Script::default()
+            .list(page("5", &[("a", "1"), ("b", "2")]))
+            .watch_from("5", vec![modified("a", "6"), deleted("b", "7"), added("c", "8")]),
+        false,
+    );
+    run.until_seen(&[("a", "6"), ("c", "8")]).await;
+    let mut log = run.seen.log.lock().unwrap().clone();
+    log[..2].sort();
+    assert_eq!(log, ["initial a", "initial b", "modified a", "deleted b", "added c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_are_put_together_and_a_token_that_expires_begins_again() {
+    let first = || Page { continue_token: Some("next".to_owned()), ..page("5", &[("a", "1")]).unwrap() };
+    let script = Script::default();
+    script.lists.lock().unwrap().extend([
+        (None, Ok(first())),
+        (Some("next"), Err(expired())),
+        (None, Ok(first())),
+        (Some("next"), page("5", &[("b", "2")])),
+    ]);
+    let run = run(script, false);
+    run.until_seen(&[("a", "1"), ("b", "2")]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_always_expiring_token_is_tried_for_ever_and_said() {
+    let script = Script::default();
+    for _ in 0..3 {
+        let first = Page { continue_token: Some("next".to_owned()), ..page("5", &[("a", "1")]).unwrap() };
+        script.lists.lock().unwrap().extend([(None, Ok(first)), (Some("next"), Err(expired()))]);
+    }
+    script.lists.lock().unwrap().push_back((None, page("6", &[("a", "1")])));
+    let run = run(script, false);
+    run.until_seen(&[("a", "1")]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_goes_on_as_a_watch() {
+    let run = run(
+        Script::default()
+            .watch(vec![added("a", "1"), added("b", "2"), bookmark("5", true), modified("a", "6")])
+            .watch_from("6", vec![deleted("b", "7")]),
+        true,
+    );
+    run.until_seen(&[("a", "6")]).await;
+    assert_eq!(*run.script.listed.lock().unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_handed_on_before_the_streaming_list_has_ended() {
+    let run = run(
+        Script::default().open_watch(vec![added("a", "1"), bookmark("5", false)]).list(page("6", &[("a", "1")])),
+        true,
+    );
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!run.status.is_synced() && run.seen.log.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_streaming_lists_is_asked_for_pages() {
+    let refused = Err(RetrieveError::NoStreaming("sendInitialEvents is forbidden".to_owned()));
+    let run = run(
+        Script::default().opening(refused).list(page("5", &[("a", "1")])).watch_from("5", vec![added("b", "6")]),
+        true,
+    );
+    run.until_seen(&[("a", "1"), ("b", "6")]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_without_its_end_falls_back_to_pages() {
+    let run = run(
+        Script::default()
+            .watch(vec![added("ghost", "1")])
+            .watch(vec![added("ghost", "1")])
+            .list(page("5", &[("a", "1")])),
+        true,
+    );
+    run.until_seen(&[("a", "1")]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_410_relists_once_and_reveals_what_was_deleted_in_the_gap() {
+    for start in [true, false] {
+        let script = Script::default().list(page("5", &[("a", "1"), ("gone", "2")]));
+        let script = if start {
+            script.opening(Err(expired()))
+        } else {
+            script.watch(vec![bookmark("6", false), Err(expired())])
+        };
+        let run = run(script.list(page("9", &[("a", "1"), ("b", "8")])).watch_from("9", vec![added("c", "10")]), false);
+        run.until_seen(&[("a", "1"), ("b", "8"), ("c", "10")]).await;
+        assert!(run.seen.log.lock().unwrap().contains(&"deleted gone".to_owned()));
+        assert_eq!((*run.seen.relists.lock().unwrap(), *run.script.listed.lock().unwrap()), (1, 2));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_closed_is_resumed_from_the_last_version_without_a_relist() {
+    let run = run(
+        Script::default()
+            .list(page("5", &[]))
+            .watch_from("5", vec![added("a", "6")])
+            .watch_from("6", vec![bookmark("20", false)])
+            .watch_from("20", vec![modified("a", "21")]),
+        false,
+    );
+    run.until_seen(&[("a", "21")]).await;
+    assert_eq!(*run.seen.relists.lock().unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_are_told_twice_are_heard_once() {
+    let run = run(
+        Script::default().list(page("5", &[("a", "5")])).watch(vec![
+            added("a", "5"),
+            modified("a", "6"),
+            modified("a", "6"),
+            added("z", "7"),
+        ]),
+        false,
+    );
+    run.until_seen(&[("a", "6"), ("z", "7")]).await;
+    assert_eq!(*run.seen.log.lock().unwrap(), ["initial a", "modified a", "added z"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_closes_at_once_is_tried_with_growing_waits() {
+    let mut script = Script::default().list(page("5", &[]));
+    for _ in 0..200 {
+        script = script.watch(vec![]);
+    }
+    let run = run(script, false);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let tries = run.script.watched.lock().unwrap().len();
+    assert!((6..20).contains(&tries), "{tries} tries in two minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_of_every_kind_are_tried_again_and_show_in_the_status() {
+    for error in [
+        RetrieveError::Forbidden("pods is forbidden".to_owned()),
+        RetrieveError::NotFound("404 page not found".to_owned()),
+        RetrieveError::Unauthorized("Unauthorized".to_owned()),
+        RetrieveError::Busy { after: Duration::from_secs(3), message: "too many requests".to_owned() },
+        RetrieveError::Status { code: 500, message: "boom".to_owned() },
+        RetrieveError::Transport("connection refused".to_owned()),
+        RetrieveError::TooLargeVersion("too large".to_owned()),
+    ] {
+        let run = run(
+            Script::default().list(Err(error.clone())).list(Err(error.clone())).list(page("5", &[("a", "1")])),
+            false,
+        );
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let not_ready = run.status.ready().unwrap_err();
+        assert!(
+            not_ready.starts_with("test: pods: not synced yet: ") && not_ready.contains(&error.to_string()),
+            "{not_ready}"
+        );
+        run.until_seen(&[("a", "1")]).await;
+        assert_eq!(run.status.ready(), Ok(None));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_bad_object_does_not_stop_its_neighbours() {
+    let bad = Page {
+        objects: vec![Ok(object("a", "1")), Err(malformed()), Ok(object("b", "2"))],
+        version: "5".to_owned(),
+        continue_token: None,
+    };
+    let run =
+        run(Script::default().list(Ok(bad)).watch(vec![Ok(Event::Malformed(malformed())), added("c", "6")]), false);
+    run.until_seen(&[("a", "1"), ("b", "2"), ("c", "6")]).await;
+    assert_eq!((*run.seen.malformed.lock().unwrap(), *run.seen.relists.lock().unwrap()), (2, 0));
+    assert!(run.status.ready().unwrap().unwrap().contains("2 unreadable objects"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_connected_anew_and_then_listed_anew() {
+    let run = run(
+        Script::default()
+            .list(page("50", &[("a", "1")]))
+            .open_watch(vec![])
+            .open_watch(vec![])
+            .list(page("60", &[("b", "55")]))
+            .open_watch(vec![]),
+        false,
+    );
+    run.until_seen(&[("b", "55")]).await;
+    assert_eq!(*run.seen.restores.lock().unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_server_with_lower_versions_is_accepted_after_silence() {
+    let run = run(
+        Script::default()
+            .list(page("50", &[("a", "49")]))
+            .open_watch(vec![])
+            .open_watch(vec![])
+            .list(page("30", &[("a", "20")]))
+            .watch_from("30", vec![modified("a", "31")]),
+        false,
+    );
+    run.until_seen(&[("a", "31")]).await;
+    assert_eq!(*run.seen.restores.lock().unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_from_a_server_that_lags_behind_is_not_taken() {
+    let run = run(
+        Script::default()
+            .list(page("50", &[("a", "49")]))
+            .opening(Err(expired()))
+            .list(page("40", &[("a", "39")]))
+            .list(page("60", &[("a", "59")])),
+        false,
+    );
+    run.until_seen(&[("a", "59")]).await;
+    assert_eq!(
+        (*run.seen.restores.lock().unwrap(), run.seen.log.lock().unwrap().len()),
+        (0, 2),
+        "version 39 was never seen"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_unheard_of_for_five_minutes_makes_the_process_not_ready() {
+    let run = run(Script::default().list(page("5", &[])).open_watch(vec![]), false);
+    run.until("synced", |_| run.status.is_synced()).await;
+    assert!(run.status.ready().is_ok());
+    tokio::time::sleep(Duration::from_secs(301)).await;
+    assert!(run.status.ready().unwrap_err().contains("nothing heard for 301 s"));
+}

@@ -1,0 +1,150 @@
+//! The gauges, read when somebody scrapes.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{GaugeVec, Opts};
+
+use super::{Gauge, Read};
+
+/// Every gauge, a family for each series.
+pub(super) struct Gauges {
+    // Kooper's
+    queue_length: Family,
+    // client-go's
+    depth: Family,
+    unfinished_work: Family,
+    longest_running: Family,
+    // controller-runtime's
+    active_workers: Family,
+    max_workers: Family,
+    // our own
+    store_objects: Family,
+    store_bytes: Family,
+    watch_age: Family,
+    stuck_calls: Family,
+}
+
+impl Gauges {
+    pub(super) fn new() -> prometheus::Result<Self> {
+        let one = &["controller"];
+        let work_queue = &["name", "controller"];
+        Ok(Self {
+            queue_length: Family::new(
+                "kooper_controller_event_queue_length",
+                "Length of the controller resource queue.",
+                one,
+            )?,
+            depth: Family::new("workqueue_depth", "Keys that wait in the work queue.", work_queue)?,
+            unfinished_work: Family::new(
+                "workqueue_unfinished_work_seconds",
+                "Seconds of work in all the calls that run now; it keeps rising where calls are stuck.",
+                work_queue,
+            )?,
+            longest_running: Family::new(
+                "workqueue_longest_running_processor_seconds",
+                "Seconds since the oldest call that still runs began.",
+                work_queue,
+            )?,
+            active_workers: Family::new("controller_runtime_active_workers", "Handlers that run now.", one)?,
+            max_workers: Family::new(
+                "controller_runtime_max_concurrent_reconciles",
+                "Handlers that may run at the same time.",
+                one,
+            )?,
+            store_objects: Family::new("kooper_store_objects", "Objects in the store.", one)?,
+            store_bytes: Family::new("kooper_store_bytes", "Bytes that the objects in the store take.", one)?,
+            watch_age: Family::new(
+                "kooper_watch_last_heard_seconds",
+                "Seconds since the watch last brought an event or a bookmark.",
+                &["controller", "watch"],
+            )?,
+            stuck_calls: Family::new(
+                "kooper_stuck_calls",
+                "Calls of the handler that ran on after their timeout and their cancellation.",
+                one,
+            )?,
+        })
+    }
+
+    /// The number of waiting keys is Kooper's series and client-go's.
+    pub(super) fn add_queue_length(&self, controller: &str, read: Read) {
+        let read = Arc::new(read);
+        let same = Arc::clone(&read);
+        self.queue_length.add(&[controller], Box::new(move || read()));
+        self.depth.add(&[controller, controller], Box::new(move || same()));
+    }
+
+    /// Whether the gauge is new.
+    pub(super) fn add(&self, controller: &str, gauge: &Gauge, read: Read) -> bool {
+        let (one, work_queue) = ([controller], [controller, controller]);
+        match gauge {
+            Gauge::ActiveWorkers => self.active_workers.add(&one, read),
+            Gauge::MaxWorkers => self.max_workers.add(&one, read),
+            Gauge::UnfinishedWork => self.unfinished_work.add(&work_queue, read),
+            Gauge::LongestRunning => self.longest_running.add(&work_queue, read),
+            Gauge::StoreObjects => self.store_objects.add(&one, read),
+            Gauge::StoreBytes => self.store_bytes.add(&one, read),
+            Gauge::WatchAge { watch } => self.watch_age.add(&[controller, watch], read),
+            Gauge::StuckCalls => self.stuck_calls.add(&one, read),
+        }
+    }
+
+    pub(super) fn parts(&self) -> [&dyn Collector; 10] {
+        [
+            &self.queue_length,
+            &self.depth,
+            &self.unfinished_work,
+            &self.longest_running,
+            &self.active_workers,
+            &self.max_workers,
+            &self.store_objects,
+            &self.store_bytes,
+            &self.watch_age,
+            &self.stuck_calls,
+        ]
+    }
+}
+
+/// A gauge with labels whose values come from callbacks.
+struct Family {
+    gauges: GaugeVec,
+    sources: RwLock<Vec<Source>>,
+}
+
+struct Source {
+    labels: Vec<String>,
+    gauge: prometheus::Gauge,
+    read: Read,
+}
+
+impl Family {
+    fn new(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<Self> {
+        Ok(Self { gauges: GaugeVec::new(Opts::new(name, help), labels)?, sources: RwLock::default() })
+    }
+
+    /// Whether the labels are new; if not, the first callback stays.
+    fn add(&self, labels: &[&str], read: Read) -> bool {
+        let mut sources = self.sources.write().unwrap_or_else(PoisonError::into_inner);
+        if sources.iter().any(|source| source.labels == labels) {
+            return false;
+        }
+        let gauge = self.gauges.with_label_values(labels);
+        sources.push(Source { labels: labels.iter().map(ToString::to_string).collect(), gauge, read });
+        true
+    }
+}
+
+impl Collector for Family {
+    fn desc(&self) -> Vec<&Desc> {
+        self.gauges.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        for source in &*self.sources.read().unwrap_or_else(PoisonError::into_inner) {
+            source.gauge.set((source.read)());
+        }
+        self.gauges.collect()
+    }
+}

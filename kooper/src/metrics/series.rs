@@ -1,0 +1,247 @@
+//! The counters and histograms, with the names that dashboards know.
+
+use std::time::Duration;
+
+use prometheus::core::Collector;
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts};
+
+use super::Counter;
+
+/// Kooper's buckets for the time in the queue.
+pub(super) const IN_QUEUE_BUCKETS: [f64; 12] = [0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 3.0, 10.0, 20.0, 60.0, 150.0, 300.0];
+
+/// Kooper's buckets for the time of a call: Prometheus' own defaults.
+pub(super) const PROCESSING_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// client-go's buckets for work queues: powers of ten from 10 ns to 1 000 s.
+const WORK_QUEUE_BUCKETS: [f64; 12] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0];
+
+/// controller-runtime's buckets for the time of a reconciliation.
+const RECONCILE_BUCKETS: [f64; 40] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
+    1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
+];
+
+/// The values of the label `result`.
+const RESULTS: [&str; 4] = ["success", "error", "requeue", "requeue_after"];
+
+/// Every counter and histogram.
+pub(super) struct Series {
+    // Kooper's
+    queued: IntCounterVec,
+    in_queue: HistogramVec,
+    processed: HistogramVec,
+    // controller-runtime's
+    results: IntCounterVec,
+    errors: IntCounterVec,
+    terminal_errors: IntCounterVec,
+    panics: IntCounterVec,
+    timeouts: IntCounterVec,
+    reconcile_time: HistogramVec,
+    // client-go's
+    adds: IntCounterVec,
+    retries: IntCounterVec,
+    queue_duration: HistogramVec,
+    work_duration: HistogramVec,
+    pub(super) requests: IntCounterVec,
+    // our own
+    handler_timeouts: IntCounterVec,
+    relists: IntCounterVec,
+    decode_errors: IntCounterVec,
+    restores: IntCounterVec,
+}
+
+impl Series {
+    pub(super) fn new(in_queue: Vec<f64>, processing: Vec<f64>) -> prometheus::Result<Self> {
+        let one = &["controller"];
+        let work_queue = &["name", "controller"];
+        Ok(Self {
+            queued: counter(
+                "kooper_controller_queued_events_total",
+                "Total number of events queued.",
+                &["controller", "requeue"],
+            )?,
+            in_queue: histogram(
+                "kooper_controller_event_in_queue_duration_seconds",
+                "The duration of an event in the queue.",
+                one,
+                in_queue,
+            )?,
+            processed: histogram(
+                "kooper_controller_processed_event_duration_seconds",
+                "The duration for an event to be processed.",
+                &["controller", "success"],
+                processing,
+            )?,
+            results: counter(
+                "controller_runtime_reconcile_total",
+                "Calls of the handler, by their result.",
+                &["controller", "result"],
+            )?,
+            errors: counter("controller_runtime_reconcile_errors_total", "Calls of the handler that failed.", one)?,
+            terminal_errors: counter(
+                "controller_runtime_terminal_reconcile_errors_total",
+                "Calls of the handler that failed with an error that is not retried.",
+                one,
+            )?,
+            panics: counter("controller_runtime_reconcile_panics_total", "Calls of the handler that panicked.", one)?,
+            timeouts: counter(
+                "controller_runtime_reconcile_timeouts_total",
+                "Calls of the handler that took longer than allowed.",
+                one,
+            )?,
+            reconcile_time: histogram(
+                "controller_runtime_reconcile_time_seconds",
+                "How long calls of the handler took.",
+                one,
+                RECONCILE_BUCKETS.to_vec(),
+            )?,
+            adds: counter("workqueue_adds_total", "Keys added to the work queue.", work_queue)?,
+            retries: counter(
+                "workqueue_retries_total",
+                "Keys added to the work queue again after a failure.",
+                work_queue,
+            )?,
+            queue_duration: histogram(
+                "workqueue_queue_duration_seconds",
+                "How long keys waited in the work queue before a worker took them.",
+                work_queue,
+                WORK_QUEUE_BUCKETS.to_vec(),
+            )?,
+            work_duration: histogram(
+                "workqueue_work_duration_seconds",
+                "How long workers were busy with keys from the work queue.",
+                work_queue,
+                WORK_QUEUE_BUCKETS.to_vec(),
+            )?,
+            requests: counter(
+                "rest_client_requests_total",
+                "Requests to the API server, by status code, method and host; the code is <error> where no answer came.",
+                &["code", "method", "host"],
+            )?,
+            handler_timeouts: counter(
+                "kooper_handler_timeouts_total",
+                "Calls of the handler that took longer than allowed.",
+                one,
+            )?,
+            relists: counter("kooper_relists_total", "Times that a watch had to list anew.", one)?,
+            decode_errors: counter("kooper_decode_errors_total", "Objects that could not be decoded.", one)?,
+            restores: counter(
+                "kooper_restores_total",
+                "Lists accepted with a version lower than the last one's, as after a restored backup of the server.",
+                one,
+            )?,
+        })
+    }
+
+    /// Makes the counters of a controller, so that they are 0 before they are
+    /// 1: a rate sees the first event too.
+    pub(super) fn begin(&self, controller: &str) {
+        for value in ["false", "true"] {
+            self.queued.with_label_values(&[controller, value]);
+            self.processed.with_label_values(&[controller, value]);
+        }
+        for result in RESULTS {
+            self.results.with_label_values(&[controller, result]);
+        }
+        for counter in [
+            &self.errors,
+            &self.terminal_errors,
+            &self.panics,
+            &self.timeouts,
+            &self.handler_timeouts,
+            &self.relists,
+            &self.decode_errors,
+            &self.restores,
+        ] {
+            counter.with_label_values(&[controller]);
+        }
+        self.adds.with_label_values(&[controller, controller]);
+        self.retries.with_label_values(&[controller, controller]);
+        self.in_queue.with_label_values(&[controller]);
+        self.reconcile_time.with_label_values(&[controller]);
+        self.queue_duration.with_label_values(&[controller, controller]);
+        self.work_duration.with_label_values(&[controller, controller]);
+    }
+
+    pub(super) fn event_queued(&self, controller: &str, requeue: bool) {
+        self.queued.with_label_values(&[controller, truth(requeue)]).inc();
+    }
+
+    pub(super) fn in_queue(&self, controller: &str, waited: Duration) {
+        let seconds = waited.as_secs_f64();
+        self.in_queue.with_label_values(&[controller]).observe(seconds);
+        self.queue_duration.with_label_values(&[controller, controller]).observe(seconds);
+    }
+
+    pub(super) fn processed(&self, controller: &str, success: bool, took: Duration) {
+        self.processed.with_label_values(&[controller, truth(success)]).observe(took.as_secs_f64());
+    }
+
+    pub(super) fn worked(&self, controller: &str, took: Duration) {
+        let seconds = took.as_secs_f64();
+        self.work_duration.with_label_values(&[controller, controller]).observe(seconds);
+        self.reconcile_time.with_label_values(&[controller]).observe(seconds);
+    }
+
+    pub(super) fn count(&self, controller: &str, counter: Counter) {
+        let result = |result| self.results.with_label_values(&[controller, result]).inc();
+        let of = |counter: &IntCounterVec| counter.with_label_values(&[controller]).inc();
+        let of_queue = |counter: &IntCounterVec| counter.with_label_values(&[controller, controller]).inc();
+        match counter {
+            Counter::Success => result("success"),
+            Counter::Error => {
+                result("error");
+                of(&self.errors);
+            }
+            Counter::Requeue => result("requeue"),
+            Counter::RequeueAfter => result("requeue_after"),
+            Counter::TerminalError => of(&self.terminal_errors),
+            Counter::Panic => of(&self.panics),
+            Counter::Timeout => {
+                of(&self.timeouts);
+                of(&self.handler_timeouts);
+            }
+            Counter::Add => of_queue(&self.adds),
+            Counter::Retry => of_queue(&self.retries),
+            Counter::Relist => of(&self.relists),
+            Counter::DecodeError => of(&self.decode_errors),
+            Counter::Restore => of(&self.restores),
+        }
+    }
+
+    pub(super) fn parts(&self) -> [&dyn Collector; 18] {
+        [
+            &self.queued,
+            &self.in_queue,
+            &self.processed,
+            &self.results,
+            &self.errors,
+            &self.terminal_errors,
+            &self.panics,
+            &self.timeouts,
+            &self.reconcile_time,
+            &self.adds,
+            &self.retries,
+            &self.queue_duration,
+            &self.work_duration,
+            &self.requests,
+            &self.handler_timeouts,
+            &self.relists,
+            &self.decode_errors,
+            &self.restores,
+        ]
+    }
+}
+
+fn counter(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntCounterVec> {
+    IntCounterVec::new(Opts::new(name, help), labels)
+}
+
+fn histogram(name: &str, help: &str, labels: &[&str], buckets: Vec<f64>) -> prometheus::Result<HistogramVec> {
+    HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets), labels)
+}
+
+fn truth(value: bool) -> &'static str {
+    if value { "true" } else { "false" }
+}

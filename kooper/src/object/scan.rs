@@ -1,0 +1,224 @@
+//! A reader of JSON that finds where things are and decodes nothing.
+//!
+//! It trusts that strings end and brackets pair, and checks just that; a
+//! malformed number or key inside a value is found when the value is decoded.
+
+use std::ops::Range;
+
+use memchr::memchr2;
+
+/// Why a text could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Broken(pub(crate) &'static str);
+
+/// Where an object and the parts of it that the runtime needs are in a text.
+/// Strings are without their quotes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) whole: Range<usize>,
+    pub(crate) name: Option<Range<usize>>,
+    pub(crate) namespace: Option<Range<usize>>,
+    pub(crate) uid: Option<Range<usize>>,
+    pub(crate) version: Option<Range<usize>>,
+    /// `"managedFields": […]` with the comma before or after it.
+    pub(crate) managed: Option<Range<usize>>,
+    /// The value of `metadata.annotations`.
+    pub(crate) annotations: Option<Range<usize>>,
+}
+
+impl Frame {
+    /// Reads the object that starts at `at`, in one pass.
+    pub(crate) fn scan(text: &[u8], at: usize) -> Result<Self, Broken> {
+        let mut cursor = Cursor { text, at, member: at };
+        cursor.space();
+        let start = cursor.at;
+        let mut frame = Self::default();
+        cursor.members(|cursor, key| if key == b"metadata" { frame.metadata(cursor) } else { cursor.skip() })?;
+        frame.whole = start..cursor.at;
+        Ok(frame)
+    }
+
+    fn metadata(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Broken> {
+        if cursor.peek() != Some(b'{') {
+            return cursor.skip();
+        }
+        // Where the member before this one ended: the comma behind it goes
+        // with `managedFields`.
+        let mut after_previous = None;
+        cursor.members(|cursor, key| {
+            let key_start = cursor.member;
+            match key {
+                b"name" => self.name = cursor.string_value()?,
+                b"namespace" => self.namespace = cursor.string_value()?,
+                b"uid" => self.uid = cursor.string_value()?,
+                b"resourceVersion" => self.version = cursor.string_value()?,
+                b"managedFields" => {
+                    cursor.skip()?;
+                    let end = cursor.at;
+                    cursor.space();
+                    self.managed = Some(match after_previous {
+                        Some(previous) => previous..end,
+                        None if cursor.peek() == Some(b',') => key_start..cursor.at + 1,
+                        None => key_start..end,
+                    });
+                }
+                b"annotations" => {
+                    let start = cursor.at;
+                    cursor.skip()?;
+                    self.annotations = Some(start..cursor.at);
+                }
+                _ => cursor.skip()?,
+            }
+            after_previous = Some(cursor.at);
+            Ok(())
+        })
+    }
+}
+
+/// A place in a JSON text.
+pub(crate) struct Cursor<'a> {
+    text: &'a [u8],
+    pub(crate) at: usize,
+    /// Where the member whose value comes next starts: its key's quote.
+    member: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(text: &'a [u8]) -> Self {
+        Self { text, at: 0, member: 0 }
+    }
+
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    pub(crate) fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\n' | b'\t' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    /// Reads an object; `each` is called at each value, with its key, and
+    /// moves behind the value.
+    pub(crate) fn members(
+        &mut self,
+        mut each: impl FnMut(&mut Self, &'a [u8]) -> Result<(), Broken>,
+    ) -> Result<(), Broken> {
+        self.expect(b'{', "an object was expected")?;
+        self.space();
+        if self.eat(b'}') {
+            return Ok(());
+        }
+        loop {
+            self.space();
+            let member = self.at;
+            let key = self.string()?;
+            let key = self.text.get(key).unwrap_or_default();
+            self.space();
+            self.expect(b':', "a key has no value")?;
+            self.space();
+            self.member = member;
+            each(self, key)?;
+            self.space();
+            if self.eat(b'}') {
+                return Ok(());
+            }
+            self.expect(b',', "an object does not end")?;
+        }
+    }
+
+    /// Reads an array; `each` is called at each element and moves behind it.
+    pub(crate) fn elements(&mut self, mut each: impl FnMut(&mut Self) -> Result<(), Broken>) -> Result<(), Broken> {
+        self.expect(b'[', "an array was expected")?;
+        self.space();
+        if self.eat(b']') {
+            return Ok(());
+        }
+        loop {
+            self.space();
+            each(self)?;
+            self.space();
+            if self.eat(b']') {
+                return Ok(());
+            }
+            self.expect(b',', "an array does not end")?;
+        }
+    }
+
+    /// A string's text between its quotes; anything else is skipped.
+    pub(crate) fn string_value(&mut self) -> Result<Option<Range<usize>>, Broken> {
+        if self.peek() == Some(b'"') {
+            return self.string().map(Some);
+        }
+        self.skip()?;
+        Ok(None)
+    }
+
+    /// Moves behind the value that starts here.
+    pub(crate) fn skip(&mut self) -> Result<(), Broken> {
+        match self.peek() {
+            Some(b'"') => self.string().map(drop),
+            Some(b'{' | b'[') => self.skip_nested(),
+            Some(b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => {
+                while !matches!(self.peek(), None | Some(b',' | b'}' | b']' | b' ' | b'\n' | b'\t' | b'\r')) {
+                    self.at += 1;
+                }
+                Ok(())
+            }
+            _ => Err(Broken("a value was expected")),
+        }
+    }
+
+    fn skip_nested(&mut self) -> Result<(), Broken> {
+        let mut depth = 0usize;
+        let mut at = self.at;
+        loop {
+            match self.text.get(at) {
+                Some(b'"') => at = string_end(self.text, at + 1)?,
+                Some(b'{' | b'[') => depth += 1,
+                Some(b'}' | b']') => {
+                    depth -= 1;
+                    if depth == 0 {
+                        self.at = at + 1;
+                        return Ok(());
+                    }
+                }
+                Some(_) => {}
+                None => return Err(Broken("its brackets do not pair")),
+            }
+            at += 1;
+        }
+    }
+
+    /// Reads a string and gives what is between its quotes.
+    fn string(&mut self) -> Result<Range<usize>, Broken> {
+        self.expect(b'"', "a string was expected")?;
+        let start = self.at;
+        let end = string_end(self.text, start)?;
+        self.at = end + 1;
+        Ok(start..end)
+    }
+
+    fn eat(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, byte: u8, otherwise: &'static str) -> Result<(), Broken> {
+        if self.eat(byte) { Ok(()) } else { Err(Broken(otherwise)) }
+    }
+}
+
+/// Where the string that began before `at` has its closing quote.
+fn string_end(text: &[u8], mut at: usize) -> Result<usize, Broken> {
+    loop {
+        let rest = text.get(at..).unwrap_or_default();
+        match memchr2(b'"', b'\\', rest).map(|found| at + found) {
+            Some(found) if text.get(found) == Some(&b'"') => return Ok(found),
+            // The byte behind a backslash is never the end.
+            Some(found) => at = found + 2,
+            None => return Err(Broken("a string does not end")),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+use k8s_openapi::api::core::v1::Pod;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+#[test]
+fn an_object_keeps_everything_but_its_managed_fields() {
+    let managed = json!([{"manager": "kubectl", "fieldsV1": {"f:spec": {"k:{\"a\":\"]}\"}": {}}}}]);
+    for keys in [
+        vec!["managedFields"],
+        vec!["managedFields", "name", "namespace", "uid", "resourceVersion"],
+        vec!["name", "managedFields", "namespace", "uid", "resourceVersion"],
+        vec!["name", "namespace", "uid", "resourceVersion", "managedFields"],
+    ] {
+        let mut members: Vec<String> = Vec::new();
+        for key in &keys {
+            members.push(match *key {
+                "managedFields" => format!("\"managedFields\": {managed}"),
+                key => format!("\"{key}\" :\"the-{key}\""),
+            });
+        }
+        let text =
+            format!(" {{\"kind\":\"Pod\",\"metadata\":{{ {} }} ,\"spec\":{{\"a\":[1,2]}}}}", members.join(" , "));
+        let parsed = Object::parse(text.as_bytes());
+        if keys.len() == 1 {
+            assert!(parsed.unwrap_err().to_string().contains("it has no name"));
+            continue;
+        }
+        let object = parsed.unwrap();
+        let mut expected: Value = serde_json::from_str(&text).unwrap();
+        expected["metadata"].as_object_mut().unwrap().remove("managedFields");
+        assert_eq!(serde_json::from_slice::<Value>(object.json()).unwrap(), expected, "{text}");
+        assert_eq!(object.key().as_str(), "the-namespace/the-name");
+        assert_eq!((object.uid(), object.version()), ("the-uid", "the-resourceVersion"));
+    }
+}
+
+#[test]
+fn bytes_that_are_no_object_are_refused_with_their_beginning() {
+    for text in [
+        "",
+        "null",
+        "[]",
+        "{",
+        "{\"metadata\":{\"name\":\"a\"}",
+        "{\"metadata\":{\"name\":\"a",
+        "{\"metadata\":{\"name\":7}}",
+        "{\"metadata\":null}",
+    ] {
+        let error = Object::parse(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.starts_with("not a Kubernetes object: "), "{error}");
+        assert!(error.contains(text.get(..10).unwrap_or(text)), "{error}");
+    }
+}
+
+#[test]
+fn a_decode_error_names_the_object_and_the_type() {
+    let object = Object::parse(br#"{"metadata":{"name":"a","namespace":"b"},"spec":{"containers":7}}"#).unwrap();
+    let error = object.decode::<Pod>().unwrap_err().to_string();
+    assert!(error.starts_with("object b/a is no Pod: invalid type: integer `7`, expected a sequence"), "{error}");
+}
+
+#[test]
+fn debug_output_holds_no_content() {
+    let object = Object::parse(br#"{"metadata":{"name":"a"},"data":{"password":"canary"}}"#).unwrap();
+    assert!(!format!("{object:?}").contains("canary"));
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<i32>().prop_map(|n| Value::from(f64::from(n) / 2.0)),
+        any::<String>().prop_map(Value::from),
+        "[\\\\\"{}\\[\\],:]{0,8}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 40, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::hash_map(
+                prop_oneof!["[a-z]{1,4}", Just("managedFields".to_owned()), any::<String>()],
+                inner,
+                0..6
+            )
+            .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_object_reads_as_serde_reads_it(metadata in prop::collection::hash_map("[a-z]{1,6}|managedFields|annotations", any_json(), 0..6), spec in any_json(), pretty: bool) {
+        let mut metadata: serde_json::Map<String, Value> = metadata.into_iter().collect();
+        metadata.insert("name".to_owned(), "n".into());
+        metadata.insert("namespace".to_owned(), "ns".into());
+        metadata.insert("resourceVersion".to_owned(), "12".into());
+        metadata.insert("uid".to_owned(), "u".into());
+        let mut value = json!({"apiVersion": "v1", "metadata": metadata, "spec": spec, "managedFields": [1]});
+        let text = if pretty { serde_json::to_vec_pretty(&value) } else { serde_json::to_vec(&value) }.unwrap();
+        let object = Object::parse(&text).unwrap();
+        value["metadata"].as_object_mut().unwrap().remove("managedFields");
+        prop_assert_eq!(serde_json::from_slice::<Value>(object.json()).unwrap(), value);
+        prop_assert_eq!((object.key().as_str(), object.version(), object.uid()), ("ns/n", "12", "u"));
+    }
+
+    #[test]
+    fn no_bytes_make_the_scanner_panic(bytes in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(b"{}[]\",:\\ 1nmetadata".to_vec())], 0..200)) {
+        let _ = Object::parse(&bytes);
+        let mut inside = b"{\"metadata\":{\"name\":\"a\",".to_vec();
+        inside.extend(&bytes);
+        let _ = Object::parse(&inside);
+    }
+
+    #[test]
+    fn a_truncated_object_is_refused(spec in any_json(), cut in 1usize..40) {
+        let text = serde_json::to_vec(&json!({"metadata": {"name": "a"}, "spec": spec})).unwrap();
+        prop_assert!(Object::parse(&text[..text.len().saturating_sub(cut)]).is_err());
+    }
+}

@@ -1,0 +1,119 @@
+//! What generated code names, and nobody else: no part of it is stable.
+
+/// The names of this version.
+pub mod v1 {
+    pub use std::marker::PhantomData;
+    pub use std::option::Option;
+    pub use std::primitive::str;
+    pub use std::process::ExitCode;
+    pub use std::result::Result;
+    pub use std::sync::Arc;
+    pub use std::time::Duration;
+    pub use std::{assert, env, module_path, option_env};
+
+    pub use crate::controller::{Builder, Kind, Namespaced};
+    use crate::controller::{ConfigError, Controller};
+    pub use crate::object::Changed;
+
+    /// What a generated type implements: it adds its controllers.
+    pub trait Definition {
+        /// Adds the controllers to a program.
+        fn define(program: &mut Program);
+    }
+
+    /// The controllers of a program, in the order of their definition.
+    #[derive(Debug, Default)]
+    pub struct Program {
+        controllers: Vec<Result<Controller, ConfigError>>,
+    }
+
+    impl Program {
+        /// Adds a controller; a mistake in it is told when all are known.
+        pub fn add<K, O, S>(&mut self, builder: Builder<K, O, S>)
+        where
+            K: Kind,
+            O: serde::de::DeserializeOwned + Send + Sync + 'static,
+            S: Send + Sync + 'static,
+        {
+            self.controllers.push(builder.build());
+        }
+
+        /// The controllers, or the first mistake in one.
+        ///
+        /// # Errors
+        /// The first mistake.
+        pub fn into_controllers(self) -> Result<Vec<Controller>, ConfigError> {
+            self.controllers.into_iter().collect()
+        }
+    }
+
+    /// A kind as a value: a mistake in it is told where the attribute names it.
+    pub fn kind<K>() -> PhantomData<K> {
+        PhantomData
+    }
+
+    /// Begins a controller.
+    pub fn controller<K: Begin<M>, M>(_: PhantomData<K>, name: &str) -> K::Builder {
+        K::begin(name)
+    }
+
+    /// A kind that a controller can begin with: every [`Kind`].
+    ///
+    /// There are two impls, so that the compiler decides between them before it looks at
+    /// what is called on the builder. With one it would tell each of those calls, too.
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is no kind of Kubernetes objects",
+        label = "not a kind",
+        note = "name a type of `k8s_openapi`, such as `k8s_openapi::api::core::v1::Pod`, or one that derives `kube::CustomResource`"
+    )]
+    pub trait Begin<M> {
+        /// What it begins.
+        type Builder;
+
+        /// Begins it.
+        fn begin(name: &str) -> Self::Builder;
+    }
+
+    /// Marks the impl for kinds.
+    #[derive(Debug)]
+    pub enum Kinds {}
+
+    /// Marks the impl for nothing at all.
+    #[derive(Debug)]
+    pub enum Nothing {}
+
+    /// What no type implements.
+    pub trait Never {}
+
+    #[diagnostic::do_not_recommend]
+    impl<K: Kind> Begin<Kinds> for K {
+        type Builder = Builder<K>;
+
+        fn begin(name: &str) -> Builder<K> {
+            Controller::builder(name)
+        }
+    }
+
+    #[diagnostic::do_not_recommend]
+    impl<K: Never> Begin<Nothing> for K {
+        type Builder = ();
+
+        fn begin(_: &str) {}
+    }
+
+    /// Whether a module path is that of a crate's root.
+    pub const fn at_crate_root(module_path: &str) -> bool {
+        let bytes = module_path.as_bytes();
+        let mut at = 0;
+        while at < bytes.len() {
+            if bytes[at] == b':' {
+                return false;
+            }
+            at += 1;
+        }
+        true
+    }
+
+    #[cfg(feature = "cli")]
+    pub use crate::cli::main;
+}

@@ -1,0 +1,191 @@
+//! The work queue: which key a worker takes next.
+//!
+//! It holds keys, never objects. A key is in it once, however often it is
+//! added; it is with one worker at a time; touched while a worker has it, it
+//! runs once more. Real events go before retries, retries before resync and
+//! the first list; each lane is given a head start over the next, not a
+//! precedence for ever, so that nothing starves.
+
+mod state;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::backoff::Backoff;
+use crate::key::ObjectKey;
+use crate::reason::{Reason, Reasons};
+
+pub(crate) use state::Outcome;
+use state::State;
+
+/// What the queue needs to know of a controller.
+#[derive(Debug, Clone)]
+pub struct QueueOptions {
+    /// The delays of failing keys, each key's own.
+    pub backoff: Backoff,
+    /// How often a failing key is retried; `None` is for ever.
+    pub retries: Option<u32>,
+    /// Retries of all keys together: so many a second, after a burst.
+    pub retry_rate: (u32, u32),
+    /// Every known key comes back after this long without a run.
+    pub resync: Option<Duration>,
+}
+
+impl Default for QueueOptions {
+    fn default() -> Self {
+        Self { backoff: Backoff::default(), retries: None, retry_rate: (10, 100), resync: None }
+    }
+}
+
+/// Which keys wait behind which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lane {
+    /// Something happened to the object, or somebody asked for the key.
+    Event,
+    /// A failed key, or one that asked to come back.
+    Retry,
+    /// Resync, the first list.
+    Background,
+}
+
+/// A key that a worker has taken, with why and since when.
+#[derive(Debug)]
+pub struct Item {
+    /// The key; no other worker has it until [`WorkQueue::done`].
+    pub key: ObjectKey,
+    /// Why it was queued.
+    pub reasons: Reasons,
+    /// Which try this is since the last success, from 1.
+    pub attempt: u32,
+    /// How long the key waited, from the first add since it was last taken.
+    pub waited: Duration,
+}
+
+/// A de-duplicating queue of keys with lanes, delays, retries and resync.
+///
+/// The verbs are those of client-go's work queue.
+#[derive(Debug)]
+pub struct WorkQueue {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+impl WorkQueue {
+    /// An empty queue.
+    pub fn new(options: QueueOptions) -> Self {
+        Self { state: Mutex::new(State::new(options, Instant::now())), changed: Notify::new() }
+    }
+
+    /// Queues a key, or notes one more reason on it. A key that fails runs at
+    /// once on an event, though at most once in each of its back-off delays.
+    pub fn add(&self, key: &ObjectKey, lane: Lane, reason: Reason) {
+        self.update(|state, now| state.add(key, lane, reason, now));
+    }
+
+    /// Queues a key after a delay; an earlier wish of the same key is replaced.
+    pub fn add_after(&self, key: &ObjectKey, delay: Duration) {
+        self.update(|state, now| state.add_after(key, now + delay));
+    }
+
+    /// Plans the resync of a key whose object is known and needs no run now.
+    pub(crate) fn remember(&self, key: &ObjectKey) {
+        self.update(|state, now| state.remember(key, now));
+    }
+
+    /// The next key, or `None` when the queue is shut down.
+    pub async fn get(&self) -> Option<Item> {
+        loop {
+            let notified = self.changed.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            let wake = {
+                let mut state = self.lock();
+                if state.is_shut_down() {
+                    return None;
+                }
+                let now = Instant::now();
+                state.wake(now);
+                if let Some(item) = state.take(now) {
+                    if state.ready() > 0 {
+                        // Several adds may have left one permit.
+                        self.changed.notify_one();
+                    }
+                    return Some(item);
+                }
+                state.next_wake(now)
+            };
+            match wake {
+                Some(at) => {
+                    let _ = tokio::time::timeout_at(at, notified).await;
+                }
+                None => notified.await,
+            }
+        }
+    }
+
+    /// Gives back a key whose call succeeded: forgets its failures, and queues
+    /// it again if it was added meanwhile.
+    pub fn done(&self, key: &ObjectKey) {
+        self.finish(key, Outcome::Success(None));
+    }
+
+    /// Gives back a key whose call failed: it comes back with back-off.
+    pub fn add_rate_limited(&self, key: &ObjectKey) {
+        self.finish(key, Outcome::Failure);
+    }
+
+    /// Gives back a key with what became of its call; says whether it is
+    /// retried.
+    pub(crate) fn finish(&self, key: &ObjectKey, outcome: Outcome) -> bool {
+        self.update(|state, now| state.finish(key, outcome, now))
+    }
+
+    /// Forgets a key whose object is gone: its failures, delays and resync.
+    /// Queued or running, it stays so.
+    pub fn forget(&self, key: &ObjectKey) {
+        self.update(|state, now| state.forget(key, now));
+    }
+
+    /// How many keys wait for a worker now; delayed ones do not count.
+    pub fn len(&self) -> usize {
+        self.lock().ready()
+    }
+
+    /// Whether no key waits for a worker now.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many keys the queue knows of: waiting, running, delayed or failing.
+    pub fn known(&self) -> usize {
+        self.lock().known()
+    }
+
+    /// No more keys are given out; [`get`](Self::get) answers `None`.
+    pub fn shut_down(&self) {
+        self.lock().shut_down();
+        self.changed.notify_waiters();
+        self.changed.notify_one();
+    }
+
+    fn update<T>(&self, change: impl FnOnce(&mut State, Instant) -> T) -> T {
+        let mut state = self.lock();
+        let now = Instant::now();
+        let before = (state.ready(), state.earliest());
+        let result = change(&mut state, now);
+        let wake = state.ready() > before.0 || state.earliest() != before.1;
+        drop(state);
+        if wake {
+            self.changed.notify_one();
+        }
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No user code runs under the lock, so a poisoned one is still whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

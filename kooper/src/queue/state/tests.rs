@@ -1,0 +1,399 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::backoff::Backoff;
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::namespaced("ns", name)
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn options() -> QueueOptions {
+    QueueOptions { backoff: Backoff { first: ms(100), longest: ms(1000) }, ..QueueOptions::default() }
+}
+
+/// A queue and the time that it is told.
+struct Clock {
+    state: State,
+    now: Instant,
+}
+
+impl Clock {
+    fn new(options: QueueOptions) -> Self {
+        let now = Instant::now();
+        Self { state: State::new(options, now), now }
+    }
+
+    fn event(&mut self, name: &str) {
+        self.state.add(&key(name), Lane::Event, Reason::Modified, self.now);
+    }
+
+    fn take(&mut self) -> Option<(String, String, u32)> {
+        self.state.wake(self.now);
+        let item = self.state.take(self.now)?;
+        Some((item.key.name().to_owned(), item.reasons.to_string(), item.attempt))
+    }
+
+    fn name(&mut self) -> Option<String> {
+        self.take().map(|(name, ..)| name)
+    }
+
+    fn finish(&mut self, name: &str, outcome: Outcome) -> bool {
+        self.state.finish(&key(name), outcome, self.now)
+    }
+
+    /// How long until something can be taken, at most a day.
+    fn wait(&mut self) -> Option<Duration> {
+        let from = self.now;
+        loop {
+            self.state.wake(self.now);
+            if self.state.ready() > 0 {
+                return Some(self.now - from);
+            }
+            self.now = self.state.next_wake(self.now)?.max(self.now + Duration::from_nanos(1));
+            if self.now - from > Duration::from_secs(86400) {
+                return None;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_waits_once_however_often_it_is_added() {
+    let mut queue = Clock::new(options());
+    queue.event("a");
+    queue.state.add(&key("a"), Lane::Background, Reason::Resync, queue.now);
+    queue.event("a");
+    assert_eq!(queue.take(), Some(("a".into(), "modified, resync".into(), 1)));
+    assert_eq!(queue.take(), None);
+}
+
+#[test]
+fn a_key_touched_while_it_runs_runs_once_more_and_not_before() {
+    let mut queue = Clock::new(options());
+    queue.event("a");
+    queue.take();
+    queue.event("a");
+    queue.event("a");
+    assert_eq!(queue.take(), None, "one key, one worker");
+    queue.finish("a", Outcome::Success(None));
+    assert_eq!(queue.name().as_deref(), Some("a"));
+    queue.finish("a", Outcome::Success(None));
+    assert_eq!((queue.take(), queue.state.known()), (None, 0));
+}
+
+#[test]
+fn events_go_before_retries_and_retries_before_the_background() {
+    let mut queue = Clock::new(options());
+    for (name, lane) in [("low", Lane::Background), ("mid", Lane::Retry), ("b", Lane::Event), ("a", Lane::Event)] {
+        queue.state.add(&key(name), lane, Reason::External, queue.now);
+    }
+    let order: Vec<_> = std::iter::from_fn(|| queue.name()).collect();
+    assert_eq!(order, ["b", "a", "mid", "low"], "first in, first out within a lane");
+}
+
+#[test]
+fn an_event_moves_a_key_of_the_background_ahead() {
+    let mut queue = Clock::new(options());
+    for name in ["x", "y", "z"] {
+        queue.state.add(&key(name), Lane::Background, Reason::Initial, queue.now);
+    }
+    queue.event("z");
+    assert_eq!(queue.take(), Some(("z".into(), "initial, modified".into(), 1)));
+    assert_eq!(queue.state.ready(), 2);
+}
+
+#[test]
+fn a_flood_of_events_does_not_starve_the_background() {
+    let mut queue = Clock::new(options());
+    queue.state.add(&key("low"), Lane::Background, Reason::Resync, queue.now);
+    for round in 0.. {
+        for n in 0..10 {
+            queue.event(&format!("hot-{n}"));
+        }
+        // One worker for ten keys that are added each millisecond.
+        let name = queue.name().unwrap();
+        if name == "low" {
+            assert!((9_000..=11_000).contains(&round), "served after {round} ms");
+            break;
+        }
+        queue.finish(&name, Outcome::Success(None));
+        queue.now += ms(1);
+        assert!(round < 20_000, "never served");
+    }
+}
+
+#[test]
+fn a_failing_key_comes_back_later_each_time_and_success_forgets_it() {
+    let mut queue = Clock::new(options());
+    queue.event("a");
+    let mut delays = Vec::new();
+    for attempt in 1..=6 {
+        assert_eq!(queue.take().unwrap().2, attempt);
+        assert!(queue.finish("a", Outcome::Failure));
+        delays.push(queue.wait().unwrap().as_millis());
+    }
+    assert_eq!(delays, [100, 200, 400, 800, 1000, 1000]);
+    assert_eq!(queue.take().unwrap().1, "retry");
+    queue.finish("a", Outcome::Success(None));
+    queue.event("a");
+    assert_eq!(queue.take().unwrap().2, 1, "the count is reset");
+}
+
+#[test]
+fn after_the_last_retry_a_key_waits_for_its_next_event() {
+    let mut queue = Clock::new(QueueOptions { retries: Some(2), ..options() });
+    queue.event("a");
+    let mut calls = 0;
+    while queue.wait().is_some() {
+        queue.take();
+        calls += 1;
+        queue.finish("a", Outcome::Failure);
+    }
+    assert_eq!(calls, 3, "one call and two retries");
+    queue.event("a");
+    assert_eq!(queue.take(), Some(("a".into(), "modified".into(), 4)));
+}
+
+#[test]
+fn an_event_runs_a_failing_key_at_once_but_once_in_each_delay() {
+    let mut queue = Clock::new(options());
+    queue.event("a");
+    queue.take();
+    queue.finish("a", Outcome::Failure);
+    queue.now += ms(10);
+    queue.event("a");
+    assert_eq!(queue.take().map(|taken| taken.2), Some(2), "at once, the count is kept");
+    queue.finish("a", Outcome::Failure);
+    for _ in 0..5 {
+        queue.now += ms(10);
+        queue.event("a");
+        assert_eq!(queue.take(), None, "no second time within the delay of 200 ms");
+    }
+    assert_eq!(queue.wait(), Some(ms(150)));
+    assert_eq!(queue.take().unwrap().1, "modified, retry", "the run takes the reasons along");
+}
+
+#[test]
+fn a_hot_key_out_of_retries_does_not_spin() {
+    let mut queue = Clock::new(QueueOptions { retries: Some(0), ..options() });
+    let mut calls = 0;
+    for _ in 0..1000 {
+        queue.event("a");
+        if queue.take().is_some() {
+            calls += 1;
+            queue.finish("a", Outcome::Failure);
+        }
+        queue.now += ms(1);
+    }
+    assert!((3..=8).contains(&calls), "{calls} calls in a second with delays of 100 ms and more");
+}
+
+#[test]
+fn the_last_outcome_replaces_a_pending_delay() {
+    let mut queue = Clock::new(options());
+    queue.event("a");
+    queue.take();
+    queue.finish("a", Outcome::Success(Some(ms(60_000))));
+    queue.event("a");
+    queue.take();
+    queue.finish("a", Outcome::Success(Some(ms(5_000))));
+    assert_eq!(queue.wait(), Some(ms(5_000)));
+    assert_eq!(queue.take().unwrap().1, "requeue");
+    queue.finish("a", Outcome::Success(None));
+    assert_eq!((queue.wait(), queue.state.known()), (None, 0));
+}
+
+#[test]
+fn a_retry_after_error_says_its_own_delay_and_a_permanent_one_none() {
+    let mut queue = Clock::new(options());
+    queue.event("a");
+    queue.take();
+    assert!(queue.finish("a", Outcome::FailureAfter(ms(7_000))));
+    assert_eq!(queue.wait(), Some(ms(7_000)));
+    queue.take();
+    assert!(!queue.finish("a", Outcome::FailureForGood));
+    assert_eq!(queue.wait(), None);
+}
+
+#[test]
+fn all_retries_share_a_bucket_and_events_do_not() {
+    let mut queue = Clock::new(QueueOptions { retry_rate: (10, 5), ..options() });
+    for n in 0..25 {
+        queue.event(&n.to_string());
+    }
+    while let Some(name) = queue.name() {
+        queue.finish(&name, Outcome::Failure);
+    }
+    let start = queue.now;
+    let mut retried = 0;
+    while retried < 25 {
+        queue.wait().unwrap();
+        while let Some(name) = queue.name() {
+            retried += 1;
+            queue.finish(&name, Outcome::Success(None));
+        }
+        queue.event("fresh");
+        assert_eq!(queue.name().as_deref(), Some("fresh"));
+        queue.finish("fresh", Outcome::Success(None));
+    }
+    let took = (queue.now - start).as_millis();
+    assert!((2000..=2200).contains(&took), "5 at once, then 10 a second: {took} ms");
+}
+
+#[test]
+fn after_the_first_list_resyncs_are_spread_evenly_and_no_gap_is_longer_than_the_interval() {
+    let interval = Duration::from_secs(60);
+    let mut queue = Clock::new(QueueOptions { resync: Some(interval), ..options() });
+    let keys = 6000;
+    for n in 0..keys {
+        queue.state.add(&key(&n.to_string()), Lane::Background, Reason::Initial, queue.now);
+    }
+    let mut last: BTreeMap<String, Instant> = BTreeMap::new();
+    while let Some(name) = queue.name() {
+        last.insert(name.clone(), queue.now);
+        queue.finish(&name, Outcome::Success(None));
+    }
+    let start = queue.now;
+    let mut seconds = [0u32; 300];
+    loop {
+        queue.wait().unwrap();
+        let second = (queue.now - start).as_secs() as usize;
+        let Some(count) = seconds.get_mut(second) else { break };
+        while let Some(name) = queue.name() {
+            *count += 1;
+            let before = last.insert(name.clone(), queue.now).unwrap();
+            assert!(queue.now - before <= interval);
+            queue.finish(&name, Outcome::Success(None));
+        }
+    }
+    let mean = seconds.iter().sum::<u32>() / 300;
+    let max = seconds.iter().max().unwrap();
+    assert!((100..=112).contains(&mean) && *max <= 2 * mean, "mean {mean}, max {max} a second");
+}
+
+#[test]
+fn an_event_moves_the_resync_on() {
+    let mut queue = Clock::new(QueueOptions { resync: Some(ms(10_000)), ..options() });
+    queue.event("a");
+    queue.take();
+    queue.finish("a", Outcome::Success(None));
+    queue.now += ms(8_000);
+    queue.event("a");
+    queue.take();
+    queue.finish("a", Outcome::Success(None));
+    let wait = queue.wait().unwrap();
+    assert!(wait >= ms(9_000) && wait <= ms(10_000), "{wait:?}");
+}
+
+#[test]
+fn a_forgotten_key_leaves_nothing_behind() {
+    let mut queue = Clock::new(QueueOptions { resync: Some(ms(10_000)), ..options() });
+    queue.event("a");
+    queue.take();
+    queue.finish("a", Outcome::Failure);
+    let now = queue.now;
+    queue.state.forget(&key("a"), now);
+    assert_eq!((queue.state.known(), queue.wait()), (0, None));
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Add(u8, Lane),
+    AddAfter(u8, u64),
+    Take,
+    Finish(u8, Outcome),
+    Forget(u8),
+    Advance(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let lane = prop_oneof![Just(Lane::Event), Just(Lane::Retry), Just(Lane::Background)];
+    let outcome = prop_oneof![
+        Just(Outcome::Success(None)),
+        (1u64..3000).prop_map(|delay| Outcome::Success(Some(ms(delay)))),
+        Just(Outcome::Failure),
+        (1u64..3000).prop_map(|delay| Outcome::FailureAfter(ms(delay))),
+        Just(Outcome::FailureForGood),
+    ];
+    prop_oneof![
+        4 => (0u8..5, lane).prop_map(|(key, lane)| Step::Add(key, lane)),
+        1 => (0u8..5, 0u64..2000).prop_map(|(key, delay)| Step::AddAfter(key, delay)),
+        4 => Just(Step::Take),
+        4 => (0u8..5, outcome).prop_map(|(key, outcome)| Step::Finish(key, outcome)),
+        1 => (0u8..5).prop_map(Step::Forget),
+        2 => (0u64..1500).prop_map(Step::Advance),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    /// Every add is followed by a run that starts after it; one key, one run
+    /// at a time; nothing stays behind when all is done.
+    #[test]
+    fn no_add_is_lost_and_no_key_runs_twice_at_once(steps in prop::collection::vec(step(), 0..120), resync: bool, limited: bool) {
+        let mut queue = Clock::new(QueueOptions {
+            resync: resync.then(|| ms(4_000)),
+            retries: limited.then_some(1),
+            retry_rate: (5, 2),
+            ..options()
+        });
+        let mut running: BTreeSet<String> = BTreeSet::new();
+        let mut added: BTreeSet<String> = BTreeSet::new();
+        for step in steps {
+            match step {
+                Step::Add(n, lane) => {
+                    queue.state.add(&key(&n.to_string()), lane, Reason::External, queue.now);
+                    added.insert(n.to_string());
+                }
+                Step::AddAfter(n, delay) => {
+                    let at = queue.now + ms(delay);
+                    queue.state.add_after(&key(&n.to_string()), at);
+                }
+                Step::Take => if let Some(name) = queue.name() {
+                    prop_assert!(running.insert(name.clone()), "{} is with two workers", name);
+                    added.remove(&name);
+                },
+                Step::Finish(n, outcome) => {
+                    queue.finish(&n.to_string(), outcome);
+                    running.remove(&n.to_string());
+                }
+                Step::Forget(n) => queue.state.forget(&key(&n.to_string()), queue.now),
+                Step::Advance(by) => queue.now += ms(by),
+            }
+            let places = queue.state.entries.iter().flatten().filter(|entry| entry.place.is_some()).count();
+            prop_assert_eq!(places, queue.state.ready());
+        }
+        for name in std::mem::take(&mut running) {
+            queue.finish(&name, Outcome::Success(None));
+        }
+        let deadline = queue.now + Duration::from_secs(120);
+        while !added.is_empty() {
+            prop_assert!(queue.wait().is_some() && queue.now < deadline, "never run: {:?}", added);
+            while let Some(name) = queue.name() {
+                added.remove(&name);
+                queue.finish(&name, Outcome::Success(None));
+            }
+        }
+        for n in 0..5u8 {
+            queue.event(&n.to_string());
+        }
+        while queue.state.known() > 0 {
+            while let Some(name) = queue.name() {
+                queue.finish(&name, Outcome::Success(None));
+                queue.state.forget(&key(&name), queue.now);
+            }
+            if queue.state.known() > 0 {
+                prop_assert!(queue.wait().is_some());
+            }
+        }
+        let left = queue.state.waiting.len() + queue.state.delayed.len() + queue.state.retries.len() + queue.state.resyncs.len();
+        prop_assert_eq!(left, 0);
+    }
+}

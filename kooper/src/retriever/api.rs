@@ -1,0 +1,197 @@
+//! The retriever of the API server.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use futures_util::{Stream, stream};
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use kube::core::params::{ListParams, WatchParams};
+use kube::core::response::Status;
+use kube::{Client, Resource};
+
+use super::frames::{self, Lines};
+use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
+
+/// Which objects of a kind are wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// One namespace; `None` for all, and for cluster-scoped kinds.
+    pub namespace: Option<String>,
+    /// A label selector that the server applies.
+    pub labels: Option<String>,
+    /// A field selector that the server applies.
+    pub fields: Option<String>,
+    /// Fetch `PartialObjectMetadata` only.
+    pub metadata_only: bool,
+}
+
+/// Lists and watches a kind at the API server: by a streaming list where the
+/// server has it, else in pages of 500.
+pub struct Api<K> {
+    client: Client,
+    path: String,
+    scope: Scope,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K: Resource<DynamicType = ()>> Api<K> {
+    /// All objects of the kind that are in the scope.
+    pub fn new(client: Client, scope: Scope) -> Self {
+        let path = K::url_path(&(), scope.namespace.as_deref());
+        Self { client, path, scope, kind: PhantomData }
+    }
+}
+
+impl<K> std::fmt::Debug for Api<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Api").field("path", &self.path).field("scope", &self.scope).finish_non_exhaustive()
+    }
+}
+
+/// How many objects a page holds; client-go's figure.
+const PAGE: u32 = 500;
+
+/// After so many seconds the server ends a watch, which is then resumed.
+const WATCH_SECONDS: u32 = 290;
+
+impl<K: 'static> Retriever<K> for Api<K> {
+    async fn list(&self, request: ListRequest) -> Result<Page, RetrieveError> {
+        let params = ListParams {
+            label_selector: self.scope.labels.clone(),
+            field_selector: self.scope.fields.clone(),
+            limit: Some(PAGE),
+            continue_token: request.continue_token,
+            ..ListParams::default()
+        };
+        let path = kube::core::Request::new(&self.path);
+        let request = if self.scope.metadata_only { path.list_metadata(&params) } else { path.list(&params) };
+        let response = send(&self.client, request.map_err(RetrieveError::other)?).await?;
+        let body = response.into_body().collect().await.map_err(RetrieveError::other)?.to_bytes();
+        frames::page(&body)
+    }
+
+    fn watch(
+        &self,
+        request: WatchRequest,
+    ) -> impl Future<Output = Result<impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static, RetrieveError>> + Send
+    {
+        let params = WatchParams {
+            label_selector: self.scope.labels.clone(),
+            field_selector: self.scope.fields.clone(),
+            timeout: Some(WATCH_SECONDS),
+            bookmarks: true,
+            send_initial_events: request.initial_events,
+        };
+        async move {
+            let path = kube::core::Request::new(&self.path);
+            let request_ = if self.scope.metadata_only {
+                path.watch_metadata(&params, &request.version)
+            } else {
+                path.watch(&params, &request.version)
+            };
+            let response =
+                send(&self.client, request_.map_err(RetrieveError::other)?).await.map_err(|error| match error {
+                    RetrieveError::Status { code: 400 | 422, message } if request.initial_events => {
+                        RetrieveError::NoStreaming(message)
+                    }
+                    error => error,
+                })?;
+            Ok(events(response.into_body()))
+        }
+    }
+
+    fn streams_lists(&self) -> bool {
+        true
+    }
+
+    /// The API server sends a bookmark each minute.
+    fn longest_silence(&self) -> Option<Duration> {
+        Some(Duration::from_secs(180))
+    }
+}
+
+/// The events in a body, those of one chunk at a time.
+fn events(body: Body) -> impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static {
+    struct Reading {
+        body: Body,
+        lines: Lines,
+        ready: VecDeque<Result<Event, RetrieveError>>,
+    }
+    let reading = Reading { body, lines: Lines::default(), ready: VecDeque::new() };
+    stream::unfold(reading, |mut reading| async move {
+        loop {
+            if let Some(event) = reading.ready.pop_front() {
+                return Some((event, reading));
+            }
+            let chunk = match reading.body.frame().await? {
+                Ok(frame) => match frame.into_data() {
+                    Ok(chunk) => chunk,
+                    Err(_trailers) => continue,
+                },
+                Err(error) => {
+                    reading.ready.push_back(Err(RetrieveError::other(error)));
+                    continue;
+                }
+            };
+            match reading.lines.push(&chunk) {
+                Ok(()) => {
+                    while let Some(line) = reading.lines.next() {
+                        reading.ready.push_back(frames::event(line));
+                    }
+                }
+                Err(error) => reading.ready.push_back(Err(error)),
+            }
+        }
+    })
+}
+
+/// Sends a request; an answer other than success is an error with the
+/// server's own words.
+async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<Response<Body>, RetrieveError> {
+    let response = client.send(request.map(Body::from)).await.map_err(RetrieveError::other)?;
+    let code = response.status();
+    if code.is_success() {
+        return Ok(response);
+    }
+    let pause = retry_after(&response);
+    let body = http_body_util::Limited::new(response.into_body(), 1 << 20).collect().await.map(http_body_util::Collected::to_bytes);
+    Err(status_error(&body.unwrap_or_default(), Some(code), pause))
+}
+
+fn retry_after(response: &Response<Body>) -> Option<Duration> {
+    let seconds = response.headers().get(http::header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// The error in a `Status`, or in what stands in for one.
+pub(super) fn status_error(body: &[u8], code: Option<StatusCode>, pause: Option<Duration>) -> RetrieveError {
+    let status: Status = serde_json::from_slice(body).unwrap_or_default();
+    let code = code.map_or(status.code, |code| code.as_u16());
+    let message = if status.message.is_empty() {
+        let text = String::from_utf8_lossy(body.get(..body.len().min(200)).unwrap_or_default()).trim().to_owned();
+        if text.is_empty() { format!("HTTP {code}") } else { text }
+    } else {
+        status.message
+    };
+    let too_large = status
+        .details
+        .iter()
+        .flat_map(|details| &details.causes)
+        .any(|cause| cause.reason == "ResourceVersionTooLarge");
+    match (code, status.reason.as_str()) {
+        (410, _) | (_, "Expired" | "Gone") => RetrieveError::Expired(message),
+        _ if too_large => RetrieveError::TooLargeVersion(message),
+        (401, _) => RetrieveError::Unauthorized(message),
+        (403, _) => RetrieveError::Forbidden(message),
+        (404, _) => RetrieveError::NotFound(message),
+        (429, _) => RetrieveError::Busy { after: pause.unwrap_or(Duration::from_secs(1)), message },
+        _ => match pause {
+            Some(after) => RetrieveError::Busy { after, message },
+            None => RetrieveError::Status { code, message },
+        },
+    }
+}

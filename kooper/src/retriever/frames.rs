@@ -1,0 +1,154 @@
+//! Wire bytes to events and pages.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::{Event, Page, RetrieveError};
+use crate::object::Object;
+use crate::object::scan::{Broken, Cursor, Frame};
+
+/// The mark of the bookmark that closes a streaming list; its value counts.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// A longer line is no object: the API server refuses 3 MiB.
+const LONGEST_LINE: usize = 64 << 20;
+
+/// Cuts a body into lines without copying a byte twice.
+#[derive(Default)]
+pub(super) struct Lines {
+    buffer: Vec<u8>,
+    /// Where the next line starts.
+    start: usize,
+    /// Up to here no line end was found.
+    searched: usize,
+}
+
+impl Lines {
+    pub(super) fn push(&mut self, chunk: &Bytes) -> Result<(), RetrieveError> {
+        if self.start > 0 {
+            self.buffer.drain(..self.start);
+            self.searched -= self.start;
+            self.start = 0;
+        }
+        if self.buffer.len() + chunk.len() > LONGEST_LINE {
+            return Err(RetrieveError::Transport(format!(
+                "the server sent a line of more than {} MiB",
+                LONGEST_LINE >> 20
+            )));
+        }
+        self.buffer.extend_from_slice(chunk);
+        Ok(())
+    }
+
+    /// The next whole line.
+    pub(super) fn next(&mut self) -> Option<&[u8]> {
+        loop {
+            let rest = self.buffer.get(self.searched..)?;
+            let Some(found) = memchr::memchr(b'\n', rest) else {
+                self.searched = self.buffer.len();
+                return None;
+            };
+            let line = self.start..self.searched + found;
+            self.searched = line.end + 1;
+            self.start = self.searched;
+            if !line.is_empty() {
+                return self.buffer.get(line);
+            }
+        }
+    }
+}
+
+/// Reads one line of a watch.
+pub(super) fn event(line: &[u8]) -> Result<Event, RetrieveError> {
+    let mut kind = None;
+    let mut frame = None;
+    let mut cursor = Cursor::new(line);
+    cursor.space();
+    cursor
+        .members(|cursor, key| {
+            match key {
+                b"type" => kind = cursor.string_value()?,
+                b"object" if cursor.peek() == Some(b'{') => {
+                    let found = Frame::scan(line, cursor.at)?;
+                    cursor.at = found.whole.end;
+                    frame = Some(found);
+                }
+                _ => cursor.skip()?,
+            }
+            Ok(())
+        })
+        .map_err(|broken| broken_line(broken, line))?;
+    let kind = kind.and_then(|range| line.get(range)).unwrap_or_default();
+    let frame = frame.ok_or_else(|| broken_line(Broken("it has no object"), line))?;
+    let object = || Object::from_frame(line, &frame);
+    let event = match kind {
+        b"ADDED" => object().map(Event::Added),
+        b"MODIFIED" => object().map(Event::Modified),
+        b"DELETED" => object().map(Event::Deleted),
+        b"BOOKMARK" => return Ok(bookmark(line, &frame)),
+        b"ERROR" => return Err(super::api::status_error(line.get(frame.whole).unwrap_or_default(), None, None)),
+        other => {
+            return Err(RetrieveError::Transport(format!(
+                "a watch event of unknown type `{}`",
+                String::from_utf8_lossy(other)
+            )));
+        }
+    };
+    Ok(event.unwrap_or_else(Event::Malformed))
+}
+
+fn bookmark(line: &[u8], frame: &Frame) -> Event {
+    let text = |range: &Option<Range<usize>>| range.clone().and_then(|range| line.get(range)).unwrap_or_default();
+    let end = serde_json::from_slice::<std::collections::BTreeMap<String, String>>(text(&frame.annotations))
+        .is_ok_and(|annotations| annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true"));
+    Event::Bookmark { version: String::from_utf8_lossy(text(&frame.version)).into_owned(), initial_events_end: end }
+}
+
+/// Reads one page of a list.
+pub(super) fn page(body: &[u8]) -> Result<Page, RetrieveError> {
+    let mut page = Page::default();
+    let mut cursor = Cursor::new(body);
+    cursor.space();
+    cursor
+        .members(|cursor, key| match key {
+            b"metadata" if cursor.peek() == Some(b'{') => cursor.members(|cursor, key| {
+                let mut text = || {
+                    let range = cursor.string_value()?;
+                    Ok(range.and_then(|range| body.get(range)).map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
+                };
+                match key {
+                    b"resourceVersion" => page.version = text()?.unwrap_or_default(),
+                    b"continue" => page.continue_token = text()?.filter(|token| !token.is_empty()),
+                    _ => cursor.skip()?,
+                }
+                Ok(())
+            }),
+            b"items" if cursor.peek() == Some(b'[') => cursor.elements(|cursor| {
+                let start = cursor.at;
+                let frame = (cursor.peek() == Some(b'{')).then(|| Frame::scan(body, start)).transpose()?;
+                match frame {
+                    Some(frame) => {
+                        cursor.at = frame.whole.end;
+                        page.objects.push(Object::from_frame(body, &frame));
+                    }
+                    None => {
+                        cursor.skip()?;
+                        page.objects.push(Object::parse(body.get(start..cursor.at).unwrap_or_default()));
+                    }
+                }
+                Ok(())
+            }),
+            _ => cursor.skip(),
+        })
+        .map_err(|broken| broken_line(broken, body))?;
+    Ok(page)
+}
+
+fn broken_line(broken: Broken, text: &[u8]) -> RetrieveError {
+    let head = String::from_utf8_lossy(text.get(..text.len().min(60)).unwrap_or_default()).into_owned();
+    RetrieveError::Transport(format!("the server sent no JSON: {}; it begins with `{head}`", broken.0))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! The objects that a watch has seen last, as raw bytes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::key::ObjectKey;
+use crate::object::Object;
+
+/// What one watch knows: written by its informer alone, read by everybody.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    contents: RwLock<Contents>,
+}
+
+#[derive(Debug, Default)]
+struct Contents {
+    objects: HashMap<ObjectKey, Arc<Object>>,
+    bytes: usize,
+}
+
+/// One object's step from one state to the next.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    pub(crate) old: Option<Arc<Object>>,
+    pub(crate) new: Option<Arc<Object>>,
+}
+
+impl Change {
+    pub(crate) fn key(&self) -> Option<&ObjectKey> {
+        self.new.as_ref().or(self.old.as_ref()).map(|object| object.key())
+    }
+}
+
+impl Store {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.read().objects.get(key).cloned()
+    }
+
+    /// How many objects, and how many bytes of JSON.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let contents = self.read();
+        (contents.objects.len(), contents.bytes)
+    }
+
+    /// Puts an object in the place of its older version.
+    pub(crate) fn put(&self, object: Object) -> Change {
+        let mut contents = self.write();
+        let new = Arc::new(object);
+        contents.bytes += new.json().len();
+        let old = contents.objects.insert(new.key().clone(), new.clone());
+        contents.bytes -= old.as_ref().map_or(0, |old| old.json().len());
+        Change { old, new: Some(new) }
+    }
+
+    /// Takes an object out. What vanished is its last state as the source
+    /// tells it, or else as the store knew it.
+    pub(crate) fn remove(&self, object: Object) -> Change {
+        let mut contents = self.write();
+        if let Some(old) = contents.objects.remove(object.key()) {
+            contents.bytes -= old.json().len();
+        }
+        Change { old: Some(Arc::new(object)), new: None }
+    }
+
+    /// Puts a whole list in the place of everything, at once. The changes
+    /// that this makes come back, those of vanished objects too.
+    pub(crate) fn replace(&self, list: Listed) -> Vec<Change> {
+        let mut contents = self.write();
+        let before = std::mem::replace(&mut contents.objects, list.objects);
+        contents.bytes = list.bytes;
+        let mut changes = Vec::new();
+        for (key, new) in &contents.objects {
+            let old = before.get(key).cloned();
+            if old.as_ref().is_none_or(|old| !Arc::ptr_eq(old, new)) {
+                changes.push(Change { old, new: Some(new.clone()) });
+            }
+        }
+        let gone = before.into_iter().filter(|(key, _)| !contents.objects.contains_key(key));
+        changes.extend(gone.map(|(_, old)| Change { old: Some(old), new: None }));
+        changes
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Contents> {
+        self.contents.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Contents> {
+        self.contents.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A list on its way into the store.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    objects: HashMap<ObjectKey, Arc<Object>>,
+    bytes: usize,
+}
+
+impl Listed {
+    /// Adds an object of the list. One that the store has in this version
+    /// already is shared, so that a relist holds nothing twice.
+    pub(crate) fn add(&mut self, object: Object, known: &Store) {
+        let object = match known.get(object.key()) {
+            Some(old) if old.same_version(&object) => old,
+            _ => Arc::new(object),
+        };
+        self.bytes += object.json().len();
+        if let Some(twice) = self.objects.insert(object.key().clone(), object) {
+            self.bytes -= twice.json().len();
+        }
+    }
+
+    /// An object vanished while the list was sent.
+    pub(crate) fn remove(&mut self, key: &ObjectKey) {
+        if let Some(object) = self.objects.remove(key) {
+            self.bytes -= object.json().len();
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.objects.len()
+    }
+}
+
+/// The stores of one kind: one for all namespaces, or one for each that is
+/// watched.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cache {
+    stores: Vec<(Option<String>, Arc<Store>)>,
+}
+
+impl Cache {
+    pub(crate) fn new(namespaces: impl IntoIterator<Item = Option<String>>) -> Self {
+        Self { stores: namespaces.into_iter().map(|namespace| (namespace, Arc::default())).collect() }
+    }
+
+    /// Each store with its namespace.
+    pub(crate) fn stores(&self) -> impl Iterator<Item = (Option<&str>, &Arc<Store>)> {
+        self.stores.iter().map(|(namespace, store)| (namespace.as_deref(), store))
+    }
+
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.stores
+            .iter()
+            .filter(|(namespace, _)| namespace.is_none() || namespace.as_deref() == key.namespace())
+            .find_map(|(_, store)| store.get(key))
+    }
+
+    /// How many objects, and how many bytes of JSON, in all stores.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        self.stores.iter().map(|(_, store)| store.size()).fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
+    }
+}
+
+#[cfg(test)]
+mod tests;

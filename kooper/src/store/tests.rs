@@ -1,0 +1,124 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn object(name: &str, version: u32) -> Object {
+    Object::parse(
+        format!(r#"{{"metadata":{{"name":"{name}","uid":"{name}","resourceVersion":"{version}"}}}}"#).as_bytes(),
+    )
+    .unwrap()
+}
+
+fn states(store: &Store, names: &[&str]) -> BTreeMap<String, String> {
+    names
+        .iter()
+        .filter_map(|name| store.get(&ObjectKey::cluster(name)))
+        .map(|object| (object.key().to_string(), object.version().to_owned()))
+        .collect()
+}
+
+#[test]
+fn a_relist_tells_of_what_vanished_in_the_gap() {
+    let store = Store::default();
+    store.put(object("kept", 1));
+    store.put(object("changed", 2));
+    store.put(object("gone", 3));
+    let mut list = Listed::default();
+    for object in [object("kept", 1), object("changed", 4), object("new", 5)] {
+        list.add(object, &store);
+    }
+    let mut changes: Vec<_> = store
+        .replace(list)
+        .iter()
+        .map(|change| (change.key().unwrap().to_string(), change.old.is_some(), change.new.is_some()))
+        .collect();
+    changes.sort();
+    assert_eq!(
+        changes,
+        [("changed".to_owned(), true, true), ("gone".to_owned(), true, false), ("new".to_owned(), false, true)]
+    );
+}
+
+#[test]
+fn a_relist_shares_the_objects_that_are_known() {
+    let store = Store::default();
+    store.put(object("kept", 1));
+    let before = store.get(&ObjectKey::cluster("kept")).unwrap();
+    let mut list = Listed::default();
+    list.add(object("kept", 1), &store);
+    store.replace(list);
+    assert!(Arc::ptr_eq(&before, &store.get(&ObjectKey::cluster("kept")).unwrap()));
+}
+
+#[test]
+fn a_cache_of_several_namespaces_finds_an_object_in_its_own() {
+    let cache = Cache::new([Some("a".to_owned()), Some("b".to_owned())]);
+    for (namespace, store) in cache.stores() {
+        let json = format!(r#"{{"metadata":{{"name":"x","namespace":"{}"}}}}"#, namespace.unwrap());
+        store.put(Object::parse(json.as_bytes()).unwrap());
+    }
+    assert_eq!(cache.get(&ObjectKey::namespaced("b", "x")).unwrap().key().namespace(), Some("b"));
+    assert!(cache.get(&ObjectKey::namespaced("c", "x")).is_none());
+    assert_eq!(cache.size().0, 2);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Put(usize, u32),
+    Remove(usize),
+    Replace(BTreeMap<usize, u32>),
+}
+
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        (0..NAMES.len(), 1u32..9).prop_map(|(name, version)| Step::Put(name, version)),
+        (0..NAMES.len()).prop_map(Step::Remove),
+        prop::collection::btree_map(0..NAMES.len(), 1u32..9, 0..NAMES.len()).prop_map(Step::Replace),
+    ];
+    prop::collection::vec(step, 0..40)
+}
+
+proptest! {
+    #[test]
+    fn the_changes_add_up_to_the_contents(steps in steps()) {
+        let store = Store::default();
+        let mut model: BTreeMap<String, String> = BTreeMap::new();
+        // What somebody knows who has only seen the changes.
+        let mut seen: BTreeMap<String, String> = BTreeMap::new();
+        for step in steps {
+            let changes = match step {
+                Step::Put(name, version) => {
+                    model.insert(NAMES[name].to_owned(), version.to_string());
+                    vec![store.put(object(NAMES[name], version))]
+                }
+                Step::Remove(name) => {
+                    model.remove(NAMES[name]);
+                    vec![store.remove(object(NAMES[name], 9))]
+                }
+                Step::Replace(list) => {
+                    model = list.iter().map(|(name, version)| (NAMES[*name].to_owned(), version.to_string())).collect();
+                    let mut listed = Listed::default();
+                    for (name, version) in list {
+                        listed.add(object(NAMES[name], version), &store);
+                    }
+                    store.replace(listed)
+                }
+            };
+            for change in changes {
+                let key = change.key().unwrap().to_string();
+                match change.new {
+                    Some(new) => drop(seen.insert(key, new.version().to_owned())),
+                    None => drop(seen.remove(&key)),
+                }
+            }
+            prop_assert_eq!(&states(&store, &NAMES), &model);
+            prop_assert_eq!(&seen, &model);
+            let bytes: usize = NAMES.iter().filter_map(|name| store.get(&ObjectKey::cluster(name))).map(|object| object.json().len()).sum();
+            prop_assert_eq!(store.size(), (model.len(), bytes));
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Takes keys off the queue and calls the handler, one key at a time each.
+
+mod running;
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::action::Action;
+use crate::call::Call;
+use crate::error::{self, BoxError, Wish};
+use crate::handler::{CallError, Erased};
+use crate::health::Probe;
+use crate::metrics::{Counter, MetricsRecorder};
+use crate::object::DecodeError;
+use crate::queue::{Item, Outcome, WorkQueue};
+use crate::reason::Reason;
+use crate::store::Cache;
+
+pub(crate) use running::Running;
+
+/// The workers of one controller.
+pub(crate) struct Workers {
+    pub(crate) name: Arc<str>,
+    pub(crate) queue: Arc<WorkQueue>,
+    pub(crate) cache: Cache,
+    pub(crate) handler: Arc<dyn Erased>,
+    pub(crate) metrics: Arc<dyn MetricsRecorder>,
+    pub(crate) limit: usize,
+    pub(crate) timeout: Option<Duration>,
+    /// A call that outlives its cancellation by so long is stuck.
+    pub(crate) stuck_after: Duration,
+    /// A failure that is retried counts as success in Kooper's own series, as
+    /// in Kooper for Go.
+    pub(crate) retried_is_success: bool,
+    /// Asks running calls to end.
+    pub(crate) stopping: CancellationToken,
+    /// Ends running calls.
+    pub(crate) abort: CancellationToken,
+    pub(crate) running: Running,
+    pub(crate) stuck: AtomicUsize,
+}
+
+/// Why a call failed.
+#[derive(Debug)]
+enum Failure {
+    Handler(BoxError),
+    Decode(DecodeError),
+    Panic(String),
+    Timeout(Duration),
+    /// The drain time is over.
+    Stopped,
+}
+
+type Ended = Result<Action, Failure>;
+
+impl Workers {
+    /// One worker: until the queue is shut down.
+    pub(crate) async fn work(self: Arc<Self>) {
+        while let Some(item) = self.queue.get().await {
+            self.process(item).await;
+        }
+    }
+
+    async fn process(self: &Arc<Self>, item: Item) {
+        self.metrics.observe_in_queue_duration(&self.name, item.waited);
+        self.metrics.count(&self.name, Counter::Add);
+        if [Reason::Resync, Reason::Requeue].iter().any(|reason| item.reasons.contains(reason)) {
+            self.metrics.inc_event_queued(&self.name, false);
+        }
+        let started = Instant::now();
+        let Some(object) = self.cache.get(&item.key) else {
+            // The object is gone: counted as Kooper for Go does, though there
+            // is nothing to hand to a handler.
+            self.queue.done(&item.key);
+            self.queue.forget(&item.key);
+            self.metrics.observe_processing_duration(&self.name, true, started.elapsed());
+            return;
+        };
+        let only_resync = item.reasons.iter().all(|reason| reason == Reason::Resync);
+        if only_resync && !self.handler.wants(&object) {
+            self.queue.done(&item.key);
+            return;
+        }
+
+        let token = self.stopping.child_token();
+        let span = tracing::info_span!("call", controller = %self.name, key = %item.key, attempt = item.attempt, reasons = %item.reasons);
+        let call = Call::new(self.name.clone(), item.key.clone(), item.attempt, item.reasons, token.clone());
+        let mut handle = tokio::spawn(self.handler.call(object, call).instrument(span.clone()));
+        let running = self.running.start(started);
+        let job = Job { key: item.key, attempt: item.attempt, started, span };
+
+        let limit = async {
+            match self.timeout {
+                Some(limit) => sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        let failure = tokio::select! {
+            biased;
+            ended = &mut handle => {
+                drop(running);
+                return self.finish(&job, &ended_as(ended, Failure::Stopped));
+            }
+            () = limit => Failure::Timeout(self.timeout.unwrap_or_default()),
+            () = self.abort.cancelled() => Failure::Stopped,
+        };
+        token.cancel();
+        handle.abort();
+        match timeout(self.stuck_after, &mut handle).await {
+            Ok(ended) => {
+                drop(running);
+                self.finish(&job, &ended_as(ended, failure));
+            }
+            Err(_elapsed) => self.leave(job, handle, failure, running).await,
+        }
+    }
+
+    /// Deals with a call that does not end: its key stays locked until it
+    /// does, and this worker takes the next key in its place, as long as
+    /// fewer calls than there are workers are left behind so.
+    async fn leave(
+        self: &Arc<Self>,
+        job: Job,
+        handle: JoinHandle<Result<Action, CallError>>,
+        failure: Failure,
+        running: running::Guard,
+    ) {
+        let stuck = self.stuck.fetch_add(1, Ordering::SeqCst) + 1;
+        job.span.in_scope(|| {
+            tracing::error!(
+                key = %job.key,
+                stuck,
+                "the handler has not ended {:?} after it was cancelled ({failure}): it blocks its thread, or never awaits; its key waits for it. Use tokio::task::spawn_blocking for blocking work",
+                self.stuck_after
+            );
+        });
+        let workers = self.clone();
+        let rest = async move {
+            let ended = handle.await;
+            drop(running);
+            workers.stuck.fetch_sub(1, Ordering::SeqCst);
+            workers.finish(&job, &ended_as(ended, failure));
+        };
+        if stuck <= self.limit {
+            tokio::spawn(rest);
+        } else {
+            rest.await;
+        }
+    }
+
+    /// Says what became of a call: to the queue, the metrics and the log.
+    fn finish(&self, job: &Job, ended: &Ended) {
+        let took = job.started.elapsed();
+        let retried = match ended {
+            Ok(action) => {
+                self.queue.finish(&job.key, Outcome::Success(action.delay()));
+                self.metrics
+                    .count(&self.name, if action.delay().is_some() { Counter::RequeueAfter } else { Counter::Success });
+                job.span.in_scope(|| tracing::debug!(key = %job.key, ?took, "done"));
+                false
+            }
+            Err(failure) => self.fail(job, failure),
+        };
+        let success = ended.is_ok() || (retried && self.retried_is_success);
+        self.metrics.observe_processing_duration(&self.name, success, took);
+        self.metrics.observe_work_duration(&self.name, took);
+    }
+
+    fn fail(&self, job: &Job, failure: &Failure) -> bool {
+        let wish = match failure {
+            Failure::Handler(error) => error::wish(&**error),
+            // The same bytes will not decode next time either.
+            Failure::Decode(_) => Wish::Never,
+            Failure::Panic(_) | Failure::Timeout(_) | Failure::Stopped => Wish::Retry,
+        };
+        let retried = self.queue.finish(
+            &job.key,
+            match wish {
+                Wish::Retry => Outcome::Failure,
+                Wish::After(delay) => Outcome::FailureAfter(delay),
+                Wish::Never => Outcome::FailureForGood,
+            },
+        );
+        self.metrics.count(&self.name, Counter::Error);
+        match failure {
+            Failure::Decode(_) => self.metrics.count(&self.name, Counter::DecodeError),
+            Failure::Panic(_) => self.metrics.count(&self.name, Counter::Panic),
+            Failure::Timeout(_) => self.metrics.count(&self.name, Counter::Timeout),
+            Failure::Handler(_) | Failure::Stopped => {}
+        }
+        if wish == Wish::Never {
+            self.metrics.count(&self.name, Counter::TerminalError);
+        }
+        if retried {
+            self.metrics.inc_event_queued(&self.name, true);
+            self.metrics.count(&self.name, Counter::Retry);
+        }
+        let next = if retried { "it is retried" } else { "it waits for the object's next change or resync" };
+        job.span.in_scope(|| match failure {
+            Failure::Decode(_) | Failure::Panic(_) => tracing::error!(key = %job.key, "{failure}; {next}"),
+            _ => tracing::warn!(key = %job.key, attempt = job.attempt, "{failure}; {next}"),
+        });
+        retried
+    }
+}
+
+/// What is remembered of a call beside its task.
+struct Job {
+    key: crate::key::ObjectKey,
+    attempt: u32,
+    started: Instant,
+    span: tracing::Span,
+}
+
+/// The end of a call's task; one that was aborted failed for the reason that
+/// it was aborted for.
+fn ended_as(ended: Result<Result<Action, CallError>, tokio::task::JoinError>, aborted: Failure) -> Ended {
+    match ended {
+        Ok(Ok(action)) => Ok(action),
+        Ok(Err(CallError::Handler(error))) => Err(Failure::Handler(error)),
+        Ok(Err(CallError::Decode(error))) => Err(Failure::Decode(error)),
+        Err(error) => Err(match error.try_into_panic() {
+            Ok(panic) => Failure::Panic(panic_text(&*panic)),
+            Err(_cancelled) => aborted,
+        }),
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Handler(error) => write!(f, "the handler failed: {}", error::chain(&**error)),
+            Self::Decode(error) => write!(f, "{error}: the type of the controller does not fit what the cluster holds"),
+            Self::Panic(message) => write!(f, "the handler panicked: {message}"),
+            Self::Timeout(limit) => {
+                write!(f, "the handler took longer than its timeout of {}", kooper_grammar::duration::format(*limit))
+            }
+            Self::Stopped => f.write_str("the handler was ended: the drain time is over"),
+        }
+    }
+}
+
+impl Probe for Workers {
+    fn ready(&self) -> Result<Option<String>, String> {
+        let stuck = self.stuck.load(Ordering::SeqCst);
+        Ok((stuck > 0).then(|| format!("{}: {stuck} handler calls are stuck", self.name)))
+    }
+
+    fn alive(&self) -> Result<(), String> {
+        let stuck = self.stuck.load(Ordering::SeqCst);
+        if stuck >= 2 * self.limit {
+            return Err(format!(
+                "{}: every worker and every replacement is stuck in a handler call ({stuck})",
+                self.name
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! The driver's command line.
+
+use std::path::PathBuf;
+
+use kooper_bench::Kind;
+
+use crate::Scenario;
+
+/// Measures Kooper and its peers against one real API server.
+#[derive(Debug, clap::Parser)]
+pub(crate) struct Arguments {
+    /// How many objects of each kind.
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) objects: u32,
+    /// How often each program is measured.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) runs: u32,
+    /// Only this kind.
+    #[arg(long, value_enum)]
+    pub(crate) only: Option<Kind>,
+    /// How long the churn of the last run lasts, in seconds.
+    #[arg(long, default_value_t = 600)]
+    pub(crate) churn: u64,
+    /// What is measured; the cold sync always is.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "sync,idle,latency,relist,churn")]
+    pub(crate) scenarios: Vec<Scenario>,
+    /// Only these programs, by name.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) programs: Vec<String>,
+    /// The folder of the control plane's scripts.
+    #[arg(long)]
+    pub(crate) control_plane: PathBuf,
+    /// The folder of the Go programs.
+    #[arg(long)]
+    pub(crate) peers: PathBuf,
+    /// The folder of the Rust programs.
+    #[arg(long)]
+    pub(crate) binaries: PathBuf,
+    /// Where raw results and logs go.
+    #[arg(long)]
+    pub(crate) output: PathBuf,
+    /// The versions of the programs, for the heading.
+    #[arg(long, default_value = "")]
+    pub(crate) versions: String,
+}
+
+impl Arguments {
+    /// The kinds to measure.
+    pub(crate) fn kinds(&self) -> Vec<Kind> {
+        self.only.map_or_else(|| vec![Kind::Pods, Kind::Crs], |kind| vec![kind])
+    }
+
+    /// Whether a scenario is wanted.
+    pub(crate) fn wants(&self, scenario: Scenario) -> bool {
+        self.scenarios.contains(&scenario)
+    }
+}

@@ -1,0 +1,49 @@
+//! The date and the machine, for the heading.
+
+use std::fs;
+use std::thread;
+
+use jiff::Timestamp;
+
+use crate::arguments::Arguments;
+
+/// What the numbers depend on.
+pub(crate) struct Machine {
+    cores: usize,
+    processor: String,
+    gigabytes: f64,
+}
+
+impl Machine {
+    /// Looks at this one.
+    pub(crate) fn look() -> Self {
+        let memory = field("/proc/meminfo", "MemTotal").unwrap_or_default();
+        let kibibytes: f64 = memory.trim_end_matches(" kB").parse().unwrap_or_default();
+        Self {
+            cores: thread::available_parallelism().map_or(1, usize::from),
+            processor: field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown processor".to_owned()),
+            gigabytes: kibibytes * 1024.0 / 1e9,
+        }
+    }
+
+    /// The heading of the results.
+    pub(crate) fn describe(&self, arguments: &Arguments) -> String {
+        let Self { cores, processor, gigabytes } = self;
+        let Arguments { objects, runs, churn, versions, .. } = arguments;
+        format!(
+            "# Benchmark of {date}\n\n\
+             {cores} cores ({processor}), {gigabytes:.0} GB, shared with the API server, etcd and the loader. {versions}\n\n\
+             {objects} objects, 4 workers, no resync; every handler reads a field of the spec. \
+             Medians of {runs} interleaved runs, lowest and highest in parentheses; churn ran once, for {churn} s. \
+             MB are 10⁶ bytes.",
+            date = Timestamp::now().strftime("%Y-%m-%d"),
+        )
+    }
+}
+
+/// The first value of a field in a file of `name: value` lines.
+fn field(path: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let values = text.lines().filter_map(|line| line.split_once(':'));
+    values.into_iter().find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
+}

@@ -1,0 +1,53 @@
+//! What the driver tells a program when it starts it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde::{Deserialize, Serialize};
+
+/// Which of the two kinds a program retrieves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Pods: a built-in kind, which the server also sends as protobuf.
+    Pods,
+    /// [`Widget`](crate::Widget)s: custom resources, JSON for everybody.
+    Crs,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pods => "pods",
+            Self::Crs => "crs",
+        })
+    }
+}
+
+/// The flags of every program.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Flags {
+    /// The API server to use.
+    #[arg(long)]
+    pub kubeconfig: PathBuf,
+    /// The kind to retrieve.
+    #[arg(long, value_enum)]
+    pub kind: Kind,
+    /// How many objects there are.
+    #[arg(long)]
+    pub expect: usize,
+    /// How many handlers run at a time.
+    #[arg(long, default_value_t = 4)]
+    pub workers: u16,
+}
+
+impl Flags {
+    /// A client of the API server that `--kubeconfig` names.
+    pub async fn client(&self) -> anyhow::Result<kube::Client> {
+        let file = Kubeconfig::read_from(&self.kubeconfig).context("reading --kubeconfig")?;
+        let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+        Ok(kube::Client::try_from(config)?)
+    }
+}

@@ -1,0 +1,60 @@
+//! Kooper beside its peers: one real API server, one driver, programs that speak one small protocol.
+//!
+//! `bench-driver` loads the objects, starts one program after another, writes to the objects and reads
+//! CPU time and peak memory of the program from `/proc`.
+//!
+//! # Protocol
+//!
+//! A program is started with
+//!
+//! ```text
+//! PROGRAM --kubeconfig FILE --kind pods|crs --expect N --workers 4
+//! ```
+//!
+//! and runs one controller over all objects of that kind, without resync, with that many workers and
+//! without a limit on its request rate. Objects are named `bench-<index>`, the index below `N`.
+//! For each call its handler
+//!
+//! 1. reads a field of the spec (the image of a pod's first container, a widget's image), so that lazy
+//!    decoding skips nothing;
+//! 2. reads the annotation [`SENT`]: when the driver wrote it, in nanoseconds since 1970, or `0`;
+//! 3. hands both to its tally ([`Tally::saw`] in Rust).
+//!
+//! The tally keeps eight bytes for each index: the last [`SENT`] seen. A value that differs from the last
+//! one of an index that was seen before is a *change*, and its latency is now minus that value.
+//!
+//! Standard output carries one JSON line for each of these, and nothing else:
+//!
+//! | line | when |
+//! |---|---|
+//! | `{"event":"synced","objects":N}` | the N-th distinct object was seen |
+//! | `{"event":"reached","changes":M}` | M changes were seen since the last `reset M` |
+//! | `{"event":"reset"}` | answer to `reset M` |
+//! | `{"event":"report", …}` | answer to `report`: a [`Report`] |
+//!
+//! Standard input carries one command a line:
+//!
+//! | command | does |
+//! |---|---|
+//! | `reset M` | forgets calls and latencies and starts to count to M (`0`: doesn't) |
+//! | `report` | prints what was counted since the last `reset` |
+//! | `quit`, or the end of the input | ends the process with 0 |
+//!
+//! Logs go to standard error. In Rust, [`Flags`] and [`console::serve`] are the whole of it; `bench-kube`
+//! is the shortest example.
+
+pub mod console;
+mod flags;
+mod reply;
+mod subject;
+mod tally;
+mod widget;
+
+pub use flags::{Flags, Kind};
+pub use reply::{Reply, Report};
+pub use subject::Subject;
+pub use tally::Tally;
+pub use widget::{Backup, Condition, Listener, Setting, Widget, WidgetSpec, WidgetStatus};
+
+/// The annotation that says when the driver wrote the object.
+pub const SENT: &str = "bench.kooper.dev/sent";

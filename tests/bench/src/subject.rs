@@ -1,0 +1,31 @@
+//! What a handler reads of an object.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+use crate::{SENT, Widget};
+
+/// An object that the programs handle.
+pub trait Subject: ResourceExt {
+    /// The length of the image in the spec.
+    fn image_length(&self) -> usize;
+
+    /// When the driver wrote the object; see [`SENT`].
+    fn sent(&self) -> u64 {
+        let text = self.annotations().get(SENT);
+        text.and_then(|nanos| nanos.parse().ok()).unwrap_or_default()
+    }
+}
+
+impl Subject for Pod {
+    fn image_length(&self) -> usize {
+        let first = self.spec.as_ref().and_then(|spec| spec.containers.first());
+        first.and_then(|container| container.image.as_ref()).map_or(0, String::len)
+    }
+}
+
+impl Subject for Widget {
+    fn image_length(&self) -> usize {
+        self.spec.image.len()
+    }
+}

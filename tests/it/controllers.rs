@@ -1,0 +1,232 @@
+//! Filters, state, middleware and several controllers, without a server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kooper::object::Changed;
+use kooper::prelude::*;
+use kooper::retriever::{fixed, source};
+use kooper::{Controller, Operator};
+use tower::{Layer, Service};
+
+use crate::fixture::{Log, config, eventually, run};
+
+#[tokio::test(start_paused = true)]
+async fn a_change_outside_the_sections_that_count_wakes_nobody() {
+    let (retriever, events) = source([config("a", "1")]).unwrap();
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<ConfigMap>("changed")
+        .resync(None)
+        .changed([Changed::Generation])
+        .retriever(retriever)
+        .handler(move |call: Call| {
+            seen.note(call.reasons().to_string());
+            async {}
+        })
+        .build()
+        .unwrap();
+    let _running = run([controller]);
+    eventually("the first list", || log.count() == 1).await;
+    let mut labelled = config("a", "1");
+    labelled.metadata.labels = Some([("new".to_owned(), "label".to_owned())].into());
+    events.modify(&labelled).unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(log.count(), 1, "a label is no change of the data");
+    labelled.data = config("a", "2").data;
+    events.modify(&labelled).unwrap();
+    eventually("the data", || log.count() == 2).await;
+    labelled.metadata.deletion_timestamp = Some(serde_json::from_str("\"2026-01-01T00:00:00Z\"").unwrap());
+    events.modify(&labelled).unwrap();
+    eventually("the deletion mark", || log.count() == 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_is_asked_on_arrival_at_the_first_list_and_at_resync() {
+    let (retriever, events) = source([config("yes", "1"), config("no", "0")]).unwrap();
+    let log = Log::default();
+    let seen = log.clone();
+    let open = Arc::new(AtomicU32::new(0));
+    let gate = open.clone();
+    let controller = Controller::builder::<ConfigMap>("when")
+        .resync(Duration::from_secs(60))
+        .when(move |object| {
+            object.data.as_ref().is_some_and(|data| data["value"] == "1") || gate.load(Ordering::SeqCst) == 1
+        })
+        .retriever(retriever)
+        .handler(move |call: Call| {
+            seen.note(format!("{} {}", call.key().name(), call.reasons()));
+            async {}
+        })
+        .build()
+        .unwrap();
+    let _running = run([controller]);
+    eventually("the first list", || log.lines() == ["yes initial"]).await;
+    events.modify(&config("yes", "0")).unwrap();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(log.count(), 1, "neither passes any more");
+    open.store(1, Ordering::SeqCst);
+    eventually("both at resync", || {
+        let lines = log.lines();
+        lines.contains(&"yes resync".to_owned()) && lines.contains(&"no resync".to_owned())
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn init_runs_once_for_all_controllers_and_is_tried_again_when_it_fails() {
+    static TRIES: AtomicU32 = AtomicU32::new(0);
+    async fn settings() -> Result<String> {
+        match TRIES.fetch_add(1, Ordering::SeqCst) {
+            0 => Err("the database is away".into()),
+            _ => Ok("ready".to_owned()),
+        }
+    }
+    let log = Log::default();
+    let controller = |name: &str| {
+        let seen = log.clone();
+        Controller::builder::<ConfigMap>(name)
+            .retriever(fixed([config("a", "1")]).unwrap())
+            .init(settings)
+            .handler(move |state: State<String>, call: Call| {
+                seen.note(format!("{} {}", call.controller(), *state));
+                async {}
+            })
+            .build()
+            .unwrap()
+    };
+    let running = run([controller("one"), controller("two")]);
+    eventually("a reason why not", || {
+        running.health.ready().is_err_and(|why| why.contains("`init` failed: the database is away"))
+    })
+    .await;
+    eventually("both", || log.count() == 2).await;
+    assert_eq!(TRIES.load(Ordering::SeqCst), 2, "one failure, one state for both");
+    assert!(running.health.ready().is_ok());
+}
+
+#[derive(Clone)]
+struct Tag(&'static str, Log);
+
+#[derive(Clone)]
+struct Tagged<S>(Tag, S);
+
+impl<S> Layer<S> for Tag {
+    type Service = Tagged<S>;
+    fn layer(&self, inner: S) -> Tagged<S> {
+        Tagged(self.clone(), inner)
+    }
+}
+
+impl<S, O> Service<Job<O>> for Tagged<S>
+where
+    S: Service<Job<O>, Response = Action>,
+{
+    type Response = Action;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.1.poll_ready(context)
+    }
+
+    fn call(&mut self, job: Job<O>) -> S::Future {
+        self.0.1.note(format!("{} {}", self.0.0, job.call.key()));
+        self.1.call(job)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_layer_is_the_outermost() {
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<ConfigMap>("layers")
+        .retriever(fixed([config("a", "1")]).unwrap())
+        .layer(Tag("outer", log.clone()))
+        .layer(Tag("inner", log.clone()))
+        .handler(move || {
+            seen.note("handler");
+            async {}
+        })
+        .build()
+        .unwrap();
+    let _running = run([controller]);
+    eventually("all three", || log.count() >= 3).await;
+    assert_eq!(log.lines()[..3], ["outer test/a", "inner test/a", "handler"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_handler_serves_controllers_of_different_kinds_each_with_its_own_fate() {
+    async fn count<K: Resource<DynamicType = ()>>(object: Arc<K>, log: State<Log>) -> Result<()> {
+        log.note(format!("{} {}", K::kind(&()), object.meta().name.as_deref().unwrap_or_default()));
+        if K::kind(&()) == "Secret" { Err("no secrets".into()) } else { Ok(()) }
+    }
+    let log = Log::default();
+    let (configs, secrets) = (log.clone(), log.clone());
+    let mut secret = Secret::default();
+    secret.metadata.name = Some("s".to_owned());
+    let first = Controller::builder::<ConfigMap>("multi-configmap")
+        .resync(None)
+        .retriever(fixed([config("c", "1")]).unwrap())
+        .init(move || std::future::ready(Ok::<_, kooper::BoxError>(configs.clone())))
+        .handler(count::<ConfigMap>)
+        .build()
+        .unwrap();
+    let second = Controller::builder::<Secret>("multi-secret")
+        .resync(None)
+        .retries(1)
+        .retriever(fixed([secret]).unwrap())
+        .init(move || std::future::ready(Ok::<_, kooper::BoxError>(secrets.clone())))
+        .handler(count::<Secret>)
+        .build()
+        .unwrap();
+    let running = run([first, second]);
+    eventually("one call and two", || log.count() == 3).await;
+    let mut lines = log.lines();
+    lines.sort();
+    assert_eq!(lines, ["ConfigMap c", "Secret s", "Secret s"]);
+    let metrics = running.metrics();
+    assert!(
+        metrics.contains("controller_runtime_reconcile_total{controller=\"multi-configmap\",result=\"success\"} 1")
+    );
+    // With limited retries a failure that is retried counts as success, as in
+    // Kooper for Go.
+    let series = |success| {
+        format!(
+            "kooper_controller_processed_event_duration_seconds_count{{controller=\"multi-secret\",success=\"{success}\"}} 1"
+        )
+    };
+    assert!(metrics.contains(&series(true)) && metrics.contains(&series(false)), "{metrics}");
+}
+
+#[test]
+fn mistakes_in_a_description_say_what_is_wrong_and_what_to_write() {
+    async fn nothing() {}
+    let builder = || Controller::builder::<ConfigMap>("ok").handler(nothing);
+    let problem = |result: Result<Controller, kooper::ConfigError>| result.unwrap_err().to_string();
+    assert_eq!(
+        problem(Controller::builder::<ConfigMap>("").build()),
+        "controller ``: name: it is missing: give the controller a name, such as `echo`"
+    );
+    assert!(problem(Controller::builder::<ConfigMap>("ok").build()).contains("handler: it is missing"));
+    assert!(problem(Controller::builder::<ConfigMap>("Not_OK").build()).contains("`Not_OK`"));
+    assert!(problem(builder().workers(0).build()).contains("workers: 0 workers handle nothing"));
+    assert!(problem(builder().labels("a in b").build()).contains("labels: "));
+    assert!(problem(builder().fields("a>b").build()).contains("fields: "));
+    assert!(problem(builder().namespaces(["Nope"]).build()).contains("namespaces: "));
+    assert!(problem(builder().resync(Duration::ZERO).build()).contains("resync: "));
+    assert!(problem(builder().backoff(Duration::from_secs(2), Duration::from_secs(1)).build()).contains("backoff: "));
+    assert!(problem(builder().access(["pods: fly away"]).build()).contains("access: "));
+    assert!(problem(builder().changed([]).build()).contains("changed: "));
+    let twice = Operator::builder().controller(builder().retriever(fixed([]).unwrap()).build().unwrap());
+    let twice = twice.controller(builder().retriever(fixed([]).unwrap()).build().unwrap()).build();
+    assert_eq!(
+        twice.unwrap_err().to_string(),
+        "controller `ok`: name: two controllers have it: give one of them another name"
+    );
+    let no_client = Operator::builder().controller(builder().build().unwrap()).build();
+    assert!(no_client.unwrap_err().to_string().starts_with("controller `ok`: retriever: it asks the API server"));
+}

@@ -1,0 +1,88 @@
+//! An operator in the test's own process, without a server.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::health::Health;
+use kooper::metrics::Prometheus;
+use kooper::operator::OperatorError;
+use kooper::{CancellationToken, Controller, Operator};
+use tokio::task::JoinHandle;
+
+/// A running operator; stopped when it is dropped.
+pub(crate) struct Running {
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) health: Health,
+    pub(crate) registry: prometheus::Registry,
+    pub(crate) ended: JoinHandle<Result<(), OperatorError>>,
+}
+
+pub(crate) fn run(controllers: impl IntoIterator<Item = Controller>) -> Running {
+    let (shutdown, health, registry) = (CancellationToken::new(), Health::default(), prometheus::Registry::new());
+    let mut builder = Operator::builder()
+        .health(health.clone())
+        .metrics(Arc::new(Prometheus::new(&registry).unwrap()))
+        .drain_timeout(Duration::from_secs(20));
+    for controller in controllers {
+        builder = builder.controller(controller);
+    }
+    let operator = builder.build().unwrap();
+    let ended = tokio::spawn(operator.run(shutdown.clone()));
+    Running { shutdown, health, registry, ended }
+}
+
+impl Running {
+    pub(crate) async fn stop(mut self) -> Result<(), OperatorError> {
+        self.shutdown.cancel();
+        (&mut self.ended).await.unwrap()
+    }
+
+    /// The metrics as a scrape shows them.
+    pub(crate) fn metrics(&self) -> String {
+        prometheus::TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+/// Waits for a condition; an hour of paused time costs nothing.
+pub(crate) async fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let wait = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(3600), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+/// What handlers note, in order.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub(crate) fn note(&self, line: impl Into<String>) {
+        self.0.lock().unwrap().push(line.into());
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+}
+
+pub(crate) fn config(name: &str, value: &str) -> ConfigMap {
+    let mut config = ConfigMap::default();
+    config.metadata.name = Some(name.to_owned());
+    config.metadata.namespace = Some("test".to_owned());
+    config.metadata.uid = Some(name.to_owned());
+    config.data = Some([("value".to_owned(), value.to_owned())].into());
+    config
+}

@@ -1,0 +1,341 @@
+//! What becomes of a handler call, good or bad, without a server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::prelude::*;
+use kooper::retriever::{fixed, source};
+use kooper::{Action, Call, Controller, Error};
+use tokio::time::Instant;
+
+use crate::fixture::{Log, config, eventually, run};
+
+#[tokio::test(start_paused = true)]
+async fn every_object_is_handled_once_at_start_and_then_on_each_change() {
+    let (retriever, events) = source([config("a", "1"), config("b", "1")]).unwrap();
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<ConfigMap>("echo")
+        .resync(None)
+        .retriever(retriever)
+        .handler(move |object: Arc<ConfigMap>, call: Call| {
+            seen.note(format!("{} {} {}", call.key(), object.data.as_ref().unwrap()["value"], call.reasons()));
+            async {}
+        })
+        .build()
+        .unwrap();
+    let running = run([controller]);
+    eventually("the first list", || log.count() == 2).await;
+    events.modify(&config("a", "2")).unwrap();
+    events.add(&config("c", "1")).unwrap();
+    events.delete(&config("b", "1")).unwrap();
+    eventually("the changes", || log.count() == 4).await;
+    let mut lines = log.lines();
+    lines[..2].sort();
+    assert_eq!(lines, ["test/a 1 initial", "test/b 1 initial", "test/a 2 modified", "test/c 1 added"]);
+    running.stop().await.unwrap();
+    assert_eq!(log.count(), 4, "a deleted object goes to no handler");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_object_comes_again_within_each_resync_interval() {
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<ConfigMap>("resync")
+        .resync(Duration::from_secs(45))
+        .retriever(fixed([config("a", "1")]).unwrap())
+        .handler(move |call: Call| {
+            seen.note(call.reasons().to_string());
+            async {}
+        })
+        .build()
+        .unwrap();
+    let _running = run([controller]);
+    let start = Instant::now();
+    eventually("five calls", || log.count() == 5).await;
+    assert!(start.elapsed() <= Duration::from_secs(4 * 45 + 1));
+    assert_eq!(log.lines(), ["initial", "resync", "resync", "resync", "resync"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_that_keys_error_and_nobody_elses() {
+    let log = Log::default();
+    let seen = log.clone();
+    let objects: Vec<_> = (0..1000).map(|n| config(&format!("o-{n}"), "1")).chain([config("good", "1")]).collect();
+    let controller = Controller::builder::<ConfigMap>("panics")
+        .resync(None)
+        .retries(0)
+        .retriever(fixed(objects).unwrap())
+        .handler(move |object: Arc<ConfigMap>| {
+            let seen = seen.clone();
+            async move {
+                assert!(object.name_any() == "good", "out of milk");
+                seen.note(object.name_any());
+            }
+        })
+        .build()
+        .unwrap();
+    let running = run([controller]);
+    eventually("the good one", || log.count() == 1).await;
+    let panics = "controller_runtime_reconcile_panics_total{controller=\"panics\"} 1000";
+    eventually("a thousand panics", || running.metrics().contains(panics)).await;
+    assert!(running.health.alive().is_ok() && running.health.ready().is_ok());
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_key_is_retried_until_it_succeeds_and_never_dropped() {
+    let tries = Arc::new(AtomicU32::new(0));
+    let counted = tries.clone();
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<ConfigMap>("stubborn")
+        .resync(None)
+        .retriever(fixed([config("a", "1")]).unwrap())
+        .handler(move |call: Call| {
+            let attempt = counted.fetch_add(1, Ordering::SeqCst) + 1;
+            assert_eq!(call.attempt(), attempt);
+            let seen = seen.clone();
+            async move {
+                if attempt < 30 {
+                    return Err("not yet");
+                }
+                seen.note("done");
+                Ok(())
+            }
+        })
+        .build()
+        .unwrap();
+    let running = run([controller]);
+    let wait = async {
+        while log.count() == 0 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(86_400), wait).await.expect("it succeeds in the end");
+    let metrics = running.metrics();
+    assert!(metrics.contains("controller_runtime_reconcile_errors_total{controller=\"stubborn\"} 29"), "{metrics}");
+    assert!(metrics.contains("kooper_controller_queued_events_total{controller=\"stubborn\",requeue=\"true\"} 29"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permanent_error_waits_for_the_next_change() {
+    let (retriever, events) = source([config("a", "bad")]).unwrap();
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<ConfigMap>("picky")
+        .resync(None)
+        .retriever(retriever)
+        .handler(move |object: Arc<ConfigMap>| {
+            let value = object.data.as_ref().unwrap()["value"].clone();
+            seen.note(value.clone());
+            async move { if value == "bad" { Err(Error::permanent("the value is bad")) } else { Ok(()) } }
+        })
+        .build()
+        .unwrap();
+    let _running = run([controller]);
+    eventually("one call", || log.count() == 1).await;
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(log.count(), 1);
+    events.modify(&config("a", "good")).unwrap();
+    eventually("the change", || log.lines() == ["bad", "good"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_asks_to_come_back_does_so_in_time() {
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<ConfigMap>("poll")
+        .resync(None)
+        .retriever(fixed([config("a", "1")]).unwrap())
+        .handler(move || {
+            seen.note("");
+            async { Action::requeue_after(Duration::from_secs(60)) }
+        })
+        .build()
+        .unwrap();
+    let _running = run([controller]);
+    let start = Instant::now();
+    eventually("ten calls", || log.count() == 10).await;
+    let took = start.elapsed().as_secs();
+    assert!((540..545).contains(&took), "{took} s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_past_its_timeout_is_cancelled_and_tried_again() {
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<ConfigMap>("slow")
+        .resync(None)
+        .timeout(Duration::from_secs(30))
+        .retriever(fixed([config("a", "1")]).unwrap())
+        .handler(move |call: Call| {
+            let seen = seen.clone();
+            async move {
+                seen.note(format!("attempt {}", call.attempt()));
+                if call.attempt() == 1 {
+                    std::future::pending::<()>().await;
+                }
+            }
+        })
+        .build()
+        .unwrap();
+    let running = run([controller]);
+    eventually("the second attempt", || log.lines() == ["attempt 1", "attempt 2"]).await;
+    assert!(running.metrics().contains("kooper_handler_timeouts_total{controller=\"slow\"} 1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_key_is_with_two_workers_at_once() {
+    let (retriever, events) = source([config("a", "0")]).unwrap();
+    let at_once = Arc::new(AtomicU32::new(0));
+    let log = Log::default();
+    let (seen, inside) = (log.clone(), at_once.clone());
+    let controller = Controller::builder::<ConfigMap>("serial")
+        .resync(None)
+        .workers(8)
+        .retriever(retriever)
+        .handler(move |object: Arc<ConfigMap>| {
+            let (seen, inside) = (seen.clone(), inside.clone());
+            async move {
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two workers on one key");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                seen.note(object.data.as_ref().unwrap()["value"].clone());
+            }
+        })
+        .build()
+        .unwrap();
+    let running = run([controller]);
+    for n in 1..=100 {
+        events.modify(&config("a", &n.to_string())).unwrap();
+        tokio::time::sleep(Duration::from_millis(7)).await;
+    }
+    eventually("the last state", || log.lines().last().is_some_and(|value| value == "100")).await;
+    assert!(log.count() < 40, "changes that come together are handled together");
+    assert!(running.metrics().contains("controller_runtime_reconcile_panics_total{controller=\"serial\"} 0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_does_not_decode_is_reported_and_its_neighbours_go_on() {
+    let bad = serde_json::json!({"metadata": {"name": "poison", "namespace": "test"}, "data": 7});
+    let (retriever, events) = source::<ConfigMap>((0..100).map(|n| config(&format!("o-{n}"), "1"))).unwrap();
+    events.add(&bad).unwrap();
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<ConfigMap>("poison")
+        .resync(None)
+        .retriever(retriever)
+        .handler(move |object: Arc<ConfigMap>| {
+            seen.note(object.name_any());
+            async {}
+        })
+        .build()
+        .unwrap();
+    let running = run([controller]);
+    let errors = "kooper_decode_errors_total{controller=\"poison\"} 1";
+    eventually("the good ones", || log.count() == 100).await;
+    eventually("the bad one counted", || running.metrics().contains(errors)).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(running.metrics().contains(errors), "it is not tried again");
+    events.modify(&config("poison", "healed")).unwrap();
+    eventually("the healed one", || log.count() == 101).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn stop_waits_for_running_handlers_and_begins_no_new_ones() {
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<ConfigMap>("drain")
+        .resync(None)
+        .workers(1)
+        .retriever(fixed([config("a", "1"), config("b", "1")]).unwrap())
+        .handler(move |call: Call| {
+            let seen = seen.clone();
+            async move {
+                seen.note("begun");
+                call.cancelled().await;
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                seen.note("ended");
+            }
+        })
+        .build()
+        .unwrap();
+    let running = run([controller]);
+    eventually("the first call", || log.count() == 1).await;
+    let start = Instant::now();
+    running.stop().await.unwrap();
+    assert_eq!(log.lines(), ["begun", "ended"]);
+    assert!(start.elapsed() < Duration::from_secs(12));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_ignores_the_stop_is_ended_when_the_drain_time_is_over() {
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<ConfigMap>("deaf")
+        .resync(None)
+        .retriever(fixed([config("a", "1")]).unwrap())
+        .handler(move || {
+            seen.note("begun");
+            std::future::pending::<()>()
+        })
+        .build()
+        .unwrap();
+    let running = run([controller]);
+    eventually("the call", || log.count() == 1).await;
+    let start = Instant::now();
+    running.stop().await.unwrap();
+    let took = start.elapsed().as_secs();
+    assert!((20..=23).contains(&took), "{took} s");
+}
+
+#[test]
+fn a_handler_that_blocks_is_left_behind_and_its_worker_replaced() {
+    // Real threads: a blocked one cannot be paused. The limits are paused
+    // time of the runtime that the workers run on.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
+    let release = Arc::new(std::sync::Barrier::new(2));
+    let log = Log::default();
+    let (seen, barrier) = (log.clone(), release.clone());
+    runtime.block_on(async {
+        let controller = Controller::builder::<ConfigMap>("blocked")
+            .resync(None)
+            .workers(1)
+            .retries(0)
+            .timeout(Duration::from_millis(10))
+            .stuck_after(Duration::from_millis(10))
+            .retriever(fixed([config("a", "1"), config("b", "1")]).unwrap())
+            .handler(move |call: Call| {
+                let (seen, barrier) = (seen.clone(), barrier.clone());
+                async move {
+                    seen.note(call.key().name().to_owned());
+                    if call.key().name() == "a" {
+                        barrier.wait();
+                        seen.note("a ended");
+                    }
+                }
+            })
+            .build()
+            .unwrap();
+        let running = run([controller]);
+        eventually("both keys, by one worker and its replacement", || {
+            log.lines().contains(&"a".to_owned()) && log.lines().contains(&"b".to_owned())
+        })
+        .await;
+        eventually("it is said", || {
+            running.health.ready().is_ok_and(|text| text.contains("1 handler calls are stuck"))
+                || !log.lines().contains(&"a".to_owned())
+        })
+        .await;
+        assert!(running.health.alive().is_ok());
+        release.wait();
+        eventually("the stuck call comes back", || {
+            running.metrics().contains("kooper_stuck_calls{controller=\"blocked\"} 0")
+        })
+        .await;
+        running.stop().await.unwrap();
+    });
+}

@@ -1,0 +1,3 @@
+//! What the integration tests stand on.
+
+pub mod control_plane;

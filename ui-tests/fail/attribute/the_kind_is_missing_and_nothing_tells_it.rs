@@ -1,0 +1,4 @@
+use kooper::prelude::*;
+
+#[kooper::controller()]
+async fn tick() {}

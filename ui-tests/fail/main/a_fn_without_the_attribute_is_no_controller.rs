@@ -1,0 +1,3 @@
+async fn echo() {}
+
+kooper::main!(echo);

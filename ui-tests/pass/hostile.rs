@@ -1,0 +1,78 @@
+//! A module in which every name that generated code could take for granted means something
+//! else.
+
+#![allow(dead_code, non_camel_case_types, unused_macros)]
+
+mod std {}
+mod core {}
+mod alloc {}
+mod kooper {}
+mod v1 {}
+
+struct Option;
+struct Some;
+struct None;
+struct Result;
+struct Ok;
+struct Err;
+struct Vec;
+struct String;
+struct Box;
+struct Arc;
+struct Duration;
+struct Program;
+struct Builder;
+struct Send;
+struct Sync;
+struct Fn;
+struct u32;
+struct usize;
+struct bool;
+struct str;
+
+trait Definition {}
+trait Kind {}
+trait Into {}
+trait Builders: Sized {
+    fn workers(self) {}
+    fn arguments(self) {}
+    fn argument(self) {}
+    fn call(self) {}
+    fn outcome(self) {}
+}
+
+impl<T> Builders for T {}
+
+macro_rules! refused {
+    ($($name:ident)*) => {
+        $(
+            macro_rules! $name {
+                () => { compile_error!("a macro of the user's") };
+            }
+        )*
+    };
+}
+
+refused! { vec format assert env module_path option_env concat stringify }
+
+#[::kooper::controller(
+    resource = ::k8s_openapi::api::core::v1::Pod, workers = 4, resync = "1s", retries = 3, backoff = ("1s", "2s"),
+    namespaces = ["a", "b"], changed = [any], init = connect, timeout = off, access("pods: get"), main = false,
+)]
+async fn program(
+    pod: ::std::sync::Arc<::k8s_openapi::api::core::v1::Pod>,
+    state: ::kooper::State<()>,
+) -> ::std::result::Result<(), ::std::boxed::Box<dyn ::std::error::Error + ::std::marker::Send + ::std::marker::Sync>> {
+    let _ = (pod, state);
+    ::std::result::Result::Ok(())
+}
+
+async fn connect() -> ::std::result::Result<(), ::kooper::BoxError> {
+    ::std::result::Result::Ok(())
+}
+
+#[test]
+fn it_is_defined() {
+    let names = crate::names::<program>();
+    ::std::assert_eq!(names, ["program"]);
+}

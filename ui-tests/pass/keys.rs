@@ -1,0 +1,151 @@
+//! Every key, and each way to write it.
+
+use k8s_openapi::api::core::v1::Pod;
+use kooper::handler::HandlerService;
+use kooper::prelude::*;
+use kooper::retriever::Retriever;
+
+use crate::names;
+
+macro_rules! accepted {
+    ($($name:ident)*) => {
+        #[test]
+        fn each_is_defined() {
+            $(assert_eq!(names::<$name>(), [stringify!($name).replace('_', "-")]);)*
+        }
+    };
+}
+
+accepted! {
+    resource resync resync_off workers retries retries_unlimited backoff retry_rate retry_rate_alone timeout timeout_off
+    namespace namespaces labels labels_by_sets fields metadata_only changed changed_any when_ready with_state retrieved
+    layered access access_of_nothing
+}
+
+#[kooper::controller(resource = Pod, main = false)]
+async fn resource(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, resync = "1h30m", main = false)]
+async fn resync(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, resync = off, main = false)]
+async fn resync_off(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, workers = 4, main = false)]
+async fn workers(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, retries = 0, main = false)]
+async fn retries(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, retries = unlimited, main = false)]
+async fn retries_unlimited(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, backoff = ("5ms", "1000s"), main = false)]
+async fn backoff(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, retry_rate = (10, 100), main = false)]
+async fn retry_rate(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, retry_rate = 10, main = false)]
+async fn retry_rate_alone(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, timeout = "1.5s", main = false)]
+async fn timeout(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, timeout = off, main = false)]
+async fn timeout_off(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, namespace = "shop", main = false)]
+async fn namespace(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, namespaces = ["shop", "bakery"], main = false)]
+async fn namespaces(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, labels = "app=web,tier!=edge", main = false)]
+async fn labels(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, labels = "app in (web, api), !legacy, size > 3", main = false)]
+async fn labels_by_sets(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, fields = "status.phase!=Failed,spec.nodeName=", main = false)]
+async fn fields(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, metadata_only, main = false)]
+async fn metadata_only(_: Arc<PartialObjectMeta<Pod>>) {}
+
+#[kooper::controller(resource = Pod, changed = [generation, labels, annotations, finalizers, status], main = false)]
+async fn changed(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, changed = [any], main = false)]
+async fn changed_any(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, when = is_ready, main = false)]
+async fn when_ready(_: Arc<Pod>) {}
+
+fn is_ready(pod: &Pod) -> bool {
+    pod.status.is_some()
+}
+
+#[kooper::controller(resource = Pod, init = connect, main = false)]
+async fn with_state(_: Arc<Pod>, _: State<String>) {}
+
+async fn connect() -> Result<String> {
+    Ok(String::new())
+}
+
+#[kooper::controller(resource = Pod, retriever = from_the_api, main = false)]
+async fn retrieved(_: Arc<Pod>) {}
+
+fn from_the_api(client: Client) -> impl Retriever<Pod> {
+    kooper::retriever::Api::<Pod>::new(client, kooper::retriever::Scope::default())
+}
+
+#[kooper::controller(resource = Pod, layers = [limited, limited], main = false)]
+async fn layered(_: Arc<Pod>) {}
+
+fn limited() -> impl tower::Layer<HandlerService<Pod>, Service = HandlerService<Pod>> + Send + Sync {
+    tower::layer::layer_fn(|service| service)
+}
+
+#[kooper::controller(resource = Pod, access("apps/deployments: get, patch", "pods/log: get",), main = false)]
+async fn access(_: Arc<Pod>, _: Client) {}
+
+#[kooper::controller(resource = Pod, access(), main = false)]
+async fn access_of_nothing(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, name = "another-name", main = false)]
+async fn name(_: Arc<Pod>) {}
+
+#[test]
+fn a_name_is_taken() {
+    assert_eq!(names::<name>(), ["another-name"]);
+}
+
+/// In the way of a generated type of the same name.
+mod pods {}
+
+#[kooper::controller(resource = Pod, type_name = PodController, main = false,)]
+async fn pods(_: Arc<Pod>) {}
+
+#[test]
+fn a_type_name_is_taken() {
+    assert_eq!(names::<PodController>(), ["pods"]);
+}
+
+mod platform {
+    pub(crate) mod reexported {
+        pub(crate) use kooper::__private;
+    }
+}
+
+#[kooper::controller(resource = Pod, crate = platform::reexported, main = false)]
+async fn reexported(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, crate = crate::keys::platform::reexported, main = false)]
+async fn reexported_from_the_root(_: Arc<Pod>) {}
+
+#[test]
+fn a_path_of_ones_own_is_taken() {
+    assert_eq!(names::<reexported>(), ["reexported"]);
+    assert_eq!(names::<reexported_from_the_root>(), ["reexported-from-the-root"]);
+}

@@ -1,0 +1,54 @@
+//! Controllers in modules, of every visibility, and those that a macro writes.
+
+use k8s_openapi::api::core::v1::Pod;
+use kooper::prelude::*;
+
+use crate::names;
+
+/// Public handlers with documentation, attributes and raw names.
+pub(crate) mod inner {
+    use super::{Arc, Pod};
+
+    /// Documented.
+    #[kooper::controller(resource = Pod, main = false)]
+    pub(crate) async fn shown(_: Arc<Pod>) {}
+
+    #[kooper::controller(resource = Pod, main = false)]
+    #[allow(clippy::unused_async)]
+    pub(super) async fn r#type(_: Arc<Pod>) {}
+}
+
+macro_rules! of_a_macro {
+    ($kind:ty, $name:ident, $workers:literal, $when:path) => {
+        #[kooper::controller(resource = $kind, workers = $workers, when = $when, resync = off, main = false)]
+        async fn $name(object: Arc<$kind>, call: Call) -> Result<()> {
+            let _ = (object, call);
+            Ok(())
+        }
+    };
+}
+
+fn any(_: &Pod) -> bool {
+    true
+}
+
+of_a_macro!(Pod, made, 2, any);
+
+mod in_main {
+    use super::{inner, made};
+
+    // The name of the fn that `main!` makes, which runs nothing here.
+    kooper::main!(inner::shown, made);
+
+    #[test]
+    fn it_is_there() {
+        let _: fn() -> std::process::ExitCode = main;
+    }
+}
+
+#[test]
+fn each_is_defined() {
+    assert_eq!(names::<inner::shown>(), ["shown"]);
+    assert_eq!(names::<inner::r#type>(), ["type"]);
+    assert_eq!(names::<made>(), ["made"]);
+}

@@ -1,0 +1,54 @@
+//! Each program of `fail` is refused, with the words beside it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[test]
+fn programs_are_refused_with_these_words() {
+    trybuild::TestCases::new().compile_fail("fail/*/*.rs");
+}
+
+#[test]
+fn each_program_is_small_and_its_name_is_a_sentence() {
+    for program in programs() {
+        let name = program.file_stem().and_then(OsStr::to_str).expect("a file has a name");
+        assert!(name.split('_').count() >= 3, "{name}: let the name be a sentence");
+        let text = fs::read_to_string(&program).expect("a program can be read");
+        assert!(text.lines().count() <= 15, "{name}: show one idea in 15 lines");
+        let words = fs::read_to_string(program.with_extension("stderr")).expect("each program has its words");
+        assert!(words.lines().count() <= 40, "{name}: nobody reads so many lines");
+    }
+}
+
+#[test]
+fn one_mistake_is_one_error() {
+    for program in programs() {
+        let words = fs::read_to_string(program.with_extension("stderr")).expect("each program has its words");
+        let errors = words.lines().filter(|line| line.starts_with("error")).count();
+        let name = program.file_stem().and_then(OsStr::to_str).expect("a file has a name");
+        let expected = match name {
+            // Several mistakes, each said.
+            "several_mistakes_are_told_together" => 4,
+            "a_key_is_misspelt" | "backoff_has_two_bad_delays" | "namespaces_has_two_bad_names" => 2,
+            "retriever_stands_beside_labels" | "two_arguments_are_no_extractors" => 2,
+            // The compiler's own word beside ours.
+            "a_controller_of_a_module_brings_a_main" | "two_controllers_bring_a_main_each" => 2,
+            "a_type_of_the_fns_name_is_in_the_way" => 2,
+            _ => 1,
+        };
+        assert_eq!(errors, expected, "{name}\n{words}");
+    }
+}
+
+fn programs() -> Vec<PathBuf> {
+    let fail = Path::new(env!("CARGO_MANIFEST_DIR")).join("fail");
+    let themes = fs::read_dir(fail).expect("the folder of programs");
+    let files = themes.flat_map(|theme| fs::read_dir(theme.expect("a theme").path()).expect("a theme is a folder"));
+    let programs: Vec<_> = files
+        .map(|file| file.expect("a file").path())
+        .filter(|path| path.extension() == Some(OsStr::new("rs")))
+        .collect();
+    assert!(programs.len() >= 50);
+    programs
+}

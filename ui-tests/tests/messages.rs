@@ -1,0 +1,102 @@
+//! Whatever the macro can say is said in some program of `fail`, and each key is tried.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{TokenStream, TokenTree};
+
+/// The text of all files with this ending below a folder of the workspace.
+fn texts(folder: &Path, extension: &str) -> Vec<String> {
+    let mut texts = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder of the workspace") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            texts.extend(self::texts(&path, extension));
+        } else if path.extension().is_some_and(|found| found == extension) {
+            texts.push(fs::read_to_string(&path).expect("a file of text"));
+        }
+    }
+    texts
+}
+
+fn workspace(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder)
+}
+
+/// The first text of each `say!`.
+fn messages(tokens: TokenStream, found: &mut Vec<String>) {
+    let tokens: Vec<_> = tokens.into_iter().collect();
+    for window in tokens.windows(3) {
+        if let [TokenTree::Ident(name), TokenTree::Punct(_), TokenTree::Group(group)] = window
+            && name == "say"
+            && let Some(TokenTree::Literal(text)) = group.stream().into_iter().next()
+        {
+            let text: syn::LitStr = syn::parse_str(&text.to_string()).expect("a text");
+            found.push(text.value());
+        }
+    }
+    for token in tokens {
+        if let TokenTree::Group(group) = token {
+            messages(group.stream(), found);
+        }
+    }
+}
+
+/// The parts of a format's text that stand in every message made with it.
+fn fixed_parts(text: &str) -> Vec<String> {
+    let plain = text.replace("{{", "\u{1}").replace("}}", "\u{2}");
+    let mut parts = Vec::new();
+    let mut rest = plain.as_str();
+    while let Some((part, after)) = rest.split_once('{') {
+        parts.push(part.to_owned());
+        rest = after.split_once('}').map_or("", |(_, rest)| rest);
+    }
+    parts.push(rest.to_owned());
+    parts.iter().map(|part| part.replace('\u{1}', "{").replace('\u{2}', "}")).collect()
+}
+
+fn has_in_order(line: &str, parts: &[String]) -> bool {
+    let mut rest = line;
+    parts.iter().all(|part| match rest.split_once(part.as_str()) {
+        Some((_, after)) => {
+            rest = after;
+            true
+        }
+        None => false,
+    })
+}
+
+#[test]
+fn every_message_is_seen() {
+    let mut found = Vec::new();
+    for source in texts(&workspace("kooper-macros/src"), "rs") {
+        messages(source.parse().expect("a file of Rust"), &mut found);
+    }
+    assert!(found.len() > 30, "the messages are written with `say!`: {}", found.len());
+    let said = texts(&workspace("ui-tests/fail"), "stderr").join("\n");
+    for message in found {
+        let parts = fixed_parts(&message);
+        assert!(said.lines().any(|line| has_in_order(line, &parts)), "no program is told: {message}");
+    }
+}
+
+/// The names in the table of keys.
+fn keys() -> Vec<String> {
+    let table = fs::read_to_string(workspace("kooper-macros/src/controller/keys.rs")).expect("the table");
+    let names = table.lines().filter_map(|line| line.trim().strip_prefix("name: \"")?.strip_suffix("\","));
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_key_is_accepted_and_refused_somewhere() {
+    let accepted = texts(&workspace("ui-tests/pass"), "rs").join("\n");
+    let said = texts(&workspace("ui-tests/fail"), "stderr").join("\n");
+    let keys = keys();
+    assert!(keys.len() > 20);
+    for key in keys {
+        let written = [" = ", "(", ",", ")"].map(|after| format!("{key}{after}"));
+        let in_attribute = |line: &&str| line.contains("controller(") && written.iter().any(|key| line.contains(key));
+        assert!(accepted.lines().any(|line| in_attribute(&line)), "no program of `pass` has `{key}`");
+        assert!(said.contains(&format!("`{key}` takes ")), "no program of `fail` has a wrong `{key}`");
+    }
+}

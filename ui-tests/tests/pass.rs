@@ -1,0 +1,25 @@
+//! What the attribute accepts. Each controller is also defined, so that what the attribute
+//! let through is what the builder takes.
+
+use kooper::__private::v1::{Definition, Program};
+
+#[path = "../pass/arguments.rs"]
+mod arguments;
+#[path = "../pass/hostile.rs"]
+mod hostile;
+#[path = "../pass/keys.rs"]
+mod keys;
+#[path = "../pass/kinds.rs"]
+mod kinds;
+#[path = "../pass/places.rs"]
+mod places;
+#[path = "../pass/returns.rs"]
+mod returns;
+
+/// The names of the controllers that a generated type defines.
+fn names<D: Definition>() -> Vec<String> {
+    let mut program = Program::default();
+    D::define(&mut program);
+    let controllers = program.into_controllers().expect("the builder takes what the attribute let through");
+    controllers.iter().map(|controller| controller.name().to_owned()).collect()
+}
