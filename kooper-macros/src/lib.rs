@@ -1,4 +1,4 @@
-//! The attribute macro of kooper.
+//! The attribute macro of [kooper](https://docs.rs/kooper), which re-exports it.
 #![cfg_attr(not(test), warn(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used))]
 
 mod controller;
@@ -6,7 +6,7 @@ mod support;
 
 use proc_macro::TokenStream;
 
-/// Makes a controller of an async fn.
+#[doc = include_str!("attribute.md")]
 #[proc_macro_attribute]
 pub fn controller(attribute: TokenStream, item: TokenStream) -> TokenStream {
     controller::expand(attribute.into(), &item.into()).into()

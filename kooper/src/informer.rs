@@ -136,7 +136,8 @@ impl Informer {
                 }
                 End::Closed if heard || started.elapsed() >= SHORT => {}
                 End::Closed => {
-                    self.pause(&RetrieveError::Transport("the watch is closed as soon as it is opened".to_owned())).await;
+                    self.pause(&RetrieveError::Transport("the watch is closed as soon as it is opened".to_owned()))
+                        .await;
                 }
                 // A version from the future is as good as silence: nothing
                 // will come of it.

@@ -1,4 +1,50 @@
 //! Write a Kubernetes controller as one annotated async function.
+//!
+//! ```no_run
+//! use k8s_openapi::api::core::v1::Pod;
+//! use kooper::prelude::*;
+//!
+//! /// Logs every pod.
+//! #[kooper::controller(resource = Pod, main = false)]
+//! async fn echo(pod: Arc<Pod>) -> Result<()> {
+//!     kooper::tracing::info!(pod = %pod.name_any(), "seen");
+//!     Ok(())
+//! }
+//!
+//! kooper::main!(echo);
+//! ```
+//!
+//! A single controller at the root of a crate needs no `main = false` and no
+//! `main!`: the attribute writes the `main`, a program with flags, metrics,
+//! probes and an orderly stop.
+//!
+//! # Parts
+//!
+//! - A [`Retriever`] lists and watches objects of one kind: the API server's,
+//!   or those of [two closures](retriever::from_fns) or of
+//!   [a test](retriever::source).
+//! - A [handler](handler::Handler) does what is to be done with one of them.
+//! - Both make a [`Controller`], with a store, a [work queue](queue::WorkQueue)
+//!   and workers between them.
+//! - An [`Operator`] runs several controllers, each with a fate of its own.
+//!
+//! What the attribute says can be said with [`Controller::builder`] too: the
+//! attribute writes calls of it.
+//!
+//! # Features
+//!
+//! | feature | default | brings |
+//! |---|---|---|
+//! | `macros` | yes | the attribute |
+//! | `cli` | yes | [`main!`] and the generated `main` |
+//! | `rustls-tls` | yes | TLS by rustls |
+//! | `ring` | yes | ring for rustls |
+//! | `aws-lc-rs` | | aws-lc-rs for rustls, in place of ring |
+//! | `openssl-tls` | | TLS by OpenSSL |
+//! | `v1_33` … `v1_37`, `latest` | | the same feature of `k8s-openapi` |
+//!
+//! A binary chooses one Kubernetes version, here or at `k8s-openapi` itself;
+//! a library chooses none.
 
 #[doc(hidden)]
 #[path = "private.rs"]
@@ -9,6 +55,8 @@ pub mod call;
 #[cfg(feature = "cli")]
 mod cli;
 pub mod controller;
+#[cfg(doctest)]
+mod doctests;
 pub mod error;
 pub mod extract;
 pub mod handler;
@@ -71,5 +119,6 @@ pub mod prelude {
     pub use kube::core::metadata::PartialObjectMeta;
     pub use kube::{Client, Resource, ResourceExt};
 
+    pub use crate::controller::Kind;
     pub use crate::{Action, Call, Error, Job, ObjectKey, Result, State};
 }

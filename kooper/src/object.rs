@@ -2,7 +2,9 @@
 
 pub(crate) mod scan;
 mod sections;
+mod text;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -14,30 +16,20 @@ pub use sections::Changed;
 pub(crate) use sections::differs;
 
 use scan::{Broken, Frame};
+pub(crate) use text::Dictionary;
+use text::Text;
 
 /// One version of one object: its JSON without `metadata.managedFields`.
 ///
 /// Its key, uid and version are known; everything else is read from the bytes
 /// when somebody asks. The typed structs of a pod take some twenty times the
-/// room of its JSON, so that the store keeps this.
+/// room of its JSON, so that the store keeps this, compressed.
 pub struct Object {
     key: ObjectKey,
-    uid: Span,
-    version: Span,
-    json: Box<[u8]>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Span {
-    start: u32,
-    end: u32,
-}
-
-impl Span {
-    fn of(range: &Range<usize>) -> Self {
-        // An object is far below 4 GiB: the API server refuses 3 MiB.
-        Self { start: range.start as u32, end: range.end as u32 }
-    }
+    /// The uid and behind it the version.
+    identity: Box<str>,
+    uid_length: usize,
+    text: Text,
 }
 
 /// Bytes that are no object: the JSON is broken, or it has no name.
@@ -78,22 +70,33 @@ impl Object {
         let name =
             frame.name.as_ref().and_then(|range| word(text, range)).ok_or_else(|| malformed("it has no name"))?;
         let namespace = frame.namespace.as_ref().and_then(|range| word(text, range));
-        let (json, cut) = match &frame.managed {
+        let json = match &frame.managed {
             Some(managed) => {
-                let managed = managed.start - frame.whole.start..managed.end - frame.whole.start;
-                let kept = [whole.get(..managed.start), whole.get(managed.end..)];
-                (kept.into_iter().flatten().collect::<Vec<_>>().concat().into_boxed_slice(), managed)
+                let (before, after) =
+                    (text.get(frame.whole.start..managed.start), text.get(managed.end..frame.whole.end));
+                [before.unwrap_or_default(), after.unwrap_or_default()].concat().into_boxed_slice()
             }
-            None => (Box::from(whole), whole.len()..whole.len()),
+            None => Box::from(whole),
         };
-        let moved = |range: &Option<Range<usize>>| {
-            range.as_ref().map_or(Span::default(), |range| {
-                let before = if range.start - frame.whole.start >= cut.end { cut.len() } else { 0 };
-                let offset = frame.whole.start + before;
-                Span::of(&(range.start - offset..range.end - offset))
-            })
-        };
-        Ok(Self { key: ObjectKey::new(namespace, name), uid: moved(&frame.uid), version: moved(&frame.version), json })
+        let uid = frame.uid.as_ref().and_then(|range| word(text, range)).unwrap_or_default();
+        let version = frame.version.as_ref().and_then(|range| word(text, range)).unwrap_or_default();
+        Ok(Self {
+            key: ObjectKey::new(namespace, name),
+            identity: [uid, version].concat().into_boxed_str(),
+            uid_length: uid.len(),
+            text: Text::Plain(json),
+        })
+    }
+
+    /// The same object, its JSON compressed.
+    pub(crate) fn packed(mut self, dictionary: &Dictionary) -> Self {
+        self.text = self.text.packed(dictionary);
+        self
+    }
+
+    /// The bytes that its JSON takes as it is kept.
+    pub(crate) fn size(&self) -> usize {
+        self.text.size()
     }
 
     /// The raw form of a typed object.
@@ -113,17 +116,17 @@ impl Object {
 
     /// The uid, empty where the source gives none.
     pub fn uid(&self) -> &str {
-        self.text(self.uid)
+        self.identity.get(..self.uid_length).unwrap_or_default()
     }
 
     /// The resource version, empty where the source gives none.
     pub fn version(&self) -> &str {
-        self.text(self.version)
+        self.identity.get(self.uid_length..).unwrap_or_default()
     }
 
     /// The JSON text.
-    pub fn json(&self) -> &[u8] {
-        &self.json
+    pub fn json(&self) -> Cow<'_, [u8]> {
+        self.text.plain()
     }
 
     /// The object as a type.
@@ -131,7 +134,7 @@ impl Object {
     /// # Errors
     /// When the JSON does not fit it; the error names the object.
     pub fn decode<K: DeserializeOwned>(&self) -> Result<K, DecodeError> {
-        serde_json::from_slice(&self.json).map_err(|cause| DecodeError {
+        serde_json::from_slice(&self.json()).map_err(|cause| DecodeError {
             key: self.key.clone(),
             kind: std::any::type_name::<K>().rsplit("::").next().unwrap_or_default(),
             cause,
@@ -142,14 +145,7 @@ impl Object {
     pub(crate) fn same_version(&self, other: &Self) -> bool {
         let told = !self.version().is_empty() && self.version() == other.version() && self.uid() == other.uid();
         // A source without versions, as in a test, leaves the contents.
-        told || (self.version().is_empty() && self.json == other.json)
-    }
-
-    fn text(&self, span: Span) -> &str {
-        self.json
-            .get(span.start as usize..span.end as usize)
-            .and_then(|bytes| std::str::from_utf8(bytes).ok())
-            .unwrap_or_default()
+        told || (self.version().is_empty() && other.version().is_empty() && self.json() == other.json())
     }
 }
 
@@ -160,7 +156,7 @@ impl fmt::Debug for Object {
             .field("key", &self.key)
             .field("uid", &self.uid())
             .field("version", &self.version())
-            .field("bytes", &self.json.len())
+            .field("bytes", &self.size())
             .finish()
     }
 }

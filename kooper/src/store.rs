@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::key::ObjectKey;
-use crate::object::Object;
+use crate::object::{Dictionary, Object};
 
 /// What one watch knows: written by its informer alone, read by everybody.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     contents: RwLock<Contents>,
+    dictionary: Dictionary,
 }
 
 #[derive(Debug, Default)]
@@ -36,7 +37,7 @@ impl Store {
         self.read().objects.get(key).cloned()
     }
 
-    /// How many objects, and how many bytes of JSON.
+    /// How many objects, and how many bytes they take.
     pub(crate) fn size(&self) -> (usize, usize) {
         let contents = self.read();
         (contents.objects.len(), contents.bytes)
@@ -44,11 +45,11 @@ impl Store {
 
     /// Puts an object in the place of its older version.
     pub(crate) fn put(&self, object: Object) -> Change {
+        let new = Arc::new(object.packed(&self.dictionary));
         let mut contents = self.write();
-        let new = Arc::new(object);
-        contents.bytes += new.json().len();
+        contents.bytes += new.size();
         let old = contents.objects.insert(new.key().clone(), new.clone());
-        contents.bytes -= old.as_ref().map_or(0, |old| old.json().len());
+        contents.bytes -= old.as_ref().map_or(0, |old| old.size());
         Change { old, new: Some(new) }
     }
 
@@ -57,7 +58,7 @@ impl Store {
     pub(crate) fn remove(&self, object: Object) -> Change {
         let mut contents = self.write();
         if let Some(old) = contents.objects.remove(object.key()) {
-            contents.bytes -= old.json().len();
+            contents.bytes -= old.size();
         }
         Change { old: Some(Arc::new(object)), new: None }
     }
@@ -102,18 +103,18 @@ impl Listed {
     pub(crate) fn add(&mut self, object: Object, known: &Store) {
         let object = match known.get(object.key()) {
             Some(old) if old.same_version(&object) => old,
-            _ => Arc::new(object),
+            _ => Arc::new(object.packed(&known.dictionary)),
         };
-        self.bytes += object.json().len();
+        self.bytes += object.size();
         if let Some(twice) = self.objects.insert(object.key().clone(), object) {
-            self.bytes -= twice.json().len();
+            self.bytes -= twice.size();
         }
     }
 
     /// An object vanished while the list was sent.
     pub(crate) fn remove(&mut self, key: &ObjectKey) {
         if let Some(object) = self.objects.remove(key) {
-            self.bytes -= object.json().len();
+            self.bytes -= object.size();
         }
     }
 
@@ -146,7 +147,7 @@ impl Cache {
             .find_map(|(_, store)| store.get(key))
     }
 
-    /// How many objects, and how many bytes of JSON, in all stores.
+    /// How many objects, and how many bytes they take, in all stores.
     pub(crate) fn size(&self) -> (usize, usize) {
         self.stores.iter().map(|(_, store)| store.size()).fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::health::Health;
+use kooper::kube::Client;
 use kooper::metrics::Prometheus;
 use kooper::operator::OperatorError;
 use kooper::{CancellationToken, Controller, Operator};
@@ -19,6 +20,10 @@ pub(crate) struct Running {
 }
 
 pub(crate) fn run(controllers: impl IntoIterator<Item = Controller>) -> Running {
+    run_with(None, controllers)
+}
+
+pub(crate) fn run_with(client: Option<Client>, controllers: impl IntoIterator<Item = Controller>) -> Running {
     let (shutdown, health, registry) = (CancellationToken::new(), Health::default(), prometheus::Registry::new());
     let mut builder = Operator::builder()
         .health(health.clone())
@@ -26,6 +31,9 @@ pub(crate) fn run(controllers: impl IntoIterator<Item = Controller>) -> Running 
         .drain_timeout(Duration::from_secs(20));
     for controller in controllers {
         builder = builder.controller(controller);
+    }
+    if let Some(client) = client {
+        builder = builder.client(client);
     }
     let operator = builder.build().unwrap();
     let ended = tokio::spawn(operator.run(shutdown.clone()));

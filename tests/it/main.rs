@@ -1,7 +1,11 @@
 //! What a user relies on, in sentences.
 
+mod access;
+mod bad_objects;
 mod control_plane;
 mod controllers;
 mod fixture;
 mod handlers;
 mod layers;
+mod live;
+mod watch_faults;

@@ -5,11 +5,12 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 use std::sync::OnceLock;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A running instance with data of its own. Dropping it stops it; when the
 /// process ends without that, a watchdog does.
@@ -106,12 +107,8 @@ impl ControlPlane {
     ///
     /// If kubectl can't be run.
     pub fn kubectl_with(&self, args: &[&str], input: &str) -> Output {
-        let beside = assets().map(|folder| folder.join("kubectl")).filter(|path| path.exists());
-        let mut child = Command::new(beside.as_deref().unwrap_or(Path::new("kubectl")))
-            .args(args)
-            .env("KUBECONFIG", &self.kubeconfig)
-            // The usual place is keyed by port: a later instance on it would be taken for this one.
-            .env("KUBECACHEDIR", self.dir.join("kubectl-cache"))
+        let mut child = self
+            .kubectl_command(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -128,6 +125,65 @@ impl ControlPlane {
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
+    }
+
+    /// Runs kubectl and returns what it printed.
+    ///
+    /// # Panics
+    ///
+    /// If it fails.
+    pub fn must(&self, args: &[&str]) -> String {
+        let output = self.kubectl(args);
+        assert!(output.success, "kubectl {args:?}: {}", output.stderr);
+        output.stdout
+    }
+
+    /// Applies objects, all in one call.
+    ///
+    /// # Panics
+    ///
+    /// If one is refused.
+    pub fn apply(&self, objects: impl IntoIterator<Item = Value>) {
+        let items: Vec<_> = objects.into_iter().collect();
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+        let output = self.kubectl_with(&["apply", "--filename=-"], &list);
+        assert!(output.success, "kubectl apply: {}", output.stderr);
+    }
+
+    /// kubectl with these arguments, not started yet: for one that goes on running, as `proxy` does.
+    #[must_use]
+    pub fn kubectl_command(&self, args: &[&str]) -> Command {
+        let beside = assets().map(|folder| folder.join("kubectl")).filter(|path| path.exists());
+        let mut command = Command::new(beside.as_deref().unwrap_or(Path::new("kubectl")));
+        command
+            .args(args)
+            .env("KUBECONFIG", &self.kubeconfig)
+            // The usual place is keyed by port: a later instance on it would be taken for this one.
+            .env("KUBECACHEDIR", self.dir.join("kubectl-cache"));
+        command
+    }
+
+    /// Writes a kubeconfig like that of the user in `system:masters`, changed by `edit`, and returns its path.
+    ///
+    /// # Panics
+    ///
+    /// If the one can't be read or the other can't be written.
+    pub fn kubeconfig_with(&self, name: &str, edit: impl FnOnce(String) -> String) -> PathBuf {
+        let file = self.dir.join(format!("{name}.kubeconfig"));
+        let text = fs::read_to_string(&self.kubeconfig).expect("the kubeconfig can be read");
+        fs::write(&file, edit(text)).expect("the folder can be written to");
+        file
+    }
+
+    /// Where the API server listens.
+    ///
+    /// # Panics
+    ///
+    /// If the kubeconfig doesn't say it.
+    pub fn address(&self) -> SocketAddr {
+        let text = fs::read_to_string(&self.kubeconfig).expect("the kubeconfig can be read");
+        let server = text.lines().find_map(|line| line.trim().strip_prefix("server: https://"));
+        server.and_then(|address| address.parse().ok()).expect("the kubeconfig names the server")
     }
 
     /// Stops kube-apiserver alone, in order. etcd and the others go on.

@@ -1,3 +1,6 @@
 //! What the integration tests stand on.
 
 pub mod control_plane;
+pub mod faults;
+pub mod process;
+pub mod wait;

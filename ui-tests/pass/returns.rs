@@ -12,7 +12,6 @@ use crate::names;
 async fn nothing(_: Arc<Pod>) {}
 
 #[kooper::controller(resource = Pod, main = false)]
-#[expect(clippy::unused_unit, reason = "the unit type may also be written")]
 async fn unit(_: Arc<Pod>) -> () {}
 
 #[kooper::controller(resource = Pod, main = false)]

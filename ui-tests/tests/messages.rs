@@ -72,7 +72,7 @@ fn every_message_is_seen() {
     for source in texts(&workspace("kooper-macros/src"), "rs") {
         messages(source.parse().expect("a file of Rust"), &mut found);
     }
-    assert!(found.len() > 30, "the messages are written with `say!`: {}", found.len());
+    assert!(found.len() >= 30, "the messages are written with `say!`: {}", found.len());
     let said = texts(&workspace("ui-tests/fail"), "stderr").join("\n");
     for message in found {
         let parts = fixed_parts(&message);

@@ -63,7 +63,9 @@ fn check_backoff(args: &Args, errors: &mut Errors) {
         let (first, longest) = (duration::format(first), duration::format(longest));
         errors.add(
             backoff.span,
-            say!("the first delay, {first}, is longer than the longest, {longest}: write `(\"{longest}\", \"{first}\")`"),
+            say!(
+                "the first delay, {first}, is longer than the longest, {longest}: write `(\"{longest}\", \"{first}\")`"
+            ),
         );
     }
 }
@@ -159,12 +161,7 @@ fn kinds<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Optio
 }
 
 /// The controller's name, of a list the one for this kind.
-fn controller_name(
-    args: &Args,
-    handler: &Handler,
-    kind: Option<(&Type, &str)>,
-    errors: &mut Errors,
-) -> Option<String> {
+fn controller_name(args: &Args, handler: &Handler, kind: Option<(&Type, &str)>, errors: &mut Errors) -> Option<String> {
     let given = match (&args.name, args.has("name")) {
         (Some(name), _) => Some(name),
         (None, true) => return None,

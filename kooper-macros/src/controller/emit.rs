@@ -14,9 +14,7 @@ pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
     let Model { runtime, type_name, .. } = model;
     let ty = generated_type(model.vis, type_name);
     let define = match &model.kinds {
-        Kinds::One { kind, name } => {
-            builder(model, &kind.to_token_stream(), &quote!(#name))
-        }
+        Kinds::One { kind, name } => builder(model, &kind.to_token_stream(), &quote!(#name)),
         Kinds::Each { parameter, generics, kinds } => {
             let each = for_each(model, parameter, generics);
             let calls = kinds.iter().map(|(kind, name)| quote!(__each::<#kind>(__program, #name);));
@@ -185,7 +183,7 @@ impl Steps<'_> {
             set(retriever.span, "retriever_from", retriever.value.to_token_stream());
         }
         for path in args.layers.iter().flat_map(|layers| &layers.value) {
-            set(path.span(), "layer", quote!(#path()));
+            set(path.span(), "layer", quote_spanned!(path.span()=> #path()));
         }
         if let Some(access) = &args.access {
             let rules = access.value.iter().map(ToString::to_string);
@@ -237,5 +235,4 @@ fn main(runtime: &CratePath, handler: &Ident, type_name: &Ident) -> TokenStream 
 }
 
 /// The name that rustc shows when two controllers of a crate bring a `main` each.
-pub(crate) const ADVICE: &str =
-    "write_main_false_in_each_attribute_and_one_kooper_main_with_all_of_them";
+pub(crate) const ADVICE: &str = "write_main_false_in_each_attribute_and_one_kooper_main_with_all_of_them";

@@ -18,17 +18,18 @@ pub(crate) fn controller(
     error: Option<&syn::Error>,
 ) -> TokenStream {
     let errors = error.map(syn::Error::to_compile_error);
-    let beside = match handler {
+    if handler.is_some_and(|handler| handler.method) {
         // Beside a method nothing else may stand.
-        Some(handler) if handler.method => TokenStream::new(),
-        handler => {
-            let ty = handler.map(|handler| empty(args, handler));
-            let main = (!args.has("main")).then(|| quote!(fn main() {}));
-            let kinds = kinds(args);
-            quote!(#ty #kinds #main)
-        }
-    };
-    quote!(#errors #item #beside)
+        return quote!(#errors #item);
+    }
+    let ty = handler.map(|handler| empty(args, handler));
+    let kinds = kinds(args);
+    let main = args.main.is_none().then(|| {
+        quote!(
+            fn main() {}
+        )
+    });
+    quote!(#errors #item #ty #kinds #main)
 }
 
 /// The kinds, named once, so that their imports count as used.

@@ -4,10 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned as _;
-use syn::{
-    Attribute, FnArg, GenericParam, Generics, ReturnType, Safety, Signature, Type, TypeParam,
-    Visibility,
-};
+use syn::{Attribute, FnArg, GenericParam, Generics, ReturnType, Safety, Signature, Type, TypeParam, Visibility};
 
 use crate::controller::value::plain;
 use crate::support::errors::{Errors, say};

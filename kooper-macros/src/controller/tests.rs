@@ -10,8 +10,8 @@ use super::expand;
 use super::keys::{KEYS, Shape};
 
 /// An expansion as a formatted file.
-fn expanded(attribute: TokenStream, item: TokenStream) -> String {
-    let tokens = expand(attribute, &item).to_string();
+fn expanded(attribute: TokenStream, item: &TokenStream) -> String {
+    let tokens = expand(attribute, item).to_string();
     prettyplease::unparse(&syn2::parse_file(&tokens).expect("an expansion is a file of Rust"))
 }
 
@@ -27,7 +27,7 @@ fn echo() -> TokenStream {
 
 #[test]
 fn one_kind_and_a_main() {
-    insta::assert_snapshot!(expanded(quote!(resource = Pod), echo()));
+    insta::assert_snapshot!(expanded(quote!(resource = Pod), &echo()));
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn every_key() {
     let item = quote! {
         pub(crate) async fn pods(call: Call, pod: Arc<PartialObjectMeta<v1::Pod>>, State(db): State<Db>) {}
     };
-    insta::assert_snapshot!(expanded(attribute, item));
+    insta::assert_snapshot!(expanded(attribute, &item));
 }
 
 #[test]
@@ -51,17 +51,19 @@ fn a_list_of_kinds() {
             Ok(Action::done())
         }
     };
-    insta::assert_snapshot!(expanded(quote!(resource = [Pod, v1::Service], namespace = "shop", main = false), item));
+    insta::assert_snapshot!(expanded(quote!(resource = [Pod, v1::Service], namespace = "shop", main = false), &item));
 }
 
 #[test]
 fn what_remains_when_something_is_wrong() {
-    insta::assert_snapshot!(expanded(quote!(resource = Pod, workers = 0, banana), echo()));
+    insta::assert_snapshot!(expanded(quote!(resource = Pod, workers = 0, banana), &echo()));
 }
 
 #[test]
 fn what_remains_of_a_method() {
-    let item = quote!(async fn echo(&self, pod: Arc<Pod>) {});
+    let item = quote!(
+        async fn echo(&self, pod: Arc<Pod>) {}
+    );
     let tokens = expand(quote!(resource = Pod), &item).to_string();
     assert!(tokens.ends_with(&item.to_string()), "{tokens}");
 }
@@ -101,7 +103,8 @@ fn reference() -> String {
 /// `KOOPER_BLESS=1` writes the table into the page.
 #[test]
 fn the_reference_page_has_every_key() {
-    const BEGIN: &str = "<!-- The table is written by a test of kooper-macros: KOOPER_BLESS=1 cargo test -p kooper-macros -->\n\n";
+    const BEGIN: &str =
+        "<!-- The table is written by a test of kooper-macros: KOOPER_BLESS=1 cargo test -p kooper-macros -->\n\n";
     const END: &str = "\n<!-- End of the table. -->\n";
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/attribute.md");
     let table = reference();

@@ -180,7 +180,10 @@ impl<'a> Value<'a> {
         if let Ok(text) = self.input.fork().parse::<LitStr>()
             && text.value() == word
         {
-            return Err(syn::Error::new(text.span(), say!("`{word}` is a word, not a text: write `{word}` without quotes")));
+            return Err(syn::Error::new(
+                text.span(),
+                say!("`{word}` is a word, not a text: write `{word}` without quotes"),
+            ));
         }
         match self.input.fork().parse::<Ident>() {
             Ok(ident) if ident == word => {

@@ -6,28 +6,10 @@ use std::fmt;
 use crate::{name, suggest};
 
 /// The verbs that nearly every rule is made of.
-const USUAL: [&str; 8] = [
-    "get",
-    "list",
-    "watch",
-    "create",
-    "update",
-    "patch",
-    "delete",
-    "deletecollection",
-];
+const USUAL: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
 /// Verbs with a meaning of their own, which are no misspelling of a usual one.
-const SPECIAL: [&str; 8] = [
-    "bind",
-    "escalate",
-    "impersonate",
-    "use",
-    "approve",
-    "sign",
-    "attest",
-    "proxy",
-];
+const SPECIAL: [&str; 8] = ["bind", "escalate", "impersonate", "use", "approve", "sign", "attest", "proxy"];
 
 /// The API groups of Kubernetes whose names have no dot.
 const PLAIN_GROUPS: [&str; 5] = ["apps", "autoscaling", "batch", "extensions", "policy"];
@@ -64,21 +46,14 @@ impl Rule {
     /// When the text is no such rule.
     pub fn parse(text: &str) -> Result<Self, AccessError> {
         let input = || text.to_owned();
-        let (place, verbs) = text
-            .split_once(':')
-            .ok_or_else(|| AccessError::NoVerbs(input()))?;
+        let (place, verbs) = text.split_once(':').ok_or_else(|| AccessError::NoVerbs(input()))?;
         let segments: Vec<&str> = place.trim().split('/').collect();
         let (group, resource, subresource) = match *segments.as_slice() {
             [resource] => ("", resource, None),
             ["core" | "v1", resource, ..] => {
-                return Err(AccessError::CoreGroup {
-                    input: input(),
-                    resource: resource.to_owned(),
-                });
+                return Err(AccessError::CoreGroup { input: input(), resource: resource.to_owned() });
             }
-            [group, resource] if group.contains('.') || PLAIN_GROUPS.contains(&group) => {
-                (group, resource, None)
-            }
+            [group, resource] if group.contains('.') || PLAIN_GROUPS.contains(&group) => (group, resource, None),
             [resource, subresource] => ("", resource, Some(subresource)),
             [group, resource, subresource] => (group, resource, Some(subresource)),
             _ => return Err(AccessError::Place(input())),
@@ -88,16 +63,9 @@ impl Rule {
         }
         for part in [Some(resource), subresource].into_iter().flatten() {
             if part.chars().any(|c| c.is_ascii_uppercase()) {
-                return Err(AccessError::UpperCase {
-                    input: input(),
-                    part: part.to_owned(),
-                });
+                return Err(AccessError::UpperCase { input: input(), part: part.to_owned() });
             }
-            if part != "*"
-                && part
-                    .split('.')
-                    .any(|label| name::label(label).is_err())
-            {
+            if part != "*" && part.split('.').any(|label| name::label(label).is_err()) {
                 return Err(AccessError::Place(input()));
             }
         }
@@ -117,25 +85,14 @@ fn parse_verbs(text: &str, verbs: &str) -> Result<Vec<String>, AccessError> {
     }
     for verb in verbs.split(',').map(str::trim) {
         let known = verb == "*" || USUAL.contains(&verb) || SPECIAL.contains(&verb);
-        let nearest = if known {
-            None
-        } else {
-            suggest::nearest(verb, USUAL)
-        };
+        let nearest = if known { None } else { suggest::nearest(verb, USUAL) };
         let a_word = !verb.is_empty() && verb.bytes().all(|b| b.is_ascii_lowercase());
         if nearest.is_some() || !(known || a_word) {
             let (input, verb) = (text.to_owned(), verb.to_owned());
-            return Err(AccessError::Verb {
-                input,
-                verb,
-                nearest: nearest.map(str::to_owned),
-            });
+            return Err(AccessError::Verb { input, verb, nearest: nearest.map(str::to_owned) });
         }
         if found.iter().any(|earlier| earlier == verb) {
-            return Err(AccessError::Twice {
-                input: text.to_owned(),
-                verb: verb.to_owned(),
-            });
+            return Err(AccessError::Twice { input: text.to_owned(), verb: verb.to_owned() });
         }
         found.push(verb.to_owned());
     }
@@ -203,10 +160,9 @@ impl fmt::Display for AccessError {
                 "the rule \"{input}\" names no resource: write \"pods: get\", \"pods/log: get\" \
                  or \"apps/deployments: get, patch\""
             ),
-            Self::CoreGroup { input, resource } => write!(
-                f,
-                "the rule \"{input}\" names the core group, which has no name: write `{resource}` alone"
-            ),
+            Self::CoreGroup { input, resource } => {
+                write!(f, "the rule \"{input}\" names the core group, which has no name: write `{resource}` alone")
+            }
             Self::UpperCase { input, part } => {
                 let lower = part.to_lowercase();
                 let ending = if lower.ends_with('s') { "" } else { "s" };
@@ -216,34 +172,17 @@ impl fmt::Display for AccessError {
                      write the resource as the API does, plural and in lower case, such as `{lower}{ending}`"
                 )
             }
-            Self::NoVerbs(input) => write!(
-                f,
-                "the rule \"{input}\" has no verb: write them after a colon, such as \"pods: get, list\""
-            ),
-            Self::Verb {
-                input,
-                verb,
-                nearest: Some(nearest),
-            } => {
-                write!(
-                    f,
-                    "the rule \"{input}\" has the unknown verb `{verb}`: write `{nearest}`"
-                )
+            Self::NoVerbs(input) => {
+                write!(f, "the rule \"{input}\" has no verb: write them after a colon, such as \"pods: get, list\"")
             }
-            Self::Verb {
-                input,
-                verb,
-                nearest: None,
-            } => write!(
-                f,
-                "the rule \"{input}\" has `{verb}` where a verb belongs: write {} or *",
-                USUAL.join(", ")
-            ),
+            Self::Verb { input, verb, nearest: Some(nearest) } => {
+                write!(f, "the rule \"{input}\" has the unknown verb `{verb}`: write `{nearest}`")
+            }
+            Self::Verb { input, verb, nearest: None } => {
+                write!(f, "the rule \"{input}\" has `{verb}` where a verb belongs: write {} or *", USUAL.join(", "))
+            }
             Self::Twice { input, verb } => {
-                write!(
-                    f,
-                    "the rule \"{input}\" has the verb `{verb}` twice: write it once"
-                )
+                write!(f, "the rule \"{input}\" has the verb `{verb}` twice: write it once")
             }
         }
     }

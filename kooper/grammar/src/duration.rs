@@ -53,16 +53,9 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
             return Err(DurationError::NoUnit(input()));
         }
         let Some((_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-            return Err(DurationError::UnknownUnit {
-                input: input(),
-                unit: unit.to_owned(),
-            });
+            return Err(DurationError::UnknownUnit { input: input(), unit: unit.to_owned() });
         };
-        let whole = if whole.is_empty() {
-            Some(0)
-        } else {
-            whole.parse::<u64>().ok()
-        };
+        let whole = if whole.is_empty() { Some(0) } else { whole.parse::<u64>().ok() };
         let Some(whole) = whole else {
             return Err(DurationError::TooLong(input()));
         };
@@ -74,9 +67,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     }
     match total {
         0 => Err(DurationError::Zero(input())),
-        nanos => Ok(Duration::from_nanos(
-            u64::try_from(nanos).unwrap_or(u64::MAX),
-        )),
+        nanos => Ok(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))),
     }
 }
 
@@ -143,21 +134,12 @@ pub enum DurationError {
 impl fmt::Display for DurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => write!(
-                f,
-                "an empty duration: write a number and a unit, such as \"30s\""
-            ),
+            Self::Empty => write!(f, "an empty duration: write a number and a unit, such as \"30s\""),
             Self::Signed(input) => {
-                write!(
-                    f,
-                    "the duration \"{input}\" has a sign: write it without, such as \"30s\""
-                )
+                write!(f, "the duration \"{input}\" has a sign: write it without, such as \"30s\"")
             }
             Self::NotADuration(input) => {
-                write!(
-                    f,
-                    "\"{input}\" is no duration: write a number and a unit, such as \"30s\" or \"1h30m\""
-                )
+                write!(f, "\"{input}\" is no duration: write a number and a unit, such as \"30s\" or \"1h30m\"")
             }
             Self::NoUnit(input) => write!(
                 f,
@@ -168,16 +150,10 @@ impl fmt::Display for DurationError {
                 "the duration \"{input}\" has the unknown unit `{unit}`: the units are ns, us, ms, s, m and h"
             ),
             Self::Zero(input) => {
-                write!(
-                    f,
-                    "the duration \"{input}\" is zero: write one longer than that, such as \"1s\""
-                )
+                write!(f, "the duration \"{input}\" is zero: write one longer than that, such as \"1s\"")
             }
             Self::TooLong(input) => {
-                write!(
-                    f,
-                    "the duration \"{input}\" is too long: write one of less than 292 years"
-                )
+                write!(f, "the duration \"{input}\" is too long: write one of less than 292 years")
             }
         }
     }

@@ -39,9 +39,7 @@ impl FieldSelector {
 
     /// Whether an object is selected whose fields `field` looks up; one that it lacks is empty.
     pub fn matches<'a>(&self, field: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.terms
-            .iter()
-            .all(|term| (field(&term.field).unwrap_or_default() == term.value) == term.equal)
+        self.terms.iter().all(|term| (field(&term.field).unwrap_or_default() == term.value) == term.equal)
     }
 
     /// Whether everything is selected.
@@ -52,9 +50,7 @@ impl FieldSelector {
 
     /// The terms, sorted: the field, whether it has to be equal, the value.
     pub fn terms(&self) -> impl Iterator<Item = (&str, bool, &str)> {
-        self.terms
-            .iter()
-            .map(|term| (term.field.as_str(), term.equal, term.value.as_str()))
+        self.terms.iter().map(|term| (term.field.as_str(), term.equal, term.value.as_str()))
     }
 }
 
@@ -77,29 +73,18 @@ impl fmt::Display for FieldSelector {
 
 impl Term {
     fn parse(text: &str, term: &str) -> Result<Self, SelectorError> {
-        let refused = || SelectorError::Field {
-            input: text.to_owned(),
-            term: term.to_owned(),
-        };
+        let refused = || SelectorError::Field { input: text.to_owned(), term: term.to_owned() };
         let (left, right) = term.split_once('=').ok_or_else(refused)?;
         let (field, equal) = match left.strip_suffix('!') {
             Some(field) => (field, false),
             None => (left, true),
         };
-        let value = if equal {
-            right.strip_prefix('=').unwrap_or(right)
-        } else {
-            right
-        };
+        let value = if equal { right.strip_prefix('=').unwrap_or(right) } else { right };
         let named = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
         if field.is_empty() || !field.chars().all(named) {
             return Err(refused());
         }
-        Ok(Self {
-            field: field.to_owned(),
-            equal,
-            value: unescape(text, value, refused)?,
-        })
+        Ok(Self { field: field.to_owned(), equal, value: unescape(text, value, refused)? })
     }
 }
 
@@ -118,11 +103,7 @@ fn split(text: &str) -> Vec<&str> {
     terms
 }
 
-fn unescape(
-    text: &str,
-    value: &str,
-    refused: impl Fn() -> SelectorError,
-) -> Result<String, SelectorError> {
+fn unescape(text: &str, value: &str, refused: impl Fn() -> SelectorError) -> Result<String, SelectorError> {
     let mut plain = String::with_capacity(value.len());
     let mut chars = value.chars();
     while let Some(c) = chars.next() {

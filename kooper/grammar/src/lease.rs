@@ -16,11 +16,9 @@ use crate::duration;
 ///
 /// With the first of these that is broken.
 pub fn check(lease: Duration, renew: Duration, retry: Duration) -> Result<(), LeaseError> {
-    for (timing, value) in [
-        (Timing::LeaseDuration, lease),
-        (Timing::RenewDeadline, renew),
-        (Timing::RetryPeriod, retry),
-    ] {
+    for (timing, value) in
+        [(Timing::LeaseDuration, lease), (Timing::RenewDeadline, renew), (Timing::RetryPeriod, retry)]
+    {
         if value < Duration::from_secs(1) {
             return Err(LeaseError::TooShort { timing, value });
         }
@@ -85,11 +83,9 @@ pub enum LeaseError {
 impl fmt::Display for LeaseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooShort { timing, value } => write!(
-                f,
-                "`{timing}` is {}, shorter than a second: write at least \"1s\"",
-                duration::format(*value)
-            ),
+            Self::TooShort { timing, value } => {
+                write!(f, "`{timing}` is {}, shorter than a second: write at least \"1s\"", duration::format(*value))
+            }
             Self::RenewTooLong { lease, renew } => {
                 let (lease, renew) = (duration::format(*lease), duration::format(*renew));
                 write!(

@@ -18,9 +18,7 @@ pub fn label(text: &str) -> Result<(), NameError> {
 ///
 /// When the text is no such name.
 pub fn subdomain(text: &str) -> Result<(), NameError> {
-    check(text, Form::Subdomain, 253, |text| {
-        text.split('.').all(is_label)
-    })
+    check(text, Form::Subdomain, 253, |text| text.split('.').all(is_label))
 }
 
 /// Checks a qualified name, the key of a label: `app` or `example.com/app`.
@@ -31,8 +29,7 @@ pub fn subdomain(text: &str) -> Result<(), NameError> {
 pub fn qualified(text: &str) -> Result<(), NameError> {
     let name = match text.split_once('/') {
         Some((prefix, name)) => {
-            subdomain(prefix)
-                .map_err(|_| NameError::of(text, Form::Qualified, 253, prefix))?;
+            subdomain(prefix).map_err(|_| NameError::of(text, Form::Qualified, 253, prefix))?;
             name
         }
         None => text,
@@ -66,9 +63,7 @@ pub fn kebab(ident: &str) -> String {
         let after = letters.get(i + 1);
         let starts_a_word = c.is_uppercase()
             && before.is_some_and(|b| {
-                b.is_lowercase()
-                    || b.is_numeric()
-                    || (b.is_uppercase() && after.is_some_and(|a| a.is_lowercase()))
+                b.is_lowercase() || b.is_numeric() || (b.is_uppercase() && after.is_some_and(|a| a.is_lowercase()))
             });
         let separates = c == '_' || c == '-';
         if (separates || starts_a_word) && !name.is_empty() && !name.ends_with('-') {
@@ -121,41 +116,28 @@ pub enum NameError {
 impl NameError {
     fn of(input: &str, form: Form, most: usize, part: &str) -> Self {
         let input = input.to_owned();
-        if part.len() > most {
-            Self::TooLong { input, form, most }
-        } else {
-            Self::Invalid { input, form }
-        }
+        if part.len() > most { Self::TooLong { input, form, most } } else { Self::Invalid { input, form } }
     }
 }
 
 impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLong {
-                input,
-                form: Form::Qualified,
-                most,
-            } => write!(
+            Self::TooLong { input, form: Form::Qualified, most } => write!(
                 f,
                 "\"{input}\" is too long for a label key: write at most {most} characters {} the `/`",
                 if *most == 63 { "after" } else { "before" }
             ),
             Self::TooLong { input, form, most } => {
                 let length = input.len();
-                write!(
-                    f,
-                    "\"{input}\" is too long for {form}: write at most {most} characters, it has {length}"
-                )
+                write!(f, "\"{input}\" is too long for {form}: write at most {most} characters, it has {length}")
             }
             Self::Invalid { input, form } => {
                 let rule = match form {
                     Form::Label => {
                         "write lower-case letters, digits and `-`, beginning and ending with a letter or digit"
                     }
-                    Form::Subdomain => {
-                        "write lower-case letters, digits, `-` and `.`, such as `example.com`"
-                    }
+                    Form::Subdomain => "write lower-case letters, digits, `-` and `.`, such as `example.com`",
                     Form::Qualified => "write a name such as `app` or `example.com/app`",
                     Form::LabelValue => {
                         "write letters, digits, `-`, `_` and `.`, beginning and ending with a letter or digit"
@@ -180,34 +162,16 @@ impl fmt::Display for Form {
 
 impl Error for NameError {}
 
-fn check(
-    text: &str,
-    form: Form,
-    most: usize,
-    valid: impl Fn(&str) -> bool,
-) -> Result<(), NameError> {
-    if text.len() <= most && valid(text) {
-        Ok(())
-    } else {
-        Err(NameError::of(text, form, most, text))
-    }
+fn check(text: &str, form: Form, most: usize, valid: impl Fn(&str) -> bool) -> Result<(), NameError> {
+    if text.len() <= most && valid(text) { Ok(()) } else { Err(NameError::of(text, form, most, text)) }
 }
 
 fn is_label(text: &str) -> bool {
-    text.len() <= 63
-        && framed(
-            text,
-            |b| b.is_ascii_lowercase() || b.is_ascii_digit(),
-            |b| b == b'-',
-        )
+    text.len() <= 63 && framed(text, |b| b.is_ascii_lowercase() || b.is_ascii_digit(), |b| b == b'-')
 }
 
 fn is_word(text: &str) -> bool {
-    framed(
-        text,
-        |b| b.is_ascii_alphanumeric(),
-        |b| matches!(b, b'-' | b'_' | b'.'),
-    )
+    framed(text, |b| b.is_ascii_alphanumeric(), |b| matches!(b, b'-' | b'_' | b'.'))
 }
 
 /// Whether the text begins and ends with an outer byte and has only outer and inner ones.

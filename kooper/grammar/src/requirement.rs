@@ -56,9 +56,7 @@ impl Requirement {
         let ordered = |compare: fn(&i64, &i64) -> bool| {
             let label = label.and_then(|label| label.parse().ok());
             let bound = self.values.first().and_then(|value| value.parse().ok());
-            label
-                .zip(bound)
-                .is_some_and(|(label, bound)| compare(&label, &bound))
+            label.zip(bound).is_some_and(|(label, bound)| compare(&label, &bound))
         };
         match self.operator {
             Operator::In => label.is_some_and(listed),
@@ -90,11 +88,7 @@ impl Requirement {
     fn parse(tokens: &mut Tokens<'_>) -> Result<Self, SelectorError> {
         if tokens.take("!") {
             let key = tokens.key()?;
-            return Ok(Self {
-                key,
-                operator: Operator::DoesNotExist,
-                values: Vec::new(),
-            });
+            return Ok(Self { key, operator: Operator::DoesNotExist, values: Vec::new() });
         }
         let key = tokens.key()?;
         let (operator, mut values) = match tokens.peek() {
@@ -111,11 +105,7 @@ impl Requirement {
         };
         values.sort();
         values.dedup();
-        Ok(Self {
-            key,
-            operator,
-            values,
-        })
+        Ok(Self { key, operator, values })
     }
 }
 
@@ -145,22 +135,14 @@ impl<'a> Tokens<'a> {
     fn peek(&self) -> &'a str {
         let rest = self.rest.trim_start();
         let symbol = ["==", "!=", "=", "!", ">", "<", ",", "(", ")"];
-        let length = symbol
-            .iter()
-            .find(|symbol| rest.starts_with(**symbol))
-            .map(|symbol| symbol.len());
+        let length = symbol.iter().find(|symbol| rest.starts_with(**symbol)).map(|symbol| symbol.len());
         let word = |c: char| c.is_whitespace() || "=!><,()".contains(c);
-        rest.split_at(length.or_else(|| rest.find(word)).unwrap_or(rest.len()))
-            .0
+        rest.split_at(length.or_else(|| rest.find(word)).unwrap_or(rest.len())).0
     }
 
     fn next(&mut self) -> &'a str {
         let token = self.peek();
-        self.rest = self
-            .rest
-            .trim_start()
-            .strip_prefix(token)
-            .unwrap_or_default();
+        self.rest = self.rest.trim_start().strip_prefix(token).unwrap_or_default();
         token
     }
 
@@ -175,11 +157,7 @@ impl<'a> Tokens<'a> {
     /// The next token when it is a word; a missing one is an empty word.
     fn word(&mut self) -> &'a str {
         let token = self.peek();
-        if token.starts_with(['=', '!', '>', '<', ',', '(', ')']) {
-            ""
-        } else {
-            self.next()
-        }
+        if token.starts_with(['=', '!', '>', '<', ',', '(', ')']) { "" } else { self.next() }
     }
 
     fn key(&mut self) -> Result<String, SelectorError> {
@@ -201,18 +179,13 @@ impl<'a> Tokens<'a> {
         let value = self.value()?;
         match value.parse::<i64>() {
             Ok(_) => Ok(value),
-            Err(_) => Err(SelectorError::NotANumber {
-                input: self.text.to_owned(),
-                found: value,
-            }),
+            Err(_) => Err(SelectorError::NotANumber { input: self.text.to_owned(), found: value }),
         }
     }
 
     fn set(&mut self) -> Result<Vec<String>, SelectorError> {
         if !self.take("(") {
-            return Err(
-                self.unexpected(self.peek(), "the values in parentheses, such as `(a, b)`,")
-            );
+            return Err(self.unexpected(self.peek(), "the values in parentheses, such as `(a, b)`,"));
         }
         let mut values = Vec::new();
         loop {
@@ -226,17 +199,10 @@ impl<'a> Tokens<'a> {
     }
 
     fn unexpected(&self, found: &str, wanted: &'static str) -> SelectorError {
-        SelectorError::Unexpected {
-            input: self.text.to_owned(),
-            found: found.to_owned(),
-            wanted,
-        }
+        SelectorError::Unexpected { input: self.text.to_owned(), found: found.to_owned(), wanted }
     }
 
     fn misnamed(&self, source: name::NameError) -> SelectorError {
-        SelectorError::Name {
-            input: self.text.to_owned(),
-            source,
-        }
+        SelectorError::Name { input: self.text.to_owned(), source }
     }
 }

@@ -42,9 +42,7 @@ impl Selector {
 
     /// Whether an object is selected whose labels `label` looks up.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.requirements
-            .iter()
-            .all(|requirement| requirement.matches(label(requirement.key())))
+        self.requirements.iter().all(|requirement| requirement.matches(label(requirement.key())))
     }
 
     /// Whether an object with these labels is selected.
@@ -54,12 +52,7 @@ impl Selector {
         I::IntoIter: Clone,
     {
         let labels = labels.into_iter();
-        self.matches(|key| {
-            labels
-                .clone()
-                .find(|(name, _)| *name == key)
-                .map(|(_, value)| value)
-        })
+        self.matches(|key| labels.clone().find(|(name, _)| *name == key).map(|(_, value)| value))
     }
 
     /// Whether everything is selected.
@@ -128,33 +121,18 @@ pub enum SelectorError {
 impl fmt::Display for SelectorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unexpected {
-                input,
-                found,
-                wanted,
-            } if found.is_empty() => {
-                write!(
-                    f,
-                    "the selector \"{input}\" ends too early: write {wanted} there"
-                )
+            Self::Unexpected { input, found, wanted } if found.is_empty() => {
+                write!(f, "the selector \"{input}\" ends too early: write {wanted} there")
             }
-            Self::Unexpected {
-                input,
-                found,
-                wanted,
-            } => {
-                write!(
-                    f,
-                    "the selector \"{input}\" has `{found}` out of place: write {wanted} there"
-                )
+            Self::Unexpected { input, found, wanted } => {
+                write!(f, "the selector \"{input}\" has `{found}` out of place: write {wanted} there")
             }
             Self::Name { input, source } => {
                 write!(f, "the selector \"{input}\" does not hold: {source}")
             }
-            Self::NotANumber { input, found } => write!(
-                f,
-                "the selector \"{input}\" compares with `{found}`: write an integer after `>` and `<`"
-            ),
+            Self::NotANumber { input, found } => {
+                write!(f, "the selector \"{input}\" compares with `{found}`: write an integer after `>` and `<`")
+            }
             Self::Field { input, term } => write!(
                 f,
                 "the field selector \"{input}\" has the term `{term}`: \

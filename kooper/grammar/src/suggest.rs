@@ -27,10 +27,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 
 /// The letters of a word as they are compared.
 fn plain(word: &str) -> Vec<char> {
-    word.chars()
-        .flat_map(char::to_lowercase)
-        .map(|c| if c == '-' { '_' } else { c })
-        .collect()
+    word.chars().flat_map(char::to_lowercase).map(|c| if c == '-' { '_' } else { c }).collect()
 }
 
 /// The least number of insertions, deletions, replacements and swaps of neighbours
@@ -42,9 +39,7 @@ fn distance(a: &[char], b: &[char]) -> usize {
         let mut row = Vec::with_capacity(b.len() + 1);
         row.push(i + 1);
         for (j, y) in b.iter().enumerate() {
-            let mut cost = (last[j] + usize::from(x != y))
-                .min(last[j + 1] + 1)
-                .min(row[j] + 1);
+            let mut cost = (last[j] + usize::from(x != y)).min(last[j + 1] + 1).min(row[j] + 1);
             if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
                 cost = cost.min(before[j - 1] + 1);
             }

@@ -15,26 +15,13 @@ fn segments_are_told_apart() {
         ("pods: get", "", "pods", None),
         ("pods/log: get", "", "pods", Some("log")),
         ("apps/deployments: get, patch", "apps", "deployments", None),
-        (
-            "apps/deployments/scale: update",
-            "apps",
-            "deployments",
-            Some("scale"),
-        ),
+        ("apps/deployments/scale: update", "apps", "deployments", Some("scale")),
         ("example.com/shops: *", "example.com", "shops", None),
         ("example.com/*: get", "example.com", "*", None),
-        (
-            "certificates.k8s.io/signers: approve, sign",
-            "certificates.k8s.io",
-            "signers",
-            None,
-        ),
+        ("certificates.k8s.io/signers: approve, sign", "certificates.k8s.io", "signers", None),
     ] {
         let rule = of(text);
-        assert_eq!(
-            (rule.0.as_str(), rule.1.as_str(), rule.2.as_deref()),
-            (group, resource, subresource)
-        );
+        assert_eq!((rule.0.as_str(), rule.1.as_str(), rule.2.as_deref()), (group, resource, subresource));
     }
     assert_eq!(of("pods:get , list").3, ["get", "list"]);
 }
@@ -42,50 +29,29 @@ fn segments_are_told_apart() {
 #[test]
 fn says_what_is_wrong_and_what_to_write() {
     for (text, said) in [
-        (
-            "pods",
-            "the rule \"pods\" has no verb: write them after a colon, such as \"pods: get, list\"",
-        ),
-        (
-            "pods: ",
-            "the rule \"pods: \" has no verb: write them after a colon, such as \"pods: get, list\"",
-        ),
-        (
-            "core/pods: get",
-            "the rule \"core/pods: get\" names the core group, which has no name: write `pods` alone",
-        ),
+        ("pods", "the rule \"pods\" has no verb: write them after a colon, such as \"pods: get, list\""),
+        ("pods: ", "the rule \"pods: \" has no verb: write them after a colon, such as \"pods: get, list\""),
+        ("core/pods: get", "the rule \"core/pods: get\" names the core group, which has no name: write `pods` alone"),
         (
             "Pod: get",
             "the rule \"Pod: get\" has `Pod`, with a capital: \
              write the resource as the API does, plural and in lower case, such as `pods`",
         ),
-        (
-            "pods: gte",
-            "the rule \"pods: gte\" has the unknown verb `gte`: write `get`",
-        ),
-        (
-            "pods: lists",
-            "the rule \"pods: lists\" has the unknown verb `lists`: write `list`",
-        ),
+        ("pods: gte", "the rule \"pods: gte\" has the unknown verb `gte`: write `get`"),
+        ("pods: lists", "the rule \"pods: lists\" has the unknown verb `lists`: write `list`"),
         (
             "pods: get,",
             "the rule \"pods: get,\" has `` where a verb belongs: \
              write get, list, watch, create, update, patch, delete, deletecollection or *",
         ),
-        (
-            "pods: get, get",
-            "the rule \"pods: get, get\" has the verb `get` twice: write it once",
-        ),
+        ("pods: get, get", "the rule \"pods: get, get\" has the verb `get` twice: write it once"),
         (
             "a/b/c/d: get",
             "the rule \"a/b/c/d: get\" names no resource: write \"pods: get\", \"pods/log: get\" \
              or \"apps/deployments: get, patch\"",
         ),
     ] {
-        assert_eq!(
-            Rule::parse(text).map_err(|error| error.to_string()),
-            Err(said.to_owned())
-        );
+        assert_eq!(Rule::parse(text).map_err(|error| error.to_string()), Err(said.to_owned()));
     }
 }
 

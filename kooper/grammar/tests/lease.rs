@@ -6,41 +6,22 @@ use kooper_grammar::lease::{LeaseError, Timing, check};
 use proptest::prelude::*;
 
 fn of(lease: u64, renew: u64, retry: u64) -> Result<(), LeaseError> {
-    check(
-        Duration::from_millis(lease),
-        Duration::from_millis(renew),
-        Duration::from_millis(retry),
-    )
+    check(Duration::from_millis(lease), Duration::from_millis(renew), Duration::from_millis(retry))
 }
 
 #[test]
 fn the_defaults_hold_and_the_borders_are_where_they_should_be() {
     assert_eq!(of(15_000, 10_000, 2_000), Ok(()));
-    assert!(matches!(
-        of(15_000, 10_001, 2_000),
-        Err(LeaseError::RenewTooLong { .. })
-    ));
-    assert!(matches!(
-        of(9_000, 6_000, 5_000),
-        Err(LeaseError::RetryTooLong { .. })
-    ));
+    assert!(matches!(of(15_000, 10_001, 2_000), Err(LeaseError::RenewTooLong { .. })));
+    assert!(matches!(of(9_000, 6_000, 5_000), Err(LeaseError::RetryTooLong { .. })));
     assert_eq!(of(9_000, 6_000, 4_999), Ok(()));
-    assert!(matches!(
-        of(3_000, 2_000, 999),
-        Err(LeaseError::TooShort {
-            timing: Timing::RetryPeriod,
-            ..
-        })
-    ));
+    assert!(matches!(of(3_000, 2_000, 999), Err(LeaseError::TooShort { timing: Timing::RetryPeriod, .. })));
 }
 
 #[test]
 fn says_what_is_wrong_and_what_to_write() {
     for ((lease, renew, retry), said) in [
-        (
-            (900, 600, 100),
-            "`lease_duration` is 900ms, shorter than a second: write at least \"1s\"",
-        ),
+        ((900, 600, 100), "`lease_duration` is 900ms, shorter than a second: write at least \"1s\""),
         (
             (10_000, 8_000, 2_000),
             "`renew_deadline` is 8s, more than two thirds of `lease_duration`, 10s: \
@@ -52,10 +33,7 @@ fn says_what_is_wrong_and_what_to_write() {
              write a longer `renew_deadline` or a shorter `retry_period`",
         ),
     ] {
-        assert_eq!(
-            of(lease, renew, retry).map_err(|error| error.to_string()),
-            Err(said.to_owned())
-        );
+        assert_eq!(of(lease, renew, retry).map_err(|error| error.to_string()), Err(said.to_owned()));
     }
 }
 

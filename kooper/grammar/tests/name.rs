@@ -1,8 +1,6 @@
 //! Names.
 
-use kooper_grammar::name::{
-    label, label_value, qualified, subdomain, kebab,
-};
+use kooper_grammar::name::{kebab, label, label_value, qualified, subdomain};
 use proptest::prelude::*;
 
 #[test]
@@ -12,16 +10,7 @@ fn labels() {
         assert_eq!(label(good), Ok(()), "{good}");
     }
     let too_long = "a".repeat(64);
-    for bad in [
-        "",
-        "-a",
-        "a-",
-        "Echo",
-        "echo_pod",
-        "echo.pod",
-        "é",
-        too_long.as_str(),
-    ] {
+    for bad in ["", "-a", "a-", "Echo", "echo_pod", "echo.pod", "é", too_long.as_str()] {
         assert!(label(bad).is_err(), "{bad}");
     }
 }
@@ -33,16 +22,7 @@ fn subdomains_and_keys_and_values() {
     assert!(subdomain("a.b-c.example.com").is_ok());
     assert!(subdomain("a..b").is_err());
     assert!(qualified("example.com/App_1.x").is_ok());
-    for bad in [
-        "",
-        "/a",
-        "a/",
-        "a/b/c",
-        "Example.com/a",
-        "a b",
-        &long_prefix,
-        &long_name,
-    ] {
+    for bad in ["", "/a", "a/", "a/b/c", "Example.com/a", "a b", &long_prefix, &long_name] {
         assert!(qualified(bad).is_err(), "{bad}");
     }
     assert!(label_value("").is_ok());
@@ -54,18 +34,14 @@ fn subdomains_and_keys_and_values() {
 fn says_what_is_wrong_and_what_to_write() {
     assert_eq!(
         label("Echo").map_err(|error| error.to_string()),
-        Err(
-            "\"Echo\" is not a DNS label: write lower-case letters, digits and `-`, \
+        Err("\"Echo\" is not a DNS label: write lower-case letters, digits and `-`, \
              beginning and ending with a letter or digit"
-                .to_owned()
-        )
+            .to_owned())
     );
     let long = "a".repeat(64);
     assert_eq!(
         label(&long).map_err(|error| error.to_string()),
-        Err(format!(
-            "\"{long}\" is too long for a DNS label: write at most 63 characters, it has 64"
-        ))
+        Err(format!("\"{long}\" is too long for a DNS label: write at most 63 characters, it has 64"))
     );
 }
 

@@ -10,12 +10,7 @@ fn selects(selector: &str, labels: &[(&str, &str)]) -> bool {
 
 #[test]
 fn matches_as_the_api_server_does() {
-    let web = [
-        ("app", "web"),
-        ("tier", "edge"),
-        ("size", "3"),
-        ("empty", ""),
-    ];
+    let web = [("app", "web"), ("tier", "edge"), ("size", "3"), ("empty", "")];
     for selector in [
         "",
         " ",
@@ -71,34 +66,13 @@ fn is_written_in_one_way() {
 #[test]
 fn says_what_is_wrong_and_what_to_write() {
     for (text, said) in [
-        (
-            "a,",
-            "the selector \"a,\" ends too early: write a label key there",
-        ),
-        (
-            "a in",
-            "the selector \"a in\" ends too early: write the values in parentheses, such as `(a, b)`, there",
-        ),
-        (
-            "a in (b",
-            "the selector \"a in (b\" ends too early: write `,` or `)` there",
-        ),
-        (
-            "a is b",
-            "the selector \"a is b\" has `is` out of place: write `=`, `!=`, `in (…)` or `notin (…)` there",
-        ),
-        (
-            "a=b c",
-            "the selector \"a=b c\" has `c` out of place: write `,` or nothing more there",
-        ),
-        (
-            "=b",
-            "the selector \"=b\" has `=` out of place: write a label key there",
-        ),
-        (
-            "a>b",
-            "the selector \"a>b\" compares with `b`: write an integer after `>` and `<`",
-        ),
+        ("a,", "the selector \"a,\" ends too early: write a label key there"),
+        ("a in", "the selector \"a in\" ends too early: write the values in parentheses, such as `(a, b)`, there"),
+        ("a in (b", "the selector \"a in (b\" ends too early: write `,` or `)` there"),
+        ("a is b", "the selector \"a is b\" has `is` out of place: write `=`, `!=`, `in (…)` or `notin (…)` there"),
+        ("a=b c", "the selector \"a=b c\" has `c` out of place: write `,` or nothing more there"),
+        ("=b", "the selector \"=b\" has `=` out of place: write a label key there"),
+        ("a>b", "the selector \"a>b\" compares with `b`: write an integer after `>` and `<`"),
         (
             "a=-b",
             "the selector \"a=-b\" does not hold: \"-b\" is not a label value: write letters, digits, `-`, `_` and `.`, \
@@ -109,10 +83,7 @@ fn says_what_is_wrong_and_what_to_write() {
             "the selector \"/a\" does not hold: \"/a\" is not a label key: write a name such as `app` or `example.com/app`",
         ),
     ] {
-        assert_eq!(
-            Selector::parse(text).map_err(|error| error.to_string()),
-            Err(said.to_owned())
-        );
+        assert_eq!(Selector::parse(text).map_err(|error| error.to_string()), Err(said.to_owned()));
     }
 }
 
@@ -125,31 +96,15 @@ fn fields_are_read_written_and_matched() {
     };
     for (text, written) in [
         ("status.phase==Running", "status.phase=Running"),
-        (
-            "status.phase!=Failed,spec.nodeName=",
-            "spec.nodeName=,status.phase!=Failed",
-        ),
+        ("status.phase!=Failed,spec.nodeName=", "spec.nodeName=,status.phase!=Failed"),
         ("metadata.name=a\\,b\\=c\\\\", "metadata.name=a\\,b\\=c\\\\"),
     ] {
         let selector = FieldSelector::parse(text).expect(text);
         assert_eq!(selector.to_string(), written);
         assert!(selector.matches(field), "{text}");
     }
-    assert!(
-        !FieldSelector::parse("status.phase!=Running")
-            .expect("valid")
-            .matches(field)
-    );
-    for text in [
-        "status.phase",
-        "=x",
-        ",",
-        "a=b,",
-        "a b=c",
-        "a=b=c",
-        "a=\\x",
-        "a=\\",
-    ] {
+    assert!(!FieldSelector::parse("status.phase!=Running").expect("valid").matches(field));
+    for text in ["status.phase", "=x", ",", "a=b,", "a b=c", "a=b=c", "a=\\x", "a=\\"] {
         assert!(FieldSelector::parse(text).is_err(), "{text}");
     }
 }
@@ -161,11 +116,9 @@ fn requirement() -> impl Strategy<Value = String> {
         key,
         key.prop_map(|key| format!("!{key}")),
         (key, "==?|!=", value).prop_map(|(key, operator, value)| format!("{key}{operator}{value}")),
-        (key, "in|notin", prop::collection::vec(value, 1..4)).prop_map(
-            |(key, operator, values)| format!("{key} {operator} ({})", values.join(", "))
-        ),
-        (key, "[<>]", any::<u32>())
-            .prop_map(|(key, operator, bound)| format!("{key} {operator} {bound}")),
+        (key, "in|notin", prop::collection::vec(value, 1..4))
+            .prop_map(|(key, operator, values)| format!("{key} {operator} ({})", values.join(", "))),
+        (key, "[<>]", any::<u32>()).prop_map(|(key, operator, bound)| format!("{key} {operator} {bound}")),
     ]
 }
 

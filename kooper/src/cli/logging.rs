@@ -93,7 +93,9 @@ where
 fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
-        let message = panic.payload_as_str().unwrap_or("(a panic without a text)");
+        let payload = panic.payload();
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let message = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("(a panic without a text)");
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         error!(place, thread = thread.name().unwrap_or_default(), "panic: {message}");
     }));

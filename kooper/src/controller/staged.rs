@@ -3,17 +3,17 @@
 //! [`Builder::handler`].
 
 use std::future::Future;
-use std::marker::PhantomData;
-use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
 use super::builder::Builder;
 use super::kind::Kind;
-use crate::action::Outcome;
+use crate::action::{Action, Outcome};
+use crate::error::BoxError;
 use crate::extract::{Argument, Input};
 
 type Extract<O, S, A> = Box<dyn Fn(&Input<O, S>) -> A + Send + Sync>;
+type Finish<K, O, S, T> = Box<dyn FnOnce(fn(T) -> Result<Action, BoxError>) -> Builder<K, O, S>>;
 
 /// A builder whose handler has the arguments `A` so far.
 #[doc(hidden)]
@@ -22,12 +22,13 @@ pub struct Staged<K, O, S, A> {
     extract: Extract<O, S, A>,
 }
 
-/// A builder whose handler returns the future `Fut`.
+/// A builder whose handler returns `T`.
+///
+/// The fn and its future are out of sight here: their bounds were told when it was called,
+/// and are not told again.
 #[doc(hidden)]
-pub struct Called<K, O, S, A, F, Fut> {
-    staged: Staged<K, O, S, A>,
-    function: F,
-    future: PhantomData<fn() -> Fut>,
+pub struct Called<K, O, S, T> {
+    finish: Finish<K, O, S, T>,
 }
 
 impl<K, O, S> Builder<K, O, S>
@@ -60,35 +61,29 @@ where
 
     /// The call of the fn.
     #[doc(hidden)]
-    pub fn call<F, Fut>(self, function: F) -> Called<K, O, S, A, F, Fut>
+    pub fn call<F, Fut>(self, function: F) -> Called<K, O, S, Fut::Output>
     where
         F: Fn(A) -> Fut + Send + Sync + 'static,
         Fut: Future + Send + 'static,
     {
-        Called { staged: self, function, future: PhantomData }
+        let Self { builder, extract } = self;
+        let finish = move |outcome: fn(Fut::Output) -> Result<Action, BoxError>| {
+            builder.function(move |input| {
+                let future = function(extract(&input));
+                Box::pin(async move { outcome(future.await) })
+            })
+        };
+        Called { finish: Box::new(finish) }
     }
 }
 
-impl<K, O, S, A, F, Fut> Called<K, O, S, A, F, Fut>
-where
-    K: Kind,
-    O: DeserializeOwned + Send + Sync + 'static,
-    S: Send + Sync + 'static,
-    A: 'static,
-    F: Fn(A) -> Fut + Send + Sync + 'static,
-    Fut: Future + Send + 'static,
-{
+impl<K, O, S, T> Called<K, O, S, T> {
     /// What the fn returns.
     #[doc(hidden)]
     pub fn outcome(self) -> Builder<K, O, S>
     where
-        Fut::Output: Outcome,
+        T: Outcome,
     {
-        let Staged { builder, extract } = self.staged;
-        let (extract, function) = (Arc::new(extract), self.function);
-        builder.function(move |input| {
-            let future = function(extract(&input));
-            Box::pin(async move { future.await.into_action() })
-        })
+        (self.finish)(T::into_action)
     }
 }

@@ -43,7 +43,8 @@ pub(crate) fn differs(old: &Object, new: &Object, sections: &[Changed]) -> bool 
     if sections.contains(&Changed::Any) || old.uid() != new.uid() {
         return true;
     }
-    let (old, new) = (Sections::of(old.json()), Sections::of(new.json()));
+    let (old, new) = (old.json(), new.json());
+    let (old, new) = (Sections::of(&old), Sections::of(&new));
     let differs = |section: &Changed| match section {
         Changed::Generation if old.generation.is_empty() && new.generation.is_empty() => old.others != new.others,
         Changed::Generation => old.generation != new.generation,

@@ -30,7 +30,7 @@ fn an_object_keeps_everything_but_its_managed_fields() {
         let object = parsed.unwrap();
         let mut expected: Value = serde_json::from_str(&text).unwrap();
         expected["metadata"].as_object_mut().unwrap().remove("managedFields");
-        assert_eq!(serde_json::from_slice::<Value>(object.json()).unwrap(), expected, "{text}");
+        assert_eq!(serde_json::from_slice::<Value>(&object.json()).unwrap(), expected, "{text}");
         assert_eq!(object.key().as_str(), "the-namespace/the-name");
         assert_eq!((object.uid(), object.version()), ("the-uid", "the-resourceVersion"));
     }
@@ -101,7 +101,7 @@ proptest! {
         let text = if pretty { serde_json::to_vec_pretty(&value) } else { serde_json::to_vec(&value) }.unwrap();
         let object = Object::parse(&text).unwrap();
         value["metadata"].as_object_mut().unwrap().remove("managedFields");
-        prop_assert_eq!(serde_json::from_slice::<Value>(object.json()).unwrap(), value);
+        prop_assert_eq!(serde_json::from_slice::<Value>(&object.json()).unwrap(), value);
         prop_assert_eq!((object.key().as_str(), object.version(), object.uid()), ("ns/n", "12", "u"));
     }
 

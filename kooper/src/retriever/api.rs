@@ -158,7 +158,10 @@ async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<Response<Bod
         return Ok(response);
     }
     let pause = retry_after(&response);
-    let body = http_body_util::Limited::new(response.into_body(), 1 << 20).collect().await.map(http_body_util::Collected::to_bytes);
+    let body = http_body_util::Limited::new(response.into_body(), 1 << 20)
+        .collect()
+        .await
+        .map(http_body_util::Collected::to_bytes);
     Err(status_error(&body.unwrap_or_default(), Some(code), pause))
 }
 

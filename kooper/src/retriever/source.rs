@@ -82,7 +82,7 @@ pub fn source<K: Serialize + 'static>(
 ) -> Result<(impl Retriever<K>, Sender), MalformedObject> {
     let objects = objects
         .into_iter()
-        .map(|object| Object::from_typed(&object).map(|object| object.json().into()))
+        .map(|object| Object::from_typed(&object).map(|object| object.json().as_ref().into()))
         .collect::<Result<_, _>>()?;
     let (events, channel) = mpsc::unbounded_channel();
     Ok((

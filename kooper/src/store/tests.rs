@@ -117,7 +117,7 @@ proptest! {
             }
             prop_assert_eq!(&states(&store, &NAMES), &model);
             prop_assert_eq!(&seen, &model);
-            let bytes: usize = NAMES.iter().filter_map(|name| store.get(&ObjectKey::cluster(name))).map(|object| object.json().len()).sum();
+            let bytes: usize = NAMES.iter().filter_map(|name| store.get(&ObjectKey::cluster(name))).map(|object| object.size()).sum();
             prop_assert_eq!(store.size(), (model.len(), bytes));
         }
     }

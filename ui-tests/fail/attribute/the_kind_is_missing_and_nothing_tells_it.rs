@@ -1,4 +1,6 @@
 use kooper::prelude::*;
 
 #[kooper::controller()]
-async fn tick() {}
+async fn tick(call: Call) {
+    let _ = call;
+}

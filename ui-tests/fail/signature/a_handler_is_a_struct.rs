@@ -1,5 +1,2 @@
-use k8s_openapi::api::core::v1::Pod;
-use kooper::prelude::*;
-
-#[kooper::controller(resource = Pod)]
+#[kooper::controller(resource = k8s_openapi::api::core::v1::Pod)]
 struct Echo;

@@ -4,7 +4,7 @@ use kooper::prelude::*;
 struct Echo;
 
 impl Echo {
-#[kooper::controller(resource = Pod)]
+    #[kooper::controller(resource = Pod)]
     async fn echo(&self, pod: Arc<Pod>) {
         let _ = pod;
     }

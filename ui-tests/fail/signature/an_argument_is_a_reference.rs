@@ -2,6 +2,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kooper::prelude::*;
 
 #[kooper::controller(resource = Pod)]
-async fn echo(pod: &Pod) {
+async fn echo(pod: &Pod) -> Result<()> {
     let _ = pod;
+    Ok(())
 }

@@ -2,6 +2,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kooper::prelude::*;
 
 #[kooper::controller(resource = Pod)]
-async fn echo(pod: Pod) {
-    let _ = pod;
+async fn echo(pod: Pod, call: Call) {
+    let _ = (pod, call);
 }

@@ -10,6 +10,7 @@ use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::arguments::Arguments;
+use crate::etcd::Etcd;
 use crate::proxy::Proxy;
 
 /// A running API server; dropping it stops it.
@@ -43,6 +44,11 @@ impl Cluster {
     pub(crate) async fn client(&self) -> Result<Client> {
         let config = kube::Config::from_custom_kubeconfig(self.read()?, &KubeConfigOptions::default()).await?;
         Ok(Client::try_from(config)?)
+    }
+
+    /// The API server's storage.
+    pub(crate) fn etcd(&self) -> Etcd {
+        Etcd::new(&self.folder.join("etcd.sock"))
     }
 
     /// Where the API server listens.

@@ -19,6 +19,36 @@ pub(crate) fn name(index: usize) -> String {
     format!("bench-{index:06}")
 }
 
+/// The object of an index, made from a stored one: what the API server added to that stays.
+///
+/// `incarnation` counts how often it was deleted and created again.
+pub(crate) fn stored(template: &Value, kind: Kind, index: usize, incarnation: u32, sent: u64) -> Value {
+    let mut document = template.clone();
+    overlay(&mut document, object(kind, index, sent));
+    overlay(&mut document, status(kind, index));
+    if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("uid".to_owned(), json!(format!("{incarnation:08x}-0000-4000-8000-{index:012x}")));
+        // Storage keeps the version apart from the object.
+        metadata.remove("resourceVersion");
+    }
+    document
+}
+
+/// Puts the values of `over` in the places of `under`; lists are of one length.
+fn overlay(under: &mut Value, over: Value) {
+    match (under, over) {
+        (Value::Object(under), Value::Object(over)) => {
+            for (key, value) in over {
+                overlay(under.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (Value::Array(under), Value::Array(over)) if under.len() == over.len() => {
+            under.iter_mut().zip(over).for_each(|(under, over)| overlay(under, over));
+        }
+        (under, over) => *under = over,
+    }
+}
+
 /// The object of an index, as its creator writes it.
 pub(crate) fn object(kind: Kind, index: usize, sent: u64) -> Value {
     match kind {
@@ -96,8 +126,7 @@ fn pod(index: usize, sent: u64) -> Value {
                     "volumeMounts": [
                         { "name": "config", "mountPath": "/etc/backend", "readOnly": true },
                         { "name": "scratch", "mountPath": "/tmp" }
-                    ],
-                    "securityContext": { "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true }
+                    ]
                 }
             ],
             "volumes": [
@@ -188,4 +217,27 @@ fn widget_status(index: usize) -> Value {
             ]
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_keeps_what_the_server_added() {
+        let mut template = object(Kind::Pods, 0, 0);
+        template["metadata"]["resourceVersion"] = json!("7");
+        template["metadata"]["managedFields"] = json!([{ "manager": "kubelet" }]);
+        template["spec"]["containers"][0]["imagePullPolicy"] = json!("IfNotPresent");
+        let copy = stored(&template, Kind::Pods, 21, 3, 99);
+        assert_eq!(copy["metadata"]["name"], "bench-000021");
+        assert_eq!(copy["metadata"]["namespace"], "bench-01");
+        assert_eq!(copy["metadata"]["uid"], "00000003-0000-4000-8000-000000000015");
+        assert_eq!(copy["metadata"]["annotations"][SENT], "99");
+        assert_eq!(copy["metadata"]["managedFields"], template["metadata"]["managedFields"]);
+        assert_eq!(copy["metadata"].get("resourceVersion"), None);
+        assert_eq!(copy["spec"]["containers"][0]["imagePullPolicy"], "IfNotPresent");
+        assert_eq!(copy["spec"]["containers"][0]["name"], "backend");
+        assert_eq!(copy["status"]["phase"], "Running");
+    }
 }

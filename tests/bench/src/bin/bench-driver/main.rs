@@ -1,8 +1,10 @@
 //! The benchmark's driver: loads objects, runs one program after another, measures, prints the tables.
 
+mod api;
 mod arguments;
 mod cluster;
 mod document;
+mod etcd;
 mod loader;
 mod machine;
 mod program;
@@ -18,6 +20,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use kooper_bench::Kind;
 
+use crate::api::Api;
 use crate::arguments::Arguments;
 use crate::cluster::Cluster;
 use crate::loader::Loader;
@@ -50,11 +53,13 @@ async fn measure(arguments: &Arguments, kind: Kind, programs: &[Program], sample
     let cluster = Cluster::start(arguments)?;
     let proxy = Proxy::start(cluster.address()?).await?;
     let kubeconfig = cluster.kubeconfig_through(&proxy)?;
-    let loader = Loader::new(&cluster, kind, arguments.objects).await?;
-    let loaded = loader.load().await?;
+    let api = Api::prepare(cluster.client().await?, kind).await?;
+    let loader = Loader::new(&api, cluster.etcd(), arguments.objects).await?;
+    let loaded = loader.load(&api).await?;
     println!("\n## {kind}\n\n{loaded}");
 
-    let bench = Bench { arguments, cluster: &cluster, proxy: &proxy, kubeconfig: &kubeconfig, loader: &loader };
+    let bench =
+        Bench { arguments, cluster: &cluster, proxy: &proxy, kubeconfig: &kubeconfig, api: &api, loader: &loader };
     for run in 1..=arguments.runs {
         for program in programs {
             eprintln!("{kind}: {} ({run} of {})", program.name, arguments.runs);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use tokio::time::sleep;
 
+use crate::api::Api;
 use crate::arguments::Arguments;
 use crate::cluster::Cluster;
 use crate::loader::Loader;
@@ -51,13 +52,14 @@ pub(crate) struct Bench<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) proxy: &'a Proxy,
     pub(crate) kubeconfig: &'a Path,
+    pub(crate) api: &'a Api,
     pub(crate) loader: &'a Loader,
 }
 
 impl Bench<'_> {
     /// Takes one program through all of it.
     pub(crate) async fn run(&self, program: &Program, run: u32, last: bool, samples: &mut Vec<Sample>) -> Result<()> {
-        let kind = self.loader.kind();
+        let kind = self.api.kind;
         let sample = |stage| Sample::new(kind, program.name, run, stage);
         let log = self.arguments.output.join(format!("{}-{kind}.log", program.name));
         sleep(SETTLE).await;
@@ -97,13 +99,13 @@ impl Bench<'_> {
     async fn relist(&self, running: &mut Running, mut sample: Sample) -> Result<Sample> {
         sleep(SETTLE).await;
         let missed = MISSED.min(self.loader.objects());
-        let version = self.loader.version().await?;
+        let version = self.api.version().await?;
         running.reset(missed).await?;
         self.proxy.shut();
         self.loader.touch_all(missed).await?;
         self.cluster.restart_apiserver()?;
-        self.loader.await_served().await?;
-        self.loader.expect_expired(&version).await?;
+        self.api.await_served().await?;
+        self.api.expect_expired(&version).await?;
 
         running.usage.forget_peak()?;
         let (before, opened) = (running.usage.cpu()?, Instant::now());

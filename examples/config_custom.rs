@@ -1,0 +1,20 @@
+//! A controller with settings of its own: one worker, every pod again each
+//! 45 seconds, and five retries of a pod that fails.
+//!
+//! Flags win over what is written here: see `--help`.
+//!
+//! Run it against the cluster of your kubeconfig:
+//! `cargo run --bin config-custom`
+
+use k8s_openapi::api::core::v1::Pod;
+use kooper::prelude::*;
+
+/// Logs every pod; one whose name ends in `-broken` fails.
+#[kooper::controller(resource = Pod, workers = 1, resync = "45s", retries = 5)]
+async fn config_custom(pod: Arc<Pod>, call: Call) -> Result<()> {
+    if pod.name_any().ends_with("-broken") {
+        return Err(format!("attempt {} came to nothing", call.attempt()).into());
+    }
+    kooper::tracing::info!(pod = %call.key(), "seen");
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! A controller that is worth measuring: it sleeps up to a second in each call
+//! and fails in four of ten. Its program serves the metrics, as every one does.
+//!
+//! Run it against the cluster of your kubeconfig:
+//! `cargo run --bin metrics -- --listen :7777`
+//! `curl http://localhost:7777/metrics`
+
+use k8s_openapi::api::core::v1::Pod;
+use kooper::prelude::*;
+
+/// Succeeds or fails, sooner or later.
+#[kooper::controller(resource = Pod, resync = "30s", workers = 1)]
+async fn metrics() -> Result<()> {
+    tokio::time::sleep(Duration::from_millis(fastrand::u64(..1000))).await;
+    if fastrand::u8(..10) % 3 == 0 { Err("bad luck".into()) } else { Ok(()) }
+}

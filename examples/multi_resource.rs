@@ -1,0 +1,16 @@
+//! One handler for objects of several kinds. Each kind has a controller of its
+//! own, with its own watch, queue and fate: where the program may not see one
+//! kind, the other goes on.
+//!
+//! Run it against the cluster of your kubeconfig:
+//! `cargo run --bin multi-resource`
+
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use kooper::controller::Kind;
+use kooper::prelude::*;
+
+/// Logs every Deployment and every StatefulSet.
+#[kooper::controller(resource = [Deployment, StatefulSet], workers = 1, resync = "45s", retries = 5)]
+async fn multi_resource<K: Kind>(object: Arc<K>, call: Call) {
+    kooper::tracing::info!(kind = %K::kind(&()), object = %call.key(), generation = object.meta().generation, "seen");
+}

@@ -1,0 +1,143 @@
+//! Wrong flags, kubeconfigs and ports: what is said, and with which code the program ends.
+
+use std::env;
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+
+use kooper_tests::process::Process;
+
+use crate::support::ONEFILE_ECHO_POD;
+
+/// Runs the program to its end: its exit code, and all that it wrote.
+fn ended(args: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
+    let mut program = Process::start(ONEFILE_ECHO_POD, args, variables);
+    let code = program.exit_code();
+    (code, program.lines().join("\n"))
+}
+
+/// A file of this test, in the folder that cargo keeps for them.
+fn file(name: &str, text: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, text).expect("the folder can be written to");
+    path.to_str().expect("the path is UTF-8").to_owned()
+}
+
+const KUBECONFIG: &str = "
+apiVersion: v1
+kind: Config
+clusters: [{name: far, cluster: {server: 'https://127.0.0.1:1'}}]
+users: [{name: me, user: {token: secret-token}}]
+contexts: [{name: work, context: {cluster: far, user: me}}, {name: play, context: {cluster: gone, user: me}}]
+current-context: work
+";
+
+#[test]
+fn without_a_kubeconfig_and_outside_a_cluster_it_says_where_it_looked() {
+    let home = env!("CARGO_TARGET_TMPDIR");
+    let (code, said) = ended(&["--listen", "127.0.0.1:0"], &[("HOME", home)]);
+    assert_eq!(code, Some(1), "{said}");
+    let looked =
+        format!("there is no kubeconfig and this is no pod: KUBECONFIG is not set, {home}/.kube/config does not exist");
+    assert!(said.contains("onefile-echo-pod cannot start: ") && said.contains(&looked), "{said}");
+    assert!(said.contains("write `--kubeconfig FILE`, or set KUBECONFIG"), "{said}");
+}
+
+#[test]
+fn a_kubeconfig_that_does_not_exist_is_named_with_who_named_it() {
+    for (args, variables, expected) in [
+        (
+            &["--listen=off", "--kubeconfig=/nowhere/config"][..],
+            &[][..],
+            "the kubeconfig /nowhere/config of --kubeconfig does not exist",
+        ),
+        (
+            &["--listen=off"],
+            &[("KUBECONFIG", "/nowhere/other")],
+            "the kubeconfig /nowhere/other of KUBECONFIG does not exist",
+        ),
+        (
+            &["--listen=off"],
+            &[("KOOPER_KUBECONFIG", "/nowhere/third")],
+            "the kubeconfig /nowhere/third of --kubeconfig does not exist",
+        ),
+    ] {
+        let (code, said) = ended(args, variables);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
+fn a_broken_kubeconfig_is_named_with_what_is_wrong_in_it() {
+    for (name, text, expected) in [
+        ("no-yaml", "clusters: [", "is broken: "),
+        ("no-clusters", "clusters: 7", "is broken: "),
+        (
+            "no-context",
+            "apiVersion: v1\nkind: Config",
+            "has no current context: name one with `--context`; it has none",
+        ),
+        (
+            "no-base64",
+            &KUBECONFIG.replace("server:", "certificate-authority-data: '%', server:"),
+            "the certificate authority of the kubeconfig",
+        ),
+    ] {
+        let path = file(name, text);
+        let (code, said) = ended(&["--listen=off", "--kubeconfig", &path], &[]);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains(expected) && said.contains(&path), "{said}");
+        assert!(!said.contains("secret-token"), "{said}");
+    }
+}
+
+#[test]
+fn an_unknown_context_is_answered_with_those_that_there_are() {
+    let path = file("contexts", KUBECONFIG);
+    for (context, expected) in [
+        ("wrok", format!("the kubeconfig {path} has no context `wrok`: it has `work`, `play`")),
+        ("play", format!("the kubeconfig {path} has no cluster `gone`, which its context names: it has `far`")),
+    ] {
+        let (code, said) = ended(&["--listen=off", "--kubeconfig", &path, "--context", context], &[]);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains(&expected), "{said}");
+    }
+}
+
+#[test]
+fn a_bad_value_is_told_with_what_to_write_and_ends_with_2() {
+    for (args, expected) in [
+        (&["--workers", "0"][..], "invalid value '0' for '--workers <N>': write a whole number from 1 to 65535"),
+        (&["--workers", "many"], "invalid value 'many' for '--workers <N>'"),
+        (&["--resync", "soon"], "or `off` for no resync"),
+        (&["--resync", "0s"], "invalid value '0s' for '--resync <DURATION|off>'"),
+        (&["--namespace", "Shop_1"], "invalid value 'Shop_1' for '--namespace <NAME>'"),
+        (&["--listen", "localhost"], "write an IP address and a port, such as `[::]:8080`"),
+        (&["--log-format", "xml"], "write `text` or `json`"),
+        (&["--log-level", "inof"], "did you mean `info`?"),
+        (&["--drain-timeout", "20"], "invalid value '20' for '--drain-timeout <DURATION>'"),
+        (&["--kubeconfig", ""], "write the path of a file"),
+        (&["--worker", "3"], "'--workers'"),
+        (&["walk"], "walk"),
+    ] {
+        let (code, said) = ended(args, &[]);
+        assert_eq!(code, Some(2), "{args:?}: {said}");
+        assert!(said.contains(expected), "{args:?}: {said}");
+    }
+    let (code, said) = ended(&[], &[("KOOPER_WORKERS", "none")]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("invalid value 'none' for the environment variable KOOPER_WORKERS (--workers)"), "{said}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_before_anything_runs() {
+    let other = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let address = other.local_addr().expect("a bound socket has an address").to_string();
+    let path = file("port", KUBECONFIG);
+    let (code, said) = ended(&["--kubeconfig", &path, "--listen", &address], &[]);
+    assert_eq!(code, Some(1), "{said}");
+    let expected =
+        format!("cannot listen on {address}: another program has that port: choose another one with `--listen`");
+    assert!(said.contains(&expected), "{said}");
+}

@@ -1,0 +1,63 @@
+//! A program on the shared control plane, in a namespace of its own.
+
+use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::process::Process;
+use serde_json::{Value, json};
+
+pub(crate) const CONFIG_CUSTOM: &str = env!("CARGO_BIN_EXE_config-custom");
+pub(crate) const CONTROLLER_CONCURRENCY: &str = env!("CARGO_BIN_EXE_controller-concurrency");
+pub(crate) const ECHO_POD: &str = env!("CARGO_BIN_EXE_echo-pod");
+pub(crate) const METRICS: &str = env!("CARGO_BIN_EXE_metrics");
+pub(crate) const MULTI_RESOURCE: &str = env!("CARGO_BIN_EXE_multi-resource");
+pub(crate) const ONEFILE_ECHO_POD: &str = env!("CARGO_BIN_EXE_onefile-echo-pod");
+
+/// The shared control plane with a new namespace in which pods can be made; `None` where there is no control plane.
+pub(crate) fn cluster(namespace: &str) -> Option<&'static ControlPlane> {
+    let cluster = ControlPlane::shared()?;
+    cluster.must(&["create", "namespace", namespace]);
+    let here = format!("--namespace={namespace}");
+    cluster.must(&["wait", "--for=create", "serviceaccount/default", "--timeout=60s", &here]);
+    Some(cluster)
+}
+
+/// Starts a program that looks into one namespace and listens on a free port.
+pub(crate) fn start(
+    program: &str,
+    cluster: &ControlPlane,
+    namespace: &str,
+    args: &[&str],
+    variables: &[(&str, &str)],
+) -> Process {
+    let kubeconfig = cluster.kubeconfig().to_str().expect("the path is UTF-8");
+    let common = ["--kubeconfig", kubeconfig, "--namespace", namespace, "--listen", "127.0.0.1:0"];
+    Process::start(program, &[&common, args].concat(), variables)
+}
+
+/// Stops a program in order.
+pub(crate) fn stop(mut program: Process) {
+    program.signal("TERM");
+    assert_eq!(program.exit_code(), Some(0), "{}", program.lines().join("\n"));
+    assert_eq!(program.count(&["stopped"]), 1, "{}", program.lines().join("\n"));
+}
+
+pub(crate) fn pod(namespace: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name},
+        "spec": {"terminationGracePeriodSeconds": 30, "containers": [{"name": "main", "image": "example.com/none"}]}
+    })
+}
+
+/// A Deployment or StatefulSet, named `web`, that makes no pods.
+pub(crate) fn workload(namespace: &str, kind: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": kind, "metadata": {"namespace": namespace, "name": "web"},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": {"app": kind}},
+            "template": {
+                "metadata": {"labels": {"app": kind}},
+                "spec": {"containers": [{"name": "main", "image": "example.com/none"}]}
+            }
+        }
+    })
+}

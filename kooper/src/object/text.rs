@@ -1,0 +1,119 @@
+//! An object's JSON at rest: plain, or compressed.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use lz4_flex::block::{compress_into_with_dict, decompress_with_dict, get_maximum_output_size};
+
+/// Shorter texts stay plain: there is little to win.
+const WORTH_PACKING: usize = 256;
+
+/// LZ4 reads the dictionary anew for each text, so that it is kept short.
+const LONGEST_DICTIONARY: usize = 8 << 10;
+
+/// What texts of one store have in common: the beginning of the first one.
+///
+/// Objects of a kind share their keys and much of their values, which LZ4
+/// finds in a dictionary and not in one short text alone.
+#[derive(Debug, Default)]
+pub(crate) struct Dictionary(OnceLock<Arc<[u8]>>);
+
+/// A JSON text.
+pub(super) enum Text {
+    Plain(Box<[u8]>),
+    Packed { bytes: Box<[u8]>, length: u32, dictionary: Arc<[u8]> },
+}
+
+impl Text {
+    /// The text compressed, where that makes it shorter.
+    pub(super) fn packed(self, dictionary: &Dictionary) -> Self {
+        let plain = match self {
+            Self::Plain(plain) if plain.len() >= WORTH_PACKING => plain,
+            other => return other,
+        };
+        let dictionary =
+            dictionary.0.get_or_init(|| plain.get(..plain.len().min(LONGEST_DICTIONARY)).unwrap_or_default().into());
+        let mut bytes = vec![0; get_maximum_output_size(plain.len())];
+        match (compress_into_with_dict(&plain, &mut bytes, dictionary), u32::try_from(plain.len())) {
+            (Ok(size), Ok(length)) if size < plain.len() => {
+                let bytes = bytes.get(..size).unwrap_or_default().into();
+                Self::Packed { bytes, length, dictionary: dictionary.clone() }
+            }
+            _ => Self::Plain(plain),
+        }
+    }
+
+    /// The text as it was.
+    pub(super) fn plain(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Plain(plain) => Cow::Borrowed(plain),
+            Self::Packed { bytes, length, dictionary } => {
+                // Only this module packs, so that the bytes are its own; an
+                // error would show as JSON that does not decode.
+                Cow::Owned(decompress_with_dict(bytes, *length as usize, dictionary).unwrap_or_default())
+            }
+        }
+    }
+
+    /// The bytes that it takes.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Plain(bytes) | Self::Packed { bytes, .. } => bytes.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pod(name: usize) -> Vec<u8> {
+        let containers: Vec<_> = (0..4)
+            .map(|n| {
+                format!(r#"{{"name":"c-{n}","image":"registry/app:{name}","env":[{{"name":"A","value":"{n}"}}]}}"#)
+            })
+            .collect();
+        format!(r#"{{"metadata":{{"name":"pod-{name}"}},"spec":{{"containers":[{}]}}}}"#, containers.join(","))
+            .into_bytes()
+    }
+
+    #[test]
+    fn objects_of_a_kind_take_a_fraction_of_their_json() {
+        let dictionary = Dictionary::default();
+        let (mut plain, mut packed) = (0, 0);
+        for name in 0..100 {
+            let json = pod(name);
+            let text = Text::Plain(json.clone().into()).packed(&dictionary);
+            assert_eq!(*text.plain(), *json);
+            plain += json.len();
+            packed += text.size();
+        }
+        assert!(packed * 3 < plain, "{packed} of {plain} bytes");
+    }
+
+    #[test]
+    fn short_texts_and_noise_stay_plain() {
+        let dictionary = Dictionary::default();
+        let noise: Vec<u8> = (0..4000u64).map(|n| (crate::backoff::fraction(n) * 256.0) as u8).collect();
+        // The first text is the dictionary: it packs into nothing.
+        let _ = Text::Plain(pod(0).into()).packed(&dictionary);
+        for text in [b"{}".to_vec(), noise] {
+            assert!(
+                matches!(Text::Plain(text.clone().into()).packed(&dictionary), Text::Plain(plain) if *plain == *text)
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_comes_back_as_it_was(texts in prop::collection::vec(prop::collection::vec(prop::sample::select(b"{}\":,abc01".to_vec()), 0..2000), 1..6)) {
+            let dictionary = Dictionary::default();
+            for text in texts {
+                let packed = Text::Plain(text.clone().into()).packed(&dictionary);
+                prop_assert_eq!(&*packed.plain(), &*text);
+            }
+        }
+    }
+}

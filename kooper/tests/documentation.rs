@@ -1,0 +1,107 @@
+//! What the documentation names, compared with the code.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn text(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The README and every page of `docs`, with their texts.
+fn pages() -> Vec<(PathBuf, String)> {
+    fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = vec![root().join("README.md")];
+    collect(&root().join("docs"), &mut found);
+    found
+        .into_iter()
+        .map(|path| {
+            let text = fs::read_to_string(&path).unwrap();
+            (path, text)
+        })
+        .collect()
+}
+
+/// The version of a name in the workspace's `Cargo.toml`.
+fn version(name: &str) -> String {
+    let workspace = text("Cargo.toml");
+    let line = workspace.lines().find(|line| line.starts_with(&format!("{name} = "))).unwrap();
+    line.split('"').nth(1).unwrap().to_owned()
+}
+
+#[test]
+fn every_flag_and_variable_is_in_the_reference() {
+    let page = text("docs/reference/cli.md");
+    let code = text("kooper/src/cli/args.rs");
+    let flags: Vec<_> =
+        code.lines().filter_map(|line| line.trim().strip_prefix("name: \"")?.strip_suffix("\",")).collect();
+    assert!(flags.len() > 5, "the flags are found in the code");
+    for flag in flags {
+        let variable = format!("| `KOOPER_{}` |", flag.replace('-', "_").to_uppercase());
+        let row = page.lines().find(|line| line.starts_with(&format!("| `--{flag} ")));
+        assert!(row.is_some_and(|row| row.contains(&variable)), "--{flag} has a row with {variable}");
+    }
+}
+
+#[test]
+fn the_reference_has_every_series_and_no_other() {
+    const FAMILIES: [&str; 4] = ["kooper_", "controller_runtime_", "workqueue_", "rest_client_"];
+    let is_series = |name: &&str| FAMILIES.iter().any(|family| name.starts_with(family));
+    let code = text("kooper/src/metrics/series.rs") + &text("kooper/src/metrics/gauges.rs");
+    let series: BTreeSet<_> = code.split('"').skip(1).step_by(2).filter(is_series).collect();
+    assert!(series.len() > 20, "the series are found in the code");
+    let page = text("docs/reference/metrics.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    assert_eq!(rows.filter(is_series).collect::<BTreeSet<_>>(), series);
+}
+
+#[test]
+fn versions_are_those_of_the_workspace() {
+    let rust = format!("Rust {} or newer", version("rust-version"));
+    assert!(text("README.md").contains(&rust), "the README says: {rust}");
+    let guide = text("docs/guide/01-first-controller.md");
+    for name in ["k8s-openapi", "kube", "schemars", "serde", "serde_json"] {
+        let line = guide.lines().find(|line| line.starts_with(&format!("{name} = "))).unwrap();
+        let (shown, real) = (line.split('"').nth(1).unwrap(), version(name));
+        assert!(real == shown || real.starts_with(&format!("{shown}.")), "{name} is {real}, the guide says {shown}");
+    }
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    for (page, text) in pages() {
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = target.split('#').next().unwrap_or_default();
+            let there = target.contains("://") || page.with_file_name("").join(file).exists();
+            assert!(there, "{}: {target}", page.display());
+        }
+    }
+}
+
+#[test]
+fn every_block_of_rust_is_compiled() {
+    let compiled = text("kooper/src/doctests.rs");
+    for (page, text) in pages() {
+        let fences: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("```")).collect();
+        for opening in fences.iter().step_by(2) {
+            assert!(!opening.is_empty(), "{}: a block says what it is", page.display());
+            assert!(!opening.contains("ignore"), "{}: nothing is ignored", page.display());
+        }
+        let name = page.file_name().unwrap().to_string_lossy();
+        let has_rust = fences.iter().any(|fence| fence.starts_with("rust"));
+        assert!(!has_rust || compiled.contains(&format!("/{name}\"")), "{name} is in kooper/src/doctests.rs");
+    }
+}

@@ -1,0 +1,85 @@
+//! Kinds that the cluster has not, or that the program may not see.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Secret;
+use kooper::prelude::*;
+use kooper::{Call, Controller};
+use kooper_tests::control_plane::ControlPlane;
+use kube::{CustomResource, CustomResourceExt};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::live::{Live, Seen, configmap, connection, grant, recorder};
+
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "access.example.com", version = "v1", kind = "Gadget", namespaced)]
+struct GadgetSpec {
+    colour: String,
+}
+
+#[test]
+fn a_kind_that_is_not_installed_and_one_that_is_not_allowed_leave_the_third_alone() {
+    let namespace = "access";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    cluster.apply(grant(namespace, "", "configmaps").into_iter().chain(grant(
+        namespace,
+        "access.example.com",
+        "gadgets",
+    )));
+    cluster.apply([configmap(namespace, "settings", "1")]);
+    cluster.apply([json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": namespace, "name": "password"}
+    })]);
+
+    let seen = Seen::default();
+    let (gadgets, secrets) = (seen.clone(), seen.clone());
+    let controllers = [
+        recorder("configs", namespace, &seen),
+        Controller::builder::<Gadget>("gadgets")
+            .namespaces([namespace])
+            .handler(move |object: Arc<Gadget>| {
+                gadgets.note(object.name_any(), &object.spec.colour);
+                async {}
+            })
+            .build()
+            .unwrap(),
+        Controller::builder::<Secret>("secrets")
+            .namespaces([namespace])
+            .handler(move |call: Call| {
+                secrets.note(call.key().name(), "seen");
+                async {}
+            })
+            .build()
+            .unwrap(),
+    ];
+    let live = Live::start(connection(cluster.limited_kubeconfig(), None), controllers);
+
+    seen.wait_for(&[("settings", "1")]);
+    live.wait_for_ready(
+        false,
+        &[
+            "gadgets: gadgets.access.example.com in access: not synced yet: not found: ",
+            "the cluster serves no `gadgets.access.example.com`: apply its CRD, or check the API version",
+            "secrets: secrets in access: not synced yet: not allowed: ",
+            "grant this identity the verbs list and watch on `secrets` by a Role in namespace `access`",
+        ],
+    );
+    cluster.apply([configmap(namespace, "settings", "2")]);
+    seen.wait_for(&[("settings", "2")]);
+    assert!(live.is_alive());
+
+    // What the advice says is all that is needed; nothing is restarted.
+    cluster.apply([serde_json::to_value(Gadget::crd()).unwrap()]);
+    cluster.must(&["wait", "--for=condition=established", "crd/gadgets.access.example.com", "--timeout=60s"]);
+    cluster.apply([json!({
+        "apiVersion": "access.example.com/v1", "kind": "Gadget",
+        "metadata": {"namespace": namespace, "name": "lamp"}, "spec": {"colour": "red"}
+    })]);
+    cluster.apply(grant(namespace, "", "secrets"));
+    seen.wait_for(&[("lamp", "red"), ("password", "seen")]);
+    live.wait_for_ready(true, &["ok"]);
+    live.stop();
+}

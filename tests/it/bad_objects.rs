@@ -1,0 +1,128 @@
+//! Objects that can't be decoded, and handlers that can't be relied on, among good ones on a real API server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::Controller;
+use kooper::prelude::*;
+use kooper_tests::control_plane::ControlPlane;
+use kube::{CustomResource, CustomResourceExt};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::live::{Live, Seen, configmap, connection, state};
+
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "bad-objects.example.com", version = "v1", kind = "Shoe", namespaced)]
+struct ShoeSpec {
+    size: u32,
+}
+
+fn shoe(namespace: &str, name: &str, size: impl Into<Value>) -> Value {
+    json!({
+        "apiVersion": "bad-objects.example.com/v1", "kind": "Shoe",
+        "metadata": {"namespace": namespace, "name": name}, "spec": {"size": size.into()}
+    })
+}
+
+#[test]
+fn an_object_that_the_type_does_not_fit_is_told_of_and_the_others_are_handled() {
+    let namespace = "bad-objects";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    // The cluster holds what the type does not: its schema is laxer.
+    let mut crd = serde_json::to_value(Shoe::crd()).unwrap();
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
+        json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    cluster.apply([crd]);
+    cluster.must(&["wait", "--for=condition=established", "crd/shoes.bad-objects.example.com", "--timeout=60s"]);
+    let good: Vec<_> = (0..30).map(|n| format!("shoe-{n}")).collect();
+    cluster.apply(good.iter().map(|name| shoe(namespace, name, 42)).chain([shoe(namespace, "poison", "large")]));
+
+    let seen = Seen::default();
+    let sizes = seen.clone();
+    let controller = Controller::builder::<Shoe>("shoes")
+        .namespaces([namespace])
+        .resync(None)
+        .handler(move |object: Arc<Shoe>| {
+            sizes.note(object.name_any(), object.spec.size.to_string());
+            async {}
+        })
+        .build()
+        .unwrap();
+    let live = Live::start(connection(cluster.kubeconfig(), None), [controller]);
+    seen.wait_for(&good.iter().map(|name| (name, "42")).collect::<Vec<_>>());
+    live.wait_for_metric("kooper_decode_errors_total{controller=\"shoes\"}", |errors| errors == 1.0);
+    assert_eq!(live.metric("kooper_store_objects{controller=\"shoes\"}"), 31.0);
+
+    // One that turns bad, and one that turns good, later.
+    cluster.apply([shoe(namespace, "shoe-1", "small"), shoe(namespace, "shoe-2", 43), shoe(namespace, "poison", 50)]);
+    seen.wait_for(&[("shoe-2", "43"), ("poison", "50")]);
+    live.wait_for_metric("kooper_decode_errors_total{controller=\"shoes\"}", |errors| errors == 2.0);
+    assert_eq!(seen.of("shoe-1").as_deref(), Some("42"));
+    assert_eq!(live.metric("kooper_relists_total{controller=\"shoes\"}"), 0.0);
+    live.wait_for_ready(true, &["ok"]);
+    live.stop();
+}
+
+#[test]
+fn handlers_that_panic_hang_and_fail_for_ever_keep_no_other_object_waiting() {
+    let namespace = "bad-handlers";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    let bad = ["panics", "hangs", "fails"];
+    let good: Vec<_> = (0..20).map(|n| format!("good-{n}")).collect();
+    let all = |value: &str| {
+        let names = good.iter().map(String::as_str).chain(bad);
+        names.map(|name| configmap(namespace, name, value)).collect::<Vec<_>>()
+    };
+    cluster.apply(all("1"));
+
+    let seen = Seen::default();
+    let states = seen.clone();
+    let controller = Controller::builder::<ConfigMap>("handlers")
+        .namespaces([namespace])
+        .resync(None)
+        .workers(2)
+        .timeout(Duration::from_millis(200))
+        .handler(move |object: Arc<ConfigMap>| {
+            let seen = states.clone();
+            async move {
+                let Some((name, value)) = state(&object) else { return Ok(()) };
+                match name {
+                    _ if value == "healed" => {}
+                    "panics" => panic!("out of milk"),
+                    "hangs" => std::future::pending().await,
+                    "fails" => return Err("never"),
+                    _ => {}
+                }
+                seen.note(name, value);
+                Ok(())
+            }
+        })
+        .build()
+        .unwrap();
+    let live = Live::start(connection(cluster.kubeconfig(), None), [controller]);
+    seen.wait_for(&good.iter().map(|name| (name, "1")).collect::<Vec<_>>());
+    for series in [
+        "controller_runtime_reconcile_panics_total{controller=\"handlers\"}",
+        "kooper_handler_timeouts_total{controller=\"handlers\"}",
+        "controller_runtime_reconcile_errors_total{controller=\"handlers\"}",
+    ] {
+        live.wait_for_metric(series, |times| times >= 3.0);
+    }
+    assert!(live.is_alive());
+    live.wait_for_ready(true, &["ok"]);
+
+    cluster.apply(all("2"));
+    seen.wait_for(&good.iter().map(|name| (name, "2")).collect::<Vec<_>>());
+    assert!(bad.iter().all(|name| seen.of(name).is_none()));
+
+    // Nobody has forgotten the bad ones.
+    cluster.apply(all("healed"));
+    seen.wait_for(&bad.map(|name| (name, "healed")));
+    seen.wait_for(&good.iter().map(|name| (name, "healed")).collect::<Vec<_>>());
+    live.stop();
+}

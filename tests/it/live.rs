@@ -1,0 +1,148 @@
+//! An operator in the test's own process, on a real API server.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::Controller;
+use kooper::kube::config::{KubeConfigOptions, Kubeconfig};
+use kooper::kube::{Client, Config};
+use kooper_tests::process::value;
+use kooper_tests::wait::until;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::fixture::{Running, run_with};
+
+/// A running operator with a runtime of its own, as the test waits on its own thread.
+pub(crate) struct Live {
+    runtime: Runtime,
+    running: Running,
+}
+
+impl Live {
+    /// Starts controllers that connect so.
+    pub(crate) fn start(
+        config: impl Future<Output = Config>,
+        controllers: impl IntoIterator<Item = Controller>,
+    ) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let running = runtime.block_on(async {
+            let client = Client::try_from(config.await).unwrap();
+            run_with(Some(client), controllers)
+        });
+        Self { runtime, running }
+    }
+
+    /// Waits until the operator is ready, or not, with a text that contains all of these.
+    pub(crate) fn wait_for_ready(&self, ready: bool, parts: &[&str]) {
+        let health = || match self.running.health.ready() {
+            Ok(text) => (true, text),
+            Err(text) => (false, text),
+        };
+        let right = || {
+            let (is, text) = health();
+            (is == ready && parts.iter().all(|part| text.contains(part))).then_some(())
+        };
+        until(&format!("ready: {ready}, {parts:?}"), right, || format!("{:?}", health()));
+    }
+
+    /// Whether a restart of the process is the only way out.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.running.health.alive().is_ok()
+    }
+
+    /// The value of a series; 0 where it isn't there.
+    pub(crate) fn metric(&self, series: &str) -> f64 {
+        value(&self.running.metrics(), series).unwrap_or_default()
+    }
+
+    /// Waits until a series has a value that is right.
+    pub(crate) fn wait_for_metric(&self, series: &str, right: impl Fn(f64) -> bool) {
+        until(series, || right(self.metric(series)).then_some(()), || self.metric(series).to_string());
+    }
+
+    /// Stops it in order.
+    pub(crate) fn stop(self) {
+        self.runtime.block_on(self.running.stop()).unwrap();
+    }
+}
+
+/// The connection of a kubeconfig, to another address where one is given.
+pub(crate) async fn connection(kubeconfig: &Path, server: Option<SocketAddr>) -> Config {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    if let Some(server) = server {
+        config.cluster_url = format!("https://{server}").parse().unwrap();
+    }
+    config
+}
+
+/// The last state that a handler has seen of each object.
+#[derive(Clone, Default)]
+pub(crate) struct Seen(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl Seen {
+    pub(crate) fn note(&self, name: impl Into<String>, state: impl Into<String>) {
+        self.0.lock().unwrap().insert(name.into(), state.into());
+    }
+
+    pub(crate) fn of(&self, name: &str) -> Option<String> {
+        self.0.lock().unwrap().get(name).cloned()
+    }
+
+    /// Waits until the last states of these objects are these.
+    pub(crate) fn wait_for<S: AsRef<str>>(&self, states: &[(S, &str)]) {
+        for (name, state) in states {
+            let right = || (self.of(name.as_ref()).as_deref() == Some(*state)).then_some(());
+            until(&format!("{} is seen as {state}", name.as_ref()), right, || format!("{:?}", self.0.lock().unwrap()));
+        }
+    }
+}
+
+/// A controller that notes the value of each ConfigMap in a namespace. It has no resync, which would hide what is lost.
+pub(crate) fn recorder(name: &str, namespace: &str, seen: &Seen) -> Controller {
+    let seen = seen.clone();
+    Controller::builder::<ConfigMap>(name)
+        .namespaces([namespace])
+        .resync(None)
+        .handler(move |object: Arc<ConfigMap>| {
+            if let Some((name, value)) = state(&object) {
+                seen.note(name, value);
+            }
+            async {}
+        })
+        .build()
+        .unwrap()
+}
+
+/// The name and the value of a ConfigMap that [`configmap`] made.
+pub(crate) fn state(object: &ConfigMap) -> Option<(&str, &str)> {
+    Some((object.metadata.name.as_deref()?, object.data.as_ref()?.get("value")?))
+}
+
+pub(crate) fn configmap(namespace: &str, name: &str, value: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": namespace, "name": name},
+        "data": {"value": value}
+    })
+}
+
+/// Lets the user `limited` list and watch a resource in a namespace.
+pub(crate) fn grant(namespace: &str, group: &str, resource: &str) -> [Value; 2] {
+    let metadata = json!({"namespace": namespace, "name": resource});
+    let rules = json!([{"apiGroups": [group], "resources": [resource], "verbs": ["list", "watch"]}]);
+    let authorization = "rbac.authorization.k8s.io";
+    let version = format!("{authorization}/v1");
+    [
+        json!({"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": rules}),
+        json!({
+            "apiVersion": version, "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": authorization, "kind": "Role", "name": resource},
+            "subjects": [{"apiGroup": authorization, "kind": "User", "name": "limited"}]
+        }),
+    ]
+}

@@ -1,0 +1,237 @@
+//! Watches that break in every way, between a controller and a real API server: nothing is lost.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kooper::kube::Config;
+use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::faults::{Proxy, Verdict};
+use kooper_tests::process::Process;
+use serde_json::Value;
+
+use crate::live::{Live, Seen, configmap, connection, recorder};
+
+const RELISTS: &str = "kooper_relists_total{controller=\"recorder\"}";
+const OBJECTS: &str = "kooper_store_objects{controller=\"recorder\"}";
+
+/// The shared control plane with a new namespace, and in it the object `first`.
+fn shared(namespace: &str) -> Option<&'static ControlPlane> {
+    let cluster = ControlPlane::shared()?;
+    cluster.must(&["create", "namespace", namespace]);
+    cluster.apply([configmap(namespace, "first", "0")]);
+    Some(cluster)
+}
+
+/// A control plane that this test may stop, with the object `first` in the namespace `default`.
+fn own(options: &[&str]) -> Option<ControlPlane> {
+    let cluster = ControlPlane::start_with(&[&["--without-controller-manager"], options].concat())?;
+    cluster.apply([configmap("default", "first", "0")]);
+    Some(cluster)
+}
+
+/// `kubectl proxy`: the API server in plain HTTP.
+fn plain(cluster: &ControlPlane) -> (Process, SocketAddr) {
+    let proxy = Process::run(&mut cluster.kubectl_command(&["proxy", "--port=0"]));
+    let line = proxy.wait_for_line(&["Starting to serve on "]);
+    let address = line.rsplit(' ').next().and_then(|address| address.parse().ok());
+    (proxy, address.expect("kubectl says where it serves"))
+}
+
+async fn plain_connection(proxy: SocketAddr) -> Config {
+    Config::new(format!("http://{proxy}").parse().unwrap())
+}
+
+/// A watch that resumes, or `false` for a list, streaming or not.
+fn resumes(head: &str) -> bool {
+    head.contains("watch=true") && !head.contains("sendInitialEvents=true")
+}
+
+/// The head of a request whose watch ends after a second.
+fn for_a_second(head: &str) -> String {
+    head.replacen("timeoutSeconds=290", "timeoutSeconds=1", 1)
+}
+
+#[test]
+fn a_watch_that_the_server_closes_every_second_is_resumed_and_loses_nothing() {
+    let namespace = "closed-every-second";
+    let Some(cluster) = shared(namespace) else { return };
+    let (_plain, address) = plain(cluster);
+    let resumed = Arc::new(AtomicUsize::new(0));
+    let count = resumed.clone();
+    let proxy = Proxy::start_http(address, move |head| {
+        count.fetch_add(usize::from(resumes(&head)), Ordering::SeqCst);
+        Verdict::Pass(for_a_second(&head))
+    });
+    let seen = Seen::default();
+    let live = Live::start(plain_connection(proxy.address()), [recorder("recorder", namespace, &seen)]);
+
+    let mut names = vec!["first".to_owned()];
+    while resumed.load(Ordering::SeqCst) < 4 {
+        // One more object, and a new state of every other.
+        names.push(format!("round-{}", names.len()));
+        let value = names.len().to_string();
+        cluster.apply(names.iter().map(|name| configmap(namespace, name, &value)));
+        seen.wait_for(&names.iter().map(|name| (name, &*value)).collect::<Vec<_>>());
+    }
+    assert_eq!(live.metric(RELISTS), 0.0, "a watch that ends is no reason to list");
+    live.wait_for_ready(true, &["ok"]);
+    live.stop();
+}
+
+#[test]
+fn connections_that_break_again_and_again_lose_nothing() {
+    let namespace = "cut";
+    let Some(cluster) = shared(namespace) else { return };
+    let proxy = Proxy::start(cluster.address());
+    let seen = Seen::default();
+    let config = connection(cluster.kubeconfig(), Some(proxy.address()));
+    let live = Live::start(config, [recorder("recorder", namespace, &seen)]);
+    seen.wait_for(&[("first", "0")]);
+
+    for round in 1..=4 {
+        let value = round.to_string();
+        let write = |name: &str| cluster.apply([configmap(namespace, name, &value)]);
+        write("before");
+        assert!(proxy.cut() > 0, "there was a connection");
+        write("after");
+        write("first");
+        seen.wait_for(&[("before", &*value), ("after", &value), ("first", &value)]);
+    }
+    // What happened while nobody could connect is made up for.
+    proxy.shut();
+    cluster.apply([configmap(namespace, "first", "while shut")]);
+    cluster.must(&["delete", "configmap", "before", "--namespace", namespace]);
+    let objects = live.metric(OBJECTS);
+    proxy.open();
+    seen.wait_for(&[("first", "while shut")]);
+    live.wait_for_metric(OBJECTS, |now| now == objects - 1.0);
+    assert_eq!(live.metric(RELISTS), 0.0, "a connection that breaks is no reason to list");
+    live.stop();
+}
+
+#[test]
+fn a_410_as_a_status_lists_once_and_shows_what_happened_in_the_gap() {
+    const GONE: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"too old resource version: 1 (2)"}"#;
+    const TIMES: usize = 3;
+    let namespace = "gone";
+    let Some(cluster) = shared(namespace) else { return };
+    let (_plain, address) = plain(cluster);
+    cluster.apply((1..=TIMES).map(|n| configmap(namespace, &format!("goes-{n}"), "0")));
+
+    let refused = Arc::new(AtomicUsize::new(0));
+    let count = refused.clone();
+    let proxy = Proxy::start_http(address, move |head| {
+        if !resumes(&head) || count.load(Ordering::SeqCst) == TIMES {
+            return Verdict::Pass(for_a_second(&head));
+        }
+        let time = count.fetch_add(1, Ordering::SeqCst) + 1;
+        // The gap: no watch tells of these.
+        cluster.apply([
+            configmap(namespace, "first", &time.to_string()),
+            configmap(namespace, &format!("comes-{time}"), "0"),
+        ]);
+        cluster.must(&["delete", "configmap", &format!("goes-{time}"), "--namespace", namespace]);
+        let length = GONE.len();
+        let head = "HTTP/1.1 410 Gone\r\nContent-Type: application/json\r\nConnection: close";
+        Verdict::Answer(format!("{head}\r\nContent-Length: {length}\r\n\r\n{GONE}"))
+    });
+    let seen = Seen::default();
+    let live = Live::start(plain_connection(proxy.address()), [recorder("recorder", namespace, &seen)]);
+    seen.wait_for(&[("first", "3"), ("comes-1", "0"), ("comes-2", "0"), ("comes-3", "0")]);
+    // Beside ours there may be the one that each namespace gets.
+    let root = cluster.must(&["get", "configmaps", "--output=name", "--namespace", namespace]);
+    live.wait_for_metric(OBJECTS, |objects| objects == root.lines().count() as f64);
+    assert_eq!(refused.load(Ordering::SeqCst), TIMES);
+    assert_eq!(live.metric(RELISTS), TIMES as f64, "one list for each 410");
+    live.wait_for_ready(true, &["ok"]);
+    live.stop();
+}
+
+#[test]
+fn a_410_in_the_stream_lists_anew_and_shows_what_happened_in_the_gap() {
+    let Some(cluster) = own(&[]) else { return };
+    cluster.apply([configmap("default", "goes", "0")]);
+    let proxy = Proxy::start(cluster.address());
+    let seen = Seen::default();
+    let config = connection(cluster.kubeconfig(), Some(proxy.address()));
+    let live = Live::start(config, [recorder("recorder", "default", &seen)]);
+    seen.wait_for(&[("first", "0"), ("goes", "0")]);
+    let objects = live.metric(OBJECTS);
+
+    // A server that has started anew remembers no event from before.
+    proxy.shut();
+    cluster.apply([configmap("default", "first", "1"), configmap("default", "comes", "1")]);
+    cluster.must(&["delete", "configmap", "goes"]);
+    cluster.stop_apiserver();
+    cluster.start_apiserver();
+    proxy.open();
+    seen.wait_for(&[("first", "1"), ("comes", "1")]);
+    live.wait_for_metric(OBJECTS, |now| now == objects);
+    assert_eq!(live.metric(RELISTS), 1.0);
+    cluster.apply([configmap("default", "first", "2")]);
+    seen.wait_for(&[("first", "2")]);
+    live.stop();
+}
+
+#[test]
+fn an_api_server_that_is_stopped_or_killed_is_waited_for_and_nothing_is_lost() {
+    let Some(cluster) = own(&[]) else { return };
+    let seen = Seen::default();
+    let live = Live::start(connection(cluster.kubeconfig(), None), [recorder("recorder", "default", &seen)]);
+    seen.wait_for(&[("first", "0")]);
+
+    for value in ["stopped", "killed"] {
+        cluster.apply([configmap("default", "before", value)]);
+        if value == "stopped" {
+            cluster.stop_apiserver()
+        } else {
+            cluster.kill_apiserver()
+        }
+        // The cache is warm, so the process stays ready, and says how it stands.
+        live.wait_for_ready(
+            true,
+            &["recorder: configmaps in default: ", "is the API server up, and its address right?"],
+        );
+        cluster.start_apiserver();
+        cluster.apply([configmap("default", "after", value), configmap("default", "first", value)]);
+        seen.wait_for(&[("before", value), ("after", value), ("first", value)]);
+        live.wait_for_ready(true, &["ok"]);
+    }
+    assert!(live.is_alive());
+    live.stop();
+}
+
+#[test]
+fn a_server_without_streaming_lists_is_listed_in_pages_and_watched() {
+    let Some(cluster) = own(&["--without-streaming-lists"]) else { return };
+    let names: Vec<_> = (0..510).map(|n| format!("config-{n}")).collect();
+    let items: Vec<_> = names.iter().map(|name| configmap("default", name, "0")).collect();
+    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    assert!(cluster.kubectl_with(&["create", "--filename=-"], &list).success);
+
+    let seen = Seen::default();
+    let live = Live::start(connection(cluster.kubeconfig(), None), [recorder("recorder", "default", &seen)]);
+    seen.wait_for(&names.iter().map(|name| (name, "0")).collect::<Vec<_>>());
+    cluster.apply([configmap("default", "config-7", "1"), configmap("default", "new", "1")]);
+    seen.wait_for(&[("config-7", "1"), ("new", "1")]);
+    assert_eq!(live.metric(RELISTS), 0.0);
+    live.stop();
+
+    let log = cluster.audit_log();
+    let requests = |part: &str, code: u16| {
+        let right = |event: &&Value| {
+            let path = event["requestURI"].as_str().unwrap_or_default();
+            let kubectl = event["userAgent"].as_str().is_some_and(|agent| agent.starts_with("kubectl"));
+            path.starts_with("/api/v1/namespaces/default/configmaps?")
+                && path.contains(part)
+                && !kubectl
+                && event["responseStatus"]["code"] == code
+                // A watch has a second event at its start.
+                && event["stage"] == "ResponseComplete"
+        };
+        log.iter().filter(right).count()
+    };
+    assert_eq!(requests("sendInitialEvents=true", 422), 1, "it asks for a streaming list once");
+    assert_eq!((requests("limit=500", 200), requests("continue=", 200)), (2, 1), "then for two pages");
+}

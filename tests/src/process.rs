@@ -1,0 +1,222 @@
+//! A program that a test runs, as a user would: flags, environment, log, signals, exit code, and its listener.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use crate::wait::{PATIENCE, until};
+
+/// A running program. Dropping it ends it.
+#[derive(Debug)]
+#[must_use = "dropping it ends the program"]
+pub struct Process {
+    child: Child,
+    output: Arc<Output>,
+}
+
+/// What the program has written so far.
+#[derive(Debug, Default)]
+struct Output {
+    written: Mutex<Written>,
+    more: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Written {
+    lines: Vec<String>,
+    /// How many of stdout and stderr are closed.
+    closed: u8,
+}
+
+impl Process {
+    /// Starts a program with these arguments and nothing but these variables and `PATH` in its environment.
+    ///
+    /// # Panics
+    ///
+    /// If it can't be started.
+    pub fn start<A: AsRef<OsStr>>(program: &str, args: &[A], variables: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(program);
+        command.args(args).env_clear().envs(variables.iter().copied());
+        if let Some(path) = std::env::var_os("PATH") {
+            command.env("PATH", path);
+        }
+        Self::run(&mut command)
+    }
+
+    /// Starts a command as it is.
+    ///
+    /// # Panics
+    ///
+    /// If it can't be started.
+    pub fn run(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{} can't be started: {error}", command.get_program().display()));
+        let output = Arc::new(Output::default());
+        collect(child.stdout.take().expect("stdout is piped"), &output);
+        collect(child.stderr.take().expect("stderr is piped"), &output);
+        Self { child, output }
+    }
+
+    /// Every line written so far, to stdout or stderr.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        self.output.lock().lines.clone()
+    }
+
+    /// How many lines so far contain all of these.
+    #[must_use]
+    pub fn count(&self, parts: &[&str]) -> usize {
+        self.output.lock().lines.iter().filter(|line| contains(line, parts)).count()
+    }
+
+    /// Waits for the first line that contains all of these, and returns it.
+    ///
+    /// # Panics
+    ///
+    /// If none comes in time, or the program ends without it.
+    pub fn wait_for_line(&self, parts: &[&str]) -> String {
+        self.wait_for_lines(1, parts)
+    }
+
+    /// Waits until so many lines contain all of these, and returns the last of them.
+    ///
+    /// # Panics
+    ///
+    /// If they don't come in time, or the program ends without them.
+    pub fn wait_for_lines(&self, count: usize, parts: &[&str]) -> String {
+        let found =
+            |written: &Written| written.lines.iter().filter(|line| contains(line, parts)).nth(count - 1).cloned();
+        let written = self.output.wait(|written| found(written).is_some() || written.closed == 2);
+        found(&written)
+            .unwrap_or_else(|| panic!("no line with {parts:?} (times {count}):\n{}", written.lines.join("\n")))
+    }
+
+    /// Sends a signal, such as `TERM`.
+    ///
+    /// # Panics
+    ///
+    /// If it can't be sent.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "SIG{name} could not be sent");
+    }
+
+    /// Waits for the end and returns the exit code; `None` if a signal ended it.
+    ///
+    /// # Panics
+    ///
+    /// If it doesn't end in time.
+    pub fn exit_code(&mut self) -> Option<i32> {
+        let written = self.output.wait(|written| written.closed == 2);
+        assert_eq!(written.closed, 2, "it does not end:\n{}", written.lines.join("\n"));
+        drop(written);
+        self.child.wait().expect("a child can be waited for").code()
+    }
+
+    /// Where it serves metrics and probes, as its log says.
+    ///
+    /// # Panics
+    ///
+    /// If its log doesn't say it.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        let line = self.wait_for_line(&[" starting ", "listen=\""]);
+        let address = line.split("listen=\"").nth(1).and_then(|rest| rest.split('"').next());
+        address.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("no address in: {line}"))
+    }
+
+    /// The status and the body of one of its pages; `None` if it answers nothing.
+    #[must_use]
+    pub fn get(&self, page: &str) -> Option<(u16, String)> {
+        let mut stream = TcpStream::connect(self.address()).ok()?;
+        write!(stream, "GET {page} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        let (head, body) = answer.split_once("\r\n\r\n")?;
+        Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+    }
+
+    /// Waits until a page is answered so: with this status and all of these in its body, which is returned.
+    ///
+    /// # Panics
+    ///
+    /// If it isn't in time.
+    pub fn wait_for_page(&self, page: &str, status: u16, parts: &[&str]) -> String {
+        let answered = || self.get(page).filter(|(code, body)| *code == status && contains(body, parts));
+        let seen = || format!("{:?}\n{}", self.get(page), self.lines().join("\n"));
+        until(&format!("{page} answers {status} with {parts:?}"), answered, seen).1
+    }
+
+    /// The value of a series of `/metrics`, named with its labels; `None` where it isn't there.
+    #[must_use]
+    pub fn metric(&self, series: &str) -> Option<f64> {
+        value(&self.get("/metrics")?.1, series)
+    }
+
+    /// Waits until a series of `/metrics` has a value that is right.
+    ///
+    /// # Panics
+    ///
+    /// If it hasn't in time.
+    pub fn wait_for_metric(&self, series: &str, right: impl Fn(f64) -> bool) {
+        let found = || self.metric(series).filter(|value| right(*value));
+        until(series, found, || format!("{:?}\n{}", self.metric(series), self.lines().join("\n")));
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// The value of a series, named with its labels, in the text that a scrape gives.
+#[must_use]
+pub fn value(metrics: &str, series: &str) -> Option<f64> {
+    metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
+}
+
+impl Output {
+    fn lock(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until it holds, or patience is over.
+    fn wait(&self, holds: impl Fn(&Written) -> bool) -> MutexGuard<'_, Written> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut written = self.lock();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if holds(&written) || left.is_zero() {
+                return written;
+            }
+            written = self.more.wait_timeout(written, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+fn collect(stream: impl Read + Send + 'static, output: &Arc<Output>) {
+    let output = output.clone();
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            output.lock().lines.push(line);
+            output.more.notify_all();
+        }
+        output.lock().closed += 1;
+        output.more.notify_all();
+    });
+}
+
+fn contains(text: &str, parts: &[&str]) -> bool {
+    parts.iter().all(|part| text.contains(part))
+}
