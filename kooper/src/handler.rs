@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tower::util::BoxCloneSyncService;
-use tower::{Service, ServiceExt};
+use tower::{Layer, Service, ServiceExt};
 
 use crate::action::Action;
 use crate::call::Call;
@@ -75,6 +75,29 @@ impl<O> Service<Job<O>> for HandlerService<O> {
 
     fn call(&mut self, job: Job<O>) -> Self::Future {
         self.0.call(job)
+    }
+}
+
+/// Middleware around a handler of `O`: any `tower::Layer` over a service of
+/// [`Job`]s that answers with an [`Action`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no middleware of a handler of `{O}`",
+    label = "not a layer",
+    note = "return a `tower::Layer<HandlerService<{O}>>` whose service is a cloneable `tower::Service<Job<{O}>, Response = Action>`"
+)]
+pub trait Middleware<O>: Send + Sync + 'static {
+    /// Puts itself around a handler.
+    fn wrap(&self, service: HandlerService<O>) -> HandlerService<O>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<O: 'static, L> Middleware<O> for L
+where
+    L: Layer<HandlerService<O>> + Send + Sync + 'static,
+    L::Service: Service<Job<O>, Response = Action, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync + 'static,
+{
+    fn wrap(&self, service: HandlerService<O>) -> HandlerService<O> {
+        HandlerService::new(self.layer(service))
     }
 }
 

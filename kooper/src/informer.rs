@@ -218,7 +218,7 @@ impl Informer {
         };
         let seed = u64::from(self.failures) ^ (Arc::as_ptr(&self.store) as usize as u64);
         let wait = wait.mul_f64(1.0 + fraction(seed) / 4.0);
-        self.status.failed(error, wait);
+        self.status.failed(error, wait, self.failures);
         tokio::time::sleep(wait).await;
     }
 }

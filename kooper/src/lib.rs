@@ -89,7 +89,9 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use k8s_openapi;
 pub use kube;
+pub use prometheus;
 pub use schemars;
+pub use tower;
 pub use tracing;
 
 /// Generates `main` for the controllers named: their types, as the attribute

@@ -26,6 +26,9 @@ use crate::store::Cache;
 
 pub(crate) use running::Running;
 
+/// How long a call may tidy up between its cancellation and its end by force.
+const CANCEL_GRACE: Duration = Duration::from_secs(1);
+
 /// The workers of one controller.
 pub(crate) struct Workers {
     pub(crate) name: Arc<str>,
@@ -113,6 +116,15 @@ impl Workers {
             () = self.abort.cancelled() => Failure::Stopped,
         };
         token.cancel();
+        if matches!(failure, Failure::Timeout(_))
+            && let Ok(ended) = timeout(CANCEL_GRACE, &mut handle).await
+        {
+            // It heard the cancellation. It is too late all the same.
+            drop(running);
+            let panicked =
+                ended_as(ended, Failure::Stopped).err().filter(|failure| matches!(failure, Failure::Panic(_)));
+            return self.finish(&job, &Err(panicked.unwrap_or(failure)));
+        }
         handle.abort();
         match timeout(self.stuck_after, &mut handle).await {
             Ok(ended) => {

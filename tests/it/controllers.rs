@@ -108,6 +108,25 @@ async fn init_runs_once_for_all_controllers_and_is_tried_again_when_it_fails() {
     assert!(running.health.ready().is_ok());
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_init_that_hangs_holds_up_no_other() {
+    let log = Log::default();
+    let seen = log.clone();
+    let builder = |name: &str| Controller::builder::<ConfigMap>(name).retriever(fixed([config("a", "1")]).unwrap());
+    let hangs = builder("hangs").init(std::future::pending::<Result<u8>>).handler(|| async {}).build().unwrap();
+    let works = builder("works")
+        .init(|| std::future::ready(Ok::<_, kooper::BoxError>(7u8)))
+        .handler(move |state: State<u8>| {
+            seen.note(state.to_string());
+            async {}
+        })
+        .build()
+        .unwrap();
+    let running = run([hangs, works]);
+    eventually("the other one", || log.lines() == ["7"]).await;
+    assert!(running.health.ready().is_err_and(|why| why == "hangs: it is starting\n"));
+}
+
 #[derive(Clone)]
 struct Tag(&'static str, Log);
 

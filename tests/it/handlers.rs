@@ -339,3 +339,27 @@ fn a_handler_that_blocks_is_left_behind_and_its_worker_replaced() {
         running.stop().await.unwrap();
     });
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_past_its_timeout_can_hear_of_it_and_tidy_up() {
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<ConfigMap>("tidy")
+        .resync(None)
+        .retries(0)
+        .timeout(Duration::from_secs(30))
+        .retriever(fixed([config("a", "1")]).unwrap())
+        .handler(move |call: Call| {
+            let seen = seen.clone();
+            async move {
+                call.cancelled().await;
+                seen.note("tidied up");
+            }
+        })
+        .build()
+        .unwrap();
+    let running = run([controller]);
+    eventually("the end", || log.count() == 1).await;
+    let timeouts = "kooper_handler_timeouts_total{controller=\"tidy\"} 1";
+    eventually("it counts as a timeout", || running.metrics().contains(timeouts)).await;
+}

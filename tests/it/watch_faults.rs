@@ -184,9 +184,9 @@ fn an_api_server_that_is_stopped_or_killed_is_waited_for_and_nothing_is_lost() {
     for value in ["stopped", "killed"] {
         cluster.apply([configmap("default", "before", value)]);
         if value == "stopped" {
-            cluster.stop_apiserver()
+            cluster.stop_apiserver();
         } else {
-            cluster.kill_apiserver()
+            cluster.kill_apiserver();
         }
         // The cache is warm, so the process stays ready, and says how it stands.
         live.wait_for_ready(

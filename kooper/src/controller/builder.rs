@@ -10,7 +10,7 @@ use kooper_grammar::access::Rule;
 use kube::Client;
 use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
-use tower::{Layer, Service};
+use tower::Service;
 
 use super::config::{Config, ConfigError, MetricsCompat};
 use super::kind::{Kind, KindInfo, Namespaced};
@@ -19,7 +19,7 @@ use super::{Controller, Parts};
 use crate::action::Action;
 use crate::error::BoxError;
 use crate::extract::{Input, State};
-use crate::handler::{Filter, Function, Handler, HandlerService, Init, Job, Typed};
+use crate::handler::{Filter, Function, Handler, HandlerService, Init, Job, Middleware, Typed};
 use crate::object::Changed;
 use crate::plan::Plan;
 use crate::retriever::{self, Api, Retriever, Scope};
@@ -27,7 +27,7 @@ use crate::retriever::{self, Api, Retriever, Scope};
 type MakeState<S> = Arc<dyn Fn(Context) -> BoxFuture<'static, Result<State<S>, BoxError>> + Send + Sync>;
 type MakeHandler<O, S> = Box<dyn Fn(State<S>, Option<Client>) -> HandlerService<O> + Send + Sync>;
 type MakeRetriever = Box<dyn Fn(Option<Client>) -> Result<Arc<dyn retriever::Erased>, BoxError> + Send + Sync>;
-type Wrap<O> = Box<dyn Fn(HandlerService<O>) -> HandlerService<O> + Send + Sync>;
+type Wrap<O> = Box<dyn Middleware<O>>;
 
 /// Builds a [`Controller`] of the kind `K`, whose handler gets objects of the
 /// type `O` and the state `S`.
@@ -207,13 +207,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     }
 
     /// Middleware around the handler; the first layer is the outermost.
-    pub fn layer<L>(mut self, layer: L) -> Self
-    where
-        L: Layer<HandlerService<O>> + Send + Sync + 'static,
-        L::Service:
-            Service<Job<O>, Response = Action, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync + 'static,
-    {
-        self.layers.push(Box::new(move |service| HandlerService::new(layer.layer(service))));
+    pub fn layer<L: Middleware<O>>(mut self, layer: L) -> Self {
+        self.layers.push(Box::new(layer));
         self
     }
 
@@ -323,7 +318,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     async fn make(&self, context: Context) -> Result<Parts, BoxError> {
         let state = (self.state)(context.clone()).await?;
         let inner = (self.handler)(state, context.client.clone());
-        let service = self.layers.iter().rev().fold(inner, |service, wrap| wrap(service));
+        let service = self.layers.iter().rev().fold(inner, |service, layer| layer.wrap(service));
         let handler = Arc::new(Typed { service, when: self.when.clone() });
         let retrievers = match &self.retriever {
             Some(make) => vec![(None, make(context.client)?)],

@@ -44,8 +44,12 @@ pub(crate) struct Context {
 /// The states that `init` fns built, each once.
 #[derive(Default)]
 pub(crate) struct States {
-    built: AsyncMutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    slots: Mutex<HashMap<TypeId, Slot>>,
 }
+
+/// The state of one `init` fn; locked while it is built, so that one that
+/// hangs holds up nobody but those that wait for it.
+type Slot = Arc<AsyncMutex<Option<Arc<dyn Any + Send + Sync>>>>;
 
 impl States {
     /// The state of an `init` fn, built if nobody has yet. A failure leaves
@@ -55,12 +59,13 @@ impl States {
         S: Send + Sync + 'static,
         Fut: Future<Output = Result<S, BoxError>>,
     {
-        let mut built = self.built.lock().await;
-        if let Some(state) = built.get(&id).cloned().and_then(|state| state.downcast::<S>().ok()) {
+        let slot = self.slots.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default().clone();
+        let mut built = slot.lock().await;
+        if let Some(state) = built.clone().and_then(|state| state.downcast::<S>().ok()) {
             return Ok(state);
         }
         let state = Arc::new(build().await?);
-        built.insert(id, state.clone());
+        *built = Some(state.clone());
         Ok(state)
     }
 }

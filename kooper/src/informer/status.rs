@@ -31,6 +31,8 @@ pub(crate) struct WatchStatus {
 struct State {
     heard: Instant,
     error: Option<String>,
+    /// The error that the log has told of.
+    said: Option<String>,
     unreadable: u64,
     objects: usize,
     stopped: bool,
@@ -40,7 +42,7 @@ impl WatchStatus {
     /// `resource` is `plural` or `plural.group`; `selected` says whether a
     /// selector narrows it; `server` whether the API server is the source.
     pub(crate) fn new(controller: &str, resource: &str, namespace: Option<&str>, selected: bool, server: bool) -> Self {
-        let state = State { heard: Instant::now(), error: None, unreadable: 0, objects: 0, stopped: false };
+        let state = State { heard: Instant::now(), error: None, said: None, unreadable: 0, objects: 0, stopped: false };
         Self {
             controller: controller.to_owned(),
             resource: resource.to_owned(),
@@ -63,12 +65,9 @@ impl WatchStatus {
     }
 
     pub(super) fn synced(&self, objects: usize) {
-        let mut state = self.lock();
-        state.heard = Instant::now();
-        state.error = None;
-        state.objects = objects;
-        drop(state);
-        if objects == 0 {
+        self.heard();
+        self.lock().objects = objects;
+        if objects == 0 && !self.is_synced() {
             let hint = if self.selected { "; is the selector as it should be?" } else { "" };
             tracing::info!(watch = %self, "there are no objects yet{hint}");
         }
@@ -79,19 +78,30 @@ impl WatchStatus {
         let mut state = self.lock();
         state.heard = Instant::now();
         state.error = None;
+        if state.said.take().is_some() {
+            drop(state);
+            tracing::info!(watch = %self, "it works again");
+        }
     }
 
     pub(super) fn stopped(&self) {
         self.lock().stopped = true;
     }
 
-    pub(super) fn failed(&self, error: &RetrieveError, retry_in: Duration) {
+    /// Notes what failed, `failures` times in a row, and says it: once, as
+    /// long as it stays the same. A connection that breaks once is no news.
+    pub(super) fn failed(&self, error: &RetrieveError, retry_in: Duration, failures: u32) {
         let advice = self.advice(error);
         let text = if advice.is_empty() { error.to_string() } else { format!("{error}: {advice}") };
-        let again = self.lock().error.replace(text.clone()).is_some_and(|before| before == text);
-        if again {
+        let mut state = self.lock();
+        state.error = Some(text.clone());
+        let quiet = failures == 1 && matches!(error, RetrieveError::Transport(_));
+        if quiet || state.said.as_ref() == Some(&text) {
+            drop(state);
             tracing::debug!(watch = %self, retry_in = ?retry_in, "{text}");
         } else {
+            state.said = Some(text.clone());
+            drop(state);
             tracing::warn!(watch = %self, retry_in = ?retry_in, "{text}");
         }
     }

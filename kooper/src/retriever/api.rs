@@ -152,7 +152,7 @@ fn events(body: Body) -> impl Stream<Item = Result<Event, RetrieveError>> + Send
 /// Sends a request; an answer other than success is an error with the
 /// server's own words.
 async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<Response<Body>, RetrieveError> {
-    let response = client.send(request.map(Body::from)).await.map_err(RetrieveError::other)?;
+    let response = client.send(request.map(Body::from)).await.map_err(transport)?;
     let code = response.status();
     if code.is_success() {
         return Ok(response);
@@ -163,6 +163,15 @@ async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<Response<Bod
         .await
         .map(http_body_util::Collected::to_bytes);
     Err(status_error(&body.unwrap_or_default(), Some(code), pause))
+}
+
+/// A failed request in the words of the layer that failed.
+fn transport(error: kube::Error) -> RetrieveError {
+    match error {
+        kube::Error::Service(error) => RetrieveError::other(error),
+        kube::Error::HyperError(error) => RetrieveError::other(error),
+        error => RetrieveError::other(error),
+    }
 }
 
 fn retry_after(response: &Response<Body>) -> Option<Duration> {
