@@ -56,6 +56,8 @@ pub(crate) struct Informer {
     restored: bool,
     went_back: u32,
     failures: u32,
+    /// How often in a row a watch was too old from its first moment on.
+    expired: u32,
 }
 
 /// Why a watch ended.
@@ -90,6 +92,7 @@ impl Informer {
             restored: false,
             went_back: 0,
             failures: 0,
+            expired: 0,
         }
     }
 
@@ -128,13 +131,21 @@ impl Informer {
             if heard {
                 silent = 0;
                 self.failures = 0;
+                self.expired = 0;
             }
             match end {
                 End::Expired(message) => {
                     tracing::info!(watch = %self.status, version = %before, "{message}: listing anew");
+                    self.expired += 1;
+                    if self.expired > 1 {
+                        // The list just made was too old already: no hurry.
+                        self.failures = self.expired - 1;
+                        self.pause(&RetrieveError::Expired(message)).await;
+                    }
                     return;
                 }
-                End::Closed if heard || started.elapsed() >= SHORT => {}
+                End::Closed if started.elapsed() >= SHORT => {}
+                End::Closed if heard => tokio::time::sleep(BACKOFF.first).await,
                 End::Closed => {
                     self.pause(&RetrieveError::Transport("the watch is closed as soon as it is opened".to_owned()))
                         .await;

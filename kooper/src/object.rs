@@ -42,7 +42,7 @@ pub struct MalformedObject {
 
 /// An object whose JSON does not fit the type that it was asked for.
 #[derive(Debug, thiserror::Error)]
-#[error("object {key} is no {kind}: {cause}")]
+#[error("object {key} is no {kind}: {}", without_value(cause))]
 pub struct DecodeError {
     /// The object.
     pub key: ObjectKey,
@@ -167,6 +167,20 @@ impl MalformedObject {
         let head = json.get(..json.len().min(60)).unwrap_or_default();
         Self { why: broken.0, head: String::from_utf8_lossy(head).into_owned() }
     }
+}
+
+/// serde's words without the text that it found: that may be a secret.
+fn without_value(cause: &serde_json::Error) -> String {
+    let text = cause.to_string();
+    for (before, after) in [("string \"", "\", expected"), ("variant `", "`, expected")] {
+        if let (Some(start), Some(end)) = (text.find(before), text.rfind(after))
+            && start + before.len() <= end
+        {
+            let kept = [text.get(..start + before.len()), Some("…"), text.get(end..)];
+            return kept.into_iter().flatten().collect();
+        }
+    }
+    text
 }
 
 /// A non-empty string without escapes, as names, uids and versions are.

@@ -5,6 +5,7 @@ mod closures;
 mod erased;
 mod frames;
 mod source;
+mod status;
 
 use std::future::Future;
 use std::time::Duration;

@@ -390,6 +390,22 @@ async fn a_watch_that_closes_at_once_is_tried_with_growing_waits() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_that_always_ends_at_once_does_not_spin() {
+    let ends: [fn() -> Opening; 2] =
+        [|| Ok(Watch { expects: None, events: vec![bookmark("5", false)], stays_open: false }), || Err(expired())];
+    for end in ends {
+        let mut script = Script::default();
+        for _ in 0..2000 {
+            script = script.list(page("5", &[])).opening(end());
+        }
+        let run = run(script, false);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let tries = run.script.watched.lock().unwrap().len();
+        assert!((6..=301).contains(&tries), "{tries} tries in a minute");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn errors_of_every_kind_are_tried_again_and_show_in_the_status() {
     for error in [
         RetrieveError::Forbidden("pods is forbidden".to_owned()),

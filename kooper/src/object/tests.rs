@@ -62,6 +62,24 @@ fn a_decode_error_names_the_object_and_the_type() {
 }
 
 #[test]
+fn a_decode_error_does_not_tell_what_an_object_holds() {
+    #[derive(Debug, serde::Deserialize)]
+    #[expect(dead_code, reason = "only decoded")]
+    struct Strict {
+        data: Vec<u8>,
+        mode: Option<Mode>,
+    }
+    #[derive(Debug, serde::Deserialize)]
+    enum Mode {
+        On,
+    }
+    for json in [r#"{"metadata":{"name":"a"},"data":"canary"}"#, r#"{"metadata":{"name":"a"},"mode":"canary"}"#] {
+        let error = Object::parse(json.as_bytes()).unwrap().decode::<Strict>().unwrap_err().to_string();
+        assert!(!error.contains("canary") && error.contains("expected"), "{error}");
+    }
+}
+
+#[test]
 fn debug_output_holds_no_content() {
     let object = Object::parse(br#"{"metadata":{"name":"a"},"data":{"password":"canary"}}"#).unwrap();
     assert!(!format!("{object:?}").contains("canary"));

@@ -6,14 +6,14 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use futures_util::{Stream, stream};
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use kube::core::params::{ListParams, WatchParams};
-use kube::core::response::Status;
 use kube::{Client, Resource};
 
 use super::frames::{self, Lines};
+use super::status::status_error;
 use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 
 /// Which objects of a kind are wanted.
@@ -177,33 +177,4 @@ fn transport(error: kube::Error) -> RetrieveError {
 fn retry_after(response: &Response<Body>) -> Option<Duration> {
     let seconds = response.headers().get(http::header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
     Some(Duration::from_secs(seconds))
-}
-
-/// The error in a `Status`, or in what stands in for one.
-pub(super) fn status_error(body: &[u8], code: Option<StatusCode>, pause: Option<Duration>) -> RetrieveError {
-    let status: Status = serde_json::from_slice(body).unwrap_or_default();
-    let code = code.map_or(status.code, |code| code.as_u16());
-    let message = if status.message.is_empty() {
-        let text = String::from_utf8_lossy(body.get(..body.len().min(200)).unwrap_or_default()).trim().to_owned();
-        if text.is_empty() { format!("HTTP {code}") } else { text }
-    } else {
-        status.message
-    };
-    let too_large = status
-        .details
-        .iter()
-        .flat_map(|details| &details.causes)
-        .any(|cause| cause.reason == "ResourceVersionTooLarge");
-    match (code, status.reason.as_str()) {
-        (410, _) | (_, "Expired" | "Gone") => RetrieveError::Expired(message),
-        _ if too_large => RetrieveError::TooLargeVersion(message),
-        (401, _) => RetrieveError::Unauthorized(message),
-        (403, _) => RetrieveError::Forbidden(message),
-        (404, _) => RetrieveError::NotFound(message),
-        (429, _) => RetrieveError::Busy { after: pause.unwrap_or(Duration::from_secs(1)), message },
-        _ => match pause {
-            Some(after) => RetrieveError::Busy { after, message },
-            None => RetrieveError::Status { code, message },
-        },
-    }
 }

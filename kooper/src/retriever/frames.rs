@@ -87,7 +87,7 @@ pub(super) fn event(line: &[u8]) -> Result<Event, RetrieveError> {
         b"MODIFIED" => object().map(Event::Modified),
         b"DELETED" => object().map(Event::Deleted),
         b"BOOKMARK" => return Ok(bookmark(line, &frame)),
-        b"ERROR" => return Err(super::api::status_error(line.get(frame.whole).unwrap_or_default(), None, None)),
+        b"ERROR" => return Err(super::status::status_error(line.get(frame.whole).unwrap_or_default(), None, None)),
         other => {
             return Err(RetrieveError::Transport(format!(
                 "a watch event of unknown type `{}`",
