@@ -1,13 +1,23 @@
-//! The objects: as large, and as much used by field managers, as those of a busy cluster.
+//! The objects: as large, as varied and as much used by field managers as those of a busy cluster.
+//!
+//! Pods belong to [`WORKLOADS`], which differ in what a deployment says (names, images, settings, hashes); the
+//! pods of one differ in what a pod has of its own (ids, addresses, node, times). Widgets differ each from each.
 
 use kooper_bench::{Kind, SENT};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+
+use crate::dice::Dice;
 
 /// The namespaces the objects are spread over.
 pub(crate) const NAMESPACES: usize = 20;
+/// The workloads they belong to: a multiple of the namespaces, so that each is in one.
+pub(crate) const WORKLOADS: usize = 400;
 
-/// When everything happened.
-const TIME: &str = "2025-01-01T00:00:00Z";
+/// What a sequence of values is for.
+const WORKLOAD: u64 = 1;
+const OBJECT: u64 = 2;
+const STATUS: u64 = 3;
+const INCARNATION: u64 = 4;
 
 /// The namespace of an index.
 pub(crate) fn namespace(index: usize) -> String {
@@ -19,7 +29,7 @@ pub(crate) fn name(index: usize) -> String {
     format!("bench-{index:06}")
 }
 
-/// The object of an index, made from a stored one: what the API server added to that stays.
+/// The object of an index, made from a stored one of its workload: what the API server added to that stays.
 ///
 /// `incarnation` counts how often it was deleted and created again.
 pub(crate) fn stored(template: &Value, kind: Kind, index: usize, incarnation: u32, sent: u64) -> Value {
@@ -27,7 +37,9 @@ pub(crate) fn stored(template: &Value, kind: Kind, index: usize, incarnation: u3
     overlay(&mut document, object(kind, index, sent));
     overlay(&mut document, status(kind, index));
     if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.insert("uid".to_owned(), json!(format!("{incarnation:08x}-0000-4000-8000-{index:012x}")));
+        let mut own = Dice::new(INCARNATION + u64::from(incarnation), index);
+        metadata.insert("uid".to_owned(), json!(own.uid()));
+        metadata.insert("creationTimestamp".to_owned(), json!(own.time()));
         // Storage keeps the version apart from the object.
         metadata.remove("resourceVersion");
     }
@@ -65,72 +77,110 @@ pub(crate) fn status(kind: Kind, index: usize) -> Value {
     }
 }
 
+/// What all pods of a workload have in common.
+struct Workload {
+    own: Dice,
+    name: String,
+    component: &'static str,
+    image: String,
+    version: String,
+    hash: String,
+}
+
+impl Workload {
+    fn of(index: usize) -> Self {
+        let number = index % WORKLOADS;
+        let mut own = Dice::new(WORKLOAD, number);
+        let (component, version) = (own.word(), own.version());
+        let name = format!("{component}-{}-{number:03}", own.word());
+        let image = format!("registry.example/{}/{name}:{version}", own.word());
+        let hash = own.hex(10);
+        Self { own, name, component, image, version, hash }
+    }
+}
+
 fn pod(index: usize, sent: u64) -> Value {
-    let application = format!("application-{:03}", index % 400);
+    let Workload { mut own, name: workload, component, image, version, hash } = Workload::of(index);
+    let mut env: Vec<Value> = (0..2 + own.below(3))
+        .map(|number| {
+            let name = format!("{}_{}_{number}", own.word(), own.word()).to_uppercase();
+            own.setting(&name)
+        })
+        .collect();
+    env.push(json!({ "name": "POD_NAME", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } }));
+    env.push(json!({
+        "name": format!("{}_PASSWORD", component.to_uppercase()),
+        "valueFrom": { "secretKeyRef": { "name": format!("{workload}-{}", own.hex(6)), "key": "password" } }
+    }));
+    let port = 8_000 + own.below(1_000);
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": name(index),
-            "generateName": format!("{application}-7d9c6b8f5d-"),
+            "generateName": format!("{workload}-{hash}-"),
             "namespace": namespace(index),
             "labels": {
-                "app.kubernetes.io/name": application,
-                "app.kubernetes.io/instance": format!("{application}-production"),
-                "app.kubernetes.io/version": "4.17.2",
-                "app.kubernetes.io/component": "backend",
-                "app.kubernetes.io/part-of": "storefront",
-                "pod-template-hash": "7d9c6b8f5d",
-                "team": format!("team-{:02}", index % 30)
+                "app.kubernetes.io/name": workload,
+                "app.kubernetes.io/instance": format!("{workload}-production"),
+                "app.kubernetes.io/version": version,
+                "app.kubernetes.io/component": component,
+                "pod-template-hash": hash,
+                "team": own.word()
             },
             "annotations": {
                 SENT: sent.to_string(),
                 "prometheus.io/scrape": "true",
-                "prometheus.io/port": "9090",
-                "checksum/config": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+                "prometheus.io/port": port.to_string(),
+                "checksum/config": own.hex(64)
             },
             "ownerReferences": [{
                 "apiVersion": "apps/v1",
                 "kind": "ReplicaSet",
-                "name": format!("{application}-7d9c6b8f5d"),
-                "uid": format!("00000000-0000-4000-8000-{:012}", index % 400),
+                "name": format!("{workload}-{hash}"),
+                "uid": own.uid(),
                 "controller": true,
                 "blockOwnerDeletion": true
             }]
         },
         "spec": {
-            "nodeName": node(index),
-            "serviceAccountName": "backend",
+            "nodeName": format!("node-{:03}", Dice::new(OBJECT, index).below(200)),
+            "serviceAccountName": component,
             "automountServiceAccountToken": false,
-            "terminationGracePeriodSeconds": 30,
-            "securityContext": { "runAsNonRoot": true, "runAsUser": 10001, "fsGroup": 10001 },
+            "terminationGracePeriodSeconds": 15 + own.below(60),
+            "securityContext": { "runAsNonRoot": true, "runAsUser": 10_000 + own.below(500), "fsGroup": 10_001 },
             "containers": [
                 {
-                    "name": "backend",
-                    "image": format!("registry.example/storefront/{application}:4.17.2"),
+                    "name": component,
+                    "image": image,
                     "ports": [
-                        { "name": "http", "containerPort": 8080, "protocol": "TCP" },
-                        { "name": "metrics", "containerPort": 9090, "protocol": "TCP" }
+                        { "name": "http", "containerPort": port, "protocol": "TCP" },
+                        { "name": "metrics", "containerPort": 9_090, "protocol": "TCP" }
                     ],
-                    "env": [
-                        { "name": "ENVIRONMENT", "value": "production" },
-                        { "name": "POD_NAME", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } },
-                        { "name": "DATABASE_PASSWORD", "valueFrom": { "secretKeyRef": { "name": "database", "key": "password" } } }
-                    ],
+                    "env": env,
                     "resources": {
-                        "requests": { "cpu": "100m", "memory": "256Mi" },
-                        "limits": { "cpu": "1", "memory": "512Mi" }
+                        "requests": {
+                            "cpu": format!("{}m", 10 * (1 + own.below(90))),
+                            "memory": format!("{}Mi", 64 * (1 + own.below(8)))
+                        },
+                        "limits": { "cpu": (1 + own.below(4)).to_string(), "memory": "1Gi" }
                     },
-                    "livenessProbe": { "httpGet": { "path": "/healthz", "port": "http" }, "periodSeconds": 10 },
-                    "readinessProbe": { "httpGet": { "path": "/readyz", "port": "http" }, "periodSeconds": 5 },
+                    "livenessProbe": {
+                        "httpGet": { "path": "/healthz", "port": "http" },
+                        "periodSeconds": 5 + own.below(20)
+                    },
+                    "readinessProbe": {
+                        "httpGet": { "path": "/readyz", "port": "http" },
+                        "periodSeconds": 2 + own.below(8)
+                    },
                     "volumeMounts": [
-                        { "name": "config", "mountPath": "/etc/backend", "readOnly": true },
+                        { "name": "config", "mountPath": format!("/etc/{component}"), "readOnly": true },
                         { "name": "scratch", "mountPath": "/tmp" }
                     ]
                 }
             ],
             "volumes": [
-                { "name": "config", "configMap": { "name": application } },
+                { "name": "config", "configMap": { "name": format!("{workload}-{}", own.hex(6)) } },
                 { "name": "scratch", "emptyDir": {} }
             ]
         }
@@ -138,82 +188,84 @@ fn pod(index: usize, sent: u64) -> Value {
 }
 
 fn pod_status(index: usize) -> Value {
-    let address = format!("10.{}.{}.{}", index / 62_500 % 250, index / 250 % 250, index % 250 + 1);
-    let conditions = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
-    let conditions = conditions.map(
-        |condition| json!({ "type": condition, "status": "True", "lastProbeTime": null, "lastTransitionTime": TIME }),
-    );
+    let Workload { mut own, component, image, .. } = Workload::of(index);
+    let mut each = Dice::new(STATUS, index);
+    let address = format!("10.{}.{}.{}", each.below(250), each.below(250), each.below(250) + 1);
+    let host = format!("192.0.2.{}", Dice::new(OBJECT, index).below(200) + 1);
+    let started = each.time();
+    let conditions = ["Initialized", "Ready", "ContainersReady", "PodScheduled"].map(|condition| {
+        json!({ "type": condition, "status": "True", "lastProbeTime": null, "lastTransitionTime": started })
+    });
     json!({
         "status": {
             "phase": "Running",
             "conditions": conditions,
-            "hostIP": "192.0.2.10",
-            "hostIPs": [{ "ip": "192.0.2.10" }],
+            "hostIP": host,
+            "hostIPs": [{ "ip": host }],
             "podIP": address,
             "podIPs": [{ "ip": address }],
-            "startTime": TIME,
+            "startTime": started,
             "containerStatuses": [{
-                "name": "backend",
-                "image": format!("registry.example/storefront/application-{:03}:4.17.2", index % 400),
-                "imageID": "registry.example/storefront@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-                "containerID": format!("containerd://{index:064x}"),
+                "name": component,
+                "image": image,
+                "imageID": format!("{}@sha256:{}", image.split(':').next().unwrap_or_default(), own.hex(64)),
+                "containerID": format!("containerd://{}", each.hex(64)),
                 "ready": true,
                 "started": true,
-                "restartCount": 0,
-                "state": { "running": { "startedAt": TIME } }
+                "restartCount": each.below(3),
+                "state": { "running": { "startedAt": each.time() } }
             }]
         }
     })
 }
 
-fn node(index: usize) -> String {
-    format!("node-{:03}", index % 200)
-}
-
 fn widget(index: usize, sent: u64) -> Value {
-    let application = format!("database-{:03}", index % 400);
-    let selector: Map<String, Value> = [("app.kubernetes.io/name", json!(application))]
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect();
+    let mut own = Dice::new(OBJECT, index);
+    let application = format!("{}-{}-{}", own.word(), own.word(), own.hex(5));
+    let settings = ["max_connections", "shared_buffers", "work_mem"].map(|setting| own.setting(setting));
     json!({
         "apiVersion": "bench.kooper.dev/v1",
         "kind": "Widget",
         "metadata": {
             "name": name(index),
             "namespace": namespace(index),
-            "labels": { "app.kubernetes.io/name": application, "team": format!("team-{:02}", index % 30) },
+            "labels": { "app.kubernetes.io/name": application, "team": own.word() },
             "annotations": { SENT: sent.to_string() }
         },
         "spec": {
-            "image": format!("registry.example/databases/{application}:16.4"),
-            "replicas": 3,
+            "image": format!("registry.example/{}/{application}:{}", own.word(), own.version()),
+            "replicas": 1 + own.below(5),
             "paused": false,
-            "selector": selector,
-            "settings": [
-                { "name": "max_connections", "value": "400" },
-                { "name": "shared_buffers", "value": "2GB" },
-                { "name": "work_mem", "value": "16MB" }
-            ],
+            "selector": { "app.kubernetes.io/name": application },
+            "settings": settings,
             "listeners": [
-                { "name": "sql", "port": 5432, "protocol": "TCP" },
-                { "name": "metrics", "port": 9187, "protocol": "TCP" }
+                { "name": "sql", "port": 5_000 + own.below(1_000), "protocol": "TCP" },
+                { "name": "metrics", "port": 9_187, "protocol": "TCP" }
             ],
-            "backup": { "schedule": "15 3 * * *", "bucket": "backups-production", "retentionDays": 14 }
+            "backup": {
+                "schedule": format!("{} {} * * *", own.below(60), own.below(24)),
+                "bucket": format!("{}-{}", own.word(), own.hex(12)),
+                "retentionDays": 7 + own.below(60)
+            }
         }
     })
 }
 
 fn widget_status(index: usize) -> Value {
-    let condition = |name: &str, reason: &str, message: &str| json!({ "type": name, "status": "True", "reason": reason, "message": message, "lastTransitionTime": TIME });
+    let mut own = Dice::new(STATUS, index);
+    let ready = 1 + own.below(5);
+    let mut condition = |name: &str, reason: &str, message: String| {
+        let time = own.time();
+        json!({ "type": name, "status": "True", "reason": reason, "message": message, "lastTransitionTime": time })
+    };
     json!({
         "status": {
             "observedGeneration": 1,
-            "readyReplicas": 3,
+            "readyReplicas": ready,
             "endpoint": format!("{}.{}.svc:5432", name(index), namespace(index)),
             "conditions": [
-                condition("Ready", "ReplicasReady", "All 3 replicas accept connections."),
-                condition("BackedUp", "BackupSucceeded", "The last backup ended without an error.")
+                condition("Ready", "ReplicasReady", format!("{ready} replicas accept connections.")),
+                condition("BackedUp", "BackupSucceeded", format!("Backup {index:08x} ended without an error."))
             ]
         }
     })
@@ -225,19 +277,26 @@ mod tests {
 
     #[test]
     fn a_copy_keeps_what_the_server_added() {
-        let mut template = object(Kind::Pods, 0, 0);
+        let mut template = object(Kind::Pods, 21, 0);
         template["metadata"]["resourceVersion"] = json!("7");
         template["metadata"]["managedFields"] = json!([{ "manager": "kubelet" }]);
         template["spec"]["containers"][0]["imagePullPolicy"] = json!("IfNotPresent");
-        let copy = stored(&template, Kind::Pods, 21, 3, 99);
-        assert_eq!(copy["metadata"]["name"], "bench-000021");
+        let copy = stored(&template, Kind::Pods, 21 + WORKLOADS, 3, 99);
+        assert_eq!(copy["metadata"]["name"], "bench-000421");
         assert_eq!(copy["metadata"]["namespace"], "bench-01");
-        assert_eq!(copy["metadata"]["uid"], "00000003-0000-4000-8000-000000000015");
         assert_eq!(copy["metadata"]["annotations"][SENT], "99");
         assert_eq!(copy["metadata"]["managedFields"], template["metadata"]["managedFields"]);
         assert_eq!(copy["metadata"].get("resourceVersion"), None);
         assert_eq!(copy["spec"]["containers"][0]["imagePullPolicy"], "IfNotPresent");
-        assert_eq!(copy["spec"]["containers"][0]["name"], "backend");
+        assert_eq!(copy["spec"]["containers"][0]["image"], template["spec"]["containers"][0]["image"]);
         assert_eq!(copy["status"]["phase"], "Running");
+    }
+
+    #[test]
+    fn another_incarnation_is_another_object() {
+        let template = object(Kind::Crs, 5, 0);
+        let uid = |incarnation| stored(&template, Kind::Crs, 5, incarnation, 0)["metadata"]["uid"].clone();
+        assert_eq!(uid(1), uid(1));
+        assert_ne!(uid(0), uid(1));
     }
 }

@@ -1,13 +1,14 @@
 //! Writes the objects and changes them.
 //!
-//! The first object goes through the API; the others are copies of it, put into the API server's storage.
+//! The first object of each workload goes through the API; the others are made from it and put into the API
+//! server's storage.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use kooper_bench::Kind;
 use serde_json::Value;
@@ -16,13 +17,15 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::api::Api;
-use crate::document::{name, namespace, stored};
+use crate::document::{WORKLOADS, name, namespace, stored};
 use crate::etcd::Etcd;
 
 /// Requests under way at a time.
 const CONNECTIONS: usize = 32;
 /// Touches come in steps of this prime: scattered, and no object twice before all had their turn.
 const STEP: usize = 7_919;
+/// How many objects the average size is taken of, at most.
+const SAMPLE: usize = 97;
 /// One in so many writes of the churn replaces an object.
 const REPLACED: usize = 5;
 
@@ -36,19 +39,21 @@ pub(crate) struct Loader {
 struct Shared {
     kind: Kind,
     etcd: Etcd,
-    /// The first object as the API server stores it; the others are made from it.
-    template: Value,
+    /// The first object of each workload as the API server stores it; the others are made from it.
+    templates: Vec<Value>,
     /// How often each object was deleted and created again.
     incarnations: Box<[AtomicU32]>,
     turn: AtomicUsize,
 }
 
 impl Loader {
-    /// Makes the first object.
+    /// Makes the first object of each workload.
     pub(crate) async fn new(api: &Api, etcd: Etcd, objects: u32) -> Result<Self> {
-        let template = api.create(0).await?;
+        let first = (objects as usize).min(WORKLOADS);
+        let templates =
+            stream::iter(0..first).map(|index| api.create(index)).buffered(CONNECTIONS).try_collect().await?;
         let incarnations = (0..objects).map(|_| AtomicU32::new(0)).collect();
-        let shared = Shared { kind: api.kind, etcd, template, incarnations, turn: AtomicUsize::new(0) };
+        let shared = Shared { kind: api.kind, etcd, templates, incarnations, turn: AtomicUsize::new(0) };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -62,8 +67,14 @@ impl Loader {
         let (started, objects) = (Instant::now(), self.objects());
         stream::iter(0..objects).map(Ok).try_for_each_concurrent(CONNECTIONS, |index| self.write(index, 0)).await?;
         let took = started.elapsed();
-        let sample = api.get(objects / 2).await?;
-        let managed = sample.pointer("/metadata/managedFields").map_or(0, |fields| fields.to_string().len());
+        let (mut bytes, mut managed) = (0, 0);
+        for index in (0..objects).step_by(objects.div_ceil(SAMPLE)) {
+            let sample = api.get(index).await?;
+            bytes += sample.to_string().len();
+            managed += sample.pointer("/metadata/managedFields").map_or(0, |fields| fields.to_string().len());
+        }
+        let samples = (0..objects).step_by(objects.div_ceil(SAMPLE)).count();
+        let (bytes, managed) = (bytes / samples, managed / samples);
         Ok(Loaded { objects, took, bytes: sample.to_string().len(), managed })
     }
 
@@ -122,7 +133,8 @@ impl Loader {
     }
 
     async fn write(&self, index: usize, sent: u64) -> Result<()> {
-        let Shared { kind, etcd, template, incarnations, .. } = &*self.shared;
+        let Shared { kind, etcd, templates, incarnations, .. } = &*self.shared;
+        let template = templates.get(index % WORKLOADS).context("no such object")?;
         let incarnation = incarnations.get(index).map_or(0, |incarnation| incarnation.load(Ordering::Relaxed));
         etcd.put(&self.key(index), &stored(template, *kind, index, incarnation, sent)).await
     }
@@ -155,7 +167,7 @@ impl fmt::Display for Loaded {
         let Self { objects, took, bytes, managed } = self;
         write!(
             f,
-            "{objects} objects of {bytes} bytes of JSON, {managed} of them managedFields; loaded in {:.0} s.",
+            "{objects} objects of {bytes} bytes of JSON on average, {managed} of them managedFields; loaded in {:.0} s.",
             took.as_secs_f64()
         )
     }

@@ -3,6 +3,7 @@
 mod api;
 mod arguments;
 mod cluster;
+mod dice;
 mod document;
 mod etcd;
 mod loader;
