@@ -9,7 +9,7 @@ mod signals;
 
 use std::process::ExitCode;
 
-use crate::__private::v1::Program;
+use crate::program::Program;
 use args::Task;
 
 /// The exit code where the program cannot start, or its controllers ended.

@@ -86,11 +86,13 @@ impl Controller {
 
     /// Looks into these namespaces in place of those that were built in;
     /// none for all. A cluster-scoped kind and a retriever of one's own stay
-    /// as they are.
-    pub fn set_namespaces(&mut self, namespaces: Vec<String>) {
-        if self.kind.namespaced && !self.own_retriever {
+    /// as they are: then it answers `false`.
+    pub fn set_namespaces(&mut self, namespaces: Vec<String>) -> bool {
+        let can = self.kind.namespaced && !self.own_retriever;
+        if can {
             self.config.namespaces = namespaces;
         }
+        can
     }
 
     /// The number of parallel handlers, in place of the one that was built in.

@@ -1,5 +1,6 @@
 //! What a handler's error asks the worker to do.
 
+use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
@@ -28,6 +29,13 @@ pub type Result<T = (), E = BoxError> = std::result::Result<T, E>;
 /// ```
 #[derive(Debug)]
 pub struct Error {
+    marked: Marked,
+}
+
+/// The wish as a node of the chain: an error that is `transparent` leaves out
+/// the [`Error`] itself, and not what is behind it.
+#[derive(Debug)]
+struct Marked {
     wish: Wish,
     source: BoxError,
 }
@@ -48,25 +56,36 @@ impl Error {
     /// An error that no retry can heal: the key waits for the next event of
     /// its object, or for resync.
     pub fn permanent(error: impl Into<BoxError>) -> Self {
-        Self { wish: Wish::Never, source: error.into() }
+        Self { marked: Marked { wish: Wish::Never, source: error.into() } }
     }
 
     /// An error that says when to try again, in place of the back-off.
     pub fn retry_after(delay: Duration, error: impl Into<BoxError>) -> Self {
-        Self { wish: Wish::After(delay), source: error.into() }
+        Self { marked: Marked { wish: Wish::After(delay), source: error.into() } }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.source, f)
+        fmt::Display::fmt(&self.marked, f)
     }
 }
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        // Display is the inner error's own, so the chain goes on behind it;
-        // an inner wish is found by `wish` itself.
+        Some(&self.marked)
+    }
+}
+
+impl fmt::Display for Marked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.source, f)
+    }
+}
+
+impl StdError for Marked {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        // The text is the inner error's own: the chain goes on behind it.
         self.source.source()
     }
 }
@@ -74,8 +93,8 @@ impl StdError for Error {
 /// The wish in an error's chain, the outermost one.
 pub(crate) fn wish(error: &(dyn StdError + 'static)) -> Wish {
     std::iter::successors(Some(error), |error: &&(dyn StdError + 'static)| (*error).source())
-        .find_map(|error| error.downcast_ref::<Error>())
-        .map_or(Wish::Retry, |error| error.wish)
+        .find_map(|error| error.downcast_ref::<Marked>())
+        .map_or(Wish::Retry, |marked| marked.wish)
 }
 
 /// An error and its causes in one line, for logs.
@@ -92,6 +111,12 @@ pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     text
 }
 
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +125,10 @@ mod tests {
     #[error("outer")]
     struct Outer(#[from] Error);
 
+    #[derive(Debug, thiserror::Error)]
+    #[error(transparent)]
+    struct Transparent(#[from] Error);
+
     #[test]
     fn a_wish_survives_context_from_and_boxing() {
         let wished = || Error::retry_after(Duration::from_secs(7), "busy");
@@ -107,6 +136,7 @@ mod tests {
         for error in [
             Box::new(wished()) as BoxError,
             Box::new(Outer::from(wished())),
+            Box::new(Transparent::from(wished())),
             in_anyhow.into(),
             Box::new(Outer(Error::retry_after(
                 Duration::from_secs(7),

@@ -127,8 +127,8 @@ pub(crate) struct Typed<O> {
 impl<O: DeserializeOwned + Send + Sync + 'static> Erased for Typed<O> {
     fn wants(&self, object: &Object) -> bool {
         let Some(when) = &self.when else { return true };
-        let Ok(decoded) = object.decode::<O>() else { return true };
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| when(&decoded))).unwrap_or_else(|_| {
+        let asked = || object.decode::<O>().map_or(true, |decoded| when(&decoded));
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(asked)).unwrap_or_else(|_| {
             tracing::error!(key = %object.key(), "the `when` filter panicked: the object goes to the handler");
             true
         })

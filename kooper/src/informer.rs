@@ -4,15 +4,17 @@
 mod status;
 mod sync;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
+use futures_util::{FutureExt, StreamExt};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::{Backoff, fraction};
+use crate::error;
 use crate::retriever::{Erased, Event, RetrieveError, WatchRequest};
 use crate::store::{Change, Store};
 
@@ -25,6 +27,9 @@ const SHORT: Duration = Duration::from_secs(1);
 
 /// The waits of a failing watch: each has its own.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(200), longest: Duration::from_secs(30) };
+
+/// A server may ask for a pause, though not for one as long as it likes.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// What the informer does for a controller or a cache.
 pub(crate) trait Sink: Send + Sync {
@@ -101,15 +106,22 @@ impl Informer {
         let status = self.status.clone();
         let forever = async {
             loop {
-                match self.sync().await {
-                    Ok(Some(events)) => self.follow(Some(events)).await,
-                    Ok(None) => self.follow(None).await,
-                    Err(error) => self.pause(&error).await,
+                if let Err(panic) = AssertUnwindSafe(self.turn()).catch_unwind().await {
+                    let text = format!("the retriever panicked: {}", error::panic_text(&*panic));
+                    self.pause(&RetrieveError::Transport(text)).await;
                 }
             }
         };
         stop.run_until_cancelled(forever).await;
         status.stopped();
+    }
+
+    /// One list, and the watch that follows it.
+    async fn turn(&mut self) {
+        match self.sync().await {
+            Ok(events) => self.follow(events).await,
+            Err(error) => self.pause(&error).await,
+        }
     }
 
     /// Watches from the known version on, until a list is needed. `open` is
@@ -131,6 +143,8 @@ impl Informer {
             if heard {
                 silent = 0;
                 self.failures = 0;
+            }
+            if started.elapsed() >= SHORT {
                 self.expired = 0;
             }
             match end {
@@ -152,7 +166,15 @@ impl Informer {
                 }
                 // A version from the future is as good as silence: nothing
                 // will come of it.
-                End::Silent | End::Failed(RetrieveError::TooLargeVersion(_)) => {
+                End::Failed(error @ RetrieveError::TooLargeVersion(_)) => {
+                    silent += 1;
+                    self.pause(&error).await;
+                    if silent >= 2 {
+                        self.restored = true;
+                        return;
+                    }
+                }
+                End::Silent => {
                     silent += 1;
                     tracing::warn!(watch = %self.status, "nothing heard for {} s, not even a bookmark: connecting anew", self.silence.as_secs());
                     if silent >= 2 {
@@ -224,7 +246,7 @@ impl Informer {
         self.failures = self.failures.saturating_add(1);
         let wished = BACKOFF.delay(self.failures);
         let wait = match error {
-            RetrieveError::Busy { after, .. } => wished.max(*after),
+            RetrieveError::Busy { after, .. } => wished.max((*after).min(LONGEST_PAUSE)),
             _ => wished,
         };
         let seed = u64::from(self.failures) ^ (Arc::as_ptr(&self.store) as usize as u64);

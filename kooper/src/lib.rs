@@ -68,6 +68,7 @@ pub mod metrics;
 pub mod object;
 pub mod operator;
 pub mod plan;
+mod program;
 pub mod queue;
 pub mod reason;
 pub mod retriever;
@@ -122,5 +123,6 @@ pub mod prelude {
     pub use kube::{Client, Resource, ResourceExt};
 
     pub use crate::controller::Kind;
+    pub use crate::tracing;
     pub use crate::{Action, Call, Error, Job, ObjectKey, Result, State};
 }

@@ -11,41 +11,10 @@ pub mod v1 {
     pub use std::time::Duration;
     pub use std::{assert, env, module_path, option_env};
 
+    use crate::controller::Controller;
     pub use crate::controller::{Builder, Kind, Namespaced};
-    use crate::controller::{ConfigError, Controller};
     pub use crate::object::Changed;
-
-    /// What a generated type implements: it adds its controllers.
-    pub trait Definition {
-        /// Adds the controllers to a program.
-        fn define(program: &mut Program);
-    }
-
-    /// The controllers of a program, in the order of their definition.
-    #[derive(Debug, Default)]
-    pub struct Program {
-        controllers: Vec<Result<Controller, ConfigError>>,
-    }
-
-    impl Program {
-        /// Adds a controller; a mistake in it is told when all are known.
-        pub fn add<K, O, S>(&mut self, builder: Builder<K, O, S>)
-        where
-            K: Kind,
-            O: serde::de::DeserializeOwned + Send + Sync + 'static,
-            S: Send + Sync + 'static,
-        {
-            self.controllers.push(builder.build());
-        }
-
-        /// The controllers, or the first mistake in one.
-        ///
-        /// # Errors
-        /// The first mistake.
-        pub fn into_controllers(self) -> Result<Vec<Controller>, ConfigError> {
-            self.controllers.into_iter().collect()
-        }
-    }
+    pub use crate::program::{Definition, Program};
 
     /// A kind as a value: a mistake in it is told where the attribute names it.
     pub fn kind<K>() -> PhantomData<K> {

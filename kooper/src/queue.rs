@@ -87,7 +87,7 @@ impl WorkQueue {
 
     /// Queues a key after a delay; an earlier wish of the same key is replaced.
     pub fn add_after(&self, key: &ObjectKey, delay: Duration) {
-        self.update(|state, now| state.add_after(key, now + delay));
+        self.update(|state, now| state.add_after(key, delay, now));
     }
 
     /// Plans the resync of a key whose object is known and needs no run now.

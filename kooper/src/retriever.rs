@@ -62,6 +62,8 @@ pub trait Retriever<K>: Send + Sync + 'static {
 pub struct ListRequest {
     /// The token of the page before this one.
     pub continue_token: Option<String>,
+    /// Everything in one page: pages expired on the way.
+    pub whole: bool,
 }
 
 /// From where a watch begins.

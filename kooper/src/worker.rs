@@ -2,15 +2,16 @@
 
 mod running;
 
-use std::any::Any;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
+use futures_util::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 use crate::action::Action;
@@ -68,7 +69,13 @@ impl Workers {
     /// One worker: until the queue is shut down.
     pub(crate) async fn work(self: Arc<Self>) {
         while let Some(item) = self.queue.get().await {
-            self.process(item).await;
+            let key = item.key.clone();
+            // A handler's panic is caught with its call; this is one of a
+            // filter or of the runtime, and no reason to lose a worker.
+            if AssertUnwindSafe(self.process(item)).catch_unwind().await.is_err() {
+                tracing::error!(controller = %self.name, %key, "a worker panicked outside the handler: the key is retried");
+                self.queue.finish(&key, Outcome::Failure);
+            }
         }
     }
 
@@ -82,8 +89,7 @@ impl Workers {
         let Some(object) = self.cache.get(&item.key) else {
             // The object is gone: counted as Kooper for Go does, though there
             // is nothing to hand to a handler.
-            self.queue.done(&item.key);
-            self.queue.forget(&item.key);
+            self.queue.finish(&item.key, Outcome::Gone);
             self.metrics.observe_processing_duration(&self.name, true, started.elapsed());
             return;
         };
@@ -96,7 +102,9 @@ impl Workers {
         let token = self.stopping.child_token();
         let span = tracing::info_span!("call", controller = %self.name, key = %item.key, attempt = item.attempt, reasons = %item.reasons);
         let call = Call::new(self.name.clone(), item.key.clone(), item.attempt, item.reasons, token.clone());
-        let mut handle = tokio::spawn(self.handler.call(object, call).instrument(span.clone()));
+        // Whoever drops the operator ends its calls.
+        let _cancel = token.clone().drop_guard();
+        let mut handle = AbortOnDropHandle::new(tokio::spawn(self.handler.call(object, call).instrument(span.clone())));
         let running = self.running.start(started);
         let job = Job { key: item.key, attempt: item.attempt, started, span };
 
@@ -119,11 +127,8 @@ impl Workers {
         if matches!(failure, Failure::Timeout(_))
             && let Ok(ended) = timeout(CANCEL_GRACE, &mut handle).await
         {
-            // It heard the cancellation. It is too late all the same.
             drop(running);
-            let panicked =
-                ended_as(ended, Failure::Stopped).err().filter(|failure| matches!(failure, Failure::Panic(_)));
-            return self.finish(&job, &Err(panicked.unwrap_or(failure)));
+            return self.finish(&job, &ended_as(ended, failure));
         }
         handle.abort();
         match timeout(self.stuck_after, &mut handle).await {
@@ -141,7 +146,7 @@ impl Workers {
     async fn leave(
         self: &Arc<Self>,
         job: Job,
-        handle: JoinHandle<Result<Action, CallError>>,
+        handle: AbortOnDropHandle<Result<Action, CallError>>,
         failure: Failure,
         running: running::Guard,
     ) {
@@ -232,23 +237,19 @@ struct Job {
     span: tracing::Span,
 }
 
-/// The end of a call's task; one that was aborted failed for the reason that
-/// it was aborted for.
+/// The end of a call's task; one that was ended failed for the reason that it
+/// was ended for. What comes after the timeout is too late, success too.
 fn ended_as(ended: Result<Result<Action, CallError>, tokio::task::JoinError>, aborted: Failure) -> Ended {
     match ended {
+        Ok(_) if matches!(aborted, Failure::Timeout(_)) => Err(aborted),
         Ok(Ok(action)) => Ok(action),
         Ok(Err(CallError::Handler(error))) => Err(Failure::Handler(error)),
         Ok(Err(CallError::Decode(error))) => Err(Failure::Decode(error)),
         Err(error) => Err(match error.try_into_panic() {
-            Ok(panic) => Failure::Panic(panic_text(&*panic)),
+            Ok(panic) => Failure::Panic(error::panic_text(&*panic)),
             Err(_cancelled) => aborted,
         }),
     }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }
 
 impl fmt::Display for Failure {

@@ -9,7 +9,7 @@ const ROWS: [&[&str]; 6] = [
     &["call", "extract", "handler", "object", "queue", "retriever"],
     &["informer", "store", "worker"],
     &["controller"],
-    &["operator"],
+    &["operator", "program"],
     &["cli", "doctests", "http", "lib", "private"],
 ];
 
@@ -47,6 +47,7 @@ fn imports() -> BTreeMap<String, BTreeSet<String>> {
             let list = path.strip_prefix('{').and_then(|list| list.split('}').next()).unwrap_or(path);
             for item in if path.starts_with('{') { list.split(',').collect() } else { vec![list] } {
                 let name: String = item.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                let name = if name == "__private" { "private".to_owned() } else { name };
                 let exists = root.join(format!("{name}.rs")).exists();
                 if exists && name != module {
                     named.insert(name);

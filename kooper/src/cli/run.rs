@@ -14,13 +14,13 @@ use super::args::Settings;
 use super::connect::{self, Connection};
 use super::preflight::preflight;
 use super::signals::Signals;
-use crate::__private::v1::Program;
 use crate::controller::Controller;
 use crate::error::BoxError;
 use crate::health::Health;
 use crate::http::Listener;
 use crate::metrics::Prometheus;
 use crate::operator::{Operator, OperatorError};
+use crate::program::Program;
 
 /// How long after the drain timeout the operator has to end by itself.
 const GRACE: Duration = Duration::from_secs(5);
@@ -87,11 +87,11 @@ fn controllers(definitions: &[fn(&mut Program)], settings: &Settings) -> Result<
         if settings.namespaces.is_empty() {
             continue;
         }
-        if controller.is_namespaced() {
-            controller.set_namespaces(settings.namespaces.clone());
-        } else {
+        if !controller.set_namespaces(settings.namespaces.clone()) {
             let (name, kind) = (controller.name(), controller.kind());
-            tracing::warn!("--namespace changes nothing for the controller `{name}`: {kind} is in no namespace");
+            tracing::warn!(
+                "--namespace changes nothing for the controller `{name}`: {kind} is in no namespace, or it has a retriever of its own"
+            );
         }
     }
     Ok(controllers)

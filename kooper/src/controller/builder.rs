@@ -3,6 +3,7 @@
 use std::any::TypeId;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -81,17 +82,23 @@ impl<K: Kind> Builder<K> {
 
 impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
     /// Builds the state that handlers take as [`State<S>`]: once in a process
-    /// for each distinct fn. An error is logged and tried again. Goes before
+    /// for each distinct fn; a closure that captures something is built for
+    /// each controller. An error is logged and tried again. Goes before
     /// the handler.
     pub fn init<I: Init<Args> + Clone, Args: 'static>(mut self, init: I) -> Builder<K, O, I::State> {
         if I::NEEDS_CLIENT {
             self.plan.needs_client();
         }
+        // Two values of one type may differ, unless the type has no room for a
+        // difference, as a fn's has none.
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let own = if size_of::<I>() == 0 { 0 } else { NEXT.fetch_add(1, Ordering::Relaxed) };
+        let id = (TypeId::of::<I>(), own);
         let state: MakeState<I::State> = Arc::new(move |context: Context| {
             let init = init.clone();
             Box::pin(async move {
                 let client = context.client.clone();
-                context.states.get_or_build(TypeId::of::<I>(), || init.build(client)).await.map(State::shared)
+                context.states.get_or_build(id, || init.build(client)).await.map(State::shared)
             })
         });
         Builder {

@@ -2,11 +2,13 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::FutureExt;
+use futures_util::future::{join_all, select_all};
 use kube::Client;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::JoinSet;
@@ -44,7 +46,7 @@ pub(crate) struct Context {
 /// The states that `init` fns built, each once.
 #[derive(Default)]
 pub(crate) struct States {
-    slots: Mutex<HashMap<TypeId, Slot>>,
+    slots: Mutex<HashMap<(TypeId, u64), Slot>>,
 }
 
 /// The state of one `init` fn; locked while it is built, so that one that
@@ -54,7 +56,11 @@ type Slot = Arc<AsyncMutex<Option<Arc<dyn Any + Send + Sync>>>>;
 impl States {
     /// The state of an `init` fn, built if nobody has yet. A failure leaves
     /// nothing behind.
-    pub(crate) async fn get_or_build<S, Fut>(&self, id: TypeId, build: impl FnOnce() -> Fut) -> Result<Arc<S>, BoxError>
+    pub(crate) async fn get_or_build<S, Fut>(
+        &self,
+        id: (TypeId, u64),
+        build: impl FnOnce() -> Fut,
+    ) -> Result<Arc<S>, BoxError>
     where
         S: Send + Sync + 'static,
         Fut: Future<Output = Result<S, BoxError>>,
@@ -105,9 +111,9 @@ impl Runner {
         let starting = Arc::new(Starting::new(self.controller.name()));
         self.health.add(starting.clone());
         let Some(parts) = shutdown.run_until_cancelled(self.parts(&starting)).await else { return };
-        let watching = self.watch(parts.retrievers, parts.handler.clone());
+        let mut watching = self.watch(parts.retrievers, parts.handler.clone());
         starting.over();
-        if shutdown.run_until_cancelled(watching.synced(self.context.client.as_ref())).await.is_some() {
+        if shutdown.run_until_cancelled(watching.synced(self.context.client.clone())).await.is_some() {
             self.work(&watching.cache, parts.handler, &shutdown).await;
         }
         watching.stop().await;
@@ -118,9 +124,11 @@ impl Runner {
     async fn parts(&self, starting: &Starting) -> Parts {
         let mut failures = 0;
         loop {
-            let error = match (self.controller.parts)(self.context.clone()).await {
-                Ok(parts) => return parts,
-                Err(error) => error::chain(&*error),
+            let parts = AssertUnwindSafe((self.controller.parts)(self.context.clone())).catch_unwind();
+            let error = match parts.await {
+                Ok(Ok(parts)) => return parts,
+                Ok(Err(error)) => error::chain(&*error),
+                Err(panic) => format!("it panicked: {}", error::panic_text(&*panic)),
             };
             failures += 1;
             let wait = INIT_BACKOFF.delay(failures);
@@ -237,23 +245,31 @@ struct Watching {
 }
 
 impl Watching {
-    /// Waits until everything is listed; says so where a namespace looks
-    /// empty because it is absent.
-    async fn synced(&self, client: Option<&Client>) {
-        join_all(self.statuses.iter().map(|status| status.wait_synced())).await;
-        let Some(client) = client else { return };
-        for status in &self.statuses {
-            let Some(namespace) = status.empty_namespace() else { continue };
-            let namespaces = kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
-            if let Ok(Ok(None)) = timeout(Duration::from_secs(5), namespaces.get_opt(namespace)).await {
-                tracing::warn!(watch = %status, "namespace `{namespace}` does not exist: nothing is seen until it is created");
-            }
+    /// Waits until something is listed: what is not holds up nobody else.
+    async fn synced(&mut self, client: Option<Client>) {
+        select_all(self.statuses.iter().map(|status| Box::pin(status.wait_synced()))).await;
+        if let Some(client) = client {
+            let statuses = self.statuses.clone();
+            let stop = self.stop.clone();
+            self.tasks.spawn(async move {
+                stop.run_until_cancelled(join_all(statuses.iter().map(|status| find_namespace(status, &client)))).await;
+            });
         }
     }
 
     async fn stop(mut self) {
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+/// Says so where a namespace looks empty because it is absent.
+async fn find_namespace(status: &WatchStatus, client: &Client) {
+    status.wait_synced().await;
+    let Some(namespace) = status.empty_namespace() else { return };
+    let namespaces = kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
+    if let Ok(Ok(None)) = timeout(Duration::from_secs(5), namespaces.get_opt(namespace)).await {
+        tracing::warn!(watch = %status, "namespace `{namespace}` does not exist: nothing is seen until it is created");
     }
 }
 

@@ -69,6 +69,7 @@ impl Informer {
         self.streams_broken += 1;
         if self.streams_broken >= BROKEN_STREAMS {
             // Something between here and the server spoils it; pages are short.
+            tracing::info!(watch = %self.status, "streaming lists break off: listing in pages from now on");
             self.streaming = false;
         }
         Err(broken)
@@ -77,17 +78,15 @@ impl Informer {
     async fn pages(&mut self) -> Result<(Listed, String), RetrieveError> {
         let mut listed = Listed::default();
         let mut request = ListRequest::default();
-        let mut restarted = false;
         loop {
             let page = match timeout(self.silence, self.retriever.list(request.clone())).await {
                 Ok(Ok(page)) => page,
-                // The pages before this one are of a version that is gone:
-                // begin again, once; then wait.
-                Ok(Err(RetrieveError::Expired(message))) if request.continue_token.is_some() && !restarted => {
-                    tracing::debug!(watch = %self.status, "{message}: listing from the first page again");
-                    restarted = true;
+                // The pages before this one are of a version that is gone: all
+                // in one page cannot expire on the way.
+                Ok(Err(RetrieveError::Expired(message))) if request.continue_token.is_some() => {
+                    tracing::debug!(watch = %self.status, "{message}: listing everything in one page");
                     listed = Listed::default();
-                    request = ListRequest::default();
+                    request = ListRequest { whole: true, ..ListRequest::default() };
                     continue;
                 }
                 Ok(Err(error)) => return Err(error),

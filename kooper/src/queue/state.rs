@@ -23,6 +23,15 @@ pub(crate) enum Outcome {
     FailureAfter(Duration),
     /// It failed and waits for the next event.
     FailureForGood,
+    /// The object is gone: nothing of the key is remembered.
+    Gone,
+}
+
+/// No delay is longer: ten years are for ever, and no clock overflows.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+fn later(now: Instant, delay: Duration) -> Instant {
+    now + delay.min(LONGEST)
 }
 
 type Id = u32;
@@ -138,9 +147,9 @@ impl State {
         }
     }
 
-    pub(super) fn add_after(&mut self, key: &ObjectKey, at: Instant) {
+    pub(super) fn add_after(&mut self, key: &ObjectKey, delay: Duration, now: Instant) {
         let id = self.id(key);
-        self.set_pending(id, Some((at, false)));
+        self.set_pending(id, Some((later(now, delay), false)));
     }
 
     /// Moves what is due into the queue.
@@ -148,7 +157,13 @@ impl State {
         while let Some(id) = due(&self.delayed, now) {
             self.set_pending(id, None);
             // An event that a back-off held back has its reason already.
-            let held = entry(&mut self.entries, id).is_some_and(|entry| !entry.reasons.is_empty());
+            let held = entry(&mut self.entries, id).is_some_and(|entry| {
+                let held = !entry.reasons.is_empty();
+                if held && entry.failures > 0 {
+                    entry.event_run = Some(now);
+                }
+                held
+            });
             self.arrive(id, Lane::Retry, (!held).then_some(Reason::Requeue), now);
         }
         while let Some(id) = due(&self.retries, now) {
@@ -212,18 +227,30 @@ impl State {
                 entry.failures = 0;
                 entry.event_run = None;
                 entry.delay = Duration::ZERO;
-                self.set_pending(id, delay.map(|delay| (now + delay, false)));
+                self.set_pending(id, delay.map(|delay| (later(now, delay), false)));
+            }
+            Outcome::Gone => {
+                entry.failures = 0;
+                entry.event_run = None;
+                entry.delay = Duration::ZERO;
+                self.set_pending(id, None);
+                self.run_again(id, now);
+                self.drop_if_idle(id);
+                return false;
             }
             Outcome::Failure | Outcome::FailureAfter(_) | Outcome::FailureForGood => {
                 entry.failures = entry.failures.saturating_add(1);
                 let delay = match outcome {
                     Outcome::FailureAfter(delay) => delay,
+                    // A change may heal it: no event is held back.
+                    Outcome::FailureForGood => Duration::ZERO,
                     _ => self.options.backoff.delay(entry.failures),
                 };
+                let delay = delay.min(LONGEST);
                 entry.delay = delay;
                 let spent = self.options.retries.is_some_and(|limit| entry.failures > limit);
                 retried = !spent && outcome != Outcome::FailureForGood;
-                self.set_pending(id, retried.then(|| (now + delay, outcome == Outcome::Failure)));
+                self.set_pending(id, retried.then(|| (later(now, delay), true)));
             }
         }
         self.plan_resync(id, initial, now);
@@ -350,7 +377,7 @@ impl State {
         } else {
             1.0 - fraction(self.arrivals ^ u64::from(id).rotate_left(32)) / 10.0
         };
-        self.set_resync(id, Some(now + interval.mul_f64(part)));
+        self.set_resync(id, Some(now + interval.min(LONGEST).mul_f64(part)));
     }
 
     fn id(&mut self, key: &ObjectKey) -> Id {

@@ -63,7 +63,7 @@ impl<K: 'static> Retriever<K> for Api<K> {
         let params = ListParams {
             label_selector: self.scope.labels.clone(),
             field_selector: self.scope.fields.clone(),
-            limit: Some(PAGE),
+            limit: (!request.whole).then_some(PAGE),
             continue_token: request.continue_token,
             ..ListParams::default()
         };

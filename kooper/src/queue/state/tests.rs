@@ -216,9 +216,31 @@ fn a_retry_after_error_says_its_own_delay_and_a_permanent_one_none() {
     queue.take();
     assert!(queue.finish("a", Outcome::FailureAfter(ms(7_000))));
     assert_eq!(queue.wait(), Some(ms(7_000)));
-    queue.take();
+    assert_eq!(queue.take().unwrap().1, "retry");
     assert!(!queue.finish("a", Outcome::FailureForGood));
     assert_eq!(queue.wait(), None);
+}
+
+#[test]
+fn a_delay_without_end_is_no_overflow() {
+    let mut queue = Clock::new(QueueOptions { resync: Some(Duration::MAX), ..options() });
+    for outcome in [Outcome::Success(Some(Duration::MAX)), Outcome::FailureAfter(Duration::MAX)] {
+        queue.event("a");
+        assert!(queue.take().is_some());
+        queue.finish("a", outcome);
+    }
+    queue.state.add_after(&key("b"), Duration::MAX, queue.now);
+    assert_eq!(queue.wait(), None);
+}
+
+#[test]
+fn a_change_heals_a_permanent_failure_at_once_however_often_it_failed() {
+    let mut queue = Clock::new(options());
+    for _ in 0..20 {
+        queue.event("a");
+        assert!(queue.take().is_some());
+        queue.finish("a", Outcome::FailureForGood);
+    }
 }
 
 #[test]
@@ -320,6 +342,7 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Outcome::Failure),
         (1u64..3000).prop_map(|delay| Outcome::FailureAfter(ms(delay))),
         Just(Outcome::FailureForGood),
+        Just(Outcome::Gone),
     ];
     prop_oneof![
         4 => (0u8..5, lane).prop_map(|(key, lane)| Step::Add(key, lane)),
@@ -353,8 +376,7 @@ proptest! {
                     added.insert(n.to_string());
                 }
                 Step::AddAfter(n, delay) => {
-                    let at = queue.now + ms(delay);
-                    queue.state.add_after(&key(&n.to_string()), at);
+                    queue.state.add_after(&key(&n.to_string()), ms(delay), queue.now);
                 }
                 Step::Take => if let Some(name) = queue.name() {
                     prop_assert!(running.insert(name.clone()), "{} is with two workers", name);

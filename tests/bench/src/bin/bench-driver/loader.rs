@@ -75,7 +75,7 @@ impl Loader {
         }
         let samples = (0..objects).step_by(objects.div_ceil(SAMPLE)).count();
         let (bytes, managed) = (bytes / samples, managed / samples);
-        Ok(Loaded { objects, took, bytes: sample.to_string().len(), managed })
+        Ok(Loaded { objects, took, bytes, managed })
     }
 
     /// Touches `count` objects as fast as etcd takes it.
