@@ -15,6 +15,6 @@ async fn config_custom(pod: Arc<Pod>, call: Call) -> Result<()> {
     if pod.name_any().ends_with("-broken") {
         return Err(format!("attempt {} came to nothing", call.attempt()).into());
     }
-    kooper::tracing::info!(pod = %call.key(), "seen");
+    tracing::info!(pod = %call.key(), "seen");
     Ok(())
 }

@@ -19,7 +19,7 @@ use kooper::prelude::*;
 #[kooper::controller(resource = Pod, resync = "45s", retries = 3, init = pause)]
 async fn controller_concurrency(call: Call, pause: State<Duration>) {
     tokio::time::sleep(*pause).await;
-    kooper::tracing::info!(pod = %call.key(), "seen");
+    tracing::info!(pod = %call.key(), "seen");
 }
 
 /// How long a call takes.

@@ -14,5 +14,5 @@ use kooper::prelude::*;
 #[kooper::controller(resource = Pod)]
 async fn echo_pod(pod: Arc<Pod>, call: Call) {
     let what = if pod.metadata.deletion_timestamp.is_some() { "deleted" } else { "added" };
-    kooper::tracing::info!(pod = %call.key(), why = %call.reasons(), "{what}");
+    tracing::info!(pod = %call.key(), why = %call.reasons(), "{what}");
 }

@@ -12,5 +12,5 @@ use kooper::prelude::*;
 /// Logs every Deployment and every StatefulSet.
 #[kooper::controller(resource = [Deployment, StatefulSet], workers = 1, resync = "45s", retries = 5)]
 async fn multi_resource<K: Kind>(object: Arc<K>, call: Call) {
-    kooper::tracing::info!(kind = %K::kind(&()), object = %call.key(), generation = object.meta().generation, "seen");
+    tracing::info!(kind = %K::kind(&()), object = %call.key(), generation = object.meta().generation, "seen");
 }

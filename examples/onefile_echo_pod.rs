@@ -9,6 +9,6 @@ use kooper::prelude::*;
 /// Logs every pod.
 #[kooper::controller(resource = Pod)]
 async fn echo(pod: Arc<Pod>) -> Result<()> {
-    kooper::tracing::info!(pod = %pod.name_any(), namespace = pod.namespace(), "seen");
+    tracing::info!(pod = %pod.name_any(), namespace = pod.namespace(), "seen");
     Ok(())
 }

@@ -7,7 +7,7 @@
 //! /// Logs every pod.
 //! #[kooper::controller(resource = Pod, main = false)]
 //! async fn echo(pod: Arc<Pod>) -> Result<()> {
-//!     kooper::tracing::info!(pod = %pod.name_any(), "seen");
+//!     tracing::info!(pod = %pod.name_any(), "seen");
 //!     Ok(())
 //! }
 //!

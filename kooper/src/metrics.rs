@@ -79,7 +79,7 @@ pub enum Counter {
     Panic,
     /// A call that took longer than allowed, beside [`Counter::Error`].
     Timeout,
-    /// A key was added to the work queue, also where it was there already.
+    /// A worker took a key: adds that came together count once.
     Add,
     /// A key was added to the work queue again, after a failure.
     Retry,

@@ -96,7 +96,7 @@ impl Series {
                 one,
                 RECONCILE_BUCKETS.to_vec(),
             )?,
-            adds: counter("workqueue_adds_total", "Keys added to the work queue.", work_queue)?,
+            adds: counter("workqueue_adds_total", "Keys that went through the work queue.", work_queue)?,
             retries: counter(
                 "workqueue_retries_total",
                 "Keys added to the work queue again after a failure.",
