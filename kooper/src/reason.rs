@@ -102,6 +102,11 @@ impl Reasons {
         self.simple == Reason::Initial.bit() && self.related.is_empty()
     }
 
+    /// Whether resync is the only cause.
+    pub(crate) fn only_resync(&self) -> bool {
+        self.simple == Reason::Resync.bit() && self.related.is_empty()
+    }
+
     /// The causes, those about the object itself first.
     pub fn iter(&self) -> impl Iterator<Item = Reason> + '_ {
         [

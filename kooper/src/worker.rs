@@ -93,8 +93,7 @@ impl Workers {
             self.metrics.observe_processing_duration(&self.name, true, started.elapsed());
             return;
         };
-        let only_resync = item.reasons.iter().all(|reason| reason == Reason::Resync);
-        if only_resync && !self.handler.wants(&object) {
+        if item.reasons.only_resync() && !self.handler.wants(&object) {
             self.queue.done(&item.key);
             return;
         }

@@ -61,6 +61,8 @@ struct Entry {
     /// the bucket.
     pending: Option<(Instant, bool)>,
     resync_at: Option<Instant>,
+    /// When the resync was due that the running call comes from.
+    phase: Option<Instant>,
     /// Whether the running call comes from the first list alone.
     initial: bool,
 }
@@ -174,6 +176,9 @@ impl State {
             self.arrive(id, Lane::Retry, Some(Reason::Retry), now);
         }
         while let Some(id) = due(&self.resyncs, now) {
+            if let Some(entry) = entry(&mut self.entries, id) {
+                entry.phase = entry.resync_at;
+            }
             self.set_resync(id, None);
             self.arrive(id, Lane::Background, Some(Reason::Resync), now);
         }
@@ -201,6 +206,7 @@ impl State {
         entry.running = true;
         let reasons = std::mem::take(&mut entry.reasons);
         entry.initial = reasons.only_initial();
+        entry.phase = entry.phase.filter(|_| reasons.only_resync());
         let item = Item {
             key: entry.key.clone(),
             reasons,
@@ -366,18 +372,22 @@ impl State {
     }
 
     /// Every run moves the key's resync on. After the first list the keys are
-    /// spread over the whole interval; later on each gap is a little shorter
-    /// than the interval, by up to a tenth, so that keys that ran together
-    /// drift apart.
+    /// spread over the whole interval; from then on each keeps its phase. An
+    /// event gives it a new one, a little shorter than the interval, by up to
+    /// a tenth, so that keys that changed together drift apart.
     fn plan_resync(&mut self, id: Id, initial: bool, now: Instant) {
         let Some(interval) = self.options.resync else { return };
         let Some(entry) = entry(&mut self.entries, id) else { return };
+        let interval = interval.min(LONGEST);
+        if let Some(phase) = entry.phase.take() {
+            return self.set_resync(id, Some((phase + interval).max(now)));
+        }
         let part = if initial {
             fraction(self.spread.hash_one(&entry.key))
         } else {
             1.0 - fraction(self.arrivals ^ u64::from(id).rotate_left(32)) / 10.0
         };
-        self.set_resync(id, Some(now + interval.min(LONGEST).mul_f64(part)));
+        self.set_resync(id, Some(now + interval.mul_f64(part)));
     }
 
     fn id(&mut self, key: &ObjectKey) -> Id {
@@ -396,6 +406,7 @@ impl State {
             event_run: None,
             pending: None,
             resync_at: None,
+            phase: None,
             initial: false,
         };
         let id = match self.free.pop() {
