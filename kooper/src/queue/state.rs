@@ -67,6 +67,15 @@ struct Entry {
     initial: bool,
 }
 
+impl Entry {
+    /// Forgets that the key ever failed.
+    fn heal(&mut self) {
+        self.failures = 0;
+        self.event_run = None;
+        self.delay = Duration::ZERO;
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct State {
     options: QueueOptions,
@@ -120,22 +129,8 @@ impl State {
         entry.added_at.get_or_insert(now);
         if entry.running {
             entry.again = Some(entry.again.map_or(lane, |before| before.min(lane)));
-        } else if lane == Lane::Event
-            && entry.place.is_none()
-            && let Some(ran) = entry.event_run
-            && now < ran + entry.delay
-        {
-            // The key fails, and an event has run it in this back-off delay
-            // already: the next run takes this reason along.
-            let at = ran + entry.delay;
-            if entry.pending.is_none_or(|(due, _)| due > at) {
-                self.set_pending(id, Some((at, false)));
-            }
         } else {
-            if lane == Lane::Event && entry.failures > 0 {
-                entry.event_run = Some(now);
-            }
-            self.enqueue(id, lane, now);
+            self.admit(id, lane, now);
         }
     }
 
@@ -230,15 +225,11 @@ impl State {
         let mut retried = false;
         match outcome {
             Outcome::Success(delay) => {
-                entry.failures = 0;
-                entry.event_run = None;
-                entry.delay = Duration::ZERO;
+                entry.heal();
                 self.set_pending(id, delay.map(|delay| (later(now, delay), false)));
             }
             Outcome::Gone => {
-                entry.failures = 0;
-                entry.event_run = None;
-                entry.delay = Duration::ZERO;
+                entry.heal();
                 self.set_pending(id, None);
                 self.run_again(id, now);
                 self.drop_if_idle(id);
@@ -270,9 +261,7 @@ impl State {
         self.set_pending(id, None);
         self.set_resync(id, None);
         if let Some(entry) = entry(&mut self.entries, id) {
-            entry.failures = 0;
-            entry.event_run = None;
-            entry.delay = Duration::ZERO;
+            entry.heal();
             // An event that the back-off held back has its run now.
             if !entry.reasons.is_empty() && entry.place.is_none() && !entry.running {
                 self.enqueue(id, Lane::Event, now);
@@ -301,21 +290,28 @@ impl State {
     fn run_again(&mut self, id: Id, now: Instant) {
         let Some(entry) = entry(&mut self.entries, id) else { return };
         let Some(lane) = entry.again.take() else { return };
-        let failing_since = (entry.failures > 0).then_some(entry.event_run).flatten();
-        match failing_since {
-            Some(ran) if lane == Lane::Event && now < ran + entry.delay => {
-                let at = ran + entry.delay;
-                if entry.pending.is_none_or(|(due, _)| due > at) {
-                    self.set_pending(id, Some((at, false)));
-                }
+        self.admit(id, lane, now);
+    }
+
+    /// Queues a key, or holds it back: one that fails is run by an event at
+    /// most once in each back-off delay. The next run takes the reason along.
+    fn admit(&mut self, id: Id, lane: Lane, now: Instant) {
+        let Some(entry) = entry(&mut self.entries, id) else { return };
+        if lane == Lane::Event
+            && entry.place.is_none()
+            && let Some(ran) = entry.event_run
+            && now < ran + entry.delay
+        {
+            let at = ran + entry.delay;
+            if entry.pending.is_none_or(|(due, _)| due > at) {
+                self.set_pending(id, Some((at, false)));
             }
-            _ => {
-                if lane == Lane::Event && entry.failures > 0 {
-                    entry.event_run = Some(now);
-                }
-                self.enqueue(id, lane, now);
-            }
+            return;
         }
+        if lane == Lane::Event && entry.failures > 0 {
+            entry.event_run = Some(now);
+        }
+        self.enqueue(id, lane, now);
     }
 
     /// A timer of the key has fired.
