@@ -1,8 +1,11 @@
 //! One handler call, as the handler sees it.
 
+use std::future::Future;
 use std::sync::Arc;
 
+use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+use tokio_util::task::TaskTracker;
 
 use crate::key::ObjectKey;
 use crate::reason::Reasons;
@@ -15,6 +18,18 @@ pub struct Call {
     attempt: u32,
     reasons: Reasons,
     cancelled: CancellationToken,
+    tasks: Tasks,
+}
+
+/// The tasks that calls leave behind: awaited, then ended, when the controller
+/// stops or steps down.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tasks {
+    tracker: TaskTracker,
+    /// Asks them to end.
+    pub(crate) stopping: CancellationToken,
+    /// Ends them.
+    pub(crate) abort: CancellationToken,
 }
 
 impl Call {
@@ -24,8 +39,9 @@ impl Call {
         attempt: u32,
         reasons: Reasons,
         cancelled: CancellationToken,
+        tasks: Tasks,
     ) -> Self {
-        Self { controller, key, attempt, reasons, cancelled }
+        Self { controller, key, attempt, reasons, cancelled, tasks }
     }
 
     /// The name of the controller.
@@ -48,8 +64,8 @@ impl Call {
         &self.reasons
     }
 
-    /// Whether the call should come to its end: the process stops, or the
-    /// call has passed its timeout.
+    /// Whether the call should come to its end: the process stops, another
+    /// replica leads, or the call has passed its timeout.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.is_cancelled()
     }
@@ -58,5 +74,33 @@ impl Call {
     /// something long selects on this too.
     pub fn cancelled(&self) -> WaitForCancellationFuture<'_> {
         self.cancelled.cancelled()
+    }
+
+    /// Starts a task that outlives this call. Its token is cancelled when the
+    /// controller stops or its replica leads no more; then it is awaited as a
+    /// running call is, and ended when the drain time is over. Use this in
+    /// place of `tokio::spawn`, so that nothing goes on to write while another
+    /// replica leads.
+    pub fn spawn<F, Fut>(&self, task: F) -> AbortHandle
+    where
+        F: FnOnce(CancellationToken) -> Fut,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let task = task(self.tasks.stopping.clone());
+        let abort = self.tasks.abort.clone();
+        self.tasks
+            .tracker
+            .spawn(async move {
+                abort.run_until_cancelled(task).await;
+            })
+            .abort_handle()
+    }
+}
+
+impl Tasks {
+    /// Waits until every task has ended; none may be started any more.
+    pub(crate) async fn ended(&self) {
+        self.tracker.close();
+        self.tracker.wait().await;
     }
 }

@@ -2,26 +2,24 @@
 
 mod builder;
 mod config;
-mod kind;
 mod run;
 mod staged;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use crate::kind::KindInfo;
+use crate::plan::{CacheRequest, Plan};
 
-use crate::error::BoxError;
-use crate::plan::Plan;
-use crate::{handler, retriever};
-
-pub use builder::Builder;
+pub use builder::{Builder, MapFn};
+use builder::{KeyStream, MakeCrd, Parts, Relation};
 pub(crate) use config::Config;
 pub use config::{ConfigError, MetricsCompat};
-pub(crate) use kind::KindInfo;
-pub use kind::{Kind, Namespaced};
-pub(crate) use run::{Context, Runner};
+pub use run::RunError;
+pub(crate) use run::{Process, Runner};
 pub use staged::{Called, Staged};
+
+pub use crate::kind::{Kind, Namespaced};
 
 /// A controller, ready to be run by an [`Operator`](crate::Operator).
 ///
@@ -50,16 +48,11 @@ pub struct Controller {
     plan: Plan,
     /// Whether the retriever is the user's own.
     own_retriever: bool,
-    parts: MakeParts,
-}
-
-type MakeParts = Arc<dyn Fn(Context) -> BoxFuture<'static, Result<Parts, BoxError>> + Send + Sync>;
-
-/// What a controller's types amount to once they are erased.
-pub(crate) struct Parts {
-    /// A retriever for each namespace, or one for all.
-    retrievers: Vec<(Option<String>, Arc<dyn retriever::Erased>)>,
-    handler: Arc<dyn handler::Erased>,
+    primary: CacheRequest,
+    relations: Arc<[Relation]>,
+    sources: Arc<[KeyStream]>,
+    crd: Option<MakeCrd>,
+    parts: Arc<dyn Parts>,
 }
 
 impl Controller {
@@ -107,6 +100,11 @@ impl Controller {
     /// The resync interval, in place of the one that was built in.
     pub fn set_resync(&mut self, resync: Option<Duration>) {
         self.config.resync = resync;
+    }
+
+    /// The namespaces that it looks into; none for all.
+    pub fn namespaces(&self) -> &[String] {
+        &self.config.namespaces
     }
 
     /// What its signature needs.

@@ -1,5 +1,7 @@
 //! The arguments of a handler, each found by its type.
 
+mod backing;
+
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -8,14 +10,18 @@ use kube::Client;
 use crate::call::Call;
 use crate::plan::Plan;
 
+pub use backing::Backing;
+
 /// Something that a handler of the object type `O` and the state type `S` can
 /// take as an argument.
+///
+/// `M` only keeps impls apart that would overlap without it; it is inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no argument that this handler can take",
     label = "not an argument of a handler of `{O}`",
-    note = "take `Arc<{O}>` (the object), `Call` (this call), `Client`, or `State<{S}>` (what `init = path` builds, `()` without it)"
+    note = "take `Arc<{O}>` (the object), `Call` (this call), `Client`, `Recorder`, a capability such as `Reader<T>` or `Applier<T>`, or `State<{S}>` (what `init = path` builds, `()` without it)"
 )]
-pub trait Argument<O, S>: Sized + Send + 'static {
+pub trait Argument<O, S, M = ()>: Sized + Send + 'static {
     /// Notes what the argument needs; asked once, before anything runs.
     fn plan(_plan: &mut Plan) {}
 
@@ -23,18 +29,51 @@ pub trait Argument<O, S>: Sized + Send + 'static {
     fn extract(input: &Input<O, S>) -> Self;
 }
 
+/// Something that `init` can take: an argument that needs no object.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no argument that `init` can take",
+    label = "not an argument of `init`",
+    note = "take `Client`, or a capability such as `Getter<T>` or `Creator<T>`"
+)]
+pub trait InitArgument<M = ()>: Sized + Send + 'static {
+    /// Notes what the argument needs; asked once, before anything runs.
+    fn plan(plan: &mut Plan);
+
+    /// Takes the argument out of what the runtime has for the controller.
+    fn take(backing: &Arc<Backing>) -> Self;
+}
+
 /// What the runtime has for one call; arguments are taken out of it.
 pub struct Input<O, S> {
     pub(crate) object: Arc<O>,
     pub(crate) call: Call,
     pub(crate) state: State<S>,
-    pub(crate) client: Option<Client>,
+    pub(crate) backing: Arc<Backing>,
 }
 
 impl<O, S> std::fmt::Debug for Input<O, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Input").field("call", &self.call).finish_non_exhaustive()
     }
+}
+
+/// The last known state of an object that is no more, for the fn of `deleted`.
+#[derive(Debug)]
+pub struct Vanished<O> {
+    pub(crate) object: Arc<O>,
+    pub(crate) gone: Gone,
+}
+
+/// How an object vanished, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Gone {
+    /// It was deleted.
+    Deleted,
+    /// It lives, and left the selector of the controller.
+    Left,
+    /// It was there before a gap in the watch and not after it.
+    Unknown,
 }
 
 /// The state that `init` built, shared by all calls.
@@ -74,6 +113,20 @@ impl<O: Send + Sync + 'static, S> Argument<O, S> for Arc<O> {
 }
 
 #[diagnostic::do_not_recommend]
+impl<O: Send + Sync + 'static, S> Argument<Vanished<O>, S> for Arc<O> {
+    fn extract(input: &Input<Vanished<O>, S>) -> Self {
+        input.object.object.clone()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<O: Send + Sync + 'static, S> Argument<Vanished<O>, S> for Gone {
+    fn extract(input: &Input<Vanished<O>, S>) -> Self {
+        input.object.gone
+    }
+}
+
+#[diagnostic::do_not_recommend]
 impl<O, S> Argument<O, S> for Call {
     fn extract(input: &Input<O, S>) -> Self {
         input.call.clone()
@@ -90,11 +143,21 @@ impl<O, S: Send + Sync + 'static> Argument<O, S> for State<S> {
 #[diagnostic::do_not_recommend]
 impl<O, S> Argument<O, S> for Client {
     fn plan(plan: &mut Plan) {
-        plan.needs_client();
+        plan.unruled("`Client`");
     }
 
     fn extract(input: &Input<O, S>) -> Self {
-        #[expect(clippy::expect_used, reason = "a controller that takes a client is not started without one")]
-        input.client.clone().expect("a controller that takes a client is started with one")
+        input.backing.client()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl InitArgument for Client {
+    fn plan(plan: &mut Plan) {
+        plan.unruled("`Client`");
+    }
+
+    fn take(backing: &Arc<Backing>) -> Self {
+        backing.client()
     }
 }

@@ -14,6 +14,7 @@ use tower::{Layer, Service, ServiceExt};
 use crate::action::Action;
 use crate::call::Call;
 use crate::error::BoxError;
+use crate::extract::{Gone, Vanished};
 use crate::object::{DecodeError, Object};
 
 pub(crate) use function::Function;
@@ -111,36 +112,55 @@ pub(crate) enum CallError {
     Handler(BoxError),
 }
 
-/// A handler of any type, as the worker holds it.
-pub(crate) trait Erased: Send + Sync {
-    /// Whether the filter lets the object through. One that cannot be decoded
-    /// goes through: the call reports it.
-    fn wants(&self, object: &Object) -> bool;
-    fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>>;
-}
+/// Whether an object goes to the handler. One that cannot be decoded does: the
+/// call reports it.
+pub(crate) type Wants = Arc<dyn Fn(&Object) -> bool + Send + Sync>;
 
-pub(crate) struct Typed<O> {
-    pub(crate) service: HandlerService<O>,
-    pub(crate) when: Option<Filter<O>>,
-}
-
-impl<O: DeserializeOwned + Send + Sync + 'static> Erased for Typed<O> {
-    fn wants(&self, object: &Object) -> bool {
-        let Some(when) = &self.when else { return true };
-        let asked = || object.decode::<O>().map_or(true, |decoded| when(&decoded));
+/// The filter of a type, as the queue's gate asks it.
+pub(crate) fn wants<O: DeserializeOwned + 'static>(filter: Option<Filter<O>>) -> Wants {
+    let Some(filter) = filter else { return Arc::new(|_| true) };
+    Arc::new(move |object| {
+        let asked = || object.decode::<O>().map_or(true, |decoded| filter(&decoded));
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(asked)).unwrap_or_else(|_| {
             tracing::error!(key = %object.key(), "the `when` filter panicked: the object goes to the handler");
             true
         })
-    }
+    })
+}
 
+/// A handler of any type, as the worker holds it.
+pub(crate) trait Erased: Send + Sync {
+    fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>>;
+}
+
+/// Told of an object that is no more.
+pub(crate) type Farewell =
+    Arc<dyn Fn(Arc<Object>, Gone, Call) -> BoxFuture<'static, Result<Action, CallError>> + Send + Sync>;
+
+pub(crate) fn farewell<O: DeserializeOwned + Send + Sync + 'static>(service: HandlerService<Vanished<O>>) -> Farewell {
+    Arc::new(move |object, gone, call| {
+        let service = service.clone();
+        Box::pin(async move {
+            let object = Arc::new(object.decode::<O>().map_err(CallError::Decode)?);
+            send(service, Job { object: Arc::new(Vanished { object, gone }), call }).await
+        })
+    })
+}
+
+pub(crate) struct Typed<O>(pub(crate) HandlerService<O>);
+
+impl<O: DeserializeOwned + Send + Sync + 'static> Erased for Typed<O> {
     fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>> {
-        let mut service = self.service.clone();
+        let service = self.0.clone();
         Box::pin(async move {
             let decoded = Arc::new(object.decode::<O>().map_err(CallError::Decode)?);
             drop(object);
-            let ready = service.ready().await.map_err(CallError::Handler)?;
-            ready.call(Job { object: decoded, call }).await.map_err(CallError::Handler)
+            send(service, Job { object: decoded, call }).await
         })
     }
+}
+
+async fn send<O: Send + Sync + 'static>(mut service: HandlerService<O>, job: Job<O>) -> Result<Action, CallError> {
+    let ready = service.ready().await.map_err(CallError::Handler)?;
+    ready.call(job).await.map_err(CallError::Handler)
 }

@@ -1,6 +1,7 @@
 //! Keeps a store in step with its source: retriever → store → whoever wants
 //! to know.
 
+mod shared;
 mod status;
 mod sync;
 
@@ -15,9 +16,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backoff::{Backoff, fraction};
 use crate::error;
+use crate::object::older;
 use crate::retriever::{Erased, Event, RetrieveError, WatchRequest};
 use crate::store::{Change, Store};
 
+pub(crate) use shared::{Watched, Watches};
 pub(crate) use status::WatchStatus;
 
 type Events = BoxStream<'static, Result<Event, RetrieveError>>;
@@ -31,10 +34,21 @@ const BACKOFF: Backoff = Backoff { first: Duration::from_millis(200), longest: D
 /// A server may ask for a pause, though not for one as long as it likes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// What the informer does for a controller or a cache.
+/// How a change came to be known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// In the first list.
+    First,
+    /// By comparing a later list with what was known.
+    Listed,
+    /// In the watch.
+    Watched,
+}
+
+/// Told of what an informer finds out.
 pub(crate) trait Sink: Send + Sync {
-    /// A change, already in the store. `initial` marks the first list.
-    fn changed(&self, change: Change, initial: bool);
+    /// A change, already in the store.
+    fn changed(&self, change: &Change, seen: Seen);
     /// A list was made again.
     fn relisted(&self) {}
     /// A list whose version went back was accepted.
@@ -206,13 +220,13 @@ impl Informer {
                     // A resumed watch may tell what is known already.
                     let same = change.old.iter().zip(&change.new).any(|(old, new)| old.same_version(new));
                     if !same {
-                        self.sink.changed(change, false);
+                        self.sink.changed(&change, Seen::Watched);
                     }
                 }
                 Event::Deleted(object) => {
                     self.advance(object.version());
                     let change = self.store.remove(object);
-                    self.sink.changed(change, false);
+                    self.sink.changed(&change, Seen::Watched);
                 }
                 Event::Bookmark { version, .. } => self.advance(&version),
                 Event::Malformed(malformed) => {
@@ -253,15 +267,6 @@ impl Informer {
         let wait = wait.mul_f64(1.0 + fraction(seed) / 4.0);
         self.status.failed(error, wait, self.failures);
         tokio::time::sleep(wait).await;
-    }
-}
-
-/// Whether a version is before another. Versions are numbers that grow; where
-/// a source has others, nothing is said of their order.
-fn older(version: &str, than: &str) -> bool {
-    match (version.parse::<u128>(), than.parse::<u128>()) {
-        (Ok(version), Ok(than)) => version < than,
-        _ => false,
     }
 }
 

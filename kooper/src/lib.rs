@@ -52,18 +52,22 @@ pub mod __private;
 pub mod action;
 pub mod backoff;
 pub mod call;
+pub mod capability;
 #[cfg(feature = "cli")]
 mod cli;
 pub mod controller;
 #[cfg(doctest)]
 mod doctests;
 pub mod error;
+pub mod events;
 pub mod extract;
 pub mod handler;
 pub mod health;
 pub mod http;
 mod informer;
 pub mod key;
+pub mod kind;
+pub mod leader;
 pub mod metrics;
 pub mod object;
 pub mod operator;
@@ -74,6 +78,7 @@ pub mod reason;
 pub mod retriever;
 mod store;
 mod worker;
+mod writes;
 
 pub use action::Action;
 pub use call::Call;

@@ -1,5 +1,6 @@
 //! An object as the API server sent it: raw bytes, read only as far as needed.
 
+mod metadata;
 pub(crate) mod scan;
 mod sections;
 mod text;
@@ -12,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::key::ObjectKey;
+pub use metadata::Metadata;
 pub use sections::Changed;
 pub(crate) use sections::differs;
 
@@ -181,6 +183,15 @@ fn without_value(cause: &serde_json::Error) -> String {
         }
     }
     text
+}
+
+/// Whether a version is before another. Versions are numbers that grow; where
+/// a source has others, nothing is said of their order.
+pub(crate) fn older(version: &str, than: &str) -> bool {
+    match (version.parse::<u128>(), than.parse::<u128>()) {
+        (Ok(version), Ok(than)) => version < than,
+        _ => false,
+    }
 }
 
 /// A non-empty string without escapes, as names, uids and versions are.

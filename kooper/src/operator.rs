@@ -8,8 +8,10 @@ use kube::Client;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::controller::{ConfigError, Context, Controller, Runner};
+use crate::controller::{ConfigError, Controller, Process, RunError, Runner};
 use crate::health::Health;
+use crate::informer::Watches;
+use crate::leader;
 use crate::metrics::{MetricsError, MetricsRecorder, NoMetrics};
 
 /// How long running handler calls get on shutdown, unless said otherwise.
@@ -40,6 +42,7 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(20);
 /// ```
 pub struct Operator {
     runners: Vec<Runner>,
+    watches: Arc<Watches>,
 }
 
 /// An operator that cannot be built.
@@ -61,13 +64,20 @@ pub enum OperatorError {
     /// No controller runs any more.
     #[error("every controller has ended: {0}")]
     AllEnded(String),
+    /// A controller cannot go on, and the process must not.
+    #[error("controller `{0}`: {1}")]
+    Ended(String, RunError),
 }
 
 /// Builds an [`Operator`].
 #[must_use = "a builder builds nothing until `build` is called"]
 pub struct Builder {
     controllers: Vec<Controller>,
+    program: String,
     client: Option<Client>,
+    lease_client: Option<Client>,
+    lease_namespace: Option<String>,
+    stands_again: bool,
     metrics: Arc<dyn MetricsRecorder>,
     health: Health,
     drain: Duration,
@@ -78,7 +88,11 @@ impl Operator {
     pub fn builder() -> Builder {
         Builder {
             controllers: Vec::new(),
+            program: program_name(),
             client: None,
+            lease_client: None,
+            lease_namespace: None,
+            stands_again: true,
             metrics: Arc::new(NoMetrics),
             health: Health::default(),
             drain: DRAIN,
@@ -94,17 +108,59 @@ impl Operator {
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), OperatorError> {
         let mut tasks = JoinSet::new();
         for runner in self.runners {
-            tasks.spawn(runner.run(shutdown.clone()));
+            let name = runner.name().to_owned();
+            let running = runner.run(shutdown.clone());
+            tasks.spawn(async move { running.await.map_err(|error| OperatorError::Ended(name, error)) });
         }
         let mut last = "there were none".to_owned();
         while let Some(ended) = tasks.join_next().await {
-            if let Err(error) = ended {
-                tracing::error!("a controller broke down, the others go on: {error}");
-                last = error.to_string();
+            match ended {
+                Ok(Ok(())) => {}
+                // The others may not go on in a process that has to end.
+                Ok(Err(error)) => return Err(error),
+                Err(error) => {
+                    tracing::error!("a controller broke down, the others go on: {error}");
+                    last = error.to_string();
+                }
             }
         }
+        self.watches.stop().await;
         if shutdown.is_cancelled() { Ok(()) } else { Err(OperatorError::AllEnded(last)) }
     }
+}
+
+impl Controller {
+    /// Runs this controller alone, without an operator that would let it stand
+    /// as a candidate again when it loses its lease.
+    ///
+    /// # Errors
+    /// [`RunError::LeadershipLost`] in [`OperatorError::Ended`] when another
+    /// replica leads.
+    pub async fn run(self, client: Option<Client>, shutdown: CancellationToken) -> Result<(), RunAloneError> {
+        let mut operator = Operator::builder().controller(self);
+        operator.client = client;
+        operator.stands_again = false;
+        Ok(operator.build()?.run(shutdown).await?)
+    }
+}
+
+/// A controller that could not be run by hand, or ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunAloneError {
+    /// It cannot be built into an operator.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// It has ended.
+    #[error(transparent)]
+    Ended(#[from] OperatorError),
+}
+
+/// The name of the program's file.
+fn program_name() -> String {
+    let file = std::env::args_os().next().map(std::path::PathBuf::from);
+    let stem = file.as_deref().and_then(std::path::Path::file_stem).and_then(std::ffi::OsStr::to_str);
+    stem.filter(|stem| kooper_grammar::name::label(stem).is_ok()).unwrap_or("kooper").to_owned()
 }
 
 impl std::fmt::Debug for Operator {
@@ -124,6 +180,26 @@ impl Builder {
     /// has a retriever of its own.
     pub fn client(mut self, client: Client) -> Self {
         self.client = Some(client);
+        self
+    }
+
+    /// The name of the program, in field managers and leases: a DNS label.
+    /// Default: the name of its file.
+    pub fn program(mut self, program: impl Into<String>) -> Self {
+        self.program = program.into();
+        self
+    }
+
+    /// A connection for the leases alone, so that renewals do not wait behind
+    /// other requests. Default: that of [`client`](Self::client).
+    pub fn lease_client(mut self, client: Client) -> Self {
+        self.lease_client = Some(client);
+        self
+    }
+
+    /// The namespace of the leases. Default: that of the client.
+    pub fn lease_namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.lease_namespace = Some(namespace.into());
         self
     }
 
@@ -162,11 +238,22 @@ impl Builder {
                 return Err(controller.error("retriever", problem).into());
             }
         }
-        let context = Context { client: self.client, ..Context::default() };
-        let runner = |controller| {
-            Runner::new(controller, context.clone(), self.metrics.clone(), self.health.clone(), self.drain)
+        let namespace = || self.client.as_ref().map_or("default", Client::default_namespace).to_owned();
+        let process = Process {
+            program: self.program.as_str().into(),
+            lease_namespace: self.lease_namespace.clone().unwrap_or_else(namespace),
+            client: self.client,
+            lease_client: self.lease_client,
+            identity: leader::identity(),
+            states: Arc::default(),
+            watches: Arc::default(),
+            metrics: self.metrics,
+            health: self.health,
+            drain: self.drain,
+            stands_again: self.stands_again,
         };
-        Ok(Operator { runners: self.controllers.into_iter().map(runner).collect::<Result<_, _>>()? })
+        let runners = self.controllers.into_iter().map(|controller| Runner::new(controller, &process));
+        Ok(Operator { runners: runners.collect::<Result<_, _>>()?, watches: process.watches })
     }
 }
 

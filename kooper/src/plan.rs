@@ -1,12 +1,91 @@
 //! What a controller's signature says it needs, known before it runs.
 
-use kooper_grammar::access::Rule;
+use std::any::TypeId;
+use std::sync::Arc;
 
-/// Collects what the arguments of a handler need.
+use kooper_grammar::access::Rule;
+use kube::Client;
+
+use crate::kind::{Kind, KindInfo};
+use crate::retriever::{self, Api, Erased, Scope};
+
+/// Collects what the arguments of a handler need, and what the controller
+/// itself does.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     client: bool,
+    /// What asks for a client by itself, so that `access` has to say what it does.
+    unruled: Vec<&'static str>,
     access: Option<Vec<Rule>>,
+    needs: Vec<Need>,
+    caches: Vec<CacheRequest>,
+}
+
+/// One permission, and what it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    /// The rule.
+    pub rule: Rule,
+    /// The objects' names that it is for; empty for all.
+    pub names: Vec<String>,
+    /// Where it has to hold.
+    pub reach: Reach,
+    /// What brings it, such as `Deleter<Pod>`.
+    pub because: String,
+}
+
+/// Where a permission has to hold.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Reach {
+    /// Wherever the controller looks: its namespaces, or all of them.
+    Watched,
+    /// The whole cluster: the kind is in no namespace.
+    Cluster,
+    /// One namespace.
+    Namespace(String),
+    /// The namespace of the lease.
+    Lease,
+}
+
+/// A cache that has to be synced before the first call.
+#[derive(Clone)]
+pub struct CacheRequest {
+    pub(crate) id: CacheId,
+    pub(crate) kind: KindInfo,
+    pub(crate) open: fn(Client, Scope) -> Arc<dyn Erased>,
+}
+
+/// Names a cache within its controller: the Rust type, and whether it holds
+/// metadata only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CacheId {
+    pub(crate) type_id: TypeId,
+    pub(crate) metadata_only: bool,
+}
+
+impl CacheId {
+    /// The cache of whole objects of a kind.
+    pub(crate) fn of<K: Kind>() -> Self {
+        Self { type_id: TypeId::of::<K>(), metadata_only: false }
+    }
+}
+
+impl CacheRequest {
+    pub(crate) fn of<K: Kind>(metadata_only: bool) -> Self {
+        let id = CacheId { metadata_only, ..CacheId::of::<K>() };
+        Self {
+            id,
+            kind: KindInfo::of::<K>(),
+            open: |client, scope| retriever::erase::<K, _>(Api::<K>::new(client, scope)),
+        }
+    }
+}
+
+impl std::fmt::Debug for CacheRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CacheRequest").field("id", &self.id).field("kind", &self.kind).finish_non_exhaustive()
+    }
 }
 
 impl Plan {
@@ -15,9 +94,57 @@ impl Plan {
         self.client = true;
     }
 
+    /// Something, named here, takes a client to do whatever it likes: what
+    /// that is only `access` can tell.
+    pub fn unruled(&mut self, what: &'static str) {
+        self.client = true;
+        if !self.unruled.contains(&what) {
+            self.unruled.push(what);
+        }
+    }
+
+    /// Needs verbs on a kind of objects, or on a subresource of it, wherever
+    /// the controller looks.
+    pub fn need<K: Kind>(&mut self, subresource: Option<&str>, verbs: &[&str], because: impl Into<String>) {
+        let kind = KindInfo::of::<K>();
+        let reach = if kind.namespaced { Reach::Watched } else { Reach::Cluster };
+        let rule = Rule {
+            group: kind.group,
+            resource: kind.plural,
+            subresource: subresource.map(str::to_owned),
+            verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+        };
+        self.add(Need { rule, names: Vec::new(), reach, because: because.into() });
+    }
+
+    /// Needs a permission.
+    pub fn add(&mut self, need: Need) {
+        self.client = true;
+        if !self.needs.contains(&need) {
+            self.needs.push(need);
+        }
+    }
+
+    /// Needs a cache of whole objects of a kind, and the permission to fill it.
+    pub fn cache<K: Kind>(&mut self, because: impl Into<String>) {
+        self.need::<K>(None, &["list", "watch"], because);
+        self.request(CacheRequest::of::<K>(false));
+    }
+
+    pub(crate) fn request(&mut self, request: CacheRequest) {
+        if !self.caches.iter().any(|known| known.id == request.id) {
+            self.caches.push(request);
+        }
+    }
+
     /// Whether something takes a client.
     pub fn takes_client(&self) -> bool {
         self.client
+    }
+
+    /// What takes a client without a rule that says what for.
+    pub fn unruled_clients(&self) -> &[&'static str] {
+        &self.unruled
     }
 
     /// Notes the rules that `access` names, beyond what the arguments bring.
@@ -28,5 +155,15 @@ impl Plan {
     /// The rules that `access` names; `None` where it was not given.
     pub fn access(&self) -> Option<&[Rule]> {
         self.access.as_deref()
+    }
+
+    /// The permissions that arguments and settings bring, those of `access`
+    /// aside.
+    pub fn needs(&self) -> &[Need] {
+        &self.needs
+    }
+
+    pub(crate) fn caches(&self) -> &[CacheRequest] {
+        &self.caches
     }
 }

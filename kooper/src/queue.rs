@@ -85,6 +85,12 @@ impl WorkQueue {
         self.update(|state, now| state.add(key, lane, reason, now));
     }
 
+    /// As [`add`](Self::add), for the echo of a write that a call of the key
+    /// made itself: no news to a key that fails.
+    pub(crate) fn add_own(&self, key: &ObjectKey, lane: Lane, reason: Reason) {
+        self.update(|state, now| state.add_own(key, lane, reason, now));
+    }
+
     /// Queues a key after a delay; an earlier wish of the same key is replaced.
     pub fn add_after(&self, key: &ObjectKey, delay: Duration) {
         self.update(|state, now| state.add_after(key, delay, now));
@@ -141,6 +147,15 @@ impl WorkQueue {
     /// retried.
     pub(crate) fn finish(&self, key: &ObjectKey, outcome: Outcome) -> bool {
         self.update(|state, now| state.finish(key, outcome, now))
+    }
+
+    /// As [`finish`](Self::finish), of a failed call during which nothing but
+    /// its own writes was heard: they do not cut its back-off short.
+    pub(crate) fn finish_unheard(&self, key: &ObjectKey, outcome: Outcome) -> bool {
+        self.update(|state, now| {
+            state.unheard(key);
+            state.finish(key, outcome, now)
+        })
     }
 
     /// Forgets a key whose object is gone: its failures, delays and resync.

@@ -1,6 +1,7 @@
 //! Why a key is in the queue.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::key::ObjectKey;
 
@@ -24,12 +25,14 @@ pub enum Reason {
     Requeue,
     /// Somebody outside asked for it.
     External,
+    /// This replica leads from now on: every key is handled once.
+    Leader,
     /// Another object, of the kind named first, is mapped to this key.
-    Related(&'static str, ObjectKey),
+    Related(Arc<str>, ObjectKey),
 }
 
 impl Reason {
-    const fn bit(&self) -> u8 {
+    const fn bit(&self) -> u16 {
         match self {
             Self::Initial => 1,
             Self::Added => 1 << 1,
@@ -39,6 +42,7 @@ impl Reason {
             Self::Retry => 1 << 5,
             Self::Requeue => 1 << 6,
             Self::External => 1 << 7,
+            Self::Leader => 1 << 8,
             Self::Related(..) => 0,
         }
     }
@@ -55,6 +59,7 @@ impl fmt::Display for Reason {
             Self::Retry => "retry",
             Self::Requeue => "requeue",
             Self::External => "external",
+            Self::Leader => "leader",
             Self::Related(kind, key) => return write!(f, "{kind} {key}"),
         })
     }
@@ -64,7 +69,7 @@ impl fmt::Display for Reason {
 /// that waits long does not grow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reasons {
-    simple: u8,
+    simple: u16,
     related: Vec<Reason>,
     unlisted: u32,
 }
@@ -118,6 +123,7 @@ impl Reasons {
             Reason::Retry,
             Reason::Requeue,
             Reason::External,
+            Reason::Leader,
         ]
         .into_iter()
         .filter(|reason| self.simple & reason.bit() != 0)
@@ -163,7 +169,7 @@ mod tests {
         reasons.add(Reason::Modified);
         reasons.add(Reason::Resync);
         for n in 0..20 {
-            reasons.add(Reason::Related("ConfigMap", ObjectKey::namespaced("a", &n.to_string())));
+            reasons.add(Reason::Related("ConfigMap".into(), ObjectKey::namespaced("a", &n.to_string())));
         }
         assert_eq!(reasons.iter().count(), 2 + Reasons::LISTED);
         assert_eq!(reasons.unlisted(), 12);

@@ -37,6 +37,11 @@ impl Store {
         self.read().objects.get(key).cloned()
     }
 
+    /// Every object, in no order.
+    pub(crate) fn all(&self) -> Vec<Arc<Object>> {
+        self.read().objects.values().cloned().collect()
+    }
+
     /// How many objects, and how many bytes they take.
     pub(crate) fn size(&self) -> (usize, usize) {
         let contents = self.read();
@@ -131,13 +136,18 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    pub(crate) fn new(namespaces: impl IntoIterator<Item = Option<String>>) -> Self {
-        Self { stores: namespaces.into_iter().map(|namespace| (namespace, Arc::default())).collect() }
+    pub(crate) fn new(stores: impl IntoIterator<Item = (Option<String>, Arc<Store>)>) -> Self {
+        Self { stores: stores.into_iter().collect() }
     }
 
-    /// Each store with its namespace.
-    pub(crate) fn stores(&self) -> impl Iterator<Item = (Option<&str>, &Arc<Store>)> {
-        self.stores.iter().map(|(namespace, store)| (namespace.as_deref(), store))
+    /// The stores.
+    pub(crate) fn stores(&self) -> impl Iterator<Item = &Arc<Store>> {
+        self.stores.iter().map(|(_, store)| store)
+    }
+
+    /// Whether objects of a namespace, or of none, are in it if they exist.
+    pub(crate) fn covers(&self, namespace: Option<&str>) -> bool {
+        self.stores.iter().any(|(watched, _)| watched.is_none() || watched.as_deref() == namespace)
     }
 
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {

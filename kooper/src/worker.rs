@@ -1,31 +1,35 @@
 //! Takes keys off the queue and calls the handler, one key at a time each.
 
-mod running;
+mod busy;
+mod tombstones;
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 use crate::action::Action;
-use crate::call::Call;
+use crate::call::{Call, Tasks};
 use crate::error::{self, BoxError, Wish};
-use crate::handler::{CallError, Erased};
-use crate::health::Probe;
+use crate::extract::Backing;
+use crate::handler::{CallError, Erased, Farewell, Wants};
+use crate::leader::Leadership;
 use crate::metrics::{Counter, MetricsRecorder};
-use crate::object::DecodeError;
+use crate::object::{DecodeError, Object};
 use crate::queue::{Item, Outcome, WorkQueue};
 use crate::reason::Reason;
 use crate::store::Cache;
+use crate::writes::Write;
 
-pub(crate) use running::Running;
+pub(crate) use busy::Busy;
+pub(crate) use tombstones::Tombstones;
 
 /// How long a call may tidy up between its cancellation and its end by force.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
@@ -34,8 +38,16 @@ const CANCEL_GRACE: Duration = Duration::from_secs(1);
 pub(crate) struct Workers {
     pub(crate) name: Arc<str>,
     pub(crate) queue: Arc<WorkQueue>,
+    /// The controller's own objects.
     pub(crate) cache: Cache,
+    pub(crate) backing: Arc<Backing>,
     pub(crate) handler: Arc<dyn Erased>,
+    /// The filter before the queue, which resync passes too.
+    pub(crate) wants: Wants,
+    /// Told of what vanished.
+    pub(crate) deleted: Option<(Arc<Tombstones>, Farewell)>,
+    /// Whether handlers may run.
+    pub(crate) leadership: Leadership,
     pub(crate) metrics: Arc<dyn MetricsRecorder>,
     pub(crate) limit: usize,
     pub(crate) timeout: Option<Duration>,
@@ -44,12 +56,10 @@ pub(crate) struct Workers {
     /// A failure that is retried counts as success in Kooper's own series, as
     /// in Kooper for Go.
     pub(crate) retried_is_success: bool,
-    /// Asks running calls to end.
-    pub(crate) stopping: CancellationToken,
-    /// Ends running calls.
-    pub(crate) abort: CancellationToken,
-    pub(crate) running: Running,
-    pub(crate) stuck: AtomicUsize,
+    /// Asks running calls and the tasks that they left to end, and ends them.
+    pub(crate) tasks: Tasks,
+    /// What runs now, in this term and what an earlier one left behind.
+    pub(crate) busy: Arc<Busy>,
 }
 
 /// Why a call failed.
@@ -66,9 +76,9 @@ enum Failure {
 type Ended = Result<Action, Failure>;
 
 impl Workers {
-    /// One worker: until the queue is shut down.
+    /// One worker: until it is asked to end.
     pub(crate) async fn work(self: Arc<Self>) {
-        while let Some(item) = self.queue.get().await {
+        while let Some(Some(item)) = self.tasks.stopping.run_until_cancelled(self.queue.get()).await {
             let key = item.key.clone();
             // A handler's panic is caught with its call; this is one of a
             // filter or of the runtime, and no reason to lose a worker.
@@ -85,7 +95,16 @@ impl Workers {
         if [Reason::Resync, Reason::Requeue].iter().any(|reason| item.reasons.contains(reason)) {
             self.metrics.inc_event_queued(&self.name, false);
         }
+        if !self.leadership.is_held() {
+            // Whoever leads next, this replica too, begins with every key.
+            self.queue.done(&item.key);
+            return;
+        }
         let started = Instant::now();
+        if !self.say_farewell(&item).await {
+            return;
+        }
+        self.backing.writes.settled(&item.key, |write| self.find_write(write)).await;
         let Some(object) = self.cache.get(&item.key) else {
             // The object is gone: counted as Kooper for Go does, though there
             // is nothing to hand to a handler.
@@ -93,20 +112,67 @@ impl Workers {
             self.metrics.observe_processing_duration(&self.name, true, started.elapsed());
             return;
         };
-        if item.reasons.only_resync() && !self.handler.wants(&object) {
+        if item.reasons.only_resync() && !(self.wants)(&object) {
             self.queue.done(&item.key);
             return;
         }
+        self.backing.writes.begin(&item.key);
+        let job = self.job(&item);
+        let (call, token) = self.call(&item);
+        let future = self.handler.call(object, call);
+        if let Some(ended) = self.attend(&job, token, future).await {
+            self.finish(&job, &ended);
+        }
+    }
 
-        let token = self.stopping.child_token();
+    /// Hands what vanished to `deleted`, one try each. `false` when a call
+    /// hangs, and the key with it.
+    async fn say_farewell(self: &Arc<Self>, item: &Item) -> bool {
+        let Some((tombstones, farewell)) = &self.deleted else { return true };
+        for (object, gone) in tombstones.take(&item.key) {
+            let job = self.job(item);
+            let (call, token) = self.call(item);
+            let Some(ended) = self.attend(&job, token, farewell(object, gone, call)).await else { return false };
+            if let Err(failure) = ended {
+                job.span.in_scope(|| {
+                    tracing::error!(key = %item.key, "`deleted`: {failure}; it is not called again for this object");
+                });
+            }
+        }
+        true
+    }
+
+    fn job(&self, item: &Item) -> Job {
         let span = tracing::info_span!("call", controller = %self.name, key = %item.key, attempt = item.attempt, reasons = %item.reasons);
-        let call = Call::new(self.name.clone(), item.key.clone(), item.attempt, item.reasons, token.clone());
+        Job { key: item.key.clone(), attempt: item.attempt, started: Instant::now(), span }
+    }
+
+    fn call(&self, item: &Item) -> (Call, CancellationToken) {
+        let token = self.tasks.stopping.child_token();
+        let (key, reasons) = (item.key.clone(), item.reasons.clone());
+        (Call::new(self.name.clone(), key, item.attempt, reasons, token.clone(), self.tasks.clone()), token)
+    }
+
+    /// Where the cache has an object that a call wrote.
+    fn find_write(&self, write: &Write) -> Option<Arc<Object>> {
+        if write.cache == self.backing.primary {
+            return self.cache.get(&write.object);
+        }
+        self.backing.cache(write.cache).get(&write.object)
+    }
+
+    /// Runs a call to its end, or to the end of the time that it has. `None`
+    /// when it is left behind: then its key is given back when it ends.
+    async fn attend(
+        self: &Arc<Self>,
+        job: &Job,
+        token: CancellationToken,
+        future: BoxFuture<'static, Result<Action, CallError>>,
+    ) -> Option<Ended> {
         // Whoever drops the operator ends its calls.
         let _cancel = token.clone().drop_guard();
-        let mut handle = AbortOnDropHandle::new(tokio::spawn(self.handler.call(object, call).instrument(span.clone())));
-        let running = self.running.start(started);
-        let job = Job { key: item.key, attempt: item.attempt, started, span };
-
+        let mut handle = AbortOnDropHandle::new(tokio::spawn(future.instrument(job.span.clone())));
+        let running = self.busy.start(job.started);
         let limit = async {
             match self.timeout {
                 Some(limit) => sleep(limit).await,
@@ -115,27 +181,23 @@ impl Workers {
         };
         let failure = tokio::select! {
             biased;
-            ended = &mut handle => {
-                drop(running);
-                return self.finish(&job, &ended_as(ended, Failure::Stopped));
-            }
+            ended = &mut handle => return Some(ended_as(ended, Failure::Stopped)),
             () = limit => Failure::Timeout(self.timeout.unwrap_or_default()),
-            () = self.abort.cancelled() => Failure::Stopped,
+            () = self.tasks.abort.cancelled() => Failure::Stopped,
         };
         token.cancel();
         if matches!(failure, Failure::Timeout(_))
             && let Ok(ended) = timeout(CANCEL_GRACE, &mut handle).await
         {
-            drop(running);
-            return self.finish(&job, &ended_as(ended, failure));
+            return Some(ended_as(ended, failure));
         }
         handle.abort();
         match timeout(self.stuck_after, &mut handle).await {
-            Ok(ended) => {
-                drop(running);
-                self.finish(&job, &ended_as(ended, failure));
+            Ok(ended) => Some(ended_as(ended, failure)),
+            Err(_elapsed) => {
+                self.leave(job.clone(), handle, failure, running).await;
+                None
             }
-            Err(_elapsed) => self.leave(job, handle, failure, running).await,
         }
     }
 
@@ -147,9 +209,9 @@ impl Workers {
         job: Job,
         handle: AbortOnDropHandle<Result<Action, CallError>>,
         failure: Failure,
-        running: running::Guard,
+        running: busy::Guard,
     ) {
-        let stuck = self.stuck.fetch_add(1, Ordering::SeqCst) + 1;
+        let stuck = self.busy.left_behind();
         job.span.in_scope(|| {
             tracing::error!(
                 key = %job.key,
@@ -162,7 +224,7 @@ impl Workers {
         let rest = async move {
             let ended = handle.await;
             drop(running);
-            workers.stuck.fetch_sub(1, Ordering::SeqCst);
+            workers.busy.came_back();
             workers.finish(&job, &ended_as(ended, failure));
         };
         if stuck <= self.limit {
@@ -175,6 +237,7 @@ impl Workers {
     /// Says what became of a call: to the queue, the metrics and the log.
     fn finish(&self, job: &Job, ended: &Ended) {
         let took = job.started.elapsed();
+        let own_writes_only = self.backing.writes.end(&job.key);
         let retried = match ended {
             Ok(action) => {
                 self.queue.finish(&job.key, Outcome::Success(action.delay()));
@@ -183,28 +246,30 @@ impl Workers {
                 job.span.in_scope(|| tracing::debug!(key = %job.key, ?took, "done"));
                 false
             }
-            Err(failure) => self.fail(job, failure),
+            Err(failure) => self.fail(job, failure, own_writes_only),
         };
         let success = ended.is_ok() || (retried && self.retried_is_success);
         self.metrics.observe_processing_duration(&self.name, success, took);
         self.metrics.observe_work_duration(&self.name, took);
     }
 
-    fn fail(&self, job: &Job, failure: &Failure) -> bool {
+    fn fail(&self, job: &Job, failure: &Failure, own_writes_only: bool) -> bool {
         let wish = match failure {
             Failure::Handler(error) => error::wish(&**error),
             // The same bytes will not decode next time either.
             Failure::Decode(_) => Wish::Never,
             Failure::Panic(_) | Failure::Timeout(_) | Failure::Stopped => Wish::Retry,
         };
-        let retried = self.queue.finish(
-            &job.key,
-            match wish {
-                Wish::Retry => Outcome::Failure,
-                Wish::After(delay) => Outcome::FailureAfter(delay),
-                Wish::Never => Outcome::FailureForGood,
-            },
-        );
+        let outcome = match wish {
+            Wish::Retry => Outcome::Failure,
+            Wish::After(delay) => Outcome::FailureAfter(delay),
+            Wish::Never => Outcome::FailureForGood,
+        };
+        let retried = if own_writes_only {
+            self.queue.finish_unheard(&job.key, outcome)
+        } else {
+            self.queue.finish(&job.key, outcome)
+        };
         self.metrics.count(&self.name, Counter::Error);
         match failure {
             Failure::Decode(_) => self.metrics.count(&self.name, Counter::DecodeError),
@@ -229,6 +294,7 @@ impl Workers {
 }
 
 /// What is remembered of a call beside its task.
+#[derive(Clone)]
 struct Job {
     key: crate::key::ObjectKey,
     attempt: u32,
@@ -260,25 +326,7 @@ impl fmt::Display for Failure {
             Self::Timeout(limit) => {
                 write!(f, "the handler took longer than its timeout of {}", kooper_grammar::duration::format(*limit))
             }
-            Self::Stopped => f.write_str("the handler was ended: the drain time is over"),
+            Self::Stopped => f.write_str("the handler was ended: its time to stop is over"),
         }
-    }
-}
-
-impl Probe for Workers {
-    fn ready(&self) -> Result<Option<String>, String> {
-        let stuck = self.stuck.load(Ordering::SeqCst);
-        Ok((stuck > 0).then(|| format!("{}: {stuck} handler calls are stuck", self.name)))
-    }
-
-    fn alive(&self) -> Result<(), String> {
-        let stuck = self.stuck.load(Ordering::SeqCst);
-        if stuck >= 2 * self.limit {
-            return Err(format!(
-                "{}: every worker and every replacement is stuck in a handler call ({stuck})",
-                self.name
-            ));
-        }
-        Ok(())
     }
 }

@@ -1,5 +1,9 @@
 //! A controller in plain Rust: what the attribute writes.
 
+mod parts;
+mod related;
+mod reliable;
+
 use std::any::TypeId;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -14,19 +18,23 @@ use serde::de::DeserializeOwned;
 use tower::Service;
 
 use super::config::{Config, ConfigError, MetricsCompat};
-use super::kind::{Kind, KindInfo, Namespaced};
 use super::run::Context;
-use super::{Controller, Parts};
 use crate::action::Action;
 use crate::error::BoxError;
-use crate::extract::{Input, State};
-use crate::handler::{Filter, Function, Handler, HandlerService, Init, Job, Middleware, Typed};
+use crate::extract::{Backing, Input, State, Vanished};
+use crate::handler::{Filter, Function, Handler, HandlerService, Init, Job, Middleware};
+use crate::kind::{Kind, Namespaced};
 use crate::object::Changed;
 use crate::plan::Plan;
-use crate::retriever::{self, Api, Retriever, Scope};
+use crate::retriever::{self, Retriever};
+
+pub(crate) use parts::{Handlers, Parts};
+pub use related::MapFn;
+pub(crate) use related::{KeyStream, MapKeys, Relation};
+pub(crate) use reliable::MakeCrd;
 
 type MakeState<S> = Arc<dyn Fn(Context) -> BoxFuture<'static, Result<State<S>, BoxError>> + Send + Sync>;
-type MakeHandler<O, S> = Box<dyn Fn(State<S>, Option<Client>) -> HandlerService<O> + Send + Sync>;
+type MakeService<O, S> = Box<dyn Fn(State<S>, Arc<Backing>) -> HandlerService<O> + Send + Sync>;
 type MakeRetriever = Box<dyn Fn(Option<Client>) -> Result<Arc<dyn retriever::Erased>, BoxError> + Send + Sync>;
 type Wrap<O> = Box<dyn Middleware<O>>;
 
@@ -34,61 +42,58 @@ type Wrap<O> = Box<dyn Middleware<O>>;
 /// type `O` and the state `S`.
 #[must_use = "a builder builds nothing until `build` is called"]
 pub struct Builder<K, O = K, S = ()> {
-    config: Config,
-    plan: Plan,
-    /// The first mistake of a setter that takes a grammar.
-    mistake: Option<ConfigError>,
+    common: Common,
     state: MakeState<S>,
-    handler: Option<MakeHandler<O, S>>,
-    retriever: Option<MakeRetriever>,
+    handler: Option<MakeService<O, S>>,
+    cleanup: Option<MakeService<O, S>>,
+    deleted: Option<MakeService<Vanished<O>, S>>,
     layers: Vec<Wrap<O>>,
     when: Option<Filter<O>>,
     kind: PhantomData<fn() -> K>,
 }
 
+/// What is set whatever the types of object and state are.
+struct Common {
+    config: Config,
+    plan: Plan,
+    /// The first mistake of a setter that takes a grammar.
+    mistake: Option<ConfigError>,
+    retriever: Option<MakeRetriever>,
+    relations: Vec<Relation>,
+    sources: Vec<KeyStream>,
+    crd: Option<MakeCrd>,
+}
+
 impl<K: Kind> Builder<K> {
     pub(super) fn new(name: String) -> Self {
-        Self {
+        let common = Common {
             config: Config::new(name),
             plan: Plan::default(),
             mistake: None,
-            state: Arc::new(|_| Box::pin(std::future::ready(Ok(State::new(()))))),
-            handler: None,
             retriever: None,
-            layers: Vec::new(),
-            when: None,
-            kind: PhantomData,
-        }
+            relations: Vec::new(),
+            sources: Vec::new(),
+            crd: None,
+        };
+        Self::with(common, Arc::new(|_| Box::pin(std::future::ready(Ok(State::new(()))))))
     }
 
     /// Fetches only the metadata of objects: the handler takes
     /// `Arc<PartialObjectMeta<K>>`. Goes before `init`, `when` and the handler.
-    pub fn metadata_only(self) -> Builder<K, PartialObjectMeta<K>> {
-        let mut config = self.config;
-        config.metadata_only = true;
-        Builder {
-            config,
-            plan: self.plan,
-            mistake: self.mistake,
-            state: self.state,
-            handler: None,
-            retriever: self.retriever,
-            layers: Vec::new(),
-            when: None,
-            kind: PhantomData,
-        }
+    pub fn metadata_only(mut self) -> Builder<K, PartialObjectMeta<K>> {
+        self.common.config.metadata_only = true;
+        Builder::with(self.common, self.state)
     }
 }
 
 impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
     /// Builds the state that handlers take as [`State<S>`]: once in a process
-    /// for each distinct fn; a closure that captures something is built for
-    /// each controller. An error is logged and tried again. Goes before
-    /// the handler.
+    /// for each distinct fn; a closure that captures something, and a
+    /// controller with leader election, have one of their own. With leader
+    /// election it is built when this replica leads for the first time. An
+    /// error is logged and tried again. Goes before the handler.
     pub fn init<I: Init<Args> + Clone, Args: 'static>(mut self, init: I) -> Builder<K, O, I::State> {
-        if I::NEEDS_CLIENT {
-            self.plan.needs_client();
-        }
+        I::plan(&mut self.common.plan);
         // Two values of one type may differ, unless the type has no room for a
         // difference, as a fn's has none.
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -97,19 +102,24 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
         let state: MakeState<I::State> = Arc::new(move |context: Context| {
             let init = init.clone();
             Box::pin(async move {
-                let client = context.client.clone();
-                context.states.get_or_build(id, || init.build(client)).await.map(State::shared)
+                let backing = context.backing.clone();
+                context.states().get_or_build(id, || init.build(&backing)).await.map(State::shared)
             })
         });
-        Builder {
-            config: self.config,
-            plan: self.plan,
-            mistake: self.mistake,
+        Builder { layers: self.layers, when: self.when, ..Builder::with(self.common, state) }
+    }
+}
+
+impl<K, O, S> Builder<K, O, S> {
+    fn with(common: Common, state: MakeState<S>) -> Self {
+        Self {
+            common,
             state,
             handler: None,
-            retriever: self.retriever,
-            layers: self.layers,
-            when: self.when,
+            cleanup: None,
+            deleted: None,
+            layers: Vec::new(),
+            when: None,
             kind: PhantomData,
         }
     }
@@ -119,41 +129,41 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// Every object goes to the handler again after this long without a call;
     /// `None` is off. Default: 3 minutes.
     pub fn resync(mut self, every: impl Into<Option<Duration>>) -> Self {
-        self.config.resync = every.into();
+        self.common.config.resync = every.into();
         self
     }
 
     /// The number of parallel handlers. Default: 3.
     pub fn workers(mut self, workers: usize) -> Self {
-        self.config.workers = workers;
+        self.common.config.workers = workers;
         self
     }
 
     /// How often a failed key is tried again; `None` is for ever. Default:
     /// for ever.
     pub fn retries(mut self, retries: impl Into<Option<u32>>) -> Self {
-        self.config.retries = retries.into();
+        self.common.config.retries = retries.into();
         self
     }
 
     /// The first and the longest delay of a failing key. Default: 5 ms and
     /// 1 000 s.
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
-        self.config.backoff = crate::backoff::Backoff { first, longest };
+        self.common.config.backoff = crate::backoff::Backoff { first, longest };
         self
     }
 
     /// Retries of all keys together: so many a second, after a burst. Default:
     /// 10 and 100.
     pub fn retry_rate(mut self, per_second: u32, burst: u32) -> Self {
-        self.config.retry_rate = (per_second, burst);
+        self.common.config.retry_rate = (per_second, burst);
         self
     }
 
     /// The longest time for one handler call; `None` is off. Default: 5
     /// minutes.
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
-        self.config.timeout = timeout.into();
+        self.common.config.timeout = timeout.into();
         self
     }
 
@@ -162,26 +172,26 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     where
         K: Namespaced,
     {
-        self.config.namespaces = namespaces.into_iter().map(Into::into).collect();
+        self.common.config.namespaces = namespaces.into_iter().map(Into::into).collect();
         self
     }
 
     /// A label selector that the server applies.
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
-        self.config.labels = Some(selector.into());
+        self.common.config.labels = Some(selector.into());
         self
     }
 
     /// A field selector that the server applies.
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
-        self.config.fields = Some(selector.into());
+        self.common.config.fields = Some(selector.into());
         self
     }
 
     /// Which changes wake the handler. The first sight of an object, its
     /// deletion mark and resync always do. Default: any change.
     pub fn changed(mut self, changes: impl IntoIterator<Item = Changed>) -> Self {
-        self.config.changed = changes.into_iter().collect();
+        self.common.config.changed = changes.into_iter().collect();
         self
     }
 
@@ -195,7 +205,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// A retriever of one's own, in place of the API server's.
     pub fn retriever<R: Retriever<K>>(mut self, retriever: R) -> Self {
         let retriever = retriever::erase(retriever);
-        self.retriever = Some(Box::new(move |_| Ok(retriever.clone())));
+        self.common.retriever = Some(Box::new(move |_| Ok(retriever.clone())));
         self
     }
 
@@ -205,8 +215,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         F: Fn(Client) -> R + Send + Sync + 'static,
         R: Retriever<K>,
     {
-        self.plan.needs_client();
-        self.retriever = Some(Box::new(move |client| {
+        self.common.plan.unruled("`retriever`");
+        self.common.retriever = Some(Box::new(move |client| {
             let client = client.ok_or("`retriever` takes a client, and the operator has none")?;
             Ok(retriever::erase(make(client)))
         }));
@@ -223,8 +233,10 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// as `"apps/deployments: get, patch"`.
     pub fn access<R: AsRef<str>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
         match rules.into_iter().map(|rule| Rule::parse(rule.as_ref())).collect() {
-            Ok(rules) => self.plan.grant(rules),
-            Err(error) => self.mistake = self.mistake.or_else(|| Some(self.config.error("access", error))),
+            Ok(rules) => self.common.plan.grant(rules),
+            Err(error) => {
+                self.common.mistake = self.common.mistake.or_else(|| Some(self.common.config.error("access", error)))
+            }
         }
         self
     }
@@ -233,20 +245,20 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// Default: as in Kooper for Go with limited retries, as a failure
     /// without a limit.
     pub fn metrics_compat(mut self, compat: MetricsCompat) -> Self {
-        self.config.metrics_compat = Some(compat);
+        self.common.config.metrics_compat = Some(compat);
         self
     }
 
     /// After how long a call that has not ended although it was cancelled is
     /// taken for stuck. Default: 30 seconds.
     pub fn stuck_after(mut self, stuck_after: Duration) -> Self {
-        self.config.stuck_after = stuck_after;
+        self.common.config.stuck_after = stuck_after;
         self
     }
 
     /// The handler: an async fn, see [`Handler`].
     pub fn handler<H: Handler<O, S, Args>, Args: 'static>(mut self, handler: H) -> Self {
-        H::plan(&mut self.plan);
+        H::plan(&mut self.common.plan);
         self.function(move |input| handler.handle(input))
     }
 
@@ -262,106 +274,32 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     }
 
     pub(super) fn plan(&mut self) -> &mut Plan {
-        &mut self.plan
+        &mut self.common.plan
     }
 
     pub(super) fn function<F>(mut self, function: F) -> Self
     where
         F: Fn(Input<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> + Send + Sync + 'static,
     {
-        let function = Arc::new(function);
-        self.handler = Some(Box::new(move |state, client| {
-            HandlerService::new(Function { function: function.clone(), state, client })
-        }));
+        self.handler = Some(service_of(function));
         self
     }
-
-    /// The controller.
-    ///
-    /// # Errors
-    /// When a name or handler is missing, or a setting makes no sense; name,
-    /// handler and retriever are checked in this order.
-    pub fn build(self) -> Result<Controller, ConfigError> {
-        let Self { config, plan, mistake, state, handler, retriever, layers, when, .. } = self;
-        config.check()?;
-        let handler = handler
-            .ok_or_else(|| config.error("handler", "it is missing: give the controller one with `.handler(…)`"))?;
-        if let Some(mistake) = mistake {
-            return Err(mistake);
-        }
-        let own_retriever = retriever.is_some();
-        let narrowed = !config.namespaces.is_empty() || config.labels.is_some() || config.fields.is_some();
-        if own_retriever && narrowed {
-            let problem =
-                "a retriever of one's own decides what it retrieves: remove `namespaces`, `labels` and `fields`";
-            return Err(config.error("retriever", problem));
-        }
-        let kind = KindInfo::of::<K>();
-        let parts = Arc::new(Sources { state, handler, retriever, layers, when, kind: PhantomData::<fn() -> K> });
-        Ok(Controller {
-            config,
-            kind,
-            plan,
-            own_retriever,
-            parts: Arc::new(move |context| {
-                let parts = parts.clone();
-                Box::pin(async move { parts.make(context).await })
-            }),
-        })
-    }
 }
 
-/// What a controller's parts are made of once it runs.
-struct Sources<K, O, S> {
-    state: MakeState<S>,
-    handler: MakeHandler<O, S>,
-    retriever: Option<MakeRetriever>,
-    layers: Vec<Wrap<O>>,
-    when: Option<Filter<O>>,
-    kind: PhantomData<fn() -> K>,
-}
-
-impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Sources<K, O, S> {
-    async fn make(&self, context: Context) -> Result<Parts, BoxError> {
-        let state = (self.state)(context.clone()).await?;
-        let inner = (self.handler)(state, context.client.clone());
-        let service = self.layers.iter().rev().fold(inner, |service, layer| layer.wrap(service));
-        let handler = Arc::new(Typed { service, when: self.when.clone() });
-        let retrievers = match &self.retriever {
-            Some(make) => vec![(None, make(context.client)?)],
-            None => {
-                let client = context.client.ok_or("the operator has no client")?;
-                let scopes = context.scopes.into_iter();
-                scopes
-                    .map(|scope| {
-                        (scope.namespace.clone(), retriever::erase::<K, _>(Api::<K>::new(client.clone(), scope)))
-                    })
-                    .collect()
-            }
-        };
-        Ok(Parts { retrievers, handler })
-    }
-}
-
-impl Config {
-    /// Which objects the API server is asked for.
-    pub(super) fn scopes(&self) -> Vec<Scope> {
-        let scope = |namespace: Option<String>| Scope {
-            namespace,
-            labels: self.labels.clone(),
-            fields: self.fields.clone(),
-            metadata_only: self.metadata_only,
-        };
-        if self.namespaces.is_empty() {
-            return vec![scope(None)];
-        }
-        let distinct: std::collections::BTreeSet<_> = self.namespaces.iter().collect();
-        distinct.into_iter().map(|namespace| scope(Some(namespace.clone()))).collect()
-    }
+/// A closure from the input of a call to its outcome, as a service that waits
+/// for its state.
+fn service_of<O, S, F>(function: F) -> MakeService<O, S>
+where
+    O: Send + Sync + 'static,
+    S: Send + Sync + 'static,
+    F: Fn(Input<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> + Send + Sync + 'static,
+{
+    let function = Arc::new(function);
+    Box::new(move |state, backing| HandlerService::new(Function { function: function.clone(), state, backing }))
 }
 
 impl<K, O, S> std::fmt::Debug for Builder<K, O, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("Builder").field("config", &self.common.config).finish_non_exhaustive()
     }
 }

@@ -6,7 +6,11 @@ use kooper_grammar::name;
 use kooper_grammar::selector::{FieldSelector, Selector};
 
 use crate::backoff::Backoff;
+use crate::kind::{Kind, KindInfo};
+use crate::leader::LeaderElection;
 use crate::object::Changed;
+use crate::plan::{CacheRequest, Plan};
+use crate::retriever::Scope;
 
 /// A controller that cannot be built as it was described.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,6 +52,11 @@ pub(crate) struct Config {
     pub(crate) changed: Vec<Changed>,
     pub(crate) metrics_compat: Option<MetricsCompat>,
     pub(crate) stuck_after: Duration,
+    pub(crate) leader: Option<LeaderElection>,
+    pub(crate) formerly: Vec<String>,
+    pub(crate) finalizer: Option<String>,
+    pub(crate) cleanup_on_leave: bool,
+    pub(crate) install_crd: bool,
 }
 
 impl Config {
@@ -67,7 +76,54 @@ impl Config {
             changed: vec![Changed::Any],
             metrics_compat: None,
             stuck_after: Duration::from_secs(30),
+            leader: None,
+            formerly: Vec::new(),
+            finalizer: None,
+            cleanup_on_leave: false,
+            install_crd: false,
         }
+    }
+
+    /// The former names of the controller; those with a `/` are finalizers.
+    pub(crate) fn former_names(&self) -> impl Iterator<Item = &str> {
+        self.formerly.iter().map(String::as_str).filter(|name| !name.contains('/'))
+    }
+
+    /// Whether a selector narrows what is retrieved.
+    pub(crate) fn selected(&self) -> bool {
+        self.labels.is_some() || self.fields.is_some()
+    }
+
+    /// Notes what the settings need, beside the arguments.
+    pub(crate) fn plan<K: Kind>(&self, plan: &mut Plan, own_retriever: bool, deleted: bool) {
+        let kind = KindInfo::of::<K>();
+        if !own_retriever {
+            plan.need::<K>(None, &["list", "watch"], format!("resource = {}", kind.kind));
+        }
+        if self.finalizer.is_some() {
+            plan.need::<K>(None, &["get", "patch"], "cleanup");
+            if self.selected() {
+                plan.request(CacheRequest::of::<K>(true));
+            }
+        }
+        if deleted && self.selected() {
+            plan.need::<K>(None, &["get"], "deleted");
+        }
+    }
+
+    /// Which objects the API server is asked for.
+    pub(crate) fn scopes(&self) -> Vec<Scope> {
+        let scope = |namespace: Option<String>| Scope {
+            namespace,
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+            metadata_only: self.metadata_only,
+        };
+        if self.namespaces.is_empty() {
+            return vec![scope(None)];
+        }
+        let distinct: std::collections::BTreeSet<_> = self.namespaces.iter().collect();
+        distinct.into_iter().map(|namespace| scope(Some(namespace.clone()))).collect()
     }
 
     pub(crate) fn error(&self, field: &'static str, problem: impl std::fmt::Display) -> ConfigError {
@@ -110,6 +166,19 @@ impl Config {
             return Err(
                 self.error("changed", "with `metadata_only` the status is not fetched: remove `Changed::Status`")
             );
+        }
+        if let Some(election) = &self.leader {
+            election.check().map_err(|problem| self.error("leader_election", problem))?;
+        }
+        if let Some(finalizer) = &self.finalizer
+            && finalizer
+                .split_once('/')
+                .is_none_or(|(domain, what)| name::subdomain(domain).is_err() || what.is_empty())
+        {
+            let problem = format!(
+                "the finalizer \"{finalizer}\" is not qualified: write a domain of yours, a slash and what it is for, such as \"shop.example.com/cleanup\""
+            );
+            return Err(self.error("cleanup", problem));
         }
         Ok(())
     }

@@ -1,33 +1,39 @@
 //! A controller at work: from its first list to its drain.
 
-use std::any::{Any, TypeId};
-use std::collections::HashMap;
+mod dispatch;
+mod states;
+mod watching;
+
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::{join_all, select_all};
+use futures_util::{FutureExt, StreamExt};
 use kube::Client;
-use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Controller, MetricsCompat, Parts};
+use super::builder::Handlers;
+use super::{Controller, MetricsCompat};
 use crate::backoff::Backoff;
-use crate::error::{self, BoxError};
-use crate::handler;
+use crate::call::Tasks;
+use crate::error;
+use crate::events::EventSink;
+use crate::extract::Backing;
 use crate::health::{Health, Probe};
-use crate::informer::{Informer, Sink, WatchStatus};
-use crate::metrics::{Counter, Gauge, MetricsError, MetricsRecorder};
-use crate::object::{Changed, differs};
+use crate::informer::Watches;
+use crate::leader::{Elector, ElectorOptions, Leadership};
+use crate::metrics::{Gauge, MetricsError, MetricsRecorder};
 use crate::queue::{Lane, QueueOptions, WorkQueue};
 use crate::reason::Reason;
-use crate::retriever::Scope;
-use crate::store::{Cache, Change};
-use crate::worker::{Running, Workers};
+use crate::worker::{Busy, Tombstones, Workers};
+use crate::writes::Writes;
+
+use dispatch::Gate;
+use states::States;
+use watching::Watching;
 
 /// The waits of an `init` that fails.
 const INIT_BACKOFF: Backoff = Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(30) };
@@ -35,67 +41,71 @@ const INIT_BACKOFF: Backoff = Backoff { first: Duration::from_millis(500), longe
 /// After an abort, how long a task may take to notice.
 const ABORT_GRACE: Duration = Duration::from_secs(2);
 
+/// How long calls may tidy up when the lease is lost: others may lead soon.
+const STEP_DOWN_GRACE: Duration = Duration::from_secs(1);
+
 /// What the controllers of a process share.
-#[derive(Clone, Default)]
-pub(crate) struct Context {
+#[derive(Clone)]
+pub(crate) struct Process {
+    /// As it is named in field managers and leases.
+    pub(crate) program: Arc<str>,
     pub(crate) client: Option<Client>,
+    /// The connection of the elections, which waits for nobody else's requests.
+    pub(crate) lease_client: Option<Client>,
+    pub(crate) lease_namespace: String,
+    pub(crate) identity: String,
     pub(crate) states: Arc<States>,
-    pub(crate) scopes: Vec<Scope>,
+    pub(crate) watches: Arc<Watches>,
+    pub(crate) metrics: Arc<dyn MetricsRecorder>,
+    pub(crate) health: Health,
+    pub(crate) drain: Duration,
+    /// Whether a controller that lost its lease stands as a candidate again.
+    pub(crate) stands_again: bool,
 }
 
-/// The states that `init` fns built, each once.
-#[derive(Default)]
-pub(crate) struct States {
-    slots: Mutex<HashMap<(TypeId, u64), Slot>>,
+/// What the fns of a controller are made with.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) backing: Arc<Backing>,
+    states: Arc<States>,
 }
 
-/// The state of one `init` fn; locked while it is built, so that one that
-/// hangs holds up nobody but those that wait for it.
-type Slot = Arc<AsyncMutex<Option<Arc<dyn Any + Send + Sync>>>>;
-
-impl States {
-    /// The state of an `init` fn, built if nobody has yet. A failure leaves
-    /// nothing behind.
-    pub(crate) async fn get_or_build<S, Fut>(
-        &self,
-        id: (TypeId, u64),
-        build: impl FnOnce() -> Fut,
-    ) -> Result<Arc<S>, BoxError>
-    where
-        S: Send + Sync + 'static,
-        Fut: Future<Output = Result<S, BoxError>>,
-    {
-        let slot = self.slots.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default().clone();
-        let mut built = slot.lock().await;
-        if let Some(state) = built.clone().and_then(|state| state.downcast::<S>().ok()) {
-            return Ok(state);
-        }
-        let state = Arc::new(build().await?);
-        *built = Some(state.clone());
-        Ok(state)
+impl Context {
+    /// The states that this controller shares with others.
+    pub(crate) fn states(&self) -> &States {
+        &self.states
     }
+}
+
+/// Why a controller ended although nobody stopped it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// Another replica leads, and this controller was run by hand.
+    #[error("leadership lost")]
+    LeadershipLost,
+    /// A call or task went on after its abort, with the lease lost: only the
+    /// end of the process ends it.
+    #[error("a handler ignored its abort after the lease was lost: it blocks its thread, or never awaits")]
+    OutlivedLease,
 }
 
 /// A controller that is about to run: its queue is known to the metrics.
 pub(crate) struct Runner {
     controller: Controller,
-    context: Context,
-    queue: Arc<WorkQueue>,
-    metrics: Arc<dyn MetricsRecorder>,
-    health: Health,
-    drain: Duration,
+    process: Process,
+    backing: Arc<Backing>,
+    gate: Arc<Gate>,
+    leadership: Leadership,
+    watching: Watching,
+    tombstones: Arc<Tombstones>,
+    states: Arc<States>,
+    busy: Arc<Busy>,
 }
 
 impl Runner {
-    pub(crate) fn new(
-        controller: Controller,
-        mut context: Context,
-        metrics: Arc<dyn MetricsRecorder>,
-        health: Health,
-        drain: Duration,
-    ) -> Result<Self, MetricsError> {
+    pub(crate) fn new(controller: Controller, process: &Process) -> Result<Self, MetricsError> {
         let config = &controller.config;
-        context.scopes = config.scopes();
         let queue = Arc::new(WorkQueue::new(QueueOptions {
             backoff: config.backoff,
             retries: config.retries,
@@ -103,214 +113,275 @@ impl Runner {
             resync: config.resync,
         }));
         let read = queue.clone();
-        metrics.register_queue_length(&config.name, Box::new(move || read.len() as f64))?;
-        Ok(Self { controller, context, queue, metrics, health, drain })
+        process.metrics.register_queue_length(&config.name, Box::new(move || read.len() as f64))?;
+        let leadership = if config.leader.is_some() { Leadership::none() } else { Leadership::always() };
+        let watching = Watching::new(&controller, process);
+        let name: Arc<str> = config.name.as_str().into();
+        let writes = Arc::new(Writes::new(controller.primary.id));
+        let backing = Arc::new(Backing {
+            program: process.program.clone(),
+            controller: name.clone(),
+            kind: controller.kind.clone(),
+            primary: controller.primary.id,
+            namespaces: config.namespaces.clone(),
+            client: process.client.as_ref().map(|client| leadership.fence(client.clone())),
+            caches: watching.caches(),
+            owned: controller.relations.iter().filter(|one| one.map.is_none()).map(|one| one.cache).collect(),
+            writes: writes.clone(),
+            events: EventSink::default(),
+        });
+        let gate = Gate {
+            name,
+            queue,
+            metrics: process.metrics.clone(),
+            writes,
+            open: AtomicBool::new(config.leader.is_none()),
+        };
+        let busy = Arc::new(Busy::new(&config.name, config.workers));
+        process.health.add(busy.clone());
+        // A state whose client is fenced by one lease is no other's.
+        let states = if config.leader.is_some() { Arc::default() } else { process.states.clone() };
+        let runner = Self {
+            gate: gate.into(),
+            process: process.clone(),
+            backing,
+            leadership,
+            watching,
+            controller,
+            tombstones: Arc::default(),
+            states,
+            busy,
+        };
+        runner.worker_gauges();
+        Ok(runner)
     }
 
-    pub(crate) async fn run(self, shutdown: CancellationToken) {
+    pub(crate) fn name(&self) -> &str {
+        self.controller.name()
+    }
+
+    /// Until `shutdown` is cancelled and everything has ended.
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), RunError> {
         let starting = Arc::new(Starting::new(self.controller.name()));
-        self.health.add(starting.clone());
-        let Some(parts) = shutdown.run_until_cancelled(self.parts(&starting)).await else { return };
-        let mut watching = self.watch(parts.retrievers, parts.handler.clone());
-        starting.over();
-        if shutdown.run_until_cancelled(watching.synced(self.context.client.clone())).await.is_some() {
-            self.work(&watching.cache, parts.handler, &shutdown).await;
+        self.process.health.add(starting.clone());
+        let started = shutdown.run_until_cancelled(self.start(&starting)).await;
+        if started.is_none() {
+            return Ok(());
         }
-        watching.stop().await;
+        let mut side = self.listen(&shutdown);
+        let result = match &self.controller.config.leader {
+            None => {
+                self.term(&starting, &shutdown, &CancellationToken::new()).await;
+                Ok(())
+            }
+            Some(_) => self.lead(&starting, &shutdown).await,
+        };
+        side.abort_all();
+        result
     }
 
-    /// Builds state, handler and retrievers; tries again for as long as
-    /// `init` fails.
-    async fn parts(&self, starting: &Starting) -> Parts {
+    /// Begins to watch, and waits for the first lists.
+    async fn start(&mut self, starting: &Starting) {
         let mut failures = 0;
         loop {
-            let parts = AssertUnwindSafe((self.controller.parts)(self.context.clone())).catch_unwind();
-            let error = match parts.await {
-                Ok(Ok(parts)) => return parts,
+            let opened = std::panic::catch_unwind(AssertUnwindSafe(|| {
+                self.watching.open(&self.controller, &self.process, &self.backing, &self.gate, &self.tombstones)
+            }));
+            let error = match opened {
+                Ok(Ok(())) => break,
                 Ok(Err(error)) => error::chain(&*error),
                 Err(panic) => format!("it panicked: {}", error::panic_text(&*panic)),
             };
-            failures += 1;
-            let wait = INIT_BACKOFF.delay(failures);
-            tracing::error!(controller = self.controller.name(), retry_in = ?wait, "`init` failed: {error}");
-            starting.failed(&error);
-            tokio::time::sleep(wait).await;
+            self.pause(starting, "retriever", &error, &mut failures).await;
         }
+        starting.over();
+        self.watching.synced(self.process.client.clone()).await;
     }
 
-    fn watch(
-        &self,
-        retrievers: Vec<(Option<String>, Arc<dyn crate::retriever::Erased>)>,
-        handler: Arc<dyn handler::Erased>,
-    ) -> Watching {
-        let (config, kind) = (&self.controller.config, &self.controller.kind);
-        let name: Arc<str> = config.name.as_str().into();
-        let cache = Cache::new(retrievers.iter().map(|(namespace, _)| namespace.clone()));
-        let sink: Arc<dyn Sink> = Arc::new(Dispatch {
-            name: name.clone(),
-            queue: self.queue.clone(),
-            handler,
-            changed: config.changed.clone(),
-            metrics: self.metrics.clone(),
-        });
-        let selected = config.labels.is_some() || config.fields.is_some();
-        let stop = CancellationToken::new();
+    /// Takes keys from outside, for as long as the controller runs.
+    fn listen(&self, shutdown: &CancellationToken) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
-        let mut statuses = Vec::new();
-        for ((namespace, store), (_, retriever)) in cache.stores().zip(retrievers) {
-            let from_server = !self.controller.own_retriever;
-            let status = Arc::new(WatchStatus::new(&name, &kind.resource, namespace, selected, from_server));
-            self.health.add(status.clone());
-            let age = status.clone();
-            let watch =
-                namespace.map_or_else(|| kind.resource.clone(), |namespace| format!("{}/{namespace}", kind.resource));
-            self.gauge(Gauge::WatchAge { watch }, move || age.age().as_secs_f64());
-            let informer = Informer::new(retriever, store.clone(), status.clone(), sink.clone());
-            tasks.spawn(informer.run(stop.clone()));
-            statuses.push(status);
-        }
-        for gauge in [Gauge::StoreObjects, Gauge::StoreBytes] {
-            let (cache, objects) = (cache.clone(), gauge == Gauge::StoreObjects);
-            self.gauge(gauge, move || {
-                let size = cache.size();
-                (if objects { size.0 } else { size.1 }) as f64
+        for source in self.controller.sources.iter() {
+            let Some(mut keys) = source.lock().unwrap_or_else(PoisonError::into_inner).take() else { continue };
+            let (gate, shutdown) = (self.gate.clone(), shutdown.clone());
+            tasks.spawn(async move {
+                while let Some(Some(key)) = shutdown.run_until_cancelled(keys.next()).await {
+                    gate.wake(&key, Lane::Event, Reason::External);
+                }
             });
         }
-        Watching { cache, statuses, stop, tasks }
+        tasks
     }
 
-    async fn work(&self, cache: &Cache, handler: Arc<dyn handler::Erased>, shutdown: &CancellationToken) {
+    /// Stands as a candidate, works while it leads, and stands again.
+    async fn lead(&self, starting: &Starting, shutdown: &CancellationToken) -> Result<(), RunError> {
+        let Some(mut elector) = self.elector() else { return Ok(()) };
+        loop {
+            if shutdown.run_until_cancelled(elector.campaign()).await.is_none() {
+                // It may have won at this very moment.
+                elector.release().await;
+                return Ok(());
+            }
+            self.gate.open.store(true, Ordering::SeqCst);
+            for key in self.watching.keys() {
+                self.gate.wake(&key, Lane::Background, Reason::Leader);
+            }
+            let stop = shutdown.child_token();
+            let lost = CancellationToken::new();
+            let work = self.term(starting, &stop, &lost);
+            tokio::pin!(work);
+            let ended = tokio::select! {
+                ended = &mut work => ended,
+                reason = elector.hold() => {
+                    tracing::warn!(controller = self.controller.name(), "{reason}: stepping down");
+                    lost.cancel();
+                    stop.cancel();
+                    work.await
+                }
+            };
+            self.gate.open.store(false, Ordering::SeqCst);
+            self.tombstones.clear();
+            if !ended {
+                // The lease is not released: what still runs might write.
+                return if shutdown.is_cancelled() { Ok(()) } else { Err(RunError::OutlivedLease) };
+            }
+            elector.release().await;
+            if shutdown.is_cancelled() {
+                return Ok(());
+            }
+            if !self.process.stands_again {
+                return Err(RunError::LeadershipLost);
+            }
+        }
+    }
+
+    fn elector(&self) -> Option<Elector> {
+        let config = &self.controller.config;
+        let election = config.leader.clone()?;
+        let client = self.process.lease_client.clone().or_else(|| self.process.client.clone())?;
+        let program = &self.process.program;
+        let named = |name: &str| format!("{program}-{name}");
+        Some(Elector::new(ElectorOptions {
+            controller: config.name.as_str().into(),
+            program: program.to_string(),
+            lease: election.lease.clone().unwrap_or_else(|| named(&config.name)),
+            namespace: election.namespace.clone().unwrap_or_else(|| self.process.lease_namespace.clone()),
+            identity: self.process.identity.clone(),
+            former: config.former_names().map(named).collect(),
+            election,
+            client,
+            metrics: self.process.metrics.clone(),
+            leadership: self.leadership.clone(),
+            told: Arc::new(|_| {}),
+        }))
+    }
+
+    /// Works until `stop` is cancelled and everything has ended; quickly so
+    /// once `lost` is. `false` when something went on after its abort.
+    async fn term(&self, starting: &Starting, stop: &CancellationToken, lost: &CancellationToken) -> bool {
+        let Some(handlers) = stop.run_until_cancelled(self.handlers(starting)).await else { return true };
+        let workers = self.workers(handlers);
+        let mut running: JoinSet<()> = (0..workers.limit).map(|_| workers.clone().work()).collect();
+        stop.cancelled().await;
+        let tasks = workers.tasks.clone();
+        tasks.stopping.cancel();
+        let drain = async {
+            let limit = tokio::time::sleep(self.process.drain);
+            let hurry = async {
+                lost.cancelled().await;
+                tokio::time::sleep(STEP_DOWN_GRACE).await;
+            };
+            tokio::select! {
+                () = limit => self.process.drain,
+                () = hurry => STEP_DOWN_GRACE,
+            }
+        };
+        let drained = tokio::select! {
+            () = ended(&mut running, &tasks) => None,
+            limit = drain => Some(limit),
+        };
+        let Some(limit) = drained else { return true };
+        tracing::warn!(controller = %workers.name, calls = self.busy.calls(), "the drain time of {limit:?} is over: the running handler calls are ended");
+        tasks.abort.cancel();
+        timeout(ABORT_GRACE, ended(&mut running, &tasks)).await.is_ok() && self.busy.stuck() == 0
+    }
+
+    fn workers(&self, handlers: Handlers) -> Arc<Workers> {
         let config = &self.controller.config;
         let compat = config.metrics_compat.unwrap_or(if config.retries.is_some() {
             MetricsCompat::Go
         } else {
             MetricsCompat::Truth
         });
-        let workers = Arc::new(Workers {
-            name: config.name.as_str().into(),
-            queue: self.queue.clone(),
-            cache: cache.clone(),
-            handler,
-            metrics: self.metrics.clone(),
+        Arc::new(Workers {
+            name: self.gate.name.clone(),
+            queue: self.gate.queue.clone(),
+            cache: self.watching.primary(),
+            backing: self.backing.clone(),
+            handler: handlers.handler,
+            wants: self.controller.parts.wants(),
+            deleted: handlers.deleted.map(|farewell| (self.tombstones.clone(), farewell)),
+            leadership: self.leadership.clone(),
+            metrics: self.process.metrics.clone(),
             limit: config.workers,
             timeout: config.timeout,
             stuck_after: config.stuck_after,
             retried_is_success: compat == MetricsCompat::Go,
-            stopping: CancellationToken::new(),
-            abort: CancellationToken::new(),
-            running: Running::default(),
-            stuck: AtomicUsize::new(0),
-        });
-        self.health.add(workers.clone());
-        self.worker_gauges(&workers);
-        let mut tasks: JoinSet<()> = (0..config.workers).map(|_| workers.clone().work()).collect();
+            tasks: Tasks::default(),
+            busy: self.busy.clone(),
+        })
+    }
 
-        shutdown.cancelled().await;
-        self.queue.shut_down();
-        workers.stopping.cancel();
-        let drained = async { while tasks.join_next().await.is_some() {} };
-        if timeout(self.drain, drained).await.is_err() {
-            tracing::warn!(controller = %workers.name, calls = workers.running.count(), "the drain time of {:?} is over: the running handler calls are ended", self.drain);
-            workers.abort.cancel();
-            let _ = timeout(ABORT_GRACE, async { while tasks.join_next().await.is_some() {} }).await;
+    /// Builds state and handler; tries again for as long as `init` fails.
+    async fn handlers(&self, starting: &Starting) -> Handlers {
+        let context = Context { backing: self.backing.clone(), states: self.states.clone() };
+        let mut failures = 0;
+        loop {
+            let built = AssertUnwindSafe(self.controller.parts.handlers(context.clone())).catch_unwind();
+            let error = match built.await {
+                Ok(Ok(handlers)) => {
+                    starting.over();
+                    return handlers;
+                }
+                Ok(Err(error)) => error::chain(&*error),
+                Err(panic) => format!("it panicked: {}", error::panic_text(&*panic)),
+            };
+            self.pause(starting, "init", &error, &mut failures).await;
         }
     }
 
-    fn worker_gauges(&self, workers: &Arc<Workers>) {
-        let max = workers.limit as f64;
+    async fn pause(&self, starting: &Starting, what: &str, error: &str, failures: &mut u32) {
+        *failures += 1;
+        let wait = INIT_BACKOFF.delay(*failures);
+        tracing::error!(controller = self.controller.name(), retry_in = ?wait, "`{what}` failed: {error}");
+        starting.failed(what, error);
+        tokio::time::sleep(wait).await;
+    }
+
+    fn worker_gauges(&self) {
+        let max = self.controller.config.workers as f64;
         self.gauge(Gauge::MaxWorkers, move || max);
-        let running = workers.running.clone();
-        self.gauge(Gauge::ActiveWorkers, move || running.count());
-        let running = workers.running.clone();
-        self.gauge(Gauge::UnfinishedWork, move || running.unfinished());
-        let running = workers.running.clone();
-        self.gauge(Gauge::LongestRunning, move || running.longest());
-        let stuck = workers.clone();
-        self.gauge(Gauge::StuckCalls, move || stuck.stuck.load(std::sync::atomic::Ordering::SeqCst) as f64);
+        let read: [(Gauge, fn(&Busy) -> f64); 4] = [
+            (Gauge::ActiveWorkers, Busy::calls),
+            (Gauge::UnfinishedWork, Busy::unfinished),
+            (Gauge::LongestRunning, Busy::longest),
+            (Gauge::StuckCalls, |busy| busy.stuck() as f64),
+        ];
+        for (gauge, read) in read {
+            let busy = self.busy.clone();
+            self.gauge(gauge, move || read(&busy));
+        }
     }
 
     fn gauge(&self, gauge: Gauge, read: impl Fn() -> f64 + Send + Sync + 'static) {
-        if let Err(error) = self.metrics.register_gauge(self.controller.name(), gauge, Box::new(read)) {
-            tracing::warn!(controller = self.controller.name(), "a metric is missing: {error}");
-        }
+        watching::gauge(&*self.process.metrics, self.controller.name(), gauge, read);
     }
 }
 
-/// The watches of a controller.
-struct Watching {
-    cache: Cache,
-    statuses: Vec<Arc<WatchStatus>>,
-    stop: CancellationToken,
-    tasks: JoinSet<()>,
-}
-
-impl Watching {
-    /// Waits until something is listed: what is not holds up nobody else.
-    async fn synced(&mut self, client: Option<Client>) {
-        select_all(self.statuses.iter().map(|status| Box::pin(status.wait_synced()))).await;
-        if let Some(client) = client {
-            let statuses = self.statuses.clone();
-            let stop = self.stop.clone();
-            self.tasks.spawn(async move {
-                stop.run_until_cancelled(join_all(statuses.iter().map(|status| find_namespace(status, &client)))).await;
-            });
-        }
-    }
-
-    async fn stop(mut self) {
-        self.stop.cancel();
-        while self.tasks.join_next().await.is_some() {}
-    }
-}
-
-/// Says so where a namespace looks empty because it is absent.
-async fn find_namespace(status: &WatchStatus, client: &Client) {
-    status.wait_synced().await;
-    let Some(namespace) = status.empty_namespace() else { return };
-    let namespaces = kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
-    if let Ok(Ok(None)) = timeout(Duration::from_secs(5), namespaces.get_opt(namespace)).await {
-        tracing::warn!(watch = %status, "namespace `{namespace}` does not exist: nothing is seen until it is created");
-    }
-}
-
-/// Takes changes of the store to the queue.
-struct Dispatch {
-    name: Arc<str>,
-    queue: Arc<WorkQueue>,
-    handler: Arc<dyn handler::Erased>,
-    changed: Vec<Changed>,
-    metrics: Arc<dyn MetricsRecorder>,
-}
-
-impl Sink for Dispatch {
-    fn changed(&self, change: Change, initial: bool) {
-        let Some(key) = change.key() else { return };
-        let (lane, reason) = match (&change.old, &change.new) {
-            (_, None) => (Lane::Event, Reason::Deleted),
-            (Some(old), Some(new)) if !differs(old, new, &self.changed) => return,
-            (_, Some(new)) if !self.handler.wants(new) => {
-                self.queue.remember(key);
-                return;
-            }
-            (None, Some(_)) if initial => (Lane::Background, Reason::Initial),
-            (None, Some(_)) => (Lane::Event, Reason::Added),
-            (Some(_), Some(_)) => (Lane::Event, Reason::Modified),
-        };
-        self.queue.add(key, lane, reason);
-        self.metrics.inc_event_queued(&self.name, false);
-    }
-
-    fn relisted(&self) {
-        self.metrics.count(&self.name, Counter::Relist);
-    }
-
-    fn restored(&self) {
-        self.metrics.count(&self.name, Counter::Restore);
-    }
-
-    fn malformed(&self) {
-        self.metrics.count(&self.name, Counter::DecodeError);
-    }
+/// Waits until workers and the tasks of calls have ended.
+async fn ended(workers: &mut JoinSet<()>, tasks: &Tasks) {
+    while workers.join_next().await.is_some() {}
+    tasks.ended().await;
 }
 
 /// A controller between its start and its first watch.
@@ -325,8 +396,8 @@ impl Starting {
         Self { name: name.to_owned(), state: Mutex::new(Some("it is starting".to_owned())) }
     }
 
-    fn failed(&self, error: &str) {
-        *self.lock() = Some(format!("`init` failed: {error}"));
+    fn failed(&self, what: &str, error: &str) {
+        *self.lock() = Some(format!("`{what}` failed: {error}"));
     }
 
     fn over(&self) {

@@ -7,10 +7,10 @@ use std::future::Future;
 use serde::de::DeserializeOwned;
 
 use super::builder::Builder;
-use super::kind::Kind;
 use crate::action::{Action, Outcome};
 use crate::error::BoxError;
 use crate::extract::{Argument, Input};
+use crate::kind::Kind;
 
 type Extract<O, S, A> = Box<dyn Fn(&Input<O, S>) -> A + Send + Sync>;
 type Finish<K, O, S, T> = Box<dyn FnOnce(fn(T) -> Result<Action, BoxError>) -> Builder<K, O, S>>;
@@ -53,7 +53,7 @@ where
 {
     /// One more argument.
     #[doc(hidden)]
-    pub fn argument<T: Argument<O, S>>(mut self) -> Staged<K, O, S, (A, T)> {
+    pub fn argument<T: Argument<O, S, M>, M>(mut self) -> Staged<K, O, S, (A, T)> {
         T::plan(self.builder.plan());
         let before = self.extract;
         Staged { builder: self.builder, extract: Box::new(move |input| (before(input), T::extract(input))) }

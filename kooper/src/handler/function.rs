@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
-use kube::Client;
 use tower::Service;
 
 use super::Job;
 use crate::action::{Action, Outcome};
 use crate::error::BoxError;
-use crate::extract::{Argument, Input, State};
+use crate::extract::{Argument, Backing, Input, State};
 use crate::plan::Plan;
 
 /// An async fn whose arguments are each an [`Argument`] and whose result is
@@ -33,7 +32,7 @@ use crate::plan::Plan;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no handler of `{O}`",
     label = "not a handler",
-    note = "a handler is an `async fn` whose arguments are `Arc<{O}>`, `Call`, `Client` or `State<S>`, and which returns `()`, `Action`, `Result<(), E>` or `Result<Action, E>`"
+    note = "a handler is an `async fn` whose arguments are `Arc<{O}>`, `Call`, `Client`, `State<S>`, `Recorder` or capabilities, and which returns `()`, `Action`, `Result<(), E>` or `Result<Action, E>`"
 )]
 pub trait Handler<O, S, Args>: Send + Sync + 'static {
     /// Notes what the arguments need.
@@ -44,25 +43,25 @@ pub trait Handler<O, S, Args>: Send + Sync + 'static {
 }
 
 macro_rules! handlers {
-    ($($argument:ident)*) => {
+    ($($argument:ident $marker:ident)*) => {
         #[diagnostic::do_not_recommend]
-        impl<O, S, F, Fut, $($argument,)*> Handler<O, S, ($($argument,)*)> for F
+        impl<O, S, F, Fut, $($argument, $marker,)*> Handler<O, S, ($(($argument, $marker),)*)> for F
         where
             O: Send + Sync + 'static,
             S: Send + Sync + 'static,
             F: Fn($($argument),*) -> Fut + Send + Sync + 'static,
             Fut: Future + Send + 'static,
             Fut::Output: Outcome,
-            $($argument: Argument<O, S>,)*
+            $($argument: Argument<O, S, $marker>,)*
         {
             fn plan(plan: &mut Plan) {
                 let _ = &plan;
-                $(<$argument as Argument<O, S>>::plan(plan);)*
+                $(<$argument as Argument<O, S, $marker>>::plan(plan);)*
             }
 
             fn handle(&self, input: Input<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
                 let _ = &input;
-                let future = self($(<$argument as Argument<O, S>>::extract(&input)),*);
+                let future = self($(<$argument as Argument<O, S, $marker>>::extract(&input)),*);
                 Box::pin(async move { future.await.into_action() })
             }
         }
@@ -70,25 +69,25 @@ macro_rules! handlers {
 }
 
 handlers!();
-handlers!(A1);
-handlers!(A1 A2);
-handlers!(A1 A2 A3);
-handlers!(A1 A2 A3 A4);
-handlers!(A1 A2 A3 A4 A5);
-handlers!(A1 A2 A3 A4 A5 A6);
-handlers!(A1 A2 A3 A4 A5 A6 A7);
-handlers!(A1 A2 A3 A4 A5 A6 A7 A8);
+handlers!(A1 M1);
+handlers!(A1 M1 A2 M2);
+handlers!(A1 M1 A2 M2 A3 M3);
+handlers!(A1 M1 A2 M2 A3 M3 A4 M4);
+handlers!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5);
+handlers!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6);
+handlers!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6 A7 M7);
+handlers!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6 A7 M7 A8 M8);
 
 /// A closure from the input of a call to its outcome, as a service.
 pub(crate) struct Function<S, F> {
     pub(crate) function: Arc<F>,
     pub(crate) state: State<S>,
-    pub(crate) client: Option<Client>,
+    pub(crate) backing: Arc<Backing>,
 }
 
 impl<S, F> Clone for Function<S, F> {
     fn clone(&self) -> Self {
-        Self { function: self.function.clone(), state: self.state.clone(), client: self.client.clone() }
+        Self { function: self.function.clone(), state: self.state.clone(), backing: self.backing.clone() }
     }
 }
 
@@ -106,7 +105,7 @@ where
 
     fn call(&mut self, job: Job<O>) -> Self::Future {
         let input =
-            Input { object: job.object, call: job.call, state: self.state.clone(), client: self.client.clone() };
+            Input { object: job.object, call: job.call, state: self.state.clone(), backing: self.backing.clone() };
         (self.function)(input)
     }
 }

@@ -1,58 +1,59 @@
 //! The fn that builds a controller's state.
 
 use std::future::Future;
-
-use kube::Client;
+use std::sync::Arc;
 
 use crate::error::BoxError;
+use crate::extract::{Backing, InitArgument};
+use crate::plan::Plan;
 
-/// An `async fn(…) -> Result<S, E>` that builds the state `S`; it may take a
-/// [`Client`].
+/// An `async fn(…) -> Result<S, E>` that builds the state `S`; it may take up
+/// to four arguments, each an [`InitArgument`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot build a state",
     label = "not a fn for `init`",
-    note = "write `async fn name() -> Result<S, E>` or `async fn name(client: Client) -> Result<S, E>`, where `E` is an error type"
+    note = "write `async fn name(…) -> Result<S, E>` that takes nothing, `Client` or capabilities, where `E` is an error type"
 )]
 pub trait Init<Args>: Send + Sync + 'static {
     /// What it builds.
     type State: Send + Sync + 'static;
 
-    /// Whether it can only be called with a client.
-    const NEEDS_CLIENT: bool;
+    /// Notes what the arguments need.
+    fn plan(plan: &mut Plan);
 
     /// Builds the state.
-    fn build(&self, client: Option<Client>) -> impl Future<Output = Result<Self::State, BoxError>> + Send;
+    fn build(&self, backing: &Arc<Backing>) -> impl Future<Output = Result<Self::State, BoxError>> + Send;
 }
 
-#[diagnostic::do_not_recommend]
-impl<F, Fut, S, E> Init<()> for F
-where
-    F: Fn() -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<S, E>> + Send,
-    S: Send + Sync + 'static,
-    E: Into<BoxError>,
-{
-    type State = S;
-    const NEEDS_CLIENT: bool = false;
+macro_rules! inits {
+    ($($argument:ident $marker:ident)*) => {
+        #[diagnostic::do_not_recommend]
+        impl<F, Fut, S, E, $($argument, $marker,)*> Init<($(($argument, $marker),)*)> for F
+        where
+            F: Fn($($argument),*) -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = Result<S, E>> + Send,
+            S: Send + Sync + 'static,
+            E: Into<BoxError>,
+            $($argument: InitArgument<$marker>,)*
+        {
+            type State = S;
 
-    async fn build(&self, _: Option<Client>) -> Result<S, BoxError> {
-        self().await.map_err(Into::into)
-    }
+            fn plan(plan: &mut Plan) {
+                let _ = &plan;
+                $(<$argument as InitArgument<$marker>>::plan(plan);)*
+            }
+
+            fn build(&self, backing: &Arc<Backing>) -> impl Future<Output = Result<S, BoxError>> + Send {
+                let _ = backing;
+                let future = self($(<$argument as InitArgument<$marker>>::take(backing)),*);
+                async move { future.await.map_err(Into::into) }
+            }
+        }
+    };
 }
 
-#[diagnostic::do_not_recommend]
-impl<F, Fut, S, E> Init<(Client,)> for F
-where
-    F: Fn(Client) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<S, E>> + Send,
-    S: Send + Sync + 'static,
-    E: Into<BoxError>,
-{
-    type State = S;
-    const NEEDS_CLIENT: bool = true;
-
-    async fn build(&self, client: Option<Client>) -> Result<S, BoxError> {
-        let client = client.ok_or("`init` takes a client, and the operator has none")?;
-        self(client).await.map_err(Into::into)
-    }
-}
+inits!();
+inits!(A1 M1);
+inits!(A1 M1 A2 M2);
+inits!(A1 M1 A2 M2 A3 M3);
+inits!(A1 M1 A2 M2 A3 M3 A4 M4);

@@ -3,7 +3,8 @@
 use futures_util::StreamExt;
 use tokio::time::timeout;
 
-use super::{Events, Informer, older};
+use super::{Events, Informer, Seen};
+use crate::object::older;
 use crate::retriever::{Event, ListRequest, RetrieveError};
 use crate::store::Listed;
 
@@ -142,11 +143,12 @@ impl Informer {
             tracing::info!(watch = %self.status, objects, changes = changes.len(), version, "listed anew");
             self.sink.relisted();
         }
+        let seen = if first { Seen::First } else { Seen::Listed };
         self.version = version;
         self.restored = false;
         self.failures = 0;
         for change in changes {
-            self.sink.changed(change, first);
+            self.sink.changed(&change, seen);
         }
         // Only now: who waits for the sync finds all keys queued.
         self.status.synced(objects);

@@ -58,7 +58,7 @@ impl Script {
 
 /// What a controller would know.
 #[derive(Default)]
-struct Seen {
+struct Told {
     objects: Mutex<BTreeMap<String, String>>,
     log: Mutex<Vec<String>>,
     relists: Mutex<u32>,
@@ -67,8 +67,8 @@ struct Seen {
     changed: Notify,
 }
 
-impl Sink for Seen {
-    fn changed(&self, change: Change, initial: bool) {
+impl Sink for Told {
+    fn changed(&self, change: &Change, seen: Seen) {
         let key = change.key().map(ObjectKey::to_string).unwrap_or_default();
         let mut log = self.log.lock().unwrap();
         match &change.new {
@@ -76,7 +76,7 @@ impl Sink for Seen {
                 self.objects.lock().unwrap().insert(key.clone(), new.version().to_owned());
                 log.push(format!(
                     "{} {key}",
-                    if initial {
+                    if seen == Seen::First {
                         "initial"
                     } else if change.old.is_some() {
                         "modified"
@@ -108,7 +108,7 @@ impl Sink for Seen {
 }
 
 struct Run {
-    seen: Arc<Seen>,
+    seen: Arc<Told>,
     store: Arc<Store>,
     status: Arc<WatchStatus>,
     script: Arc<Script>,
@@ -171,7 +171,7 @@ fn run(script: Script, streaming: bool) -> Run {
             }
         },
     );
-    let (seen, store) = (Arc::new(Seen::default()), Arc::new(Store::default()));
+    let (seen, store) = (Arc::new(Told::default()), Arc::new(Store::default()));
     let status = Arc::new(WatchStatus::new("test", "pods", None, false, true));
     let stop = CancellationToken::new();
     let informer =
@@ -181,7 +181,7 @@ fn run(script: Script, streaming: bool) -> Run {
 }
 
 impl Run {
-    async fn until(&self, what: &str, holds: impl Fn(&Seen) -> bool) {
+    async fn until(&self, what: &str, holds: impl Fn(&Told) -> bool) {
         let wait = async {
             while !holds(&self.seen) {
                 let _ = timeout(Duration::from_millis(100), self.seen.changed.notified()).await;

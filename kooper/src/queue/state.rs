@@ -134,6 +134,25 @@ impl State {
         }
     }
 
+    /// A write that a call of the key made itself has come back.
+    pub(super) fn add_own(&mut self, key: &ObjectKey, lane: Lane, reason: Reason, now: Instant) {
+        let failing = self.ids.get(key).and_then(|&id| self.entries.get(id as usize)?.as_ref());
+        if failing.is_none_or(|entry| entry.failures == 0 || entry.running) {
+            self.add(key, lane, reason, now);
+        }
+    }
+
+    /// What was heard during the running call of a key was its own doing.
+    pub(super) fn unheard(&mut self, key: &ObjectKey) {
+        if let Some(&id) = self.ids.get(key)
+            && let Some(entry) = entry(&mut self.entries, id)
+        {
+            entry.again = None;
+            entry.reasons = Reasons::default();
+            entry.added_at = None;
+        }
+    }
+
     /// Plans the resync of a key that is not to run now.
     pub(super) fn remember(&mut self, key: &ObjectKey, now: Instant) {
         if self.options.resync.is_some() {

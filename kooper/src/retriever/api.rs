@@ -17,7 +17,7 @@ use super::status::status_error;
 use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 
 /// Which objects of a kind are wanted.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Scope {
     /// One namespace; `None` for all, and for cluster-scoped kinds.
     pub namespace: Option<String>,

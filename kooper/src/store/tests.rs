@@ -54,9 +54,9 @@ fn a_relist_shares_the_objects_that_are_known() {
 
 #[test]
 fn a_cache_of_several_namespaces_finds_an_object_in_its_own() {
-    let cache = Cache::new([Some("a".to_owned()), Some("b".to_owned())]);
-    for (namespace, store) in cache.stores() {
-        let json = format!(r#"{{"metadata":{{"name":"x","namespace":"{}"}}}}"#, namespace.unwrap());
+    let cache = Cache::new([Some("a".to_owned()), Some("b".to_owned())].map(|namespace| (namespace, Arc::default())));
+    for (namespace, store) in ["a", "b"].into_iter().zip(cache.stores()) {
+        let json = format!(r#"{{"metadata":{{"name":"x","namespace":"{namespace}"}}}}"#);
         store.put(Object::parse(json.as_bytes()).unwrap());
     }
     assert_eq!(cache.get(&ObjectKey::namespaced("b", "x")).unwrap().key().namespace(), Some("b"));

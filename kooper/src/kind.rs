@@ -1,4 +1,4 @@
-//! The kinds that a controller can be of.
+//! The kinds of objects that a controller can be of, and know of.
 
 use kube::Resource;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
@@ -28,21 +28,39 @@ pub trait Namespaced: Kind {}
 impl<K: Kind + Resource<Scope = NamespaceResourceScope>> Namespaced for K {}
 
 /// What is known of a kind at run time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KindInfo {
-    pub(crate) kind: String,
-    /// `plural`, or `plural.group`: as kubectl names it.
-    pub(crate) resource: String,
-    pub(crate) namespaced: bool,
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct KindInfo {
+    /// The kind, such as `Deployment`.
+    pub kind: String,
+    /// The API group; the core group is empty.
+    pub group: String,
+    /// The version within the group, such as `v1`.
+    pub version: String,
+    /// The resource in URLs and RBAC rules, such as `deployments`.
+    pub plural: String,
+    /// Whether objects of the kind are in namespaces.
+    pub namespaced: bool,
 }
 
 impl KindInfo {
-    pub(crate) fn of<K: Kind>() -> Self {
-        let (group, plural) = (K::group(&()), K::plural(&()));
+    /// What is known of `K`.
+    pub fn of<K: Kind>() -> Self {
         Self {
             kind: K::kind(&()).into_owned(),
-            resource: if group.is_empty() { plural.into_owned() } else { format!("{plural}.{group}") },
+            group: K::group(&()).into_owned(),
+            version: K::version(&()).into_owned(),
+            plural: K::plural(&()).into_owned(),
             namespaced: std::any::TypeId::of::<K::Scope>() != std::any::TypeId::of::<ClusterResourceScope>(),
         }
+    }
+
+    /// `plural`, or `plural.group`: as kubectl names it.
+    pub fn resource(&self) -> String {
+        if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    /// `version`, or `group/version`: as manifests have it.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 }

@@ -1,0 +1,21 @@
+//! The verbs that capabilities grant, each with the rules that it brings.
+
+use crate::kind::Kind;
+use crate::plan::Plan;
+
+/// A verb that a capability grants on the kind `T`. `M` is inferred: it only
+/// keeps impls apart.
+pub trait Verb<T, M = ()>: 'static {
+    /// Notes what the verb needs.
+    fn plan(plan: &mut Plan);
+}
+
+/// Reads from a cache.
+#[derive(Debug)]
+pub enum Read {}
+
+impl<T: Kind> Verb<T> for Read {
+    fn plan(plan: &mut Plan) {
+        plan.cache::<T>(format!("Reader<{}>", T::kind(&())));
+    }
+}

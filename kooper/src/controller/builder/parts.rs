@@ -1,0 +1,138 @@
+//! What a controller's types amount to once they are erased.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use kube::Client;
+use serde::de::DeserializeOwned;
+
+use super::{Builder, Common, MakeRetriever, MakeService, MakeState, Wrap};
+use crate::controller::Controller;
+use crate::controller::config::ConfigError;
+use crate::controller::run::Context;
+use crate::error::BoxError;
+use crate::extract::Vanished;
+use crate::handler::{self, Farewell, Filter, Typed};
+use crate::kind::{Kind, KindInfo};
+use crate::plan::CacheRequest;
+use crate::retriever::{self, Api, Scope};
+
+/// The fns of a controller, with their state.
+#[derive(Clone)]
+pub(crate) struct Handlers {
+    pub(crate) handler: Arc<dyn handler::Erased>,
+    pub(crate) cleanup: Option<Arc<dyn handler::Erased>>,
+    pub(crate) deleted: Option<Farewell>,
+}
+
+/// What a running controller is made of, whatever its types are.
+pub(crate) trait Parts: Send + Sync {
+    /// The retriever of each scope, or one's own alone.
+    fn retrievers(&self, client: Option<Client>, scopes: &[Scope])
+    -> Result<Vec<Arc<dyn retriever::Erased>>, BoxError>;
+
+    /// The filter before the queue.
+    fn wants(&self) -> handler::Wants;
+
+    /// Whether somebody is told of what vanished.
+    fn tells_of_deleted(&self) -> bool;
+
+    /// Builds the state, and the fns with it.
+    fn handlers(&self, context: Context) -> BoxFuture<'_, Result<Handlers, BoxError>>;
+}
+
+struct Typeful<K, O, S> {
+    state: MakeState<S>,
+    handler: MakeService<O, S>,
+    cleanup: Option<MakeService<O, S>>,
+    deleted: Option<MakeService<Vanished<O>, S>>,
+    retriever: Option<MakeRetriever>,
+    layers: Vec<Wrap<O>>,
+    when: Option<Filter<O>>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Builder<K, O, S> {
+    /// The controller.
+    ///
+    /// # Errors
+    /// When a name or handler is missing, or a setting makes no sense; name,
+    /// handler and retriever are checked in this order.
+    pub fn build(self) -> Result<Controller, ConfigError> {
+        let Self { common, state, handler, cleanup, deleted, layers, when, kind: _ } = self;
+        let Common { config, mut plan, mistake, retriever, relations, sources, crd } = common;
+        config.check()?;
+        let handler = handler
+            .ok_or_else(|| config.error("handler", "it is missing: give the controller one with `.handler(…)`"))?;
+        if let Some(mistake) = mistake {
+            return Err(mistake);
+        }
+        let own_retriever = retriever.is_some();
+        if own_retriever && (!config.namespaces.is_empty() || config.selected()) {
+            let problem =
+                "a retriever of one's own decides what it retrieves: remove `namespaces`, `labels` and `fields`";
+            return Err(config.error("retriever", problem));
+        }
+        config.plan::<K>(&mut plan, own_retriever, deleted.is_some());
+        Ok(Controller {
+            kind: KindInfo::of::<K>(),
+            primary: CacheRequest::of::<K>(config.metadata_only),
+            config,
+            plan,
+            own_retriever,
+            relations: relations.into(),
+            sources: sources.into(),
+            crd,
+            parts: Arc::new(Typeful {
+                state,
+                handler,
+                cleanup,
+                deleted,
+                retriever,
+                layers,
+                when,
+                kind: PhantomData::<fn() -> K>,
+            }),
+        })
+    }
+}
+
+impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Parts for Typeful<K, O, S> {
+    fn retrievers(
+        &self,
+        client: Option<Client>,
+        scopes: &[Scope],
+    ) -> Result<Vec<Arc<dyn retriever::Erased>>, BoxError> {
+        if let Some(make) = &self.retriever {
+            return Ok(vec![make(client)?]);
+        }
+        let client = client.ok_or("the operator has no client")?;
+        let open = |scope: &Scope| retriever::erase::<K, _>(Api::<K>::new(client.clone(), scope.clone()));
+        Ok(scopes.iter().map(open).collect())
+    }
+
+    fn wants(&self) -> handler::Wants {
+        handler::wants(self.when.clone())
+    }
+
+    fn tells_of_deleted(&self) -> bool {
+        self.deleted.is_some()
+    }
+
+    fn handlers(&self, context: Context) -> BoxFuture<'_, Result<Handlers, BoxError>> {
+        Box::pin(async move {
+            let backing = context.backing.clone();
+            let state = (self.state)(context).await?;
+            let wrapped = |make: &MakeService<O, S>| -> Arc<dyn handler::Erased> {
+                let inner = make(state.clone(), backing.clone());
+                Arc::new(Typed(self.layers.iter().rev().fold(inner, |service, layer| layer.wrap(service))))
+            };
+            Ok(Handlers {
+                handler: wrapped(&self.handler),
+                cleanup: self.cleanup.as_ref().map(wrapped),
+                deleted: self.deleted.as_ref().map(|make| handler::farewell(make(state.clone(), backing.clone()))),
+            })
+        })
+    }
+}

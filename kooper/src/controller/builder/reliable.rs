@@ -1,0 +1,83 @@
+//! What production needs: leader election, finalizers, CRDs.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use serde::de::DeserializeOwned;
+
+use super::{Builder, service_of};
+use crate::extract::Vanished;
+use crate::handler::Handler;
+use crate::kind::Kind;
+use crate::leader::LeaderElection;
+
+/// Makes the CRD of a kind.
+pub(crate) type MakeCrd = fn() -> CustomResourceDefinition;
+
+impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Builder<K, O, S> {
+    /// Handlers run in one replica only, the one that holds the lease. The
+    /// others keep their caches warm. Default: off.
+    pub fn leader_election(mut self, election: LeaderElection) -> Self {
+        self.common.config.leader = Some(election);
+        self
+    }
+
+    /// Former names of this controller, and former finalizers (with a `/`): a
+    /// held lease of theirs is respected, their finalizers and the fields that
+    /// they applied are taken over.
+    pub fn formerly<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.common.config.formerly = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// What is done before an object vanishes, guaranteed: the finalizer is
+    /// put on the object before the first call of the handler, and taken off
+    /// only when `cleanup` has returned `Ok` without asking to come back.
+    pub fn cleanup<H: Handler<O, S, Args>, Args: 'static>(mut self, finalizer: impl Into<String>, cleanup: H) -> Self {
+        H::plan(&mut self.common.plan);
+        self.common.config.finalizer = Some(finalizer.into());
+        self.cleanup = Some(service_of(move |input| cleanup.handle(input)));
+        self
+    }
+
+    /// An object that leaves the selector alive is cleaned up too. Without
+    /// this it keeps its finalizer, and a Warning Event says so.
+    pub fn cleanup_on_leave(mut self) -> Self {
+        self.common.config.cleanup_on_leave = true;
+        self
+    }
+
+    /// Told of objects that vanished, with their last known state, as far as
+    /// this process sees it: one try for each, and none for what vanished
+    /// while nothing ran. It takes what a handler takes, and
+    /// [`Gone`](crate::extract::Gone).
+    pub fn deleted<H: Handler<Vanished<O>, S, Args>, Args: 'static>(mut self, deleted: H) -> Self {
+        H::plan(&mut self.common.plan);
+        self.deleted = Some(service_of(move |input| deleted.handle(input)));
+        self
+    }
+
+    /// The kind's CRD, for the command `crd`.
+    pub fn crd(mut self) -> Self
+    where
+        K: CustomResourceExt,
+    {
+        self.common.crd = Some(K::crd);
+        self
+    }
+
+    /// Applies the kind's CRD at the start, and waits until it is established.
+    pub fn install_crd(mut self) -> Self
+    where
+        K: CustomResourceExt,
+    {
+        self.common.config.install_crd = true;
+        self.crd()
+    }
+
+    /// The CRD if the kind is known to have one: what the attribute writes.
+    #[doc(hidden)]
+    pub fn maybe_crd(mut self, crd: Option<fn() -> CustomResourceDefinition>) -> Self {
+        self.common.crd = self.common.crd.or(crd);
+        self
+    }
+}

@@ -1,0 +1,176 @@
+//! Takes changes of the stores to the queue.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::controller::builder::MapKeys;
+use crate::extract::Gone;
+use crate::handler::Wants;
+use crate::informer::{Seen, Sink};
+use crate::key::ObjectKey;
+use crate::kind::KindInfo;
+use crate::metrics::{Counter, MetricsRecorder};
+use crate::object::{Changed, Object, differs};
+use crate::plan::CacheId;
+use crate::queue::{Lane, WorkQueue};
+use crate::reason::Reason;
+use crate::store::{Cache, Change};
+use crate::worker::Tombstones;
+use crate::writes::Writes;
+
+/// The queue of a controller as its watches see it.
+pub(super) struct Gate {
+    pub(super) name: Arc<str>,
+    pub(super) queue: Arc<WorkQueue>,
+    pub(super) metrics: Arc<dyn MetricsRecorder>,
+    pub(super) writes: Arc<Writes>,
+    /// Off while another replica leads: then nobody takes what is queued, and
+    /// every key is queued when this one leads.
+    pub(super) open: AtomicBool,
+}
+
+impl Gate {
+    /// Queues a key because of a change, by `by` in a cache.
+    fn add(&self, key: &ObjectKey, lane: Lane, reason: Reason, by: Option<(CacheId, &Object)>) {
+        if !self.is_open() {
+            return;
+        }
+        let own = by.is_some_and(|(cache, object)| self.writes.saw(key, cache, object));
+        if own {
+            self.queue.add_own(key, lane, reason);
+        } else {
+            self.queue.add(key, lane, reason);
+        }
+        self.metrics.inc_event_queued(&self.name, false);
+    }
+
+    /// Queues a key for a reason of no object's.
+    pub(super) fn wake(&self, key: &ObjectKey, lane: Lane, reason: Reason) {
+        self.add(key, lane, reason, None);
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.open.load(Ordering::SeqCst)
+    }
+}
+
+/// Changes of the controller's own objects.
+pub(super) struct Dispatch {
+    pub(super) gate: Arc<Gate>,
+    pub(super) id: CacheId,
+    pub(super) wants: Wants,
+    pub(super) changed: Vec<Changed>,
+    /// Where `deleted` finds what vanished; none where nobody asks.
+    pub(super) tombstones: Option<Arc<Tombstones>>,
+}
+
+impl Dispatch {
+    /// Keeps the last state of an object that is no more.
+    fn bury(&self, key: &ObjectKey, last: &Arc<Object>, gone: Gone) {
+        if let Some(tombstones) = &self.tombstones
+            && self.gate.is_open()
+        {
+            tombstones.bury(key, last, gone);
+        }
+    }
+}
+
+impl Sink for Dispatch {
+    fn changed(&self, change: &Change, seen: Seen) {
+        let Some(key) = change.key() else { return };
+        let gap = if seen == Seen::Watched { Gone::Deleted } else { Gone::Unknown };
+        if let Some(old) = &change.old {
+            match &change.new {
+                None => self.bury(key, old, gap),
+                // Its name was given to another object between two looks.
+                Some(new) if new.uid() != old.uid() => self.bury(key, old, Gone::Unknown),
+                Some(_) => {}
+            }
+        }
+        let (lane, reason) = match (&change.old, &change.new) {
+            (_, None) => (Lane::Event, Reason::Deleted),
+            (Some(old), Some(new)) if !differs(old, new, &self.changed) => {
+                self.gate.writes.saw(key, self.id, new);
+                return;
+            }
+            (_, Some(new)) if !(self.wants)(new) => {
+                self.gate.queue.remember(key);
+                return;
+            }
+            (None, Some(_)) if seen == Seen::First => (Lane::Background, Reason::Initial),
+            (None, Some(_)) => (Lane::Event, Reason::Added),
+            (Some(_), Some(_)) => (Lane::Event, Reason::Modified),
+        };
+        let object = change.new.as_ref().or(change.old.as_ref());
+        self.gate.add(key, lane, reason, object.map(|object| (self.id, &**object)));
+    }
+
+    fn relisted(&self) {
+        self.gate.metrics.count(&self.gate.name, Counter::Relist);
+    }
+
+    fn restored(&self) {
+        self.gate.metrics.count(&self.gate.name, Counter::Restore);
+    }
+
+    fn malformed(&self) {
+        self.gate.metrics.count(&self.gate.name, Counter::DecodeError);
+    }
+}
+
+/// Changes of children and of other objects that wake ours.
+pub(super) struct Related {
+    pub(super) gate: Arc<Gate>,
+    /// The cache of the related kind.
+    pub(super) id: CacheId,
+    pub(super) kind: Arc<str>,
+    /// The controller's own objects: only these are woken.
+    pub(super) ours: Cache,
+    pub(super) keys: Keys,
+}
+
+/// How a related object is mapped to keys.
+pub(super) enum Keys {
+    /// To the owner that controls it, of this kind.
+    Owner(KindInfo),
+    /// By a fn of the user's.
+    Map(MapKeys),
+}
+
+impl Related {
+    fn keys(&self, object: &Object) -> Vec<ObjectKey> {
+        let mapped = match &self.keys {
+            Keys::Map(map) => map(object),
+            Keys::Owner(kind) => object.metadata().map(|metadata| {
+                let owner = metadata.controller().filter(|owner| {
+                    let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+                    owner.kind == kind.kind && group == kind.group
+                });
+                let namespace = object.key().namespace().filter(|_| kind.namespaced);
+                owner.map(|owner| ObjectKey::new(namespace, &owner.name)).into_iter().collect()
+            }),
+        };
+        mapped.unwrap_or_else(|error| {
+            tracing::error!(controller = %self.gate.name, "{error}; it wakes nothing");
+            self.gate.metrics.count(&self.gate.name, Counter::DecodeError);
+            Vec::new()
+        })
+    }
+}
+
+impl Sink for Related {
+    fn changed(&self, change: &Change, seen: Seen) {
+        // Before the first list of ours is complete every key of ours is
+        // queued anyway, and what an old version named a new one may not.
+        let mut keys: Vec<ObjectKey> =
+            change.old.iter().chain(&change.new).flat_map(|object| self.keys(object)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let lane = if seen == Seen::First { Lane::Background } else { Lane::Event };
+        let Some(object) = change.new.as_ref().or(change.old.as_ref()) else { return };
+        for key in keys.iter().filter(|key| self.ours.get(key).is_some()) {
+            let reason = Reason::Related(self.kind.clone(), object.key().clone());
+            self.gate.add(key, lane, reason, Some((self.id, object)));
+        }
+    }
+}

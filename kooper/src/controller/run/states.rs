@@ -1,0 +1,49 @@
+//! The states that `init` fns build, each once.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Mutex as AsyncMutex;
+
+use crate::error::BoxError;
+
+/// The states that `init` fns built, each once.
+#[derive(Default)]
+pub(crate) struct States {
+    slots: Mutex<HashMap<(TypeId, u64), Slot>>,
+}
+
+/// The state of one `init` fn; locked while it is built, so that one that
+/// hangs holds up nobody but those that wait for it.
+type Slot = Arc<AsyncMutex<Option<Arc<dyn Any + Send + Sync>>>>;
+
+impl States {
+    /// The state of an `init` fn, built if nobody has yet. A failure leaves
+    /// nothing behind.
+    pub(crate) async fn get_or_build<S, Fut>(
+        &self,
+        id: (TypeId, u64),
+        build: impl FnOnce() -> Fut,
+    ) -> Result<Arc<S>, BoxError>
+    where
+        S: Send + Sync + 'static,
+        Fut: Future<Output = Result<S, BoxError>>,
+    {
+        let slot = self.slots.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default().clone();
+        let mut built = slot.lock().await;
+        if let Some(state) = built.clone().and_then(|state| state.downcast::<S>().ok()) {
+            return Ok(state);
+        }
+        let state = Arc::new(build().await?);
+        *built = Some(state.clone());
+        Ok(state)
+    }
+}
+
+impl std::fmt::Debug for States {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("States").finish_non_exhaustive()
+    }
+}

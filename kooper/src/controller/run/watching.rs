@@ -1,0 +1,212 @@
+//! The watches of a controller: its own kind's, and those of its relations and
+//! readers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{join_all, select_all};
+use kube::Client;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::Process;
+use super::dispatch::{Dispatch, Gate, Keys, Related};
+use crate::controller::Controller;
+use crate::error::BoxError;
+use crate::extract::Backing;
+use crate::informer::{Sink, WatchStatus, Watched};
+use crate::key::ObjectKey;
+use crate::metrics::{Gauge, MetricsRecorder};
+use crate::plan::{CacheId, CacheRequest};
+use crate::retriever::Scope;
+use crate::store::{Cache, Store};
+use crate::worker::Tombstones;
+
+/// The watches of one controller. Those that others want too are shared.
+pub(super) struct Watching {
+    primary: Watches,
+    others: HashMap<CacheId, Watches>,
+    tasks: JoinSet<()>,
+}
+
+/// The watches of one kind, one for all namespaces or one for each.
+struct Watches {
+    request: CacheRequest,
+    scopes: Vec<Scope>,
+    watched: Vec<Arc<Watched>>,
+}
+
+impl Watching {
+    pub(super) fn new(controller: &Controller, process: &Process) -> Self {
+        let config = &controller.config;
+        let scopes = if controller.own_retriever { vec![Scope::default()] } else { config.scopes() };
+        let primary = Watches::new(controller, process, &controller.primary, scopes);
+        let others = controller.plan.caches().iter().map(|request| {
+            let namespaces: &[String] = if request.kind.namespaced { &config.namespaces } else { &[] };
+            let scope = |namespace: Option<&String>| Scope {
+                namespace: namespace.cloned(),
+                metadata_only: request.id.metadata_only,
+                ..Scope::default()
+            };
+            let mut scopes: Vec<Scope> = namespaces.iter().map(|namespace| scope(Some(namespace))).collect();
+            if scopes.is_empty() {
+                scopes.push(scope(None));
+            }
+            (request.id, Watches::new(controller, process, request, scopes))
+        });
+        let watching = Self { others: others.collect(), primary, tasks: JoinSet::new() };
+        watching.measure(controller.name(), &*process.metrics);
+        watching
+    }
+
+    /// What all caches of the controller hold, those that it shares too.
+    fn measure(&self, name: &str, metrics: &dyn MetricsRecorder) {
+        let mut stores: Vec<Arc<Store>> = Vec::new();
+        for watched in self.others.values().chain([&self.primary]).flat_map(|watches| &watches.watched) {
+            if !stores.iter().any(|known| Arc::ptr_eq(known, &watched.store)) {
+                stores.push(watched.store.clone());
+            }
+        }
+        let again = stores.clone();
+        gauge(metrics, name, Gauge::StoreObjects, move || {
+            stores.iter().map(|store| store.size().0).sum::<usize>() as f64
+        });
+        gauge(metrics, name, Gauge::StoreBytes, move || again.iter().map(|store| store.size().1).sum::<usize>() as f64);
+    }
+
+    /// The controller's own objects.
+    pub(super) fn primary(&self) -> Cache {
+        self.primary.cache()
+    }
+
+    /// The caches of relations and readers.
+    pub(super) fn caches(&self) -> HashMap<CacheId, Cache> {
+        self.others.iter().map(|(id, watches)| (*id, watches.cache())).collect()
+    }
+
+    /// The keys of all objects that are known.
+    pub(super) fn keys(&self) -> Vec<ObjectKey> {
+        let stores = self.primary.watched.iter().flat_map(|watched| watched.store.all());
+        stores.map(|object| object.key().clone()).collect()
+    }
+
+    /// Begins to watch, as far as nobody has yet.
+    pub(super) fn open(
+        &self,
+        controller: &Controller,
+        process: &Process,
+        backing: &Arc<Backing>,
+        gate: &Arc<Gate>,
+        tombstones: &Arc<Tombstones>,
+    ) -> Result<(), BoxError> {
+        let retrievers = controller.parts.retrievers(process.client.clone(), &self.primary.scopes)?;
+        let dispatch: Arc<dyn Sink> = Arc::new(Dispatch {
+            gate: gate.clone(),
+            id: controller.primary.id,
+            wants: controller.parts.wants(),
+            changed: controller.config.changed.clone(),
+            tombstones: controller.parts.tells_of_deleted().then(|| tombstones.clone()),
+        });
+        self.primary.subscribe(&dispatch);
+        for relation in controller.relations.iter() {
+            let Some(watches) = self.others.get(&relation.cache) else { continue };
+            let keys = match &relation.map {
+                None => Keys::Owner(controller.kind.clone()),
+                Some(make) => Keys::Map(make(backing)),
+            };
+            let sink: Arc<dyn Sink> = Arc::new(Related {
+                gate: gate.clone(),
+                id: relation.cache,
+                kind: relation.kind.kind.as_str().into(),
+                ours: self.primary(),
+                keys,
+            });
+            watches.subscribe(&sink);
+        }
+        for (watched, retriever) in self.primary.watched.iter().zip(retrievers) {
+            process.watches.start(watched, || retriever);
+        }
+        let client = process.client.as_ref();
+        for (watches, client) in self.others.values().filter_map(|watches| Some((watches, client?))) {
+            for (watched, scope) in watches.watched.iter().zip(&watches.scopes) {
+                process.watches.start(watched, || (watches.request.open)(client.clone(), scope.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until every cache is complete. Of the controller's own kind the
+    /// first namespace that is listed suffices: what is not holds up nobody
+    /// else.
+    pub(super) async fn synced(&mut self, client: Option<Client>) {
+        let own: Vec<_> = self.primary.watched.iter().map(|watched| watched.status.clone()).collect();
+        select_all(own.iter().map(|status| Box::pin(status.wait_synced()))).await;
+        let others = self.others.values().flat_map(|watches| &watches.watched);
+        join_all(others.map(|watched| watched.status.wait_synced())).await;
+        if let Some(client) = client {
+            self.tasks.spawn(async move {
+                join_all(own.iter().map(|status| find_namespace(status, &client))).await;
+            });
+        }
+    }
+}
+
+impl Watches {
+    fn new(controller: &Controller, process: &Process, request: &CacheRequest, scopes: Vec<Scope>) -> Self {
+        let watched = scopes.iter().map(|scope| watched(controller, process, request, scope)).collect();
+        Self { request: request.clone(), scopes, watched }
+    }
+
+    fn cache(&self) -> Cache {
+        let stores = self.scopes.iter().zip(&self.watched);
+        Cache::new(stores.map(|(scope, watched)| (scope.namespace.clone(), watched.store.clone())))
+    }
+
+    fn subscribe(&self, sink: &Arc<dyn Sink>) {
+        for watched in &self.watched {
+            watched.subscribe(sink.clone());
+        }
+    }
+}
+
+/// The watch of a scope: with a retriever of one's own a new one, else that
+/// of all who want the same.
+fn watched(controller: &Controller, process: &Process, request: &CacheRequest, scope: &Scope) -> Arc<Watched> {
+    let (name, resource) = (controller.name(), request.kind.resource());
+    let own = controller.own_retriever && request.id == controller.primary.id;
+    let selected = scope.labels.is_some() || scope.fields.is_some();
+    let status = || WatchStatus::new(name, &resource, scope.namespace.as_deref(), selected, !own);
+    let (watched, new) =
+        if own { (Arc::new(Watched::new(status())), true) } else { process.watches.of(request.id, scope, status) };
+    if new {
+        process.health.add(watched.status.clone());
+        let namespace = scope.namespace.as_deref();
+        let form = if request.id.metadata_only { " (metadata)" } else { "" };
+        let watch = namespace.map_or_else(|| resource.clone(), |namespace| format!("{resource}/{namespace}")) + form;
+        let age = watched.status.clone();
+        gauge(&*process.metrics, name, Gauge::WatchAge { watch }, move || age.age().as_secs_f64());
+    }
+    watched
+}
+
+pub(super) fn gauge(
+    metrics: &dyn MetricsRecorder,
+    controller: &str,
+    gauge: Gauge,
+    read: impl Fn() -> f64 + Send + Sync + 'static,
+) {
+    if let Err(error) = metrics.register_gauge(controller, gauge, Box::new(read)) {
+        tracing::warn!(controller, "a metric is missing: {error}");
+    }
+}
+
+/// Says so where a namespace looks empty because it is absent.
+async fn find_namespace(status: &WatchStatus, client: &Client) {
+    status.wait_synced().await;
+    let Some(namespace) = status.empty_namespace() else { return };
+    let namespaces = kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
+    if let Ok(Ok(None)) = timeout(Duration::from_secs(5), namespaces.get_opt(namespace)).await {
+        tracing::warn!(watch = %status, "namespace `{namespace}` does not exist: nothing is seen until it is created");
+    }
+}

@@ -1,0 +1,87 @@
+//! What is read of an object without decoding it as a type.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::{DecodeError, Object};
+
+/// The part of an object's metadata that the runtime itself goes by.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Metadata {
+    /// The labels.
+    pub labels: BTreeMap<String, String>,
+    /// The annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The finalizers, in their order.
+    pub finalizers: Vec<String>,
+    /// The owner references.
+    pub owner_references: Vec<OwnerReference>,
+    /// The generation, which a change of the spec raises.
+    pub generation: Option<i64>,
+    #[serde(deserialize_with = "is_there")]
+    deletion_timestamp: bool,
+}
+
+impl Metadata {
+    /// Whether the object is marked for deletion.
+    pub fn is_deleted(&self) -> bool {
+        self.deletion_timestamp
+    }
+
+    /// The owner that controls the object.
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owner_references.iter().find(|owner| owner.controller == Some(true))
+    }
+
+    /// Whether a finalizer is on the object.
+    pub fn has_finalizer(&self, finalizer: &str) -> bool {
+        self.finalizers.iter().any(|one| one == finalizer)
+    }
+}
+
+impl Object {
+    /// The metadata, read from the bytes; spec and status are passed over.
+    ///
+    /// # Errors
+    /// When the metadata is not that of a Kubernetes object.
+    pub fn metadata(&self) -> Result<Metadata, DecodeError> {
+        #[derive(Deserialize)]
+        struct Head {
+            #[serde(default)]
+            metadata: Metadata,
+        }
+        self.decode::<Head>().map(|head| head.metadata)
+    }
+}
+
+fn is_there<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Option::<IgnoredAny>::deserialize(deserializer).map(|value| value.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_is_read_whatever_the_rest_holds() {
+        let json =
+            br#"{"kind":"Odd","spec":[1,{"metadata":7}],"metadata":{"name":"a","namespace":"b","labels":{"x":"y"},
+            "finalizers":["one/a","two/b"],"deletionTimestamp":"2026-01-01T00:00:00Z","generation":3,
+            "ownerReferences":[{"apiVersion":"v1","kind":"A","name":"p","uid":"1"},
+                {"apiVersion":"v1","kind":"B","name":"q","uid":"2","controller":true}]}}"#;
+        let metadata = Object::parse(json).expect("an object").metadata().expect("metadata");
+        assert!(metadata.is_deleted() && metadata.has_finalizer("two/b") && !metadata.has_finalizer("two"));
+        assert_eq!(metadata.controller().map(|owner| owner.name.as_str()), Some("q"));
+        assert_eq!((metadata.generation, metadata.labels["x"].as_str()), (Some(3), "y"));
+    }
+
+    #[test]
+    fn an_object_without_them_has_none() {
+        let object = Object::parse(br#"{"metadata":{"name":"a","deletionTimestamp":null}}"#).expect("an object");
+        assert_eq!(object.metadata().expect("metadata"), Metadata::default());
+    }
+}
