@@ -59,6 +59,13 @@ impl KindInfo {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
+    /// The URL path of the objects in a namespace, or of all.
+    pub(crate) fn path(&self, namespace: Option<&str>) -> String {
+        let root = if self.group.is_empty() { "/api" } else { "/apis" };
+        let namespace = namespace.map_or(String::new(), |namespace| format!("namespaces/{namespace}/"));
+        format!("{root}/{}/{namespace}{}", self.api_version(), self.plural)
+    }
+
     /// `version`, or `group/version`: as manifests have it.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }

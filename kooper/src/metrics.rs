@@ -87,6 +87,9 @@ pub enum Counter {
     Relist,
     /// An object could not be decoded.
     DecodeError,
+    /// An object has left the selector and keeps the finalizer: nobody handles
+    /// it.
+    Abandoned,
     /// A list was accepted although its version is lower than the last one's:
     /// the server was restored from a backup.
     Restore,

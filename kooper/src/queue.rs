@@ -149,11 +149,13 @@ impl WorkQueue {
         self.update(|state, now| state.finish(key, outcome, now))
     }
 
-    /// As [`finish`](Self::finish), of a failed call during which nothing but
-    /// its own writes was heard: they do not cut its back-off short.
-    pub(crate) fn finish_unheard(&self, key: &ObjectKey, outcome: Outcome) -> bool {
+    /// As [`finish`](Self::finish); where what was heard during the call is no
+    /// `news`, it does not run the key again.
+    pub(crate) fn finish_after(&self, key: &ObjectKey, outcome: Outcome, news: bool) -> bool {
         self.update(|state, now| {
-            state.unheard(key);
+            if !news {
+                state.unheard(key);
+            }
             state.finish(key, outcome, now)
         })
     }

@@ -112,6 +112,12 @@ impl Reasons {
         self.simple == Reason::Resync.bit() && self.related.is_empty()
     }
 
+    /// Whether every cause is a change of an object.
+    pub(crate) fn only_objects(&self) -> bool {
+        let changes = Reason::Added.bit() | Reason::Modified.bit() | Reason::Deleted.bit();
+        self.simple & !changes == 0
+    }
+
     /// The causes, those about the object itself first.
     pub fn iter(&self) -> impl Iterator<Item = Reason> + '_ {
         [

@@ -18,15 +18,18 @@ use tracing::Instrument;
 use crate::action::Action;
 use crate::call::{Call, Tasks};
 use crate::error::{self, BoxError, Wish};
-use crate::extract::Backing;
+use crate::extract::{Backing, Gone};
+use crate::finalizer::{Left, Unselected};
 use crate::handler::{CallError, Erased, Farewell, Wants};
+use crate::key::ObjectKey;
 use crate::leader::Leadership;
+use crate::lookup::Lookup;
 use crate::metrics::{Counter, MetricsRecorder};
 use crate::object::{DecodeError, Object};
 use crate::queue::{Item, Outcome, WorkQueue};
 use crate::reason::Reason;
 use crate::store::Cache;
-use crate::writes::Write;
+use crate::writes::{Echo, Write};
 
 pub(crate) use busy::Busy;
 pub(crate) use tombstones::Tombstones;
@@ -46,6 +49,10 @@ pub(crate) struct Workers {
     pub(crate) wants: Wants,
     /// Told of what vanished.
     pub(crate) deleted: Option<(Arc<Tombstones>, Farewell)>,
+    /// Objects with our finalizer outside of the selector.
+    pub(crate) unselected: Option<Unselected>,
+    /// Tells whether what vanished has left the selector, where there is one.
+    pub(crate) lookup: Option<Lookup>,
     /// Whether handlers may run.
     pub(crate) leadership: Leadership,
     pub(crate) metrics: Arc<dyn MetricsRecorder>,
@@ -105,12 +112,20 @@ impl Workers {
             return;
         }
         self.backing.writes.settled(&item.key, |write| self.find_write(write)).await;
-        let Some(object) = self.cache.get(&item.key) else {
-            // The object is gone: counted as Kooper for Go does, though there
-            // is nothing to hand to a handler.
-            self.queue.finish(&item.key, Outcome::Gone);
-            self.metrics.observe_processing_duration(&self.name, true, started.elapsed());
-            return;
+        let found = match self.cache.get(&item.key) {
+            Some(object) => Ok(Some((object, self.handler.clone()))),
+            None => self.find_unselected(&item.key).await,
+        };
+        let (object, handler) = match found {
+            Ok(Some(found)) => found,
+            Ok(None) => {
+                // The object is gone: counted as Kooper for Go does, though
+                // there is nothing to hand to a handler.
+                self.queue.finish(&item.key, Outcome::Gone);
+                self.metrics.observe_processing_duration(&self.name, true, started.elapsed());
+                return;
+            }
+            Err(error) => return self.finish(&self.job(&item), &Err(Failure::Handler(error))),
         };
         if item.reasons.only_resync() && !(self.wants)(&object) {
             self.queue.done(&item.key);
@@ -119,9 +134,24 @@ impl Workers {
         self.backing.writes.begin(&item.key);
         let job = self.job(&item);
         let (call, token) = self.call(&item);
-        let future = self.handler.call(object, call);
+        let future = handler.call(object, call);
         if let Some(ended) = self.attend(&job, token, future).await {
             self.finish(&job, &ended);
+        }
+    }
+
+    /// An object with our finalizer that is not among the selected ones, and
+    /// who handles it.
+    async fn find_unselected(&self, key: &ObjectKey) -> Result<Option<(Arc<Object>, Arc<dyn Erased>)>, BoxError> {
+        let Some(unselected) = &self.unselected else { return Ok(None) };
+        match unselected.find(key).await? {
+            Left::Nothing => Ok(None),
+            Left::CleanUp(object, handler) => Ok(Some((object, handler))),
+            Left::Abandoned(object) => {
+                self.metrics.count(&self.name, Counter::Abandoned);
+                unselected.tell(&object);
+                Ok(None)
+            }
         }
     }
 
@@ -130,6 +160,10 @@ impl Workers {
     async fn say_farewell(self: &Arc<Self>, item: &Item) -> bool {
         let Some((tombstones, farewell)) = &self.deleted else { return true };
         for (object, gone) in tombstones.take(&item.key) {
+            let gone = match &self.lookup {
+                Some(lookup) if gone == Gone::Deleted => lookup.how_gone(&object).await,
+                _ => gone,
+            };
             let job = self.job(item);
             let (call, token) = self.call(item);
             let Some(ended) = self.attend(&job, token, farewell(object, gone, call)).await else { return false };
@@ -237,23 +271,23 @@ impl Workers {
     /// Says what became of a call: to the queue, the metrics and the log.
     fn finish(&self, job: &Job, ended: &Ended) {
         let took = job.started.elapsed();
-        let own_writes_only = self.backing.writes.end(&job.key);
+        let heard = self.backing.writes.end(&job.key);
         let retried = match ended {
             Ok(action) => {
-                self.queue.finish(&job.key, Outcome::Success(action.delay()));
+                self.queue.finish_after(&job.key, Outcome::Success(action.delay()), heard != Echo::Silent);
                 self.metrics
                     .count(&self.name, if action.delay().is_some() { Counter::RequeueAfter } else { Counter::Success });
                 job.span.in_scope(|| tracing::debug!(key = %job.key, ?took, "done"));
                 false
             }
-            Err(failure) => self.fail(job, failure, own_writes_only),
+            Err(failure) => self.fail(job, failure, heard),
         };
         let success = ended.is_ok() || (retried && self.retried_is_success);
         self.metrics.observe_processing_duration(&self.name, success, took);
         self.metrics.observe_work_duration(&self.name, took);
     }
 
-    fn fail(&self, job: &Job, failure: &Failure, own_writes_only: bool) -> bool {
+    fn fail(&self, job: &Job, failure: &Failure, heard: Echo) -> bool {
         let wish = match failure {
             Failure::Handler(error) => error::wish(&**error),
             // The same bytes will not decode next time either.
@@ -265,11 +299,7 @@ impl Workers {
             Wish::After(delay) => Outcome::FailureAfter(delay),
             Wish::Never => Outcome::FailureForGood,
         };
-        let retried = if own_writes_only {
-            self.queue.finish_unheard(&job.key, outcome)
-        } else {
-            self.queue.finish(&job.key, outcome)
-        };
+        let retried = self.queue.finish_after(&job.key, outcome, heard == Echo::Foreign);
         self.metrics.count(&self.name, Counter::Error);
         match failure {
             Failure::Decode(_) => self.metrics.count(&self.name, Counter::DecodeError),
@@ -296,7 +326,7 @@ impl Workers {
 /// What is remembered of a call beside its task.
 #[derive(Clone)]
 struct Job {
-    key: crate::key::ObjectKey,
+    key: ObjectKey,
     attempt: u32,
     started: Instant,
     span: tracing::Span,

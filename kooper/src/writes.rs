@@ -21,6 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// taken to be somebody else's.
 const COMPARED: usize = 64;
 
+/// So many writes of one object are remembered.
+const KEPT: usize = 8;
+
 /// The writes of one controller's calls.
 #[derive(Debug)]
 pub(crate) struct Writes {
@@ -41,13 +44,43 @@ pub(crate) struct Write {
     pub(crate) version: Option<String>,
 }
 
+/// What an event of an object is to the key that it wakes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Echo {
+    /// The runtime's own write, such as that of a finalizer: nothing new.
+    Silent,
+    /// A write of the key's own call: it wakes the key, and is no reason to
+    /// cut a back-off short.
+    Own,
+    /// Somebody else's.
+    Foreign,
+}
+
 /// What is known of one key's writes.
 #[derive(Debug, Default)]
 struct Known {
-    writes: Vec<(Write, Instant)>,
+    writes: Vec<Wrote>,
     /// A call runs, and saw these events.
     call: Option<Vec<(CacheId, ObjectKey, String)>>,
     overflown: bool,
+}
+
+#[derive(Debug)]
+struct Wrote {
+    write: Write,
+    at: Instant,
+    silent: bool,
+}
+
+impl Known {
+    /// What an event is, by the writes that are known.
+    fn echo(&self, event: &(CacheId, ObjectKey, String)) -> Echo {
+        match self.writes.iter().find(|wrote| wrote.write.is(event)) {
+            Some(wrote) if wrote.silent => Echo::Silent,
+            Some(_) => Echo::Own,
+            None => Echo::Foreign,
+        }
+    }
 }
 
 impl Writes {
@@ -63,35 +96,50 @@ impl Writes {
         known.overflown = false;
     }
 
-    /// A call of the key has ended: whether every event that came meanwhile
-    /// was one of its own writes, and there was one.
-    pub(crate) fn end(&self, key: &ObjectKey) -> bool {
+    /// A call of the key has ended: what the events that came meanwhile were,
+    /// all of them at least.
+    pub(crate) fn end(&self, key: &ObjectKey) -> Echo {
         let mut keys = self.lock();
-        let Some(known) = keys.get_mut(key) else { return false };
+        let Some(known) = keys.get_mut(key) else { return Echo::Foreign };
         let events = known.call.take().unwrap_or_default();
-        let own = |event: &(CacheId, ObjectKey, String)| known.writes.iter().any(|(write, _)| write.is(event));
-        let only_own = !events.is_empty() && !known.overflown && events.iter().all(own);
+        let echo = events.iter().map(|event| known.echo(event)).max().unwrap_or(Echo::Foreign);
+        let echo = if known.overflown { Echo::Foreign } else { echo };
         if known.writes.is_empty() {
             keys.remove(key);
         }
-        only_own
+        echo
     }
 
     /// A call of the key wrote an object.
     pub(crate) fn wrote(&self, key: &ObjectKey, write: Write) {
-        let mut keys = self.lock();
-        let known = keys.entry(key.clone()).or_default();
-        known.writes.retain(|(before, _)| (before.cache, &before.object) != (write.cache, &write.object));
-        known.writes.push((write, Instant::now()));
+        self.note(key, write, false);
     }
 
-    /// An event of an object that wakes the key: whether it is the echo of a
-    /// write of the key's own.
-    pub(crate) fn saw(&self, key: &ObjectKey, cache: CacheId, object: &Object) -> bool {
+    /// The runtime wrote an object on the way to a call of the key: its echo
+    /// wakes nobody.
+    pub(crate) fn wrote_quietly(&self, key: &ObjectKey, write: Write) {
+        self.note(key, write, true);
+    }
+
+    fn note(&self, key: &ObjectKey, write: Write, silent: bool) {
         let mut keys = self.lock();
-        let Some(known) = keys.get_mut(key) else { return false };
+        let known = keys.entry(key.clone()).or_default();
+        // A few of each object, as the echo of an earlier one may be on its way.
+        let same = |wrote: &Wrote| (wrote.write.cache, &wrote.write.object) == (write.cache, &write.object);
+        if known.writes.iter().filter(|wrote| same(wrote)).count() >= KEPT
+            && let Some(oldest) = known.writes.iter().position(same)
+        {
+            known.writes.remove(oldest);
+        }
+        known.writes.push(Wrote { write, at: Instant::now(), silent });
+    }
+
+    /// An event of an object that wakes the key: what it is to it.
+    pub(crate) fn saw(&self, key: &ObjectKey, cache: CacheId, object: &Object) -> Echo {
+        let mut keys = self.lock();
+        let Some(known) = keys.get_mut(key) else { return Echo::Foreign };
         let event = (cache, object.key().clone(), object.version().to_owned());
-        let own = known.writes.iter().any(|(write, _)| write.is(&event));
+        let echo = known.echo(&event);
         match &mut known.call {
             Some(events) if events.len() < COMPARED => events.push(event),
             Some(_) => known.overflown = true,
@@ -99,7 +147,7 @@ impl Writes {
         }
         drop(keys);
         self.progress.notify_waiters();
-        own
+        echo
     }
 
     /// Waits until the caches have what the key's last call wrote, though not
@@ -122,11 +170,11 @@ impl Writes {
     fn behind(&self, key: &ObjectKey, find: impl Fn(&Write) -> Option<Arc<Object>>) -> Option<Instant> {
         let mut keys = self.lock();
         let known = keys.get_mut(key)?;
-        known.writes.retain(|(write, _)| match find(write) {
+        known.writes.retain(|Wrote { write, .. }| match find(write) {
             None if write.cache == self.primary => false,
             found => !write.is_in(found.as_deref()),
         });
-        let since = known.writes.iter().map(|(_, at)| *at).min();
+        let since = known.writes.iter().map(|wrote| wrote.at).min();
         if since.is_none() && known.call.is_none() {
             keys.remove(key);
         }

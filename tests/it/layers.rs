@@ -5,9 +5,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 const ROWS: [&[&str]; 6] = [
-    &["action", "backoff", "error", "health", "key", "metrics", "plan", "reason"],
-    &["call", "extract", "handler", "object", "queue", "retriever"],
-    &["informer", "store", "worker"],
+    &["action", "backoff", "error", "health", "key", "kind", "metrics", "reason"],
+    &[
+        "call",
+        "events",
+        "extract",
+        "handler",
+        "leader",
+        "lookup",
+        "object",
+        "plan",
+        "queue",
+        "retriever",
+        "store",
+        "writes",
+    ],
+    &["capability", "finalizer", "informer", "worker"],
     &["controller"],
     &["operator", "program"],
     &["cli", "doctests", "http", "lib", "private"],

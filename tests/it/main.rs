@@ -4,6 +4,7 @@ mod access;
 mod bad_objects;
 mod control_plane;
 mod controllers;
+mod finalizers;
 mod fixture;
 mod handlers;
 mod layers;

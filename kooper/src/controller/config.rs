@@ -6,6 +6,7 @@ use kooper_grammar::name;
 use kooper_grammar::selector::{FieldSelector, Selector};
 
 use crate::backoff::Backoff;
+use crate::finalizer::Finalizers;
 use crate::kind::{Kind, KindInfo};
 use crate::leader::LeaderElection;
 use crate::object::Changed;
@@ -82,6 +83,13 @@ impl Config {
             cleanup_on_leave: false,
             install_crd: false,
         }
+    }
+
+    /// The finalizer that is set, and those of former names.
+    pub(crate) fn finalizers(&self) -> Option<Finalizers> {
+        let own = self.finalizer.clone()?;
+        let former = self.formerly.iter().filter(|name| name.contains('/')).cloned().collect();
+        Some(Finalizers { own, former })
     }
 
     /// The former names of the controller; those with a `/` are finalizers.

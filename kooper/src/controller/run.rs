@@ -22,9 +22,12 @@ use crate::call::Tasks;
 use crate::error;
 use crate::events::EventSink;
 use crate::extract::Backing;
+use crate::finalizer::{Finalizing, Guarded, Unselected};
+use crate::handler::Erased;
 use crate::health::{Health, Probe};
 use crate::informer::Watches;
 use crate::leader::{Elector, ElectorOptions, Leadership};
+use crate::lookup::Lookup;
 use crate::metrics::{Gauge, MetricsError, MetricsRecorder};
 use crate::queue::{Lane, QueueOptions, WorkQueue};
 use crate::reason::Reason;
@@ -223,7 +226,7 @@ impl Runner {
                 return Ok(());
             }
             self.gate.open.store(true, Ordering::SeqCst);
-            for key in self.watching.keys() {
+            for key in self.watching.keys(&self.controller.config) {
                 self.gate.wake(&key, Lane::Background, Reason::Leader);
             }
             let stop = shutdown.child_token();
@@ -313,13 +316,30 @@ impl Runner {
         } else {
             MetricsCompat::Truth
         });
+        let lookup = self.lookup();
+        let (handler, unselected) = match (config.finalizers(), handlers.cleanup, &lookup) {
+            (Some(finalizers), Some(cleanup), Some(lookup)) => {
+                let (lookup, backing) = (lookup.clone(), self.backing.clone());
+                let finalizing =
+                    Arc::new(Finalizing { finalizers, handler: handlers.handler, cleanup, lookup, backing });
+                let unselected = self.watching.unselected().map(|all| Unselected {
+                    finalizing: finalizing.clone(),
+                    all,
+                    on_leave: config.cleanup_on_leave,
+                });
+                (Arc::new(Guarded(finalizing)) as Arc<dyn Erased>, unselected)
+            }
+            _ => (handlers.handler, None),
+        };
         Arc::new(Workers {
             name: self.gate.name.clone(),
             queue: self.gate.queue.clone(),
             cache: self.watching.primary(),
             backing: self.backing.clone(),
-            handler: handlers.handler,
-            wants: self.controller.parts.wants(),
+            handler,
+            unselected,
+            lookup: lookup.filter(|_| config.selected()),
+            wants: watching::wants(&self.controller),
             deleted: handlers.deleted.map(|farewell| (self.tombstones.clone(), farewell)),
             leadership: self.leadership.clone(),
             metrics: self.process.metrics.clone(),
@@ -329,6 +349,18 @@ impl Runner {
             retried_is_success: compat == MetricsCompat::Go,
             tasks: Tasks::default(),
             busy: self.busy.clone(),
+        })
+    }
+
+    /// Asks the API server about single objects of the kind.
+    fn lookup(&self) -> Option<Lookup> {
+        let config = &self.controller.config;
+        Some(Lookup {
+            client: self.backing.client.clone().filter(|_| !self.controller.own_retriever)?,
+            kind: self.controller.kind.clone(),
+            labels: config.labels.clone(),
+            fields: config.fields.clone(),
+            field_manager: self.backing.field_manager(),
         })
     }
 

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 
 use crate::events::EventSink;
 use crate::kind::KindInfo;
+use crate::object::Object;
 use crate::plan::CacheId;
 use crate::store::Cache;
 use crate::writes::Writes;
@@ -46,6 +48,19 @@ impl Backing {
     pub(crate) fn client(&self) -> Client {
         #[expect(clippy::expect_used, reason = "a controller that takes a client is not started without one")]
         self.client.clone().expect("a controller that takes a client is started with one")
+    }
+
+    /// An object of the controller's kind, as Events name it.
+    pub(crate) fn reference(&self, object: &Object) -> ObjectReference {
+        ObjectReference {
+            api_version: Some(self.kind.api_version()),
+            kind: Some(self.kind.kind.clone()),
+            name: Some(object.key().name().to_owned()),
+            namespace: object.key().namespace().map(str::to_owned),
+            uid: Some(object.uid().to_owned()),
+            resource_version: Some(object.version().to_owned()),
+            ..ObjectReference::default()
+        }
     }
 
     /// The cache that the plan asked for; an empty one where it did not.

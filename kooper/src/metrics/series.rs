@@ -49,6 +49,7 @@ pub(super) struct Series {
     relists: IntCounterVec,
     decode_errors: IntCounterVec,
     restores: IntCounterVec,
+    abandoned: IntCounterVec,
 }
 
 impl Series {
@@ -131,6 +132,11 @@ impl Series {
                 "Lists accepted with a version lower than the last one's, as after a restored backup of the server.",
                 one,
             )?,
+            abandoned: counter(
+                "kooper_abandoned_total",
+                "Objects that left the selector and keep the finalizer: nobody handles them.",
+                one,
+            )?,
         })
     }
 
@@ -153,6 +159,7 @@ impl Series {
             &self.relists,
             &self.decode_errors,
             &self.restores,
+            &self.abandoned,
         ] {
             counter.with_label_values(&[controller]);
         }
@@ -207,10 +214,11 @@ impl Series {
             Counter::Relist => of(&self.relists),
             Counter::DecodeError => of(&self.decode_errors),
             Counter::Restore => of(&self.restores),
+            Counter::Abandoned => of(&self.abandoned),
         }
     }
 
-    pub(super) fn parts(&self) -> [&dyn Collector; 18] {
+    pub(super) fn parts(&self) -> [&dyn Collector; 19] {
         [
             &self.queued,
             &self.in_queue,
@@ -230,6 +238,7 @@ impl Series {
             &self.relists,
             &self.decode_errors,
             &self.restores,
+            &self.abandoned,
         ]
     }
 }

@@ -75,6 +75,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("controller_runtime_reconcile_timeouts_total", "counter", "controller"),
     ("controller_runtime_reconcile_total", "counter", "controller,result"),
     ("controller_runtime_terminal_reconcile_errors_total", "counter", "controller"),
+    ("kooper_abandoned_total", "counter", "controller"),
     ("kooper_decode_errors_total", "counter", "controller"),
     ("kooper_handler_timeouts_total", "counter", "controller"),
     ("kooper_relists_total", "counter", "controller"),
@@ -160,7 +161,7 @@ fn the_other_series_have_their_names_and_labels() {
 
 #[test]
 fn counters_are_zero_from_the_start_and_each_counts_its_own() {
-    let counts: [(Counter, &[&str]); 12] = [
+    let counts: [(Counter, &[&str]); 13] = [
         (Counter::Success, &[r#"controller_runtime_reconcile_total{controller="echo",result="success"}"#]),
         (
             Counter::Error,
@@ -185,6 +186,7 @@ fn counters_are_zero_from_the_start_and_each_counts_its_own() {
         (Counter::Relist, &[r#"kooper_relists_total{controller="echo"}"#]),
         (Counter::DecodeError, &[r#"kooper_decode_errors_total{controller="echo"}"#]),
         (Counter::Restore, &[r#"kooper_restores_total{controller="echo"}"#]),
+        (Counter::Abandoned, &[r#"kooper_abandoned_total{controller="echo"}"#]),
     ];
     for (counter, expected) in counts {
         let (registry, metrics) = begun();

@@ -142,10 +142,12 @@ impl State {
         }
     }
 
-    /// What was heard during the running call of a key was its own doing.
+    /// What was heard of objects during the running call of a key was its own
+    /// doing. Whatever else was heard stays.
     pub(super) fn unheard(&mut self, key: &ObjectKey) {
         if let Some(&id) = self.ids.get(key)
             && let Some(entry) = entry(&mut self.entries, id)
+            && entry.reasons.only_objects()
         {
             entry.again = None;
             entry.reasons = Reasons::default();

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::controller::builder::MapKeys;
 use crate::extract::Gone;
+use crate::finalizer::{Finalizers, Unselected};
 use crate::handler::Wants;
 use crate::informer::{Seen, Sink};
 use crate::key::ObjectKey;
@@ -16,7 +17,7 @@ use crate::queue::{Lane, WorkQueue};
 use crate::reason::Reason;
 use crate::store::{Cache, Change};
 use crate::worker::Tombstones;
-use crate::writes::Writes;
+use crate::writes::{Echo, Writes};
 
 /// The queue of a controller as its watches see it.
 pub(super) struct Gate {
@@ -35,11 +36,10 @@ impl Gate {
         if !self.is_open() {
             return;
         }
-        let own = by.is_some_and(|(cache, object)| self.writes.saw(key, cache, object));
-        if own {
-            self.queue.add_own(key, lane, reason);
-        } else {
-            self.queue.add(key, lane, reason);
+        match by.map_or(Echo::Foreign, |(cache, object)| self.writes.saw(key, cache, object)) {
+            Echo::Silent => return,
+            Echo::Own => self.queue.add_own(key, lane, reason),
+            Echo::Foreign => self.queue.add(key, lane, reason),
         }
         self.metrics.inc_event_queued(&self.name, false);
     }
@@ -171,6 +171,25 @@ impl Sink for Related {
         for key in keys.iter().filter(|key| self.ours.get(key).is_some()) {
             let reason = Reason::Related(self.kind.clone(), object.key().clone());
             self.gate.add(key, lane, reason, Some((self.id, object)));
+        }
+    }
+}
+
+/// Changes of any object of the kind, selected or not: those that wait to be
+/// cleaned up outside of the selector wake their key.
+pub(super) struct Leaving {
+    pub(super) gate: Arc<Gate>,
+    pub(super) ours: Cache,
+    pub(super) finalizers: Finalizers,
+    pub(super) on_leave: bool,
+}
+
+impl Sink for Leaving {
+    fn changed(&self, change: &Change, _: Seen) {
+        let Some(new) = &change.new else { return };
+        let concerned = Unselected::concerns(&self.finalizers, self.on_leave, new);
+        if concerned && self.ours.get(new.key()).is_none() {
+            self.gate.wake(new.key(), Lane::Event, Reason::Modified);
         }
     }
 }

@@ -11,10 +11,12 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::Process;
-use super::dispatch::{Dispatch, Gate, Keys, Related};
-use crate::controller::Controller;
+use super::dispatch::{Dispatch, Gate, Keys, Leaving, Related};
+use crate::controller::{Config, Controller};
 use crate::error::BoxError;
 use crate::extract::Backing;
+use crate::finalizer::Unselected;
+use crate::handler::Wants;
 use crate::informer::{Sink, WatchStatus, Watched};
 use crate::key::ObjectKey;
 use crate::metrics::{Gauge, MetricsRecorder};
@@ -26,6 +28,9 @@ use crate::worker::Tombstones;
 /// The watches of one controller. Those that others want too are shared.
 pub(super) struct Watching {
     primary: Watches,
+    /// The cache of all objects of the kind, where a selector narrows what is
+    /// handled and a finalizer has to come off all the same.
+    unselected: Option<CacheId>,
     others: HashMap<CacheId, Watches>,
     tasks: JoinSet<()>,
 }
@@ -55,7 +60,9 @@ impl Watching {
             }
             (request.id, Watches::new(controller, process, request, scopes))
         });
-        let watching = Self { others: others.collect(), primary, tasks: JoinSet::new() };
+        let unselected = (config.finalizer.is_some() && config.selected())
+            .then_some(CacheId { metadata_only: true, ..controller.primary.id });
+        let watching = Self { others: others.collect(), primary, unselected, tasks: JoinSet::new() };
         watching.measure(controller.name(), &*process.metrics);
         watching
     }
@@ -85,10 +92,19 @@ impl Watching {
         self.others.iter().map(|(id, watches)| (*id, watches.cache())).collect()
     }
 
-    /// The keys of all objects that are known.
-    pub(super) fn keys(&self) -> Vec<ObjectKey> {
-        let stores = self.primary.watched.iter().flat_map(|watched| watched.store.all());
-        stores.map(|object| object.key().clone()).collect()
+    /// All objects of the kind, selected or not, where that is asked for.
+    pub(super) fn unselected(&self) -> Option<Cache> {
+        Some(self.others.get(&self.unselected?)?.cache())
+    }
+
+    /// The keys of all objects that there is something to do for.
+    pub(super) fn keys(&self, config: &Config) -> Vec<ObjectKey> {
+        let (all, finalizers) = (self.unselected(), config.finalizers());
+        let concerned = all.iter().flat_map(Cache::all).filter(|object| {
+            let on_leave = config.cleanup_on_leave;
+            finalizers.as_ref().is_some_and(|finalizers| Unselected::concerns(finalizers, on_leave, object))
+        });
+        self.primary().all().into_iter().chain(concerned).map(|object| object.key().clone()).collect()
     }
 
     /// Begins to watch, as far as nobody has yet.
@@ -104,11 +120,19 @@ impl Watching {
         let dispatch: Arc<dyn Sink> = Arc::new(Dispatch {
             gate: gate.clone(),
             id: controller.primary.id,
-            wants: controller.parts.wants(),
+            wants: wants(controller),
             changed: controller.config.changed.clone(),
             tombstones: controller.parts.tells_of_deleted().then(|| tombstones.clone()),
         });
         self.primary.subscribe(&dispatch);
+        if let (Some(id), Some(finalizers)) = (self.unselected, controller.config.finalizers()) {
+            let (gate, ours) = (gate.clone(), self.primary());
+            let sink: Arc<dyn Sink> =
+                Arc::new(Leaving { gate, ours, finalizers, on_leave: controller.config.cleanup_on_leave });
+            if let Some(watches) = self.others.get(&id) {
+                watches.subscribe(&sink);
+            }
+        }
         for relation in controller.relations.iter() {
             let Some(watches) = self.others.get(&relation.cache) else { continue };
             let keys = match &relation.map {
@@ -188,6 +212,14 @@ fn watched(controller: &Controller, process: &Process, request: &CacheRequest, s
         gauge(&*process.metrics, name, Gauge::WatchAge { watch }, move || age.age().as_secs_f64());
     }
     watched
+}
+
+/// The filter before the queue. It is not asked of an object that waits to be
+/// cleaned up.
+pub(super) fn wants(controller: &Controller) -> Wants {
+    let wants = controller.parts.wants();
+    let Some(finalizers) = controller.config.finalizers() else { return wants };
+    Arc::new(move |object| wants(object) || Unselected::concerns(&finalizers, false, object))
 }
 
 pub(super) fn gauge(

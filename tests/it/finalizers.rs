@@ -1,0 +1,229 @@
+//! Cleaning up before an object vanishes.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::controller::Builder;
+use kooper::prelude::*;
+use kooper::{Call, Controller};
+use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::wait::{eventually, until};
+
+use crate::live::{Live, configmap, connection};
+
+const FINALIZER: &str = "tests.example.com/cleanup";
+
+/// What the handler and `cleanup` were called with, in this order.
+#[derive(Clone, Default)]
+struct Calls(Arc<Mutex<Vec<String>>>);
+
+impl Calls {
+    fn note(&self, what: &str, object: &ConfigMap) {
+        let finalizers = object.metadata.finalizers.clone().unwrap_or_default().join(" ");
+        let name = object.metadata.name.clone().unwrap_or_default();
+        self.0.lock().unwrap().push(format!("{what} {name} [{finalizers}]"));
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn wait_for(&self, call: &str) {
+        until(call, || self.all().iter().any(|one| one == call).then_some(()), || format!("{:?}", self.all()));
+    }
+}
+
+fn builder(namespace: &str, calls: &Calls) -> Builder<ConfigMap> {
+    let (handled, cleaned) = (calls.clone(), calls.clone());
+    Controller::builder::<ConfigMap>("keeper")
+        .namespaces([namespace])
+        .resync(None)
+        .handler(move |object: Arc<ConfigMap>| {
+            handled.note("handle", &object);
+            async {}
+        })
+        .cleanup(FINALIZER, move |object: Arc<ConfigMap>| {
+            cleaned.note("cleanup", &object);
+            async {}
+        })
+}
+
+fn cluster(namespace: &str) -> Option<&'static ControlPlane> {
+    let cluster = ControlPlane::shared()?;
+    cluster.must(&["create", "namespace", namespace]);
+    Some(cluster)
+}
+
+fn start(cluster: &ControlPlane, controller: Builder<ConfigMap>) -> Live {
+    Live::start(connection(cluster.kubeconfig(), None), [controller.build().unwrap()])
+}
+
+fn finalizers(cluster: &ControlPlane, namespace: &str, name: &str) -> String {
+    let path = "jsonpath={.metadata.finalizers[*]}";
+    cluster.must(&["-n", namespace, "get", "configmap", name, "--output", path])
+}
+
+fn wait_until_gone(cluster: &ControlPlane, namespace: &str, name: &str) {
+    eventually(&format!("{name} is gone"), || !cluster.kubectl(&["-n", namespace, "get", "configmap", name]).success);
+}
+
+fn marked(namespace: &str, name: &str, finalizers: &[&str], labels: &[(&str, &str)]) -> serde_json::Value {
+    let mut object = configmap(namespace, name, "1");
+    object["metadata"]["finalizers"] = finalizers.into();
+    object["metadata"]["labels"] = serde_json::to_value(labels.iter().copied().collect::<BTreeMap<_, _>>()).unwrap();
+    object
+}
+
+#[test]
+fn the_finalizer_is_there_before_the_first_call_and_goes_after_cleanup_with_those_of_others_untouched() {
+    let namespace = "finalizers-first";
+    let Some(cluster) = cluster(namespace) else { return };
+    let calls = Calls::default();
+    let live = start(cluster, builder(namespace, &calls));
+
+    cluster.apply([marked(namespace, "a", &["example.com/other"], &[])]);
+    calls.wait_for(&format!("handle a [example.com/other {FINALIZER}]"));
+    cluster.must(&["-n", namespace, "delete", "configmap", "a", "--wait=false"]);
+    calls.wait_for(&format!("cleanup a [example.com/other {FINALIZER}]"));
+    eventually("only the other finalizer is left", || finalizers(cluster, namespace, "a") == "example.com/other");
+    cluster.must(&[
+        "-n",
+        namespace,
+        "patch",
+        "configmap",
+        "a",
+        "--type=merge",
+        "--patch",
+        r#"{"metadata":{"finalizers":null}}"#,
+    ]);
+    wait_until_gone(cluster, namespace, "a");
+    live.stop();
+    // Neither the finalizer's own write nor the deletion of what is cleaned up called the handler.
+    let calls = calls.all();
+    assert_eq!(calls.iter().filter(|call| call.starts_with("handle a ")).count(), 1, "{calls:?}");
+    assert_eq!(calls.iter().filter(|call| call.starts_with("cleanup")).count(), 1, "{calls:?}");
+}
+
+#[test]
+fn cleanup_that_fails_panics_or_asks_to_come_back_keeps_the_finalizer_until_it_is_done() {
+    let namespace = "finalizers-slow";
+    let Some(cluster) = cluster(namespace) else { return };
+    let (calls, tries) = (Calls::default(), Arc::new(AtomicUsize::new(0)));
+    let counted = tries.clone();
+    let controller = builder(namespace, &calls).cleanup(FINALIZER, move |call: Call| {
+        let tries = counted.fetch_add(1, Ordering::SeqCst);
+        async move {
+            match tries {
+                0 => Err(format!("{} is not empty", call.key()).into()),
+                1 => panic!("no way"),
+                2 => Ok(Action::requeue_after(Duration::from_millis(50))),
+                _ => Ok::<_, kooper::BoxError>(Action::done()),
+            }
+        }
+    });
+    let live = start(cluster, controller);
+    cluster.apply([configmap(namespace, "a", "1"), configmap(namespace, "b", "1")]);
+    calls.wait_for(&format!("handle a [{FINALIZER}]"));
+    calls.wait_for(&format!("handle b [{FINALIZER}]"));
+    cluster.must(&["-n", namespace, "delete", "configmap", "a", "--wait=false"]);
+    wait_until_gone(cluster, namespace, "a");
+    assert_eq!(tries.load(Ordering::SeqCst), 4);
+    assert_eq!(finalizers(cluster, namespace, "b"), FINALIZER);
+    live.stop();
+    cluster.must(&[
+        "-n",
+        namespace,
+        "patch",
+        "configmap",
+        "b",
+        "--type=merge",
+        "--patch",
+        r#"{"metadata":{"finalizers":null}}"#,
+    ]);
+}
+
+#[test]
+fn no_filter_and_no_selector_hides_a_deletion() {
+    let namespace = "finalizers-hidden";
+    let Some(cluster) = cluster(namespace) else { return };
+    let calls = Calls::default();
+    // The filter is not asked of what waits to be cleaned up.
+    let live = start(
+        cluster,
+        builder(namespace, &calls).labels("app=shop").when(|object: &ConfigMap| {
+            object.data.as_ref().is_some_and(|data| data.get("value").is_some_and(|value| value == "1"))
+        }),
+    );
+    cluster.apply([
+        marked(namespace, "filtered", &[], &[("app", "shop")]),
+        marked(namespace, "relabelled", &[], &[("app", "shop")]),
+        // Left behind by an earlier run, deleted while nothing ran.
+        marked(namespace, "orphan", &[FINALIZER], &[]),
+    ]);
+    for name in ["filtered", "relabelled"] {
+        calls.wait_for(&format!("handle {name} [{FINALIZER}]"));
+    }
+    cluster.must(&[
+        "-n",
+        namespace,
+        "patch",
+        "configmap",
+        "filtered",
+        "--type=merge",
+        "--patch",
+        r#"{"data":{"value":"2"}}"#,
+    ]);
+    cluster.must(&["-n", namespace, "label", "configmap", "relabelled", "app=none", "--overwrite"]);
+    live.wait_for_metric("kooper_abandoned_total{controller=\"keeper\"}", |count| count == 1.0);
+    assert_eq!(finalizers(cluster, namespace, "relabelled"), FINALIZER);
+    cluster.must(&["-n", namespace, "delete", "configmap", "--all", "--wait=false"]);
+    for name in ["filtered", "relabelled", "orphan"] {
+        wait_until_gone(cluster, namespace, name);
+        calls.wait_for(&format!("cleanup {name} [{FINALIZER}]"));
+    }
+    live.stop();
+}
+
+#[test]
+fn an_object_that_leaves_the_selector_is_cleaned_up_where_that_is_asked_for() {
+    let namespace = "finalizers-leave";
+    let Some(cluster) = cluster(namespace) else { return };
+    let calls = Calls::default();
+    let live = start(cluster, builder(namespace, &calls).labels("app=shop").cleanup_on_leave());
+    cluster.apply([marked(namespace, "a", &[], &[("app", "shop")])]);
+    calls.wait_for(&format!("handle a [{FINALIZER}]"));
+    cluster.must(&["-n", namespace, "label", "configmap", "a", "app=none", "--overwrite"]);
+    calls.wait_for(&format!("cleanup a [{FINALIZER}]"));
+    eventually("the finalizer is gone", || finalizers(cluster, namespace, "a").is_empty());
+    cluster.must(&["-n", namespace, "label", "configmap", "a", "app=shop", "--overwrite"]);
+    eventually("it is handled again", || finalizers(cluster, namespace, "a") == FINALIZER);
+    live.stop();
+    assert_eq!(calls.all().iter().filter(|call| call.starts_with("cleanup")).count(), 1);
+    cluster.must(&[
+        "-n",
+        namespace,
+        "patch",
+        "configmap",
+        "a",
+        "--type=merge",
+        "--patch",
+        r#"{"metadata":{"finalizers":null}}"#,
+    ]);
+}
+
+#[test]
+fn a_former_finalizer_is_taken_over() {
+    let namespace = "finalizers-former";
+    let Some(cluster) = cluster(namespace) else { return };
+    let calls = Calls::default();
+    let live = start(cluster, builder(namespace, &calls).formerly(["old-keeper", "tests.example.com/old"]));
+    cluster.apply([marked(namespace, "a", &["tests.example.com/old"], &[])]);
+    calls.wait_for(&format!("handle a [{FINALIZER}]"));
+    cluster.must(&["-n", namespace, "delete", "configmap", "a", "--wait=false"]);
+    wait_until_gone(cluster, namespace, "a");
+    live.stop();
+    calls.wait_for(&format!("cleanup a [{FINALIZER}]"));
+}
