@@ -64,6 +64,8 @@ pub mod health;
 pub mod http;
 mod informer;
 pub mod key;
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "controllers take elections up next"))]
+pub mod leader;
 pub mod metrics;
 pub mod object;
 pub mod operator;

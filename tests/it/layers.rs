@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 const ROWS: [&[&str]; 6] = [
     &["action", "backoff", "error", "health", "key", "metrics", "plan", "reason"],
-    &["call", "extract", "handler", "object", "queue", "retriever"],
+    &["call", "extract", "handler", "leader", "object", "queue", "retriever"],
     &["informer", "store", "worker"],
     &["controller"],
     &["operator", "program"],

@@ -49,6 +49,8 @@ pub(super) struct Series {
     relists: IntCounterVec,
     decode_errors: IntCounterVec,
     restores: IntCounterVec,
+    leader_transitions: IntCounterVec,
+    lease_renewals: HistogramVec,
 }
 
 impl Series {
@@ -131,6 +133,17 @@ impl Series {
                 "Lists accepted with a version lower than the last one's, as after a restored backup of the server.",
                 one,
             )?,
+            leader_transitions: counter(
+                "kooper_leader_transitions_total",
+                "Times that this process became the leader.",
+                one,
+            )?,
+            lease_renewals: histogram(
+                "kooper_lease_renew_duration_seconds",
+                "How long writes of the leader's Lease took, those that failed too.",
+                one,
+                PROCESSING_BUCKETS.to_vec(),
+            )?,
         })
     }
 
@@ -153,6 +166,7 @@ impl Series {
             &self.relists,
             &self.decode_errors,
             &self.restores,
+            &self.leader_transitions,
         ] {
             counter.with_label_values(&[controller]);
         }
@@ -160,6 +174,7 @@ impl Series {
         self.retries.with_label_values(&[controller, controller]);
         self.in_queue.with_label_values(&[controller]);
         self.reconcile_time.with_label_values(&[controller]);
+        self.lease_renewals.with_label_values(&[controller]);
         self.queue_duration.with_label_values(&[controller, controller]);
         self.work_duration.with_label_values(&[controller, controller]);
     }
@@ -182,6 +197,10 @@ impl Series {
         let seconds = took.as_secs_f64();
         self.work_duration.with_label_values(&[controller, controller]).observe(seconds);
         self.reconcile_time.with_label_values(&[controller]).observe(seconds);
+    }
+
+    pub(super) fn renewed(&self, controller: &str, took: Duration) {
+        self.lease_renewals.with_label_values(&[controller]).observe(took.as_secs_f64());
     }
 
     pub(super) fn count(&self, controller: &str, counter: Counter) {
@@ -207,10 +226,11 @@ impl Series {
             Counter::Relist => of(&self.relists),
             Counter::DecodeError => of(&self.decode_errors),
             Counter::Restore => of(&self.restores),
+            Counter::LeaderTransition => of(&self.leader_transitions),
         }
     }
 
-    pub(super) fn parts(&self) -> [&dyn Collector; 18] {
+    pub(super) fn parts(&self) -> [&dyn Collector; 20] {
         [
             &self.queued,
             &self.in_queue,
@@ -230,6 +250,8 @@ impl Series {
             &self.relists,
             &self.decode_errors,
             &self.restores,
+            &self.leader_transitions,
+            &self.lease_renewals,
         ]
     }
 }
