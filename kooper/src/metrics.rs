@@ -50,6 +50,11 @@ pub trait MetricsRecorder: Send + Sync + 'static {
         let _ = (controller, took);
     }
 
+    /// How long a write of a leader's Lease took, whatever came of it.
+    fn observe_lease_renewal(&self, controller: &str, took: Duration) {
+        let _ = (controller, took);
+    }
+
     /// A value that can be read at any time.
     ///
     /// # Errors
@@ -93,6 +98,8 @@ pub enum Counter {
     /// A list was accepted although its version is lower than the last one's:
     /// the server was restored from a backup.
     Restore,
+    /// This process became the leader.
+    LeaderTransition,
 }
 
 /// What [`MetricsRecorder::register_gauge`] registers.
@@ -118,6 +125,13 @@ pub enum Gauge {
     },
     /// Calls that ran on after their timeout and their cancellation.
     StuckCalls,
+    /// 1 while this process leads, else 0.
+    Leader {
+        /// The name of the Lease.
+        lease: String,
+    },
+    /// Seconds that this process leads at least, unless it renews.
+    LeaseTimeLeft,
 }
 
 /// Why something could not be registered.

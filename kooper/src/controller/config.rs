@@ -108,6 +108,9 @@ impl Config {
         if !own_retriever {
             plan.need::<K>(None, &["list", "watch"], format!("resource = {}", kind.kind));
         }
+        if self.leader.is_some() {
+            plan.needs_client();
+        }
         if self.finalizer.is_some() {
             plan.need::<K>(None, &["get", "patch"], "cleanup");
             if self.selected() {

@@ -219,6 +219,7 @@ impl Runner {
     /// Stands as a candidate, works while it leads, and stands again.
     async fn lead(&self, starting: &Starting, shutdown: &CancellationToken) -> Result<(), RunError> {
         let Some(mut elector) = self.elector() else { return Ok(()) };
+        self.process.health.add(elector.status());
         loop {
             if shutdown.run_until_cancelled(elector.campaign()).await.is_none() {
                 // It may have won at this very moment.
@@ -235,8 +236,7 @@ impl Runner {
             tokio::pin!(work);
             let ended = tokio::select! {
                 ended = &mut work => ended,
-                reason = elector.hold() => {
-                    tracing::warn!(controller = self.controller.name(), "{reason}: stepping down");
+                _ = elector.hold() => {
                     lost.cancel();
                     stop.cancel();
                     work.await
@@ -245,7 +245,8 @@ impl Runner {
             self.gate.open.store(false, Ordering::SeqCst);
             self.tombstones.clear();
             if !ended {
-                // The lease is not released: what still runs might write.
+                // What still runs might write: the lease is left to expire.
+                elector.abandon();
                 return if shutdown.is_cancelled() { Ok(()) } else { Err(RunError::OutlivedLease) };
             }
             elector.release().await;

@@ -16,6 +16,7 @@ pub(super) struct Gauges {
     depth: Family,
     unfinished_work: Family,
     longest_running: Family,
+    leader: Family,
     // controller-runtime's
     active_workers: Family,
     max_workers: Family,
@@ -24,6 +25,7 @@ pub(super) struct Gauges {
     store_bytes: Family,
     watch_age: Family,
     stuck_calls: Family,
+    lease_time_left: Family,
 }
 
 impl Gauges {
@@ -47,6 +49,11 @@ impl Gauges {
                 "Seconds since the oldest call that still runs began.",
                 work_queue,
             )?,
+            leader: Family::new(
+                "leader_election_master_status",
+                "Whether this process leads: 1, or 0 for a standby; the name is that of the Lease.",
+                &["name"],
+            )?,
             active_workers: Family::new("controller_runtime_active_workers", "Handlers that run now.", one)?,
             max_workers: Family::new(
                 "controller_runtime_max_concurrent_reconciles",
@@ -63,6 +70,11 @@ impl Gauges {
             stuck_calls: Family::new(
                 "kooper_stuck_calls",
                 "Calls of the handler that ran on after their timeout and their cancellation.",
+                one,
+            )?,
+            lease_time_left: Family::new(
+                "kooper_lease_time_left_seconds",
+                "Seconds that this process leads at least, unless it renews.",
                 one,
             )?,
         })
@@ -88,21 +100,25 @@ impl Gauges {
             Gauge::StoreBytes => self.store_bytes.add(&one, read),
             Gauge::WatchAge { watch } => self.watch_age.add(&[controller, watch], read),
             Gauge::StuckCalls => self.stuck_calls.add(&one, read),
+            Gauge::Leader { lease } => self.leader.add(&[lease], read),
+            Gauge::LeaseTimeLeft => self.lease_time_left.add(&one, read),
         }
     }
 
-    pub(super) fn parts(&self) -> [&dyn Collector; 10] {
+    pub(super) fn parts(&self) -> [&dyn Collector; 12] {
         [
             &self.queue_length,
             &self.depth,
             &self.unfinished_work,
             &self.longest_running,
+            &self.leader,
             &self.active_workers,
             &self.max_workers,
             &self.store_objects,
             &self.store_bytes,
             &self.watch_age,
             &self.stuck_calls,
+            &self.lease_time_left,
         ]
     }
 }

@@ -144,6 +144,10 @@ impl MetricsRecorder for Prometheus {
         self.inner.series.worked(controller, took);
     }
 
+    fn observe_lease_renewal(&self, controller: &str, took: Duration) {
+        self.inner.series.renewed(controller, took);
+    }
+
     fn register_gauge(&self, controller: &str, gauge: Gauge, read: Read) -> Result<(), MetricsError> {
         if self.inner.gauges.add(controller, &gauge, read) {
             Ok(())

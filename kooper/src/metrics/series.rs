@@ -50,6 +50,8 @@ pub(super) struct Series {
     decode_errors: IntCounterVec,
     restores: IntCounterVec,
     abandoned: IntCounterVec,
+    leader_transitions: IntCounterVec,
+    lease_renewals: HistogramVec,
 }
 
 impl Series {
@@ -137,6 +139,17 @@ impl Series {
                 "Objects that left the selector and keep the finalizer: nobody handles them.",
                 one,
             )?,
+            leader_transitions: counter(
+                "kooper_leader_transitions_total",
+                "Times that this process became the leader.",
+                one,
+            )?,
+            lease_renewals: histogram(
+                "kooper_lease_renew_duration_seconds",
+                "How long writes of the leader's Lease took, those that failed too.",
+                one,
+                PROCESSING_BUCKETS.to_vec(),
+            )?,
         })
     }
 
@@ -160,6 +173,7 @@ impl Series {
             &self.decode_errors,
             &self.restores,
             &self.abandoned,
+            &self.leader_transitions,
         ] {
             counter.with_label_values(&[controller]);
         }
@@ -167,6 +181,7 @@ impl Series {
         self.retries.with_label_values(&[controller, controller]);
         self.in_queue.with_label_values(&[controller]);
         self.reconcile_time.with_label_values(&[controller]);
+        self.lease_renewals.with_label_values(&[controller]);
         self.queue_duration.with_label_values(&[controller, controller]);
         self.work_duration.with_label_values(&[controller, controller]);
     }
@@ -189,6 +204,10 @@ impl Series {
         let seconds = took.as_secs_f64();
         self.work_duration.with_label_values(&[controller, controller]).observe(seconds);
         self.reconcile_time.with_label_values(&[controller]).observe(seconds);
+    }
+
+    pub(super) fn renewed(&self, controller: &str, took: Duration) {
+        self.lease_renewals.with_label_values(&[controller]).observe(took.as_secs_f64());
     }
 
     pub(super) fn count(&self, controller: &str, counter: Counter) {
@@ -215,11 +234,12 @@ impl Series {
             Counter::DecodeError => of(&self.decode_errors),
             Counter::Restore => of(&self.restores),
             Counter::Abandoned => of(&self.abandoned),
+            Counter::LeaderTransition => of(&self.leader_transitions),
         }
     }
 
-    pub(super) fn parts(&self) -> [&dyn Collector; 19] {
-        [
+    pub(super) fn parts(&self) -> Vec<&dyn Collector> {
+        vec![
             &self.queued,
             &self.in_queue,
             &self.processed,
@@ -239,6 +259,8 @@ impl Series {
             &self.decode_errors,
             &self.restores,
             &self.abandoned,
+            &self.leader_transitions,
+            &self.lease_renewals,
         ]
     }
 }

@@ -78,12 +78,16 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("kooper_abandoned_total", "counter", "controller"),
     ("kooper_decode_errors_total", "counter", "controller"),
     ("kooper_handler_timeouts_total", "counter", "controller"),
+    ("kooper_leader_transitions_total", "counter", "controller"),
+    ("kooper_lease_renew_duration_seconds", "histogram", "controller"),
+    ("kooper_lease_time_left_seconds", "gauge", "controller"),
     ("kooper_relists_total", "counter", "controller"),
     ("kooper_restores_total", "counter", "controller"),
     ("kooper_store_bytes", "gauge", "controller"),
     ("kooper_store_objects", "gauge", "controller"),
     ("kooper_stuck_calls", "gauge", "controller"),
     ("kooper_watch_last_heard_seconds", "gauge", "controller,watch"),
+    ("leader_election_master_status", "gauge", "name"),
     ("rest_client_requests_total", "counter", "code,host,method"),
     ("workqueue_adds_total", "counter", "controller,name"),
     ("workqueue_depth", "gauge", "controller,name"),
@@ -94,7 +98,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("workqueue_work_duration_seconds", "histogram", "controller,name"),
 ];
 
-const GAUGES: [Gauge; 7] = [
+const GAUGES: [Gauge; 8] = [
     Gauge::ActiveWorkers,
     Gauge::MaxWorkers,
     Gauge::UnfinishedWork,
@@ -102,6 +106,7 @@ const GAUGES: [Gauge; 7] = [
     Gauge::StoreObjects,
     Gauge::StoreBytes,
     Gauge::StuckCalls,
+    Gauge::LeaseTimeLeft,
 ];
 
 fn read(value: f64) -> Read {
@@ -141,7 +146,10 @@ fn the_four_series_of_kooper_are_exact() {
 #[test]
 fn the_other_series_have_their_names_and_labels() {
     let (registry, metrics) = begun();
-    for gauge in GAUGES.into_iter().chain([Gauge::WatchAge { watch: "pods".into() }]) {
+    for gauge in GAUGES
+        .into_iter()
+        .chain([Gauge::WatchAge { watch: "pods".into() }, Gauge::Leader { lease: "shop-echo".into() }])
+    {
         metrics.register_gauge("echo", gauge, read(1.0)).expect("the first of its name");
     }
     drop(metrics.client_layer(&http::Uri::from_static("https://host")).layer(()).count(http::Method::GET));
@@ -161,7 +169,7 @@ fn the_other_series_have_their_names_and_labels() {
 
 #[test]
 fn counters_are_zero_from_the_start_and_each_counts_its_own() {
-    let counts: [(Counter, &[&str]); 13] = [
+    let counts: [(Counter, &[&str]); 14] = [
         (Counter::Success, &[r#"controller_runtime_reconcile_total{controller="echo",result="success"}"#]),
         (
             Counter::Error,
@@ -187,6 +195,7 @@ fn counters_are_zero_from_the_start_and_each_counts_its_own() {
         (Counter::DecodeError, &[r#"kooper_decode_errors_total{controller="echo"}"#]),
         (Counter::Restore, &[r#"kooper_restores_total{controller="echo"}"#]),
         (Counter::Abandoned, &[r#"kooper_abandoned_total{controller="echo"}"#]),
+        (Counter::LeaderTransition, &[r#"kooper_leader_transitions_total{controller="echo"}"#]),
     ];
     for (counter, expected) in counts {
         let (registry, metrics) = begun();
@@ -229,6 +238,13 @@ fn the_work_of_a_key_goes_to_both_histograms() {
     let text = text(&registry);
     assert!(text.contains(r#"workqueue_work_duration_seconds_sum{controller="echo",name="echo"} 2"#));
     assert!(text.contains(r#"controller_runtime_reconcile_time_seconds_sum{controller="echo"} 2"#));
+}
+
+#[test]
+fn a_renewal_of_the_lease_is_measured() {
+    let (registry, metrics) = begun();
+    metrics.observe_lease_renewal("echo", Duration::from_secs(2));
+    assert!(text(&registry).contains(r#"kooper_lease_renew_duration_seconds_sum{controller="echo"} 2"#));
 }
 
 #[test]
@@ -308,4 +324,5 @@ fn no_metrics_takes_everything() {
     }
     metrics.count("echo", Counter::Add);
     metrics.observe_work_duration("echo", Duration::ZERO);
+    metrics.observe_lease_renewal("echo", Duration::ZERO);
 }

@@ -1,0 +1,482 @@
+//! What a candidate knows of the lease, and what it does next: state and
+//! arithmetic only. The elector and the simulation both run it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::clock::Moment;
+use crate::backoff::fraction;
+
+mod known;
+
+pub(super) use known::{Answer, Record, Write};
+use known::{Known, Sent};
+
+/// Of the lease's duration, what the token does not use. With clocks that run
+/// 20 % fast or slow, two thirds of it at 0.8 are as long as all of it at 1.2.
+const MARGIN: u32 = 3;
+
+/// The timings of an election.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    pub(super) lease: Duration,
+    pub(super) deadline: Duration,
+    pub(super) retry: Duration,
+    /// Never but in tests is it anything else than [`Terms::validity`] makes it.
+    pub(super) validity: Duration,
+}
+
+impl Terms {
+    pub(super) fn new(lease: Duration, deadline: Duration, retry: Duration) -> Self {
+        Self { lease, deadline, retry, validity: Self::validity(lease, deadline) }
+    }
+
+    /// How long a renewal is good for, from when it was sent.
+    fn validity(lease: Duration, deadline: Duration) -> Duration {
+        deadline.min(lease - lease / MARGIN)
+    }
+
+    /// How long a request may take.
+    pub(super) fn patience(&self) -> Duration {
+        self.retry.min(self.deadline / 2)
+    }
+
+    /// The seconds that a record states: whole ones, and never less than the
+    /// candidates of this program wait.
+    fn seconds(&self) -> i32 {
+        i32::try_from(self.lease.as_nanos().div_ceil(1_000_000_000)).unwrap_or(i32::MAX).max(1)
+    }
+}
+
+/// Who stands.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate {
+    pub(super) identity: Arc<str>,
+    /// What the records of this controller are marked with.
+    pub(super) program: Arc<str>,
+    /// The marks of its former names.
+    pub(super) former: Vec<Arc<str>>,
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub(super) enum Step {
+    Read,
+    Write(Write),
+    /// Nothing before that moment, unless the record changes.
+    Wait(Moment),
+    /// Leadership is over.
+    Lost(Lost),
+    /// The lease is given up, or there was nothing to give up.
+    Left,
+}
+
+/// Why leadership is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// No renewal succeeded in time.
+    Deadline,
+    /// Somebody else holds the lease.
+    Taken(Arc<str>),
+    /// Somebody emptied the record.
+    Emptied,
+    /// Somebody deleted the Lease.
+    Deleted,
+    /// There was none.
+    NeverHeld,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Deadline => f.write_str("the lease could not be renewed in time"),
+            Self::Taken(holder) => write!(f, "the lease is held by {holder}"),
+            Self::Emptied => f.write_str("somebody took the holder out of the lease"),
+            Self::Deleted => f.write_str("somebody deleted the lease"),
+            Self::NeverHeld => f.write_str("the lease is not held"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Standing,
+    /// Until then, and since the last acknowledged renewal was sent.
+    Leading {
+        until: Moment,
+        sent: Moment,
+    },
+    /// With so many more requests.
+    Leaving {
+        left: u8,
+    },
+    Left,
+}
+
+/// A candidate for a lease, or its holder.
+#[derive(Debug)]
+pub(super) struct Claim {
+    me: Candidate,
+    terms: Terms,
+    stage: Stage,
+    known: Known,
+    /// When a change of the record was last observed.
+    changed: Moment,
+    /// When the last read was sent that was answered.
+    read_at: Moment,
+    must_read: bool,
+    watching: bool,
+    /// No request before that.
+    not_before: Moment,
+    /// Writes whose fate is not known, the latest last.
+    pending: Vec<Sent>,
+    /// The renew time of the last acknowledged write.
+    mine: Option<i64>,
+    last_renewed: i64,
+    lost: Option<Lost>,
+    random: u64,
+}
+
+impl Claim {
+    pub(super) fn new(me: Candidate, terms: Terms, now: Moment) -> Self {
+        let random = me.identity.bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(131).wrapping_add(byte.into()));
+        Self {
+            me,
+            terms,
+            stage: Stage::Left,
+            known: Known::Nothing,
+            changed: now,
+            read_at: now,
+            must_read: true,
+            watching: false,
+            not_before: now,
+            pending: Vec::new(),
+            mine: None,
+            last_renewed: 0,
+            lost: None,
+            random,
+        }
+    }
+
+    /// Stands as a candidate, unless it does or leads.
+    pub(super) fn stand(&mut self) {
+        if matches!(self.stage, Stage::Leaving { .. } | Stage::Left) {
+            self.stage = Stage::Standing;
+            self.must_read = true;
+        }
+        self.lost = None;
+    }
+
+    /// Gives up: leads no more, and releases what it may hold.
+    pub(super) fn leave(&mut self, now: Moment) {
+        let may_hold = self.mine.is_some() || !self.pending.is_empty();
+        self.stage = if may_hold { Stage::Leaving { left: 6 } } else { Stage::Left };
+        self.must_read = true;
+        self.not_before = now;
+        self.lost = None;
+    }
+
+    /// Leads no more, and leaves the lease as it is: it has to expire.
+    pub(super) fn abandon(&mut self) {
+        self.stage = Stage::Left;
+        self.lost = None;
+    }
+
+    /// Whether a watch tells of changes; without one the record is polled.
+    pub(super) fn watching(&mut self, watching: bool) {
+        self.watching = watching;
+    }
+
+    /// Until when it leads.
+    pub(super) fn until(&self) -> Option<Moment> {
+        match self.stage {
+            Stage::Leading { until, .. } => Some(until),
+            _ => None,
+        }
+    }
+
+    /// Who holds the lease, as far as is known.
+    pub(super) fn holder(&self) -> Option<&Arc<str>> {
+        self.known.record().map(|record| &record.holder).filter(|holder| !holder.is_empty())
+    }
+
+    /// The version that is known.
+    pub(super) fn version(&self) -> Option<&Arc<str>> {
+        self.known.version()
+    }
+
+    /// Whether the record has a controller's mark.
+    pub(super) fn is_marked(&self) -> bool {
+        self.known.record().is_some_and(|record| record.program.is_some())
+    }
+
+    /// The mark of another controller on the record.
+    pub(super) fn foreign(&self) -> Option<&Arc<str>> {
+        let record = self.known.record().filter(|record| !self.owns(record))?;
+        let mark = record.program.as_ref()?;
+        (*mark != self.me.program && !self.me.former.contains(mark)).then_some(mark)
+    }
+
+    /// What to do at this moment; `wall` is the wall clock's time in
+    /// microseconds, which goes into records and decides nothing.
+    pub(super) fn next(&mut self, now: Moment, wall: i64) -> Step {
+        if let Some(lost) = self.lost.take() {
+            return Step::Lost(lost);
+        }
+        match self.stage {
+            Stage::Standing => self.next_standing(now, wall),
+            Stage::Leading { until, .. } if now >= until => {
+                self.lose(Lost::Deadline);
+                self.lost.take().map_or(Step::Left, Step::Lost)
+            }
+            Stage::Leading { until, .. } if now < self.not_before => Step::Wait(until.min(self.not_before)),
+            Stage::Leading { .. } if self.must_read => Step::Read,
+            Stage::Leading { .. } => Step::Write(self.write(now, wall)),
+            Stage::Leaving { left } => self.next_leaving(left, now, wall),
+            Stage::Left => Step::Left,
+        }
+    }
+
+    fn next_standing(&mut self, now: Moment, wall: i64) -> Step {
+        if now < self.not_before {
+            return Step::Wait(self.not_before);
+        }
+        if self.must_read {
+            return Step::Read;
+        }
+        let free_at = self.free_at();
+        if let Some(free_at) = free_at
+            && (free_at.is_zero() || (now >= free_at && self.read_at >= free_at))
+        {
+            return Step::Write(self.write(now, wall));
+        }
+        // The lease is somebody's. A change comes by the watch or is polled;
+        // what is decided by its absence is read anew.
+        let at = free_at.unwrap_or(self.read_at + self.terms.lease);
+        let at = if self.watching { at } else { at.min(self.read_at + self.jittered(self.terms.retry, self.read_at)) };
+        if now < at {
+            return Step::Wait(at);
+        }
+        Step::Read
+    }
+
+    /// From when on this candidate may take the lease: zero for at once,
+    /// `None` for never as long as the record stays as it is.
+    fn free_at(&self) -> Option<Moment> {
+        match &self.known {
+            Known::Nothing => None,
+            Known::Absent { guarded } => Some(*guarded),
+            Known::Held(record) if self.owns(record) => Some(Duration::ZERO),
+            Known::Held(_) if self.foreign().is_some() => None,
+            Known::Held(record) if record.holder.is_empty() => Some(Duration::ZERO),
+            Known::Held(record) => Some(self.expires(record)),
+        }
+    }
+
+    /// When the record's holder has let it expire, with a little that keeps
+    /// candidates apart.
+    fn expires(&self, record: &Record) -> Moment {
+        let lease = record.lease.unwrap_or_default().max(self.terms.lease);
+        self.changed + lease + self.terms.retry.mul_f64(fraction(self.random ^ self.changed.as_secs()) / 8.0)
+    }
+
+    fn next_leaving(&mut self, left: u8, now: Moment, wall: i64) -> Step {
+        if now < self.not_before {
+            return Step::Wait(self.not_before);
+        }
+        let ours = self.known.record().is_some_and(|record| self.owns(record));
+        if left == 0 || !(self.must_read || ours) {
+            self.stage = Stage::Left;
+            return Step::Left;
+        }
+        self.stage = Stage::Leaving { left: left - 1 };
+        if self.must_read { Step::Read } else { Step::Write(self.write(now, wall)) }
+    }
+
+    /// The record to write over the one that is known. Whatever comes of it,
+    /// the next request is a read, unless it is acknowledged.
+    fn write(&mut self, now: Moment, wall: i64) -> Write {
+        self.last_renewed = wall.max(self.last_renewed + 1);
+        let renewed = self.last_renewed;
+        let current = self.known.record();
+        let owned = current.filter(|record| self.owns(record));
+        let acquired = owned.and_then(|record| record.acquired).unwrap_or(renewed);
+        let transitions = match (current, owned) {
+            (_, Some(record)) => record.transitions,
+            (Some(record), None) => record.transitions.saturating_add(1),
+            (None, _) => 0,
+        };
+        let base = current.map(|record| Arc::clone(&record.version));
+        let leaving = matches!(self.stage, Stage::Leaving { .. });
+        let (holder, seconds) =
+            if leaving { (Arc::from(""), 1) } else { (Arc::clone(&self.me.identity), self.terms.seconds()) };
+        self.must_read = true;
+        self.not_before = now;
+        if self.pending.len() == Sent::MOST {
+            self.pending.remove(0);
+        }
+        self.pending.push(Sent { base: base.clone(), renewed, at: now });
+        Write { base, holder, seconds, acquired, renewed, transitions }
+    }
+
+    /// A read that was sent at `sent` found this.
+    pub(super) fn read(&mut self, sent: Moment, now: Moment, found: Option<Record>) {
+        let before = self.known.version().cloned();
+        self.learn(now, found);
+        let version = self.known.version().cloned();
+        self.read_at = sent;
+        self.must_read = false;
+        let lost_race = self.pending.last().is_some_and(|sent| sent.base == version) && before == version;
+        let ours = self.known.record().filter(|record| self.owns(record));
+        let landed = ours.and_then(|record| self.pending.iter().find(|sent| Some(sent.renewed) == record.renewed));
+        let landed = landed.cloned();
+        // A write whose base is gone can't be committed any more.
+        self.pending.retain(|sent| sent.base == version);
+        match (self.stage, &self.known) {
+            (Stage::Leading { sent: last, .. }, Known::Held(record)) if self.owns_or(record, landed.as_ref()) => {
+                if let Some(landed) = landed {
+                    self.mine = Some(landed.renewed);
+                    self.lead(last.max(landed.at));
+                }
+                self.not_before = now;
+            }
+            (Stage::Leading { .. }, Known::Held(record)) if record.holder.is_empty() => self.lose(Lost::Emptied),
+            (Stage::Leading { .. }, Known::Held(record)) => {
+                let holder = Arc::clone(&record.holder);
+                self.lose(Lost::Taken(holder));
+            }
+            (Stage::Leading { .. }, Known::Absent { .. } | Known::Nothing) => self.lose(Lost::Deleted),
+            // The write failed and nothing changed: not at once again.
+            (Stage::Standing, _) if lost_race => self.not_before = now + self.jittered(self.terms.retry, now),
+            (Stage::Standing | Stage::Leaving { .. } | Stage::Left, _) => {
+                if let Some(landed) = landed {
+                    self.mine = Some(landed.renewed);
+                }
+            }
+        }
+    }
+
+    /// A read failed that was sent at `sent`.
+    pub(super) fn read_failed(&mut self, sent: Moment, now: Moment) {
+        self.must_read = true;
+        self.pause(sent, now);
+    }
+
+    /// The watch brought this. It may be older than what is known, so that it
+    /// only tells a candidate what to try. Says whether it was news.
+    pub(super) fn watched(&mut self, now: Moment, found: Option<Record>) -> bool {
+        let older = found.as_ref().is_some_and(|record| {
+            let known = self.known.version().and_then(|version| version.parse::<u64>().ok());
+            known.zip(record.version.parse::<u64>().ok()).is_some_and(|(known, version)| version <= known)
+        });
+        let news = found.is_some() || self.known.record().is_some();
+        if self.stage != Stage::Standing || older || !news {
+            return false;
+        }
+        self.learn(now, found);
+        if self.pending.is_empty() {
+            self.must_read = false;
+            self.not_before = now;
+        }
+        true
+    }
+
+    /// The answer to the write that was sent last.
+    pub(super) fn written(&mut self, now: Moment, answer: Answer) {
+        let Some(sent) = self.pending.last().cloned() else { return };
+        match answer {
+            Answer::Committed(record) => {
+                self.pending.clear();
+                self.mine = Some(sent.renewed);
+                self.must_read = false;
+                self.learn(now, Some(record));
+                match self.stage {
+                    Stage::Standing => self.lead(sent.at),
+                    Stage::Leading { sent: last, .. } => self.lead(last.max(sent.at)),
+                    Stage::Leaving { .. } => {
+                        self.mine = None;
+                        self.stage = Stage::Left;
+                    }
+                    Stage::Left => {}
+                }
+                // A slow answer leaves less time, or none; then it is tried again.
+                let until = self.until().filter(|until| now < *until);
+                self.not_before = if until.is_some() { sent.at + self.terms.retry } else { now };
+            }
+            Answer::Conflict => self.not_before = now,
+            Answer::Failed => self.pause(sent.at, now),
+        }
+    }
+
+    /// A renewal sent at that moment is acknowledged.
+    fn lead(&mut self, sent: Moment) {
+        self.stage = Stage::Leading { until: sent + self.terms.validity, sent };
+    }
+
+    fn lose(&mut self, reason: Lost) {
+        self.stage = Stage::Standing;
+        self.must_read |= reason == Lost::Deadline;
+        self.lost = Some(reason);
+    }
+
+    /// A leader that fails tries again soon, a candidate has time.
+    fn pause(&mut self, sent: Moment, now: Moment) {
+        self.not_before = match self.stage {
+            Stage::Standing | Stage::Left => now + self.jittered(self.terms.retry, now),
+            Stage::Leading { .. } | Stage::Leaving { .. } => now.max(sent + self.terms.retry / 4),
+        };
+    }
+
+    fn jittered(&self, pause: Duration, at: Moment) -> Duration {
+        pause.mul_f64(0.8 + 0.4 * fraction(self.random ^ at.as_micros() as u64))
+    }
+
+    /// Whether a record is a write of this very claim. The identity alone says
+    /// too little: another elector of this process may have it too.
+    fn owns(&self, record: &Record) -> bool {
+        record.holder == self.me.identity
+            && record.renewed.is_some_and(|renewed| {
+                self.mine == Some(renewed) || self.pending.iter().any(|sent| sent.renewed == renewed)
+            })
+    }
+
+    /// The same after the pending writes were sorted out.
+    fn owns_or(&self, record: &Record, landed: Option<&Sent>) -> bool {
+        landed.is_some() || self.owns(record)
+    }
+
+    fn learn(&mut self, now: Moment, found: Option<Record>) {
+        match found {
+            Some(record) => {
+                if !self.known.record().is_some_and(|known| known.says_the_same(&record)) {
+                    self.changed = now;
+                }
+                self.known = Known::Held(record);
+            }
+            None => {
+                // Who deletes a Lease does not end its holder's term.
+                let guarded = match &self.known {
+                    Known::Held(record) if !record.holder.is_empty() && !self.owns(record) => self.expires(record),
+                    Known::Absent { guarded } => *guarded,
+                    Known::Held(_) | Known::Nothing => Duration::ZERO,
+                };
+                self.known = Known::Absent { guarded };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl Claim {
+    pub(super) fn identity(&self) -> &Arc<str> {
+        &self.me.identity
+    }
+
+    /// Pretends that the last write was sent at another moment.
+    pub(super) fn sent_at(&mut self, moment: Moment) {
+        if let Some(sent) = self.pending.last_mut() {
+            sent.at = moment;
+        }
+    }
+}

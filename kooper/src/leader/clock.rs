@@ -1,0 +1,56 @@
+//! The local clock that decides whether a lease is valid.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A moment of a local clock: the time since a start of its own.
+pub(super) type Moment = Duration;
+
+/// A clock that never goes back. Timers only wake; this decides.
+pub(super) trait Clock: Send + Sync + 'static {
+    fn now(&self) -> Moment;
+}
+
+/// The clock of this machine, which runs on while it is suspended: after a
+/// night in a bag a laptop must not think that it still leads.
+pub(super) fn system() -> Arc<dyn Clock> {
+    #[cfg(target_os = "linux")]
+    return Arc::new(BootTime);
+    #[cfg(not(target_os = "linux"))]
+    return Arc::new(SinceStart(std::time::Instant::now()));
+}
+
+#[cfg(target_os = "linux")]
+struct BootTime;
+
+#[cfg(target_os = "linux")]
+impl Clock for BootTime {
+    fn now(&self) -> Moment {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let part = |value: i64| u64::try_from(value).unwrap_or_default();
+        Duration::from_secs(part(time.tv_sec)) + Duration::from_nanos(part(time.tv_nsec))
+    }
+}
+
+/// Elsewhere the standard library's clock does: on Windows and macOS it may
+/// stand still during a suspension.
+#[cfg(not(target_os = "linux"))]
+struct SinceStart(std::time::Instant);
+
+#[cfg(not(target_os = "linux"))]
+impl Clock for SinceStart {
+    fn now(&self) -> Moment {
+        self.0.elapsed()
+    }
+}
+
+/// Tokio's clock, which a test can pause.
+#[cfg(test)]
+pub(super) struct TokioTime(pub(super) tokio::time::Instant);
+
+#[cfg(test)]
+impl Clock for TokioTime {
+    fn now(&self) -> Moment {
+        self.0.elapsed()
+    }
+}

@@ -1,0 +1,382 @@
+//! The elector: does what its claim says, at the API server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+
+use super::claim::{Answer, Candidate, Claim, Lost, Record, Step, Terms, Write};
+use super::clock::{Clock, Moment};
+use super::former::Former;
+use super::leadership::LOOK;
+use super::lease::{Lease, LeaseError};
+use super::status::{ElectionStatus, Phase};
+use super::{LeaderElection, Leadership};
+use crate::metrics::{Counter, Gauge, MetricsRecorder};
+
+/// What an elector needs.
+pub(crate) struct ElectorOptions {
+    /// The controller's name, and its program's: together they mark the Lease.
+    pub(crate) controller: Arc<str>,
+    pub(crate) program: String,
+    pub(crate) lease: String,
+    pub(crate) namespace: String,
+    pub(crate) identity: String,
+    /// The timings; the names in it are not read.
+    pub(crate) election: LeaderElection,
+    /// Leases of former names: while one is held, ours is not taken.
+    pub(crate) former: Vec<String>,
+    /// One that does not retry: a request has its own short timeout.
+    pub(crate) client: Client,
+    pub(crate) metrics: Arc<dyn MetricsRecorder>,
+    /// Made by [`Leadership::none`].
+    pub(crate) leadership: Leadership,
+    pub(crate) told: Arc<dyn Fn(Told) + Send + Sync>,
+}
+
+/// What is worth a Kubernetes Event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// This process leads now.
+    Became,
+    /// It leads no more, for this reason.
+    Lost(String),
+    /// The lease is somebody's that is no replica of this controller.
+    Foreign {
+        /// The mark of the other controller, if there is one, and the identity.
+        holder: String,
+    },
+}
+
+/// Stands for one lease, holds it and gives it up.
+pub(crate) struct Elector {
+    claim: Claim,
+    lease: Lease,
+    former: Vec<Former>,
+    terms: Terms,
+    clock: Arc<dyn Clock>,
+    leadership: Leadership,
+    controller: Arc<str>,
+    metrics: Arc<dyn MetricsRecorder>,
+    told: Arc<dyn Fn(Told) + Send + Sync>,
+    status: Arc<ElectionStatus>,
+    watch: Option<BoxStream<'static, Result<Option<Value>, LeaseError>>>,
+    /// Not before that a watch that failed is opened again.
+    watch_at: Moment,
+}
+
+impl Elector {
+    pub(crate) fn new(options: ElectorOptions) -> Self {
+        let ElectorOptions { controller, lease, namespace, election, leadership, metrics, .. } = options;
+        let terms = Terms::new(election.lease_duration, election.renew_deadline, election.retry_period);
+        let mark: Arc<str> = format!("{}/{controller}", options.program).into();
+        // A Lease with a name of its own outlives the renaming of its controller.
+        let prefix = format!("{}-", options.program);
+        let renamed = options.former.iter().filter_map(|former| former.strip_prefix(&prefix));
+        let me = Candidate {
+            identity: options.identity.into(),
+            program: Arc::clone(&mark),
+            former: renamed.map(|name| format!("{}/{name}", options.program).into()).collect(),
+        };
+        let clock = leadership.clock();
+        let object = |name: &str| Lease::new(options.client.clone(), &namespace, name, Arc::clone(&mark), &controller);
+        let status = ElectionStatus::new(
+            Arc::clone(&controller),
+            format!("{namespace}/{lease}"),
+            Arc::clone(&mark),
+            terms.lease,
+            Arc::clone(&clock),
+        );
+        let elector = Self {
+            claim: Claim::new(me, terms, clock.now()),
+            lease: object(&lease),
+            former: options.former.iter().map(|name| Former::new(object(name), terms.lease)).collect(),
+            terms,
+            clock,
+            leadership,
+            controller,
+            metrics,
+            told: options.told,
+            status: Arc::new(status),
+            watch: None,
+            watch_at: Duration::ZERO,
+        };
+        elector.register(&lease);
+        elector
+    }
+
+    /// How it is, for `/readyz`.
+    pub(crate) fn status(&self) -> Arc<ElectionStatus> {
+        Arc::clone(&self.status)
+    }
+
+    /// Stands as a candidate until this process holds the lease. Cancel safe.
+    pub(crate) async fn campaign(&mut self) {
+        self.claim.stand();
+        while !self.leads() {
+            match self.claim.next(self.clock.now(), wall()) {
+                Step::Write(_) if self.blocked().await => sleep(self.terms.retry).await,
+                Step::Write(write) => self.write(&write).await,
+                Step::Read => self.read().await,
+                Step::Wait(until) => self.wait(until).await,
+                Step::Lost(_) | Step::Left => self.claim.stand(),
+            }
+        }
+        self.watch = None;
+        self.claim.watching(false);
+        self.status.enter(Phase::Leading);
+        self.metrics.count(&self.controller, Counter::LeaderTransition);
+        tracing::info!(controller = &*self.controller, lease = &*self.lease.name, "this process leads");
+        (self.told)(Told::Became);
+    }
+
+    /// Renews until leadership is lost; runs beside the work, also while that
+    /// drains. Cancel safe.
+    pub(crate) async fn hold(&mut self) -> Lost {
+        let lost = loop {
+            let now = self.clock.now();
+            match self.claim.next(now, wall()) {
+                Step::Write(write) => self.write(&write).await,
+                Step::Read => self.read().await,
+                Step::Wait(until) => sleep(until.saturating_sub(now).min(LOOK)).await,
+                Step::Lost(lost) => break lost,
+                Step::Left => break Lost::NeverHeld,
+            }
+        };
+        self.leadership.set(None);
+        let reason = match (&lost, self.status.last_error()) {
+            (Lost::Deadline, Some(error)) => format!("{lost}: {error}"),
+            _ => lost.to_string(),
+        };
+        self.look();
+        tracing::warn!(controller = &*self.controller, lease = &*self.lease.name, "leadership lost: {reason}");
+        (self.told)(Told::Lost(reason));
+        lost
+    }
+
+    /// Gives up: leadership is dropped at once, and the lease is released. To
+    /// be called when the handlers have ended; where they do not end,
+    /// [`abandon`](Self::abandon) lets the lease expire. Takes no longer than
+    /// half the renew deadline.
+    pub(crate) async fn release(&mut self) {
+        self.abandon();
+        self.claim.leave(self.clock.now());
+        let patience = self.terms.deadline / 2;
+        let leaving = async {
+            loop {
+                let now = self.clock.now();
+                match self.claim.next(now, wall()) {
+                    Step::Write(write) => self.write(&write).await,
+                    Step::Read => self.read().await,
+                    Step::Wait(until) => sleep(until.saturating_sub(now).min(LOOK)).await,
+                    Step::Lost(_) | Step::Left => break,
+                }
+            }
+        };
+        if timeout(patience, leaving).await.is_err() {
+            tracing::warn!(
+                controller = &*self.controller,
+                lease = &*self.lease.name,
+                "the lease could not be released in time: another replica leads when it expires"
+            );
+        }
+        self.claim.abandon();
+    }
+
+    /// Drops leadership at once and leaves the lease as it is.
+    pub(crate) fn abandon(&mut self) {
+        self.watch = None;
+        self.claim.watching(false);
+        self.claim.abandon();
+        self.leadership.set(None);
+        self.status.left();
+    }
+
+    /// Whether a lease of a former name has a holder.
+    async fn blocked(&mut self) -> bool {
+        let patience = self.terms.patience();
+        for former in &mut self.former {
+            match timeout(patience, former.holder(&*self.clock)).await.unwrap_or(Err(LeaseError::Silent(patience))) {
+                Ok(None) => {}
+                Ok(Some(holder)) => {
+                    let phase = Phase::Former { lease: Arc::clone(former.name()), holder: Arc::clone(&holder) };
+                    if self.status.enter(phase) {
+                        let (lease, holder) = (former.name(), &*holder);
+                        tracing::info!(
+                            controller = &*self.controller,
+                            "the lease `{lease}` of a former name is held by {holder}: waiting for it"
+                        );
+                    }
+                    return true;
+                }
+                Err(error) => {
+                    self.status.failed(&error);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Reads the record.
+    async fn read(&mut self) {
+        let sent = self.clock.now();
+        let patience = self.patience(sent);
+        let answer = timeout(patience, self.lease.read()).await.unwrap_or(Err(LeaseError::Silent(patience)));
+        let now = self.clock.now();
+        match answer {
+            Ok(found) => {
+                let before = self.claim.version();
+                let changed = before != found.as_ref().map(|record| &record.version);
+                if changed && self.watch.is_some() && before.is_some() {
+                    // The watch should have told of it: it hangs.
+                    self.unwatch(now);
+                }
+                self.claim.read(sent, now, found);
+                self.status.worked();
+            }
+            Err(error) => {
+                self.status.failed(&error);
+                self.claim.read_failed(sent, now);
+            }
+        }
+        self.look();
+    }
+
+    /// Writes a record: a renewal if this process leads.
+    async fn write(&mut self, write: &Write) {
+        let sent = self.clock.now();
+        let patience = self.patience(sent);
+        let answer = timeout(patience, self.lease.write(write)).await.unwrap_or(Err(LeaseError::Silent(patience)));
+        let now = self.clock.now();
+        self.metrics.observe_lease_renewal(&self.controller, now.saturating_sub(sent));
+        let answer = match answer {
+            Ok(record) => {
+                self.status.worked();
+                Answer::Committed(record)
+            }
+            Err(LeaseError::Conflict) => Answer::Conflict,
+            Err(error) => {
+                self.status.failed(&error);
+                Answer::Failed
+            }
+        };
+        self.claim.written(now, answer);
+        self.look();
+    }
+
+    /// How long a request may take: a leader has no use for a later answer.
+    fn patience(&self, now: Moment) -> Duration {
+        let left = self.claim.until().map_or(Duration::MAX, |until| until.saturating_sub(now));
+        self.terms.patience().min(left).max(Duration::from_millis(1))
+    }
+
+    /// Waits for that moment or a change of the record.
+    async fn wait(&mut self, until: Moment) {
+        let now = self.clock.now();
+        if self.watch.is_none() && now >= self.watch_at {
+            self.watch = Some(self.lease.watch());
+            // With a watch that does not work the record is polled.
+            self.claim.watching(true);
+        }
+        let pause = until.saturating_sub(now).min(LOOK);
+        let Some(watch) = &mut self.watch else { return sleep(pause).await };
+        let event = tokio::select! {
+            event = watch.next() => event,
+            () = sleep(pause) => return,
+        };
+        let now = self.clock.now();
+        match event {
+            Some(Ok(object)) => match object.as_ref().map(|object| self.lease.record(object)).transpose() {
+                Ok(found) => self.watched(now, object, found),
+                Err(error) => self.status.failed(&error),
+            },
+            Some(Err(error)) => {
+                self.unwatch(now);
+                if !error.passes() {
+                    self.status.unwatched(&error);
+                    self.watch_at = now + self.terms.lease;
+                }
+            }
+            None => self.unwatch(now),
+        }
+    }
+
+    fn watched(&mut self, now: Moment, object: Option<Value>, found: Option<Record>) {
+        self.status.watched();
+        if self.claim.watched(now, found) && self.lease.keep(object).is_ok() {
+            self.look();
+        }
+    }
+
+    /// Polls for a while.
+    fn unwatch(&mut self, now: Moment) {
+        self.watch = None;
+        self.watch_at = now + self.terms.retry;
+        self.claim.watching(false);
+    }
+
+    /// Whether this process leads; the token says the same.
+    fn leads(&self) -> bool {
+        self.leadership.is_held() && self.claim.until().is_some()
+    }
+
+    /// Brings the token and the status up to what the claim knows.
+    fn look(&self) {
+        self.leadership.set(self.claim.until());
+        let holder = self.claim.holder().cloned();
+        let phase = match (self.claim.foreign().cloned(), holder) {
+            _ if self.claim.until().is_some() => Phase::Leading,
+            (Some(mark), holder) => Phase::Foreign { mark, holder: holder.unwrap_or_default() },
+            (None, None) => Phase::Free,
+            (None, Some(holder)) if self.claim.is_marked() => Phase::Standby(holder),
+            (None, Some(holder)) => Phase::Unmarked(holder),
+        };
+        if !self.status.enter(phase.clone()) {
+            return;
+        }
+        let (controller, lease) = (&*self.controller, &*self.lease.name);
+        match phase {
+            Phase::Foreign { mark, holder } => {
+                tracing::error!(controller, "{}", self.status.dispute(&mark, &holder));
+                let holder = if holder.is_empty() { mark.to_string() } else { format!("{mark} ({holder})") };
+                (self.told)(Told::Foreign { holder });
+            }
+            Phase::Unmarked(holder) => {
+                tracing::warn!(
+                    controller,
+                    lease,
+                    "the lease is held by {holder}, which has not marked it as a controller does: it is taken when \
+                     it expires or is released"
+                );
+                (self.told)(Told::Foreign { holder: holder.to_string() });
+            }
+            Phase::Standby(holder) => tracing::info!(controller, lease, "standby: the lease is held by {holder}"),
+            Phase::Free | Phase::Former { .. } | Phase::Leading => {}
+        }
+    }
+
+    /// The gauges; a controller's second elector finds them there already.
+    fn register(&self, lease: &str) {
+        let (held, left) = (self.leadership.clone(), self.leadership.clone());
+        let gauges: [(Gauge, crate::metrics::Read); 2] = [
+            (Gauge::Leader { lease: lease.to_owned() }, Box::new(move || f64::from(u8::from(held.is_held())))),
+            (Gauge::LeaseTimeLeft, Box::new(move || left.time_left().unwrap_or_default().as_secs_f64())),
+        ];
+        for (gauge, read) in gauges {
+            if let Err(error) = self.metrics.register_gauge(&self.controller, gauge, read) {
+                tracing::debug!(controller = &*self.controller, "{error}");
+            }
+        }
+    }
+}
+
+/// The wall clock, in microseconds since 1970: for people who read the record.
+fn wall() -> i64 {
+    Timestamp::now().as_microsecond()
+}

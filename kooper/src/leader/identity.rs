@@ -1,0 +1,48 @@
+//! A name for this process that no other one has.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// `<hostname>_<uuid>`, client-go's form.
+pub(super) fn make() -> String {
+    format!("{}_{}", host(), uuid())
+}
+
+/// The machine's name: in a pod, the pod's.
+fn host() -> String {
+    #[cfg(unix)]
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    #[cfg(not(unix))]
+    let name = std::env::var("COMPUTERNAME").unwrap_or_default();
+    if name.is_empty() { "localhost".to_owned() } else { name }
+}
+
+/// A random UUID, version 4. The randomness is that of the standard library's
+/// hash keys, which come from the system: it has to be unique, not secret.
+fn uuid() -> String {
+    let half = |salt: u8| RandomState::new().hash_one(salt);
+    let bits = (u128::from(half(0)) << 64 | u128::from(half(1))) & !(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+    let hex = format!("{bits:032x}");
+    let mut uuid = String::with_capacity(36);
+    for (index, digit) in hex.chars().enumerate() {
+        if matches!(index, 8 | 12 | 16 | 20) {
+            uuid.push('-');
+        }
+        uuid.push(digit);
+    }
+    uuid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_is_a_host_and_a_random_uuid() {
+        let (one, other) = (make(), make());
+        assert_ne!(one, other);
+        let (host, uuid) = one.rsplit_once('_').unwrap();
+        assert!(!host.is_empty());
+        assert_eq!(uuid.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12], "{uuid}");
+        assert!(uuid.as_bytes()[14] == b'4' && b"89ab".contains(&uuid.as_bytes()[19]), "{uuid}");
+    }
+}

@@ -1,0 +1,121 @@
+//! The protocol against every misfortune at once, in virtual time.
+//!
+//! A scenario is made of one seed: candidates whose clocks run up to 20 % fast
+//! or slow, a server that checks as the real one does, and partitions, pauses,
+//! crashes, stops, slow and lost requests and answers, errors, and watches that
+//! drop and delay. `KOOPER_SEED=n` runs the one scenario of that seed.
+
+use std::time::Duration;
+
+mod dice;
+mod network;
+mod process;
+mod world;
+
+use dice::Dice;
+use world::{Fault, Outcome, Plan, World};
+
+/// A way to break the protocol; the simulation has to notice each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mutant {
+    /// The token lasts as long as the lease.
+    NoMargin,
+    /// A renewal is good from when it was answered.
+    FromTheAnswer,
+    /// A release goes over whatever is stored.
+    BlindRelease,
+    /// Every write does.
+    BlindWrites,
+    /// The lease is released while handlers run on.
+    EarlyRelease,
+    /// The clock stands still while the process is paused.
+    SleepingClock,
+    /// Candidates take the record's renew time for a moment of their own clock.
+    HalfTheWait,
+    /// A write without an answer counts as done.
+    TrustingWrites,
+}
+
+const SEEDS: u64 = 10_000;
+
+/// Lease, renew deadline and retry period, in milliseconds.
+const TIMINGS: [[u64; 3]; 4] =
+    [[15_000, 10_000, 2_000], [3_000, 2_000, 1_000], [6_000, 4_000, 1_000], [1_900, 1_250, 1_000]];
+
+fn scenario(seed: u64, mutant: Option<Mutant>) -> Result<Outcome, String> {
+    let mut dice = Dice::new(seed);
+    let [lease, deadline, retry] = TIMINGS[dice.below(4) as usize].map(Duration::from_millis);
+    let count = 3 + dice.below(3) as usize;
+    let span = lease * 5;
+    let faults = 4 + dice.below(9);
+    let plan = Plan {
+        terms: [lease, deadline, retry],
+        candidates: count,
+        faults: (0..faults).map(|_| (dice.within(span), Fault::any(&mut dice, count, lease))).collect(),
+        mutant,
+    };
+    World::new(plan, dice).run()
+}
+
+fn seeds() -> Vec<u64> {
+    match std::env::var("KOOPER_SEED") {
+        Ok(seed) => vec![seed.parse().expect("KOOPER_SEED is a number")],
+        Err(_) => (0..SEEDS).collect(),
+    }
+}
+
+#[test]
+fn no_two_lead_at_once_whatever_happens() {
+    let begun = std::time::Instant::now();
+    let seeds = seeds();
+    let halves = seeds.chunks(seeds.len().div_ceil(2));
+    let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+        let run = |half: &[u64]| {
+            half.iter()
+                .map(|&seed| scenario(seed, None).unwrap_or_else(|broken| panic!("KOOPER_SEED={seed}: {broken}")))
+                .collect::<Vec<_>>()
+        };
+        let threads: Vec<_> = halves.map(|half| scope.spawn(move || run(half))).collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+    let slowest = outcomes.iter().map(|outcome| outcome.recovered).max().unwrap_or_default();
+    let share = outcomes.iter().map(|outcome| outcome.recovered.as_secs_f64() / outcome.lease.as_secs_f64());
+    println!(
+        "{} scenarios in {:.1} s: {} terms, {} worker writes, {} renewals, {} conflicts; slowest recovery {:.2} s, {:.2} leases",
+        outcomes.len(),
+        begun.elapsed().as_secs_f64(),
+        sum(|outcome| outcome.terms),
+        sum(|outcome| outcome.works),
+        sum(|outcome| outcome.commits),
+        sum(|outcome| outcome.conflicts),
+        slowest.as_secs_f64(),
+        share.fold(0.0, f64::max),
+    );
+    if outcomes.len() > 1 {
+        assert!(sum(|outcome| outcome.terms) > 2 * SEEDS, "leaders change in the scenarios");
+    }
+}
+
+#[test]
+fn the_simulation_notices_a_broken_protocol() {
+    for mutant in [
+        Mutant::NoMargin,
+        Mutant::FromTheAnswer,
+        Mutant::BlindRelease,
+        Mutant::BlindWrites,
+        Mutant::EarlyRelease,
+        Mutant::SleepingClock,
+        Mutant::HalfTheWait,
+        Mutant::TrustingWrites,
+    ] {
+        let found = (0..3_000).find_map(|seed| scenario(seed, Some(mutant)).err().map(|broken| (seed, broken)));
+        match found {
+            Some((seed, broken)) => println!("{mutant:?}: seed {seed}: {broken}"),
+            None => panic!("{mutant:?} is not noticed"),
+        }
+    }
+}

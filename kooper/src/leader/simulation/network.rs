@@ -1,0 +1,88 @@
+//! The server and the way to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::dice::Dice;
+use crate::leader::claim::{Record, Write};
+
+/// The one Lease, checked as the real server checks it.
+#[derive(Default)]
+pub(super) struct Server {
+    pub(super) record: Option<Record>,
+    version: u64,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Conflict,
+    Invalid,
+}
+
+impl Server {
+    pub(super) fn put(&mut self, write: &Write, mark: &Arc<str>) -> Result<Record, Refusal> {
+        if write.seconds < 1 {
+            return Err(Refusal::Invalid);
+        }
+        if write.base.as_ref() != self.record.as_ref().map(|record| &record.version) {
+            return Err(Refusal::Conflict);
+        }
+        self.version += 1;
+        let record = Record {
+            version: self.version.to_string().into(),
+            holder: Arc::clone(&write.holder),
+            lease: Some(Duration::from_secs(write.seconds.unsigned_abs().into())),
+            acquired: Some(write.acquired),
+            renewed: Some(write.renewed),
+            transitions: write.transitions,
+            program: Some(Arc::clone(mark)),
+        };
+        self.record = Some(record.clone());
+        Ok(record)
+    }
+}
+
+/// What goes wrong on the way of one candidate, each until its moment.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Way {
+    pub(super) cut: Duration,
+    pub(super) slow_requests: Duration,
+    pub(super) slow_answers: Duration,
+    pub(super) lost_answers: Duration,
+    pub(super) errors: Duration,
+    pub(super) bad_watch: Duration,
+}
+
+impl Way {
+    /// How long a message takes; `None` if it never arrives.
+    pub(super) fn request(&self, now: Duration, dice: &mut Dice) -> Option<Duration> {
+        (now >= self.cut).then(|| travel(self.slow_requests.saturating_sub(now), dice))
+    }
+
+    pub(super) fn answer(&self, now: Duration, dice: &mut Dice) -> Option<Duration> {
+        let lost = now < self.cut || (now < self.lost_answers && dice.chance(0.7));
+        (!lost).then(|| travel(self.slow_answers.saturating_sub(now), dice))
+    }
+
+    /// An event of the watch.
+    pub(super) fn event(&self, now: Duration, dice: &mut Dice) -> Option<Duration> {
+        let bad = now < self.bad_watch;
+        let lost = now < self.cut || (bad && dice.chance(0.5));
+        (!lost).then(|| travel(self.bad_watch.saturating_sub(now), dice))
+    }
+
+    /// Ends every trouble.
+    pub(super) fn heal(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// Slow ones may take as long as the trouble lasts.
+fn travel(slow: Duration, dice: &mut Dice) -> Duration {
+    let late = if !slow.is_zero() && dice.chance(0.7) {
+        dice.within(slow.min(Duration::from_secs(12)))
+    } else {
+        Duration::ZERO
+    };
+    late + Duration::from_micros(200) + dice.within(Duration::from_millis(20))
+}

@@ -1,0 +1,172 @@
+//! One process: a claim, a clock of its own, and what is under way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::Mutant;
+use super::dice::Dice;
+use super::network::Way;
+use crate::leader::Leadership;
+use crate::leader::claim::{Candidate, Claim, Terms, Write};
+use crate::leader::clock::{Clock, Moment};
+
+/// The true time, and a clock that runs by a rate of its own.
+#[derive(Clone)]
+pub(super) struct LocalClock {
+    /// Nanoseconds.
+    truth: Arc<AtomicU64>,
+    offset: Arc<AtomicU64>,
+    rate: f64,
+}
+
+impl LocalClock {
+    pub(super) fn new(truth: &Arc<AtomicU64>, dice: &mut Dice) -> Self {
+        let rate = match dice.below(4) {
+            0 => 0.8,
+            1 => 1.2,
+            _ => 0.8 + 0.4 * dice.throw(),
+        };
+        let offset = Arc::new(AtomicU64::new(1_000_000_000 * (1 + dice.below(1_000_000))));
+        Self { truth: Arc::clone(truth), offset, rate }
+    }
+
+    /// When this clock shows `moment`, in true time.
+    pub(super) fn truly(&self, moment: Moment) -> Duration {
+        let local = moment.saturating_sub(Duration::from_nanos(self.offset.load(Ordering::Relaxed)));
+        Duration::from_nanos((local.as_nanos() as f64 / self.rate).ceil() as u64)
+    }
+
+    /// Stands still for that long.
+    fn miss(&self, paused: Duration) {
+        let missed = (paused.as_nanos() as f64 * self.rate) as u64;
+        self.offset.fetch_sub(missed, Ordering::Relaxed);
+    }
+}
+
+impl Clock for LocalClock {
+    fn now(&self) -> Moment {
+        let local = self.truth.load(Ordering::Relaxed) as f64 * self.rate;
+        Duration::from_nanos(self.offset.load(Ordering::Relaxed) + local as u64)
+    }
+}
+
+/// What the process is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Campaign,
+    Hold,
+    /// Handlers end; then the lease is released. With `last` the process ends too.
+    Draining {
+        until: Duration,
+        last: bool,
+    },
+    Release {
+        last: bool,
+    },
+    Gone,
+}
+
+/// A request without an answer yet.
+pub(super) struct Request {
+    pub(super) id: u64,
+    pub(super) sent: Moment,
+    pub(super) write: Option<Write>,
+}
+
+pub(super) struct Process {
+    pub(super) clock: LocalClock,
+    pub(super) claim: Claim,
+    pub(super) terms: Terms,
+    pub(super) leadership: Leadership,
+    pub(super) mode: Mode,
+    pub(super) way: Way,
+    /// In true time.
+    pub(super) paused: Duration,
+    pub(super) request: Option<Request>,
+    /// The watch's number and when its last event arrives.
+    pub(super) watch: Option<(u64, Duration)>,
+    pub(super) watch_at: Moment,
+    /// Which wake-up counts.
+    pub(super) wake: u64,
+    wall: i64,
+    stuck_wall: bool,
+}
+
+impl Process {
+    pub(super) fn new(
+        name: String,
+        mark: &Arc<str>,
+        times: [Duration; 3],
+        truth: &Arc<AtomicU64>,
+        mutant: Option<Mutant>,
+        dice: &mut Dice,
+    ) -> Self {
+        let clock = LocalClock::new(truth, dice);
+        let mut terms = Terms::new(times[0], times[1], times[2]);
+        if mutant == Some(Mutant::NoMargin) {
+            terms.validity = terms.lease;
+        }
+        if mutant == Some(Mutant::HalfTheWait) {
+            terms.lease /= 2;
+        }
+        let me = Candidate { identity: name.into(), program: Arc::clone(mark), former: Vec::new() };
+        let mut claim = Claim::new(me, terms, clock.now());
+        claim.stand();
+        Self {
+            leadership: Leadership::by(Arc::new(clock.clone())),
+            claim,
+            terms,
+            mode: Mode::Campaign,
+            way: Way::default(),
+            paused: Duration::ZERO,
+            request: None,
+            watch: None,
+            watch_at: Duration::ZERO,
+            wake: 0,
+            wall: 1_700_000_000_000_000 + dice.below(7_200_000_000) as i64,
+            stuck_wall: dice.chance(0.2),
+            clock,
+        }
+    }
+
+    /// The wall clock: wrong by up to two hours, and sometimes it stands still.
+    pub(super) fn wall(&self) -> i64 {
+        if self.stuck_wall { self.wall } else { self.wall + (self.clock.now().as_micros() as i64) }
+    }
+
+    /// Brings the token up to what the claim knows, as the elector does.
+    pub(super) fn look(&self, mutant: Option<Mutant>) {
+        let runs_on = mutant == Some(Mutant::EarlyRelease) && matches!(self.mode, Mode::Release { .. });
+        if self.mode != Mode::Gone && !runs_on {
+            self.leadership.set(self.claim.until());
+        }
+    }
+
+    /// How long a request may take.
+    pub(super) fn patience(&self) -> Duration {
+        let now = self.clock.now();
+        let left = self.claim.until().map_or(Duration::MAX, |until| until.saturating_sub(now));
+        self.terms.patience().min(left).max(Duration::from_millis(1))
+    }
+
+    pub(super) fn unwatch(&mut self) {
+        self.watch = None;
+        self.watch_at = self.clock.now() + self.terms.retry;
+        self.claim.watching(false);
+    }
+
+    pub(super) fn suspend(&mut self, from: Duration, to: Duration, mutant: Option<Mutant>) {
+        self.paused = self.paused.max(to);
+        if mutant == Some(Mutant::SleepingClock) {
+            self.clock.miss(to.saturating_sub(from));
+        }
+    }
+
+    pub(super) fn crash(&mut self) {
+        self.mode = Mode::Gone;
+        self.leadership.set(None);
+        self.request = None;
+        self.watch = None;
+    }
+}

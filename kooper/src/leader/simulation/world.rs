@@ -1,0 +1,529 @@
+//! True time, the heap of what is to come, and what must never be.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::Mutant;
+use super::dice::Dice;
+use super::network::{Refusal, Server};
+use super::process::{Mode, Process, Request};
+use crate::leader::claim::{Answer, Record, Step, Write};
+use crate::leader::clock::Clock;
+
+pub(super) struct Plan {
+    /// Lease, renew deadline, retry period.
+    pub(super) terms: [Duration; 3],
+    pub(super) candidates: usize,
+    pub(super) faults: Vec<(Duration, Fault)>,
+    pub(super) mutant: Option<Mutant>,
+}
+
+/// A misfortune of one candidate and how long it lasts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fault {
+    who: usize,
+    /// Whoever leads when it happens.
+    leader: bool,
+    what: Trouble,
+    lasts: Duration,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Trouble {
+    Partition,
+    Pause,
+    SlowRequests,
+    SlowAnswers,
+    LostAnswers,
+    Errors,
+    BadWatch,
+    Stop,
+    Crash,
+}
+
+impl Fault {
+    pub(super) fn any(dice: &mut Dice, candidates: usize, lease: Duration) -> Self {
+        const ALL: [Trouble; 9] = [
+            Trouble::Partition,
+            Trouble::Pause,
+            Trouble::SlowRequests,
+            Trouble::SlowAnswers,
+            Trouble::LostAnswers,
+            Trouble::Errors,
+            Trouble::BadWatch,
+            Trouble::Stop,
+            Trouble::Crash,
+        ];
+        let what = ALL[dice.below(ALL.len() as u64) as usize];
+        let (who, leader) = (dice.below(candidates as u64) as usize, dice.chance(0.6));
+        Self { who, leader, what, lasts: dice.within(lease * 2) }
+    }
+}
+
+/// What a scenario came to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outcome {
+    pub(super) lease: Duration,
+    pub(super) terms: u64,
+    pub(super) works: u64,
+    pub(super) commits: u64,
+    pub(super) conflicts: u64,
+    /// From the end of the last trouble until somebody led.
+    pub(super) recovered: Duration,
+}
+
+#[derive(Debug)]
+enum Event {
+    Wake(usize, u64),
+    Arrive(usize, u64, Option<Write>),
+    Answer(usize, u64, Option<Result<Option<Record>, bool>>),
+    Timeout(usize, u64),
+    Opened(usize, u64),
+    Seen(usize, u64, Option<Record>),
+    Closed(usize, u64),
+    Work(usize),
+    Fault(usize),
+    Restart(usize),
+    Healed,
+}
+
+/// An event and its moment; of two at one moment the first that was planned.
+struct Entry {
+    at: Duration,
+    number: u64,
+    event: Event,
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Entry {}
+
+pub(super) struct World {
+    plan: Plan,
+    dice: Dice,
+    mark: Arc<str>,
+    truth: Arc<AtomicU64>,
+    now: Duration,
+    heap: BinaryHeap<Reverse<Entry>>,
+    next: u64,
+    server: Server,
+    processes: Vec<Process>,
+    last_led: Vec<bool>,
+    outcome: Outcome,
+    broken: Option<String>,
+    started: u64,
+}
+
+impl World {
+    pub(super) fn new(plan: Plan, dice: Dice) -> Self {
+        let outcome =
+            Outcome { lease: plan.terms[0], terms: 0, works: 0, commits: 0, conflicts: 0, recovered: Duration::ZERO };
+        let mut world = Self {
+            last_led: vec![false; plan.candidates],
+            plan,
+            dice,
+            mark: "sim/echo".into(),
+            truth: Arc::new(AtomicU64::new(0)),
+            now: Duration::ZERO,
+            heap: BinaryHeap::new(),
+            next: 0,
+            server: Server::default(),
+            processes: Vec::new(),
+            outcome,
+            broken: None,
+            started: 0,
+        };
+        for who in 0..world.plan.candidates {
+            let process = world.process();
+            world.processes.push(process);
+            let at = world.dice.within(world.plan.terms[2]);
+            world.at(at, Event::Wake(who, 0));
+            world.at(at, Event::Work(who));
+        }
+        for index in 0..world.plan.faults.len() {
+            world.at(world.plan.faults[index].0, Event::Fault(index));
+        }
+        world
+    }
+
+    /// Runs until all trouble is over and somebody has led for a while.
+    pub(super) fn run(mut self) -> Result<Outcome, String> {
+        let last = self.plan.faults.iter().map(|(at, fault)| *at + fault.lasts).max().unwrap_or_default();
+        self.at(last, Event::Healed);
+        // A record states whole seconds, and the slowest clock waits longest.
+        let lease = Duration::from_secs(self.plan.terms[0].as_millis().div_ceil(1000) as u64);
+        let bound = last + lease.mul_f64(1.25) + self.plan.terms[2] * 2 + Duration::from_secs(1);
+        let mut recovered = None;
+        while let Some(Reverse(Entry { at, event, .. })) = self.heap.pop() {
+            self.now = at;
+            self.truth.store(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+            self.happen(event);
+            if let Some(broken) = self.broken.take() {
+                return Err(format!("{broken} at {:.6} s", at.as_secs_f64()));
+            }
+            if at >= last && recovered.is_none() && self.processes.iter().any(|process| process.leadership.is_held()) {
+                recovered = Some(at - last);
+            }
+            if at > recovered.map_or(bound, |recovered| last + recovered + self.plan.terms[0]) {
+                break;
+            }
+        }
+        self.outcome.recovered =
+            recovered.ok_or_else(|| format!("nobody leads {:?} after the last fault", bound - last))?;
+        Ok(self.outcome)
+    }
+
+    fn process(&mut self) -> Process {
+        self.started += 1;
+        let name = format!("candidate-{}", self.started);
+        Process::new(name, &self.mark, self.plan.terms, &self.truth, self.plan.mutant, &mut self.dice)
+    }
+
+    fn at(&mut self, at: Duration, event: Event) {
+        self.next += 1;
+        self.heap.push(Reverse(Entry { at: at.max(self.now), number: self.next, event }));
+    }
+
+    fn happen(&mut self, event: Event) {
+        let who = match &event {
+            Event::Wake(who, _)
+            | Event::Answer(who, ..)
+            | Event::Timeout(who, _)
+            | Event::Opened(who, _)
+            | Event::Seen(who, ..)
+            | Event::Closed(who, _)
+            | Event::Work(who) => Some(*who),
+            Event::Arrive(..) | Event::Fault(_) | Event::Restart(_) | Event::Healed => None,
+        };
+        if let Some(who) = who
+            && self.now < self.processes[who].paused
+        {
+            // A paused process does nothing; what came meanwhile it sees later.
+            return self.at(self.processes[who].paused, event);
+        }
+        match event {
+            Event::Wake(who, wake) if wake == self.processes[who].wake => self.drive(who),
+            Event::Wake(..) => {}
+            Event::Arrive(who, id, write) => self.arrive(who, id, write),
+            Event::Answer(who, id, answer) => self.answered(who, id, answer),
+            Event::Timeout(who, id) => self.answered(who, id, None),
+            Event::Opened(who, watch) => {
+                let record = self.server.record.clone();
+                if record.is_some() {
+                    self.tell(who, watch, record);
+                }
+            }
+            Event::Seen(who, watch, record) => {
+                let process = &mut self.processes[who];
+                if process.watch.is_some_and(|(open, _)| open == watch) {
+                    let now = process.clock.now();
+                    process.claim.watched(now, record);
+                    if process.request.is_none() {
+                        self.drive(who);
+                    }
+                }
+            }
+            Event::Closed(who, watch) => {
+                let process = &mut self.processes[who];
+                if process.watch.is_some_and(|(open, _)| open == watch) {
+                    process.unwatch();
+                    if process.request.is_none() {
+                        self.drive(who);
+                    }
+                }
+            }
+            Event::Work(who) => {
+                if self.processes[who].leadership.is_held() {
+                    self.outcome.works += 1;
+                    self.alone(who);
+                }
+                let pause = Duration::from_millis(100) + self.dice.within(Duration::from_millis(900));
+                self.at(self.now + pause, Event::Work(who));
+            }
+            Event::Fault(index) => self.fault(self.plan.faults[index].1),
+            Event::Restart(who) => {
+                let process = self.process();
+                self.processes[who] = process;
+                self.last_led[who] = false;
+                self.drive(who);
+            }
+            Event::Healed => self.processes.iter_mut().for_each(|process| process.way.heal()),
+        }
+    }
+
+    fn fault(&mut self, mut fault: Fault) {
+        if let Some(leader) = self.processes.iter().position(|process| process.leadership.is_held())
+            && fault.leader
+        {
+            fault.who = leader;
+        }
+        let until = self.now + fault.lasts;
+        let process = &mut self.processes[fault.who];
+        match fault.what {
+            Trouble::Partition => process.way.cut = until,
+            Trouble::SlowRequests => process.way.slow_requests = until,
+            Trouble::SlowAnswers => process.way.slow_answers = until,
+            Trouble::LostAnswers => process.way.lost_answers = until,
+            Trouble::Errors => process.way.errors = until,
+            Trouble::BadWatch => {
+                process.way.bad_watch = until;
+                if let Some((watch, _)) = process.watch
+                    && self.dice.chance(0.3)
+                {
+                    self.at(self.now, Event::Closed(fault.who, watch));
+                }
+            }
+            Trouble::Pause => process.suspend(self.now, until, self.plan.mutant),
+            Trouble::Crash if process.mode != Mode::Gone => {
+                process.crash();
+                self.at(until, Event::Restart(fault.who));
+            }
+            Trouble::Stop if matches!(process.mode, Mode::Campaign | Mode::Hold) => {
+                self.drain(fault.who, true);
+                self.at(until, Event::Restart(fault.who));
+            }
+            Trouble::Crash | Trouble::Stop => {}
+        }
+    }
+
+    /// Handlers end, then the lease is released. Renewal goes on meanwhile.
+    fn drain(&mut self, who: usize, last: bool) {
+        let works = self.processes[who].mode == Mode::Hold && self.plan.mutant != Some(Mutant::EarlyRelease);
+        let drain = if works { self.dice.within(self.plan.terms[0] / 2) } else { Duration::ZERO };
+        self.processes[who].mode = Mode::Draining { until: self.now + drain, last };
+        self.wake(who, self.now);
+    }
+
+    fn wake(&mut self, who: usize, at: Duration) {
+        self.processes[who].wake += 1;
+        self.at(at, Event::Wake(who, self.processes[who].wake));
+    }
+
+    /// What the elector and the controller around it do.
+    fn drive(&mut self, who: usize) {
+        for _ in 0..100 {
+            let process = &mut self.processes[who];
+            if process.mode == Mode::Gone || process.request.is_some() || self.now < process.paused {
+                return;
+            }
+            if let Mode::Draining { until, last } = process.mode
+                && self.now >= until
+            {
+                let now = process.clock.now();
+                process.claim.leave(now);
+                process.unwatch();
+                if self.plan.mutant != Some(Mutant::EarlyRelease) {
+                    process.leadership.set(None);
+                }
+                process.mode = Mode::Release { last };
+            }
+            let (now, wall) = (process.clock.now(), process.wall());
+            let step = process.claim.next(now, wall);
+            if process.mode == Mode::Campaign && process.claim.until().is_some_and(|until| now < until) {
+                process.mode = Mode::Hold;
+                process.unwatch();
+            }
+            match step {
+                Step::Read => return self.send(who, None),
+                Step::Write(write) => return self.send(who, Some(write)),
+                Step::Wait(until) => return self.wait(who, until),
+                Step::Lost(_) => {
+                    process.leadership.set(None);
+                    match process.mode {
+                        Mode::Hold => {
+                            process.claim.abandon();
+                            return self.drain(who, false);
+                        }
+                        Mode::Draining { .. } => process.claim.abandon(),
+                        _ => {}
+                    }
+                }
+                Step::Left => match process.mode {
+                    Mode::Release { last: true } => return process.crash(),
+                    Mode::Draining { until, .. } => return self.wake(who, until),
+                    _ => {
+                        process.claim.stand();
+                        process.mode = Mode::Campaign;
+                    }
+                },
+            }
+        }
+        self.broken = Some(format!("{who} spins"));
+    }
+
+    fn wait(&mut self, who: usize, until: Duration) {
+        let process = &mut self.processes[who];
+        let now = process.clock.now();
+        let mut at = process.clock.truly(until);
+        if process.mode == Mode::Campaign && process.watch.is_none() && now >= process.watch_at {
+            self.next += 1;
+            let watch = self.next;
+            process.watch = Some((watch, self.now));
+            process.claim.watching(true);
+            let opened = process.way.request(self.now, &mut self.dice);
+            match opened {
+                Some(travel) => self.at(self.now + travel, Event::Opened(who, watch)),
+                None => self.at(self.now + self.plan.terms[2], Event::Closed(who, watch)),
+            }
+        }
+        if let Mode::Draining { until, .. } = self.processes[who].mode {
+            at = at.min(until);
+        }
+        self.wake(who, at + Duration::from_nanos(1));
+    }
+
+    fn send(&mut self, who: usize, write: Option<Write>) {
+        self.next += 1;
+        let id = self.next;
+        let process = &mut self.processes[who];
+        let sent = process.clock.now();
+        let timeout = process.clock.truly(sent + process.patience());
+        process.request = Some(Request { id, sent, write: write.clone() });
+        if let Some(travel) = process.way.request(self.now, &mut self.dice) {
+            self.at(self.now + travel, Event::Arrive(who, id, write));
+        }
+        self.at(timeout, Event::Timeout(who, id));
+    }
+
+    fn arrive(&mut self, who: usize, id: u64, write: Option<Write>) {
+        let bad = self.now < self.processes[who].way.errors && self.dice.chance(0.6);
+        let (fails_before, fails_after) = (bad && self.dice.chance(0.5), bad);
+        let answer = match write {
+            _ if fails_before => None,
+            None => Some(Ok(self.server.record.clone())),
+            Some(write) => Some(self.put(write).map(Some)),
+        };
+        let answer = if fails_after { None } else { answer };
+        if let Some(travel) = self.processes[who].way.answer(self.now, &mut self.dice) {
+            self.at(self.now + travel, Event::Answer(who, id, answer));
+        }
+    }
+
+    /// Whether it was a conflict is the error.
+    fn put(&mut self, mut write: Write) -> Result<Record, bool> {
+        let released = write.holder.is_empty();
+        if self.plan.mutant == Some(Mutant::BlindWrites) || (released && self.plan.mutant == Some(Mutant::BlindRelease))
+        {
+            write.base = self.server.record.as_ref().map(|record| Arc::clone(&record.version));
+        }
+        let before = self.server.record.as_ref().map(|record| Arc::clone(&record.holder));
+        match self.server.put(&write, &self.mark) {
+            Ok(record) => {
+                self.outcome.commits += 1;
+                let erased = before.filter(|before| *before != write.holder);
+                self.respected(erased, &write.holder);
+                for who in 0..self.processes.len() {
+                    if let Some((watch, _)) = self.processes[who].watch {
+                        self.tell(who, watch, Some(record.clone()));
+                    }
+                }
+                Ok(record)
+            }
+            Err(Refusal::Conflict) => {
+                self.outcome.conflicts += 1;
+                Err(true)
+            }
+            Err(Refusal::Invalid) => {
+                self.broken = Some("the server refuses the record".to_owned());
+                Err(false)
+            }
+        }
+    }
+
+    /// No write goes over the lease of somebody who leads.
+    fn respected(&mut self, erased: Option<Arc<str>>, by: &Arc<str>) {
+        let Some(erased) = erased else { return };
+        for process in &self.processes {
+            if process.claim.identity() == &erased && process.leadership.is_held() {
+                self.broken = Some(format!("the valid lease of {erased} was overwritten with {by:?}"));
+            }
+        }
+    }
+
+    /// A watch keeps its order.
+    fn tell(&mut self, who: usize, watch: u64, record: Option<Record>) {
+        let now = self.now;
+        let process = &mut self.processes[who];
+        let Some(travel) = process.way.event(now, &mut self.dice) else { return };
+        if let Some((_, last)) = &mut process.watch {
+            *last = (*last).max(now + travel);
+            let at = *last;
+            self.at(at, Event::Seen(who, watch, record));
+        }
+    }
+
+    fn answered(&mut self, who: usize, id: u64, answer: Option<Result<Option<Record>, bool>>) {
+        let process = &mut self.processes[who];
+        if process.request.as_ref().is_none_or(|request| request.id != id) {
+            return;
+        }
+        let Some(request) = process.request.take() else { return };
+        let (now, sent) = (process.clock.now(), request.sent);
+        let mutant = self.plan.mutant;
+        if mutant == Some(Mutant::FromTheAnswer) {
+            process.claim.sent_at(now);
+        }
+        match (request.write, answer) {
+            (None, Some(Ok(found))) => {
+                let (before, after) = (process.claim.version(), found.as_ref().map(|record| &record.version));
+                if process.watch.is_some() && before.is_some() && before != after {
+                    process.unwatch();
+                }
+                process.claim.read(sent, now, found);
+            }
+            (None, _) => process.claim.read_failed(sent, now),
+            (Some(_), Some(Ok(Some(record)))) => process.claim.written(now, Answer::Committed(record)),
+            (Some(_), Some(Err(true))) => process.claim.written(now, Answer::Conflict),
+            (Some(write), _) if mutant == Some(Mutant::TrustingWrites) => {
+                process.claim.written(now, Answer::Committed(stored(&write, &self.mark)));
+            }
+            (Some(_), _) => process.claim.written(now, Answer::Failed),
+        }
+        process.look(mutant);
+        self.alone(who);
+        self.drive(who);
+    }
+
+    /// Nobody else leads while this one does.
+    fn alone(&mut self, who: usize) {
+        let held = self.processes[who].leadership.is_held();
+        self.outcome.terms += u64::from(held && !self.last_led[who]);
+        self.last_led[who] = held;
+        let other = (0..self.processes.len()).find(|&other| other != who && self.processes[other].leadership.is_held());
+        if let (true, Some(other)) = (held, other) {
+            self.broken = Some(format!("{who} and {other} lead at once"));
+        }
+    }
+}
+
+/// What a write hopes to be.
+fn stored(write: &Write, mark: &Arc<str>) -> Record {
+    Record {
+        version: write.base.clone().unwrap_or_else(|| "0".into()),
+        holder: Arc::clone(&write.holder),
+        lease: Some(Duration::from_secs(write.seconds.unsigned_abs().into())),
+        acquired: Some(write.acquired),
+        renewed: Some(write.renewed),
+        transitions: write.transitions,
+        program: Some(Arc::clone(mark)),
+    }
+}

@@ -1,0 +1,188 @@
+//! How an election is: for `/readyz` and the logs.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::clock::Clock;
+use super::lease::LeaseError;
+use crate::health::Probe;
+
+/// How the election of one controller is. A standby is ready: a roll-out waits
+/// for new pods while the old one leads.
+pub(crate) struct ElectionStatus {
+    controller: Arc<str>,
+    /// `namespace/name` of the Lease.
+    lease: String,
+    /// The mark of our own records.
+    mark: Arc<str>,
+    /// A failure that lasts longer is no hiccup.
+    patience: Duration,
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Whether the Lease was ever read.
+    known: bool,
+    phase: Phase,
+    error: Option<Failure>,
+    /// The error that the log has told of.
+    said: Option<String>,
+    /// Why there is no watch.
+    unwatched: Option<String>,
+}
+
+struct Failure {
+    text: String,
+    passes: bool,
+    /// By the clock.
+    since: Duration,
+}
+
+/// What a candidate is at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It does not stand, or nobody holds the lease.
+    #[default]
+    Free,
+    /// The holder is another candidate.
+    Standby(Arc<str>),
+    /// The holder has not marked its record: no controller of ours.
+    Unmarked(Arc<str>),
+    /// The record has the mark of another controller.
+    Foreign {
+        mark: Arc<str>,
+        holder: Arc<str>,
+    },
+    /// A lease of a former name has a holder.
+    Former {
+        lease: Arc<str>,
+        holder: Arc<str>,
+    },
+    Leading,
+}
+
+impl ElectionStatus {
+    pub(super) fn new(
+        controller: Arc<str>,
+        lease: String,
+        mark: Arc<str>,
+        patience: Duration,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { controller, lease, mark, patience, clock, state: Mutex::default() }
+    }
+
+    /// A request succeeded.
+    pub(super) fn worked(&self) {
+        let mut state = self.lock();
+        state.known = true;
+        state.error = None;
+        if state.said.take().is_some() {
+            drop(state);
+            tracing::info!(controller = &*self.controller, lease = self.lease, "the lease can be used again");
+        }
+    }
+
+    /// Notes what failed, and says it: once, as long as it stays the same. What
+    /// passes by itself is no news before it lasts.
+    pub(super) fn failed(&self, error: &LeaseError) {
+        let (text, now) = (error.to_string(), self.clock.now());
+        let mut state = self.lock();
+        let since = state.error.as_ref().map_or(now, |failure| failure.since);
+        let lasts = !error.passes() || now.saturating_sub(since) >= self.patience;
+        state.error = Some(Failure { text: text.clone(), passes: error.passes(), since });
+        let said = state.said.as_ref() == Some(&text);
+        if lasts && !said {
+            state.said = Some(text.clone());
+        }
+        drop(state);
+        if lasts && !said {
+            tracing::warn!(controller = &*self.controller, lease = self.lease, "{text}");
+        } else {
+            tracing::debug!(controller = &*self.controller, lease = self.lease, "{text}");
+        }
+    }
+
+    /// The watch may not be opened: said once, as the record is polled.
+    pub(super) fn unwatched(&self, error: &LeaseError) {
+        let text = format!("{error}; until then a release is noticed late, as the Lease is polled");
+        if self.lock().unwatched.replace(text.clone()).is_none() {
+            tracing::warn!(controller = &*self.controller, lease = self.lease, "{text}");
+        }
+    }
+
+    /// The watch brings something.
+    pub(super) fn watched(&self) {
+        self.lock().unwatched = None;
+    }
+
+    /// It stands no more.
+    pub(super) fn left(&self) {
+        self.lock().phase = Phase::Free;
+    }
+
+    /// Sets the phase; whether it is another one. That nobody holds our lease
+    /// is no news while one of a former name is waited for.
+    pub(super) fn enter(&self, phase: Phase) -> bool {
+        let mut state = self.lock();
+        if matches!(state.phase, Phase::Former { .. }) && phase == Phase::Free {
+            return false;
+        }
+        let new = state.phase != phase;
+        state.phase = phase;
+        new
+    }
+
+    /// What a mark of somebody else's means, and what to do about it.
+    pub(super) fn dispute(&self, mark: &str, holder: &str) -> String {
+        let (lease, ours) = (&self.lease, &self.mark);
+        let holder = if holder.is_empty() { String::new() } else { format!(" and is held by {holder}") };
+        format!(
+            "the Lease {lease} belongs to `{mark}`{holder}; this is `{ours}`, which never takes it: set another \
+             `lease`, or delete that one if `{mark}` is no more"
+        )
+    }
+
+    /// The last failure, for the reason why leadership was lost.
+    pub(super) fn last_error(&self) -> Option<String> {
+        self.lock().error.as_ref().map(|failure| failure.text.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Probe for ElectionStatus {
+    fn ready(&self) -> Result<Option<String>, String> {
+        let state = self.lock();
+        let controller = &self.controller;
+        if let Some(failure) = &state.error {
+            let lasts = self.clock.now().saturating_sub(failure.since) >= self.patience;
+            if !failure.passes || !state.known || lasts {
+                return Err(format!("{controller}: {}", failure.text));
+            }
+        }
+        let lease = &self.lease;
+        let remark = match &state.phase {
+            _ if !state.known => return Err(format!("{controller}: the Lease {lease} is not read yet")),
+            Phase::Foreign { mark, holder } => return Err(format!("{controller}: {}", self.dispute(mark, holder))),
+            Phase::Leading => None,
+            Phase::Free => Some("standby: nobody holds the lease".to_owned()),
+            Phase::Standby(holder) => Some(format!("standby: the lease is held by {holder}")),
+            Phase::Unmarked(holder) => {
+                Some(format!("standby: the lease is held by {holder}, which has not marked it as a controller does"))
+            }
+            Phase::Former { lease, holder } => {
+                Some(format!("standby: the lease `{lease}` of a former name is held by {holder}"))
+            }
+        };
+        let failure = state.error.as_ref().map(|failure| failure.text.clone());
+        // A leader needs no watch.
+        let unwatched = state.unwatched.clone().filter(|_| state.phase != Phase::Leading);
+        let remarks: Vec<_> = [remark, failure, unwatched].into_iter().flatten().collect();
+        Ok((!remarks.is_empty()).then(|| format!("{controller}: {}", remarks.join("; "))))
+    }
+}

@@ -1,0 +1,357 @@
+//! What client-go's and controller-runtime's elections do, and what they fail
+//! to do, as sentences; in virtual time, at a server that checks.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::Method;
+use serde_json::json;
+use tokio::time::{Instant, advance, sleep, timeout};
+
+use super::clock::TokioTime;
+use super::fake::{FakeServer, Fate};
+use super::lease::MARK;
+use super::*;
+use crate::health::Probe;
+use crate::metrics::{MetricsRecorder, NoMetrics, Prometheus};
+
+mod fence;
+mod settings;
+mod steps;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A candidate of the controller `echo` of the program `shop`.
+struct Stand {
+    elector: Elector,
+    leadership: Leadership,
+    told: Arc<Mutex<Vec<Told>>>,
+}
+
+impl Stand {
+    fn new(server: &FakeServer, identity: &str) -> Self {
+        Self::with(server, identity, LeaderElection::new(), &[], Arc::new(NoMetrics))
+    }
+
+    fn with(
+        server: &FakeServer,
+        identity: &str,
+        election: LeaderElection,
+        former: &[&str],
+        metrics: Arc<dyn MetricsRecorder>,
+    ) -> Self {
+        // The clock of a machine that has been up for a while.
+        let start = Instant::now().checked_sub(1000 * SECOND).unwrap();
+        let leadership = Leadership::by(Arc::new(TokioTime(start)));
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let telling = Arc::clone(&told);
+        let elector = Elector::new(ElectorOptions {
+            controller: "echo".into(),
+            program: "shop".to_owned(),
+            lease: "shop-echo".to_owned(),
+            namespace: "shops".to_owned(),
+            identity: identity.to_owned(),
+            election,
+            former: former.iter().map(ToString::to_string).collect(),
+            client: server.client(),
+            metrics,
+            leadership: leadership.clone(),
+            told: Arc::new(move |news| telling.lock().unwrap().push(news)),
+        });
+        Self { elector, leadership, told }
+    }
+
+    async fn leading(server: &FakeServer, identity: &str) -> Self {
+        let mut stand = Self::new(server, identity);
+        stand.elector.campaign().await;
+        stand
+    }
+
+    fn ready(&self) -> Result<Option<String>, String> {
+        let status: Arc<ElectionStatus> = self.elector.status();
+        status.ready()
+    }
+
+    fn told(&self) -> Vec<Told> {
+        self.told.lock().unwrap().clone()
+    }
+
+    /// Stands for so long without success.
+    async fn stands_in_vain(&mut self, span: Duration) {
+        let got = timeout(span, self.elector.campaign()).await;
+        assert!(got.is_err() && !self.leadership.is_held(), "it does not lead");
+    }
+}
+
+/// The Lease as somebody else left it.
+fn held_by(server: &FakeServer, holder: &str, mark: Option<&str>) {
+    server.change("shop-echo", |lease| {
+        let time = "2020-01-01T00:00:00.000000Z";
+        lease["spec"] = json!({
+            "holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": 4,
+            "acquireTime": time, "renewTime": time,
+        });
+        if let Some(mark) = mark {
+            lease["metadata"]["annotations"][MARK] = json!(mark);
+        }
+    });
+}
+
+const OURS: Option<&str> = Some("shop/echo");
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_absent_is_created_by_put() {
+    let server = FakeServer::new();
+    let stand = Stand::leading(&server, "a").await;
+    assert!(stand.leadership.is_held());
+    assert_eq!(stand.told(), [Told::Became]);
+    assert_eq!(stand.ready(), Ok(None));
+    let lease = server.get("shop-echo");
+    assert_eq!(lease["metadata"]["annotations"][MARK], "shop/echo");
+    let spec = &lease["spec"];
+    assert_eq!((&spec["holderIdentity"], &spec["leaseDurationSeconds"]), (&json!("a"), &json!(15)));
+    assert_eq!((&spec["leaseTransitions"], &spec["acquireTime"]), (&json!(0), &spec["renewTime"]));
+    assert_eq!(server.count(&Method::POST, false), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_created_by_post_where_put_creates_nothing() {
+    let server = FakeServer::new();
+    server.creates_by_post_only();
+    assert!(Stand::leading(&server, "a").await.leadership.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_lease_is_taken_at_once() {
+    let server = FakeServer::new();
+    held_by(&server, "", OURS);
+    let begun = Instant::now();
+    Stand::leading(&server, "a").await;
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert_eq!(server.get("shop-echo")["spec"]["leaseTransitions"], 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_not_taken_before_it_expires_however_old_its_times_are() {
+    let server = FakeServer::new();
+    held_by(&server, "b", OURS);
+    let mut stand = Stand::new(&server, "a");
+    stand.stands_in_vain(SECOND * 14).await;
+    assert_eq!(stand.ready(), Ok(Some("echo: standby: the lease is held by b".to_owned())));
+    let begun = Instant::now();
+    stand.elector.campaign().await;
+    assert!(begun.elapsed() >= SECOND && begun.elapsed() < SECOND * 2, "{:?}", begun.elapsed());
+    assert_eq!(server.get("shop-echo")["spec"]["leaseTransitions"], 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longer_of_two_lease_durations_is_waited_for() {
+    let server = FakeServer::new();
+    held_by(&server, "b", OURS);
+    server.change("shop-echo", |lease| lease["spec"]["leaseDurationSeconds"] = json!(40));
+    Stand::new(&server, "a").stands_in_vain(SECOND * 39).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_restarts_the_wait_and_a_new_label_does_not() {
+    let server = FakeServer::new();
+    held_by(&server, "b", OURS);
+    let mut stand = Stand::new(&server, "a");
+    stand.stands_in_vain(SECOND * 10).await;
+    server.change("shop-echo", |lease| lease["spec"]["renewTime"] = json!("2020-01-01T00:00:01.000000Z"));
+    stand.stands_in_vain(SECOND * 14).await;
+    server.change("shop-echo", |lease| lease["metadata"]["labels"] = json!({"seen": "yes"}));
+    timeout(SECOND * 2, stand.elector.campaign()).await.expect("the label is no renewal");
+    assert_eq!(server.get("shop-echo")["metadata"]["labels"]["seen"], "yes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_keeps_the_acquire_time_the_transitions_and_what_others_wrote() {
+    let server = FakeServer::new();
+    let mut stand = Stand::leading(&server, "a").await;
+    let first = server.get("shop-echo");
+    server.change("shop-echo", |lease| {
+        lease["metadata"]["labels"] = json!({"team": "b"});
+        lease["spec"]["strategy"] = json!("OldestEmulationVersion");
+    });
+    assert!(timeout(SECOND * 30, stand.elector.hold()).await.is_err(), "it goes on");
+    let lease = server.get("shop-echo");
+    assert_ne!(lease["spec"]["renewTime"], first["spec"]["renewTime"]);
+    for field in ["acquireTime", "leaseTransitions", "holderIdentity"] {
+        assert_eq!(lease["spec"][field], first["spec"][field]);
+    }
+    assert_eq!(lease["metadata"]["labels"]["team"], "b");
+    assert_eq!(lease["spec"]["strategy"], "OldestEmulationVersion");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_renewal_is_one_request_each_retry_period() {
+    let server = FakeServer::new();
+    let mut stand = Stand::leading(&server, "a").await;
+    let before = (server.count(&Method::PUT, false), server.count(&Method::GET, false));
+    assert!(timeout(SECOND * 21, stand.elector.hold()).await.is_err());
+    assert_eq!(server.count(&Method::PUT, false) - before.0, 10);
+    assert_eq!(server.count(&Method::GET, false), before.1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_before_the_deadline_do_not_end_leadership() {
+    for fate in [Fate::Fail(500), Fate::DoneBut(504), Fate::Hang, Fate::DoneAndHang, Fate::Fail(429), Fate::Fail(403)] {
+        let server = FakeServer::new();
+        let mut stand = Stand::leading(&server, "a").await;
+        let until = Instant::now() + SECOND * 7;
+        server.decide(move |_, _| if Instant::now() < until { fate } else { Fate::Pass });
+        assert!(timeout(SECOND * 60, stand.elector.hold()).await.is_err(), "{fate:?}");
+        assert!(stand.leadership.is_held(), "{fate:?}");
+        assert_eq!(server.get("shop-echo")["spec"]["leaseTransitions"], 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn leadership_ends_at_the_deadline_counted_from_when_the_last_renewal_was_sent() {
+    for fate in [Fate::Fail(500), Fate::Hang] {
+        let server = FakeServer::new();
+        let mut stand = Stand::leading(&server, "a").await;
+        let begun = Instant::now();
+        server.decide(move |_, _| fate);
+        assert_eq!(stand.elector.hold().await, Lost::Deadline);
+        assert_eq!(begun.elapsed().as_millis(), 10_000, "{fate:?}");
+        assert!(!stand.leadership.is_held());
+        assert!(matches!(&stand.told()[..], [Told::Became, Told::Lost(why)] if why.contains("could not be renewed")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_token_expires_although_nobody_runs_the_elector() {
+    let server = FakeServer::new();
+    let stand = Stand::leading(&server, "a").await;
+    let begun = Instant::now();
+    stand.leadership.lost().await;
+    assert_eq!(begun.elapsed(), SECOND * 10);
+    assert_eq!(stand.leadership.time_left(), Some(Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_whose_answer_was_lost_counts_from_when_it_was_sent() {
+    let server = FakeServer::new();
+    let mut stand = Stand::leading(&server, "a").await;
+    let mut writes = 0;
+    // The first renewal is done without an answer; then only reads work.
+    server.decide(move |method, _| {
+        match (method.as_str(), {
+            writes += usize::from(method == Method::PUT);
+            writes
+        }) {
+            ("PUT", 1) => Fate::DoneAndHang,
+            ("PUT", _) => Fate::Hang,
+            _ => Fate::Pass,
+        }
+    });
+    let begun = Instant::now();
+    assert_eq!(stand.elector.hold().await, Lost::Deadline);
+    assert_eq!(begun.elapsed(), SECOND * 12, "it was sent after 2 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_reads_another_holder_stops_at_once() {
+    let server = FakeServer::new();
+    let mut stand = Stand::leading(&server, "a").await;
+    held_by(&server, "b", OURS);
+    let begun = Instant::now();
+    assert_eq!(stand.elector.hold().await, Lost::Taken("b".into()));
+    assert_eq!(begun.elapsed(), SECOND * 2);
+    assert!(!stand.leadership.is_held());
+    assert_eq!(stand.told()[1], Told::Lost("the lease is held by b".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_with_our_name_that_another_elector_wrote_is_not_ours() {
+    let server = FakeServer::new();
+    held_by(&server, "a", OURS);
+    Stand::new(&server, "a").stands_in_vain(SECOND * 14).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_takes_the_holder_out_and_a_standby_takes_over_within_milliseconds() {
+    let server = FakeServer::new();
+    let mut first = Stand::leading(&server, "a").await;
+    let mut second = Stand::new(&server, "b");
+    let standing = tokio::spawn(async move {
+        second.elector.campaign().await;
+        Instant::now()
+    });
+    sleep(SECOND).await;
+    let released = Instant::now();
+    first.elector.release().await;
+    assert!(!first.leadership.is_held());
+    let took = standing.await.unwrap() - released;
+    assert!(took < Duration::from_millis(250), "{took:?}");
+    assert_eq!(server.get("shop-echo")["spec"]["holderIdentity"], "b");
+    assert_eq!(server.get("shop-echo")["spec"]["leaseTransitions"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_polls_where_it_may_not_watch_and_says_so() {
+    let server = FakeServer::new();
+    held_by(&server, "b", OURS);
+    server.decide(|_, watch| if watch { Fate::Fail(403) } else { Fate::Pass });
+    let mut stand = Stand::new(&server, "a");
+    stand.stands_in_vain(SECOND * 8).await;
+    let remark = stand.ready().unwrap().unwrap();
+    for part in ["held by b", "may not watch", "get, create, update, watch"] {
+        assert!(remark.contains(part), "{remark}");
+    }
+    let begun = Instant::now();
+    server.change("shop-echo", |lease| lease["spec"]["holderIdentity"] = json!(""));
+    stand.elector.campaign().await;
+    assert!(begun.elapsed() < SECOND * 3, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_hangs_does_not_delay_a_take_over() {
+    let server = FakeServer::new();
+    server.decide(|_, watch| if watch { Fate::Hang } else { Fate::Pass });
+    let crashed = Stand::leading(&server, "a").await;
+    let mut stand = Stand::new(&server, "b");
+    let begun = Instant::now();
+    drop(crashed);
+    stand.elector.campaign().await;
+    assert!(begun.elapsed() <= SECOND * 16, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crashed_leader_is_followed_within_the_lease_and_a_second() {
+    for lease in [15, 3, 60] {
+        let server = FakeServer::new();
+        let election = LeaderElection::new()
+            .lease_duration(SECOND * lease)
+            .renew_deadline(SECOND * lease * 2 / 3)
+            .retry_period(SECOND);
+        let mut crashing = Stand::with(&server, "a", election.clone(), &[], Arc::new(NoMetrics));
+        crashing.elector.campaign().await;
+        let mut stand = Stand::with(&server, "b", election, &[], Arc::new(NoMetrics));
+        let standing = tokio::spawn(async move { stand.elector.campaign().await });
+        assert!(timeout(SECOND * 100, crashing.elector.hold()).await.is_err());
+        let crashed = Instant::now();
+        drop(crashing);
+        standing.await.unwrap();
+        assert!(crashed.elapsed() <= SECOND * (lease + 1), "{:?}", crashed.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_day_at_one_per_cent_of_errors_brings_no_hand_over() {
+    let server = FakeServer::new();
+    let mut stand = Stand::leading(&server, "a").await;
+    let mut seed = 0;
+    server.decide(move |_, watch| {
+        seed += 1;
+        let fates = [Fate::Fail(500), Fate::DoneBut(500), Fate::Hang, Fate::DoneAndHang, Fate::Fail(429)];
+        if watch || crate::backoff::fraction(seed) >= 0.01 { Fate::Pass } else { fates[seed as usize % 5] }
+    });
+    let day = SECOND * 24 * 3600;
+    let lost = timeout(day, stand.elector.hold()).await;
+    assert!(lost.is_err(), "{lost:?}");
+    assert!(stand.leadership.is_held());
+    assert_eq!(stand.told(), [Told::Became]);
+}

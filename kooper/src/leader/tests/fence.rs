@@ -1,0 +1,99 @@
+//! The client that sends only while leadership is held.
+
+use http_body_util::BodyExt;
+use kube::client::Body;
+
+use super::*;
+
+fn get(path: &str) -> http::Request<Body> {
+    http::Request::get(path).body(Body::empty()).unwrap()
+}
+
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/shops/leases/shop-echo";
+const WATCH: &str =
+    "/apis/coordination.k8s.io/v1/namespaces/shops/leases?watch=true&fieldSelector=metadata.name%3Dshop-echo";
+
+fn text(error: &kube::Error) -> String {
+    crate::error::chain(error)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_without_leadership_is_not_sent() {
+    let server = FakeServer::new();
+    let stand = Stand::new(&server, "a");
+    let client = stand.leadership.fence(server.client());
+    let error = client.send(get(LEASE)).await.expect_err("nobody leads");
+    assert!(text(&error).contains("was not sent: this process does not lead"), "{}", text(&error));
+    assert!(text(&error).contains(LEASE), "{}", text(&error));
+    assert_eq!(server.count(&Method::GET, false), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_sends() {
+    let server = FakeServer::new();
+    let stand = Stand::leading(&server, "a").await;
+    let answer = stand.leadership.fence(server.client()).send(get(LEASE)).await.unwrap();
+    assert!(answer.status().is_success());
+    let body = answer.into_body().collect_bytes().await.unwrap();
+    assert!(!body.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_under_way_ends_when_the_token_expires() {
+    let server = FakeServer::new();
+    let stand = Stand::leading(&server, "a").await;
+    server.decide(|_, _| Fate::Hang);
+    let begun = Instant::now();
+    let error = stand.leadership.fence(server.client()).send(get(LEASE)).await.expect_err("it is given up");
+    assert_eq!(begun.elapsed(), SECOND * 10);
+    assert!(text(&error).contains("led no more while it waited"), "{}", text(&error));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_when_leadership_is_dropped() {
+    let server = FakeServer::new();
+    let mut stand = Stand::leading(&server, "a").await;
+    let mut body = stand.leadership.fence(server.client()).send(get(WATCH)).await.unwrap().into_body();
+    assert!(body.frame().await.unwrap().is_ok(), "the first event comes");
+    let begun = Instant::now();
+    let (frame, ()) = tokio::join!(body.frame(), async {
+        sleep(SECOND).await;
+        stand.elector.abandon();
+    });
+    let error = frame.unwrap().expect_err("it is cut off");
+    assert!(text(&error).contains("cut off"), "{}", text(&error));
+    assert_eq!(begun.elapsed(), SECOND);
+    assert!(body.frame().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_began_in_one_term_does_not_go_on_in_the_next() {
+    let server = FakeServer::new();
+    let mut stand = Stand::leading(&server, "a").await;
+    let mut body = stand.leadership.fence(server.client()).send(get(WATCH)).await.unwrap().into_body();
+    stand.elector.release().await;
+    stand.elector.campaign().await;
+    assert!(stand.leadership.is_held());
+    assert!(body.frame().await.unwrap().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_an_election_everybody_leads_for_ever() {
+    let (server, leadership) = (FakeServer::new(), Leadership::always());
+    assert!(leadership.is_held() && leadership.time_left().is_none());
+    leadership.held().await;
+    assert!(timeout(SECOND * 1_000_000, leadership.lost()).await.is_err());
+    assert!(!leadership.fence(server.client()).send(get(LEASE)).await.unwrap().status().is_success());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_leadership_is_woken() {
+    let server = FakeServer::new();
+    let mut stand = Stand::new(&server, "a");
+    let leadership = stand.leadership.clone();
+    let waits = tokio::spawn(async move { leadership.held().await });
+    advance(SECOND).await;
+    assert!(!waits.is_finished());
+    stand.elector.campaign().await;
+    waits.await.unwrap();
+}

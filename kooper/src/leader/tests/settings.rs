@@ -1,0 +1,101 @@
+//! Settings, probes and metrics.
+
+use super::*;
+
+#[test]
+fn settings_that_cannot_hold_say_what_to_write() {
+    let election = LeaderElection::new;
+    assert_eq!(election().check(), Ok(()));
+    assert_eq!(election().lease("shop.echo").namespace("shops").check(), Ok(()));
+    for (wrong, part) in [
+        (election().lease(""), "`lease` is empty"),
+        (election().namespace(""), "`namespace` is empty"),
+        (election().lease("Shop"), "`lease`: \"Shop\" is not a DNS name"),
+        (election().namespace("a.b"), "`namespace`: \"a.b\" is not a DNS label"),
+        (election().lease_duration(SECOND / 2), "`lease_duration` is 500ms"),
+        (election().renew_deadline(SECOND * 11), "more than two thirds of `lease_duration`"),
+        (election().retry_period(SECOND * 9), "not more than 1.2 times `retry_period`"),
+    ] {
+        let error = wrong.check().expect_err(part);
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn the_shortest_lease_that_may_be_set_is_one_the_server_takes() {
+    let shortest = LeaderElection::new()
+        .lease_duration(Duration::from_millis(1802))
+        .renew_deadline(Duration::from_millis(1201))
+        .retry_period(SECOND);
+    assert_eq!(shortest.check(), Ok(()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let server = FakeServer::new();
+        let mut stand = Stand::with(&server, "a", shortest, &[], Arc::new(NoMetrics));
+        stand.elector.campaign().await;
+        assert_eq!(server.get("shop-echo")["spec"]["leaseDurationSeconds"], 2);
+        assert!(timeout(SECOND * 60, stand.elector.hold()).await.is_err());
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_rule_is_named_by_the_probe_until_it_is_there() {
+    let server = FakeServer::new();
+    server.decide(|_, _| Fate::Fail(403));
+    let mut stand = Stand::new(&server, "a");
+    assert_eq!(stand.ready(), Err("echo: the Lease shops/shop-echo is not read yet".to_owned()));
+    stand.stands_in_vain(SECOND * 3).await;
+    let reason = stand.ready().expect_err("it may not");
+    for part in ["get", "`leases.coordination.k8s.io: get, create, update, watch`", "`shop-echo`", "namespace `shops`"]
+    {
+        assert!(reason.contains(part), "{reason}");
+    }
+    server.decide(|_, _| Fate::Pass);
+    stand.elector.campaign().await;
+    assert_eq!(stand.ready(), Ok(None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_passes_makes_a_standby_not_ready_only_if_it_lasts() {
+    let server = FakeServer::new();
+    held_by(&server, "b", OURS);
+    let mut stand = Stand::new(&server, "a");
+    stand.stands_in_vain(SECOND).await;
+    server.decide(|_, _| Fate::Fail(500));
+    stand.stands_in_vain(SECOND * 16).await;
+    assert!(stand.ready().is_ok(), "{:?}", stand.ready());
+    stand.stands_in_vain(SECOND * 30).await;
+    let reason = stand.ready().expect_err("it lasts");
+    assert!(reason.contains("so it was decided"), "{reason}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_series_of_an_election_tell_its_state() {
+    let registry = prometheus::Registry::new();
+    let metrics = Prometheus::new(&registry).unwrap();
+    metrics.register_queue_length("echo", Box::new(|| 0.0)).unwrap();
+    let text = || prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+    let server = FakeServer::new();
+    let mut stand = Stand::with(&server, "a", LeaderElection::new(), &[], Arc::new(metrics));
+    assert!(text().contains(r#"leader_election_master_status{name="shop-echo"} 0"#), "{}", text());
+    stand.elector.campaign().await;
+    for line in [
+        r#"leader_election_master_status{name="shop-echo"} 1"#,
+        r#"kooper_leader_transitions_total{controller="echo"} 1"#,
+        r#"kooper_lease_renew_duration_seconds_count{controller="echo"} 1"#,
+        r#"kooper_lease_time_left_seconds{controller="echo"} 10"#,
+    ] {
+        assert!(text().contains(line), "{line} is missing in {}", text());
+    }
+    stand.elector.release().await;
+    assert!(text().contains(r#"leader_election_master_status{name="shop-echo"} 0"#));
+}
+
+#[test]
+fn the_clock_of_this_machine_goes_on() {
+    assert!(!Leadership::none().is_held());
+    let clock = clock::system();
+    let first = clock.now();
+    assert!(first > Duration::ZERO && clock.now() >= first);
+    assert_eq!(identity(), identity());
+}

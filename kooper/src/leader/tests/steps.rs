@@ -1,0 +1,200 @@
+//! Releases, Leases of others, deletions and cancellation.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_release_never_erases_a_leader_that_was_there_before() {
+    let server = FakeServer::new();
+    let mut stand = Stand::leading(&server, "a").await;
+    held_by(&server, "b", OURS);
+    stand.elector.release().await;
+    assert_eq!(server.get("shop-echo")["spec"]["holderIdentity"], "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_after_a_conflict_never_erases_the_next_leader() {
+    let server = FakeServer::new();
+    let mut stand = Stand::leading(&server, "a").await;
+    let mut writes = 0;
+    server.decide(move |method, _| {
+        writes += usize::from(method == Method::PUT);
+        if method == Method::PUT && writes == 1 { Fate::Overtaken } else { Fate::Pass }
+    });
+    stand.elector.release().await;
+    assert_eq!(server.get("shop-echo")["spec"]["holderIdentity"], "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_follows_a_renewal_of_ours_that_was_still_under_way() {
+    let server = FakeServer::new();
+    let mut stand = Stand::leading(&server, "a").await;
+    server.decide(|method, _| if method == Method::PUT { Fate::DoneAndHang } else { Fate::Pass });
+    assert!(timeout(SECOND * 3, stand.elector.hold()).await.is_err(), "cut off in the middle of a renewal");
+    server.decide(|_, _| Fate::Pass);
+    stand.elector.release().await;
+    assert_eq!(server.get("shop-echo")["spec"]["holderIdentity"], "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_drops_leadership_at_once_and_takes_no_longer_than_half_the_deadline() {
+    let server = FakeServer::new();
+    let mut stand = Stand::leading(&server, "a").await;
+    server.decide(|_, _| Fate::Hang);
+    let (begun, leadership) = (Instant::now(), stand.leadership.clone());
+    tokio::join!(stand.elector.release(), async {
+        leadership.lost().await;
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+    });
+    assert_eq!(begun.elapsed(), SECOND * 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_never_led_releases_nothing() {
+    let server = FakeServer::new();
+    held_by(&server, "b", OURS);
+    let mut stand = Stand::new(&server, "a");
+    stand.stands_in_vain(SECOND).await;
+    let before = server.count(&Method::GET, false);
+    stand.elector.release().await;
+    assert_eq!(server.count(&Method::GET, false), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_abandoned_is_left_to_expire() {
+    let server = FakeServer::new();
+    let mut stand = Stand::leading(&server, "a").await;
+    stand.elector.abandon();
+    assert!(!stand.leadership.is_held());
+    assert_eq!(stand.elector.hold().await, Lost::NeverHeld);
+    assert_eq!(server.get("shop-echo")["spec"]["holderIdentity"], "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_elector_leads_again_after_it_lost_or_released() {
+    let server = FakeServer::new();
+    let mut stand = Stand::leading(&server, "a").await;
+    server.decide(|_, _| Fate::Fail(503));
+    assert_eq!(stand.elector.hold().await, Lost::Deadline);
+    server.decide(|_, _| Fate::Pass);
+    timeout(SECOND * 3, stand.elector.campaign()).await.expect("its own record is no hindrance");
+    assert_eq!(server.get("shop-echo")["spec"]["leaseTransitions"], 0);
+    stand.elector.release().await;
+    stand.elector.campaign().await;
+    assert_eq!(server.get("shop-echo")["spec"]["leaseTransitions"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_campaign_that_was_cut_off_knows_its_own_write_again() {
+    let server = FakeServer::new();
+    server.decide(|method, _| if method == Method::PUT { Fate::DoneAndHang } else { Fate::Pass });
+    let mut stand = Stand::new(&server, "a");
+    stand.stands_in_vain(SECOND).await;
+    server.decide(|_, _| Fate::Pass);
+    timeout(SECOND, stand.elector.campaign()).await.expect("the record is its own");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_cut_off_at_any_moment_goes_on() {
+    let server = FakeServer::new();
+    let mut stand = Stand::leading(&server, "a").await;
+    let slow = Arc::new(Mutex::new(0));
+    server.decide(move |_, _| {
+        let mut count = slow.lock().unwrap();
+        *count += 1;
+        if *count % 3 == 0 { Fate::DoneAndHang } else { Fate::Pass }
+    });
+    for cut in 1..200 {
+        let cut = Duration::from_millis(37 * (cut % 50));
+        assert!(timeout(cut, stand.elector.hold()).await.is_err());
+    }
+    assert!(stand.leadership.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_lease_ends_leadership_and_is_created_anew() {
+    let server = FakeServer::new();
+    let mut stand = Stand::leading(&server, "a").await;
+    server.delete("shop-echo");
+    assert_eq!(stand.elector.hold().await, Lost::Deleted);
+    stand.elector.campaign().await;
+    assert!(stand.leadership.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_respects_the_holder_of_a_lease_that_was_deleted() {
+    let server = FakeServer::new();
+    held_by(&server, "b", OURS);
+    let mut stand = Stand::new(&server, "a");
+    stand.stands_in_vain(SECOND * 5).await;
+    server.delete("shop-echo");
+    stand.stands_in_vain(SECOND * 9).await;
+    timeout(SECOND * 2, stand.elector.campaign()).await.expect("its term is over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_without_its_holder_ends_leadership() {
+    let server = FakeServer::new();
+    let mut stand = Stand::leading(&server, "a").await;
+    server.change("shop-echo", |lease| lease["spec"]["holderIdentity"] = json!(""));
+    assert_eq!(stand.elector.hold().await, Lost::Emptied);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_of_another_controller_is_never_taken() {
+    for holder in ["b", ""] {
+        let server = FakeServer::new();
+        held_by(&server, holder, Some("bank/echo"));
+        let mut stand = Stand::new(&server, "a");
+        stand.stands_in_vain(SECOND * 200).await;
+        let told = if holder.is_empty() { "bank/echo" } else { "bank/echo (b)" };
+        assert_eq!(stand.told(), [Told::Foreign { holder: told.to_owned() }]);
+        let reason = stand.ready().expect_err("this is a mistake");
+        assert!(reason.contains("belongs to `bank/echo`") && reason.contains("this is `shop/echo`"), "{reason}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unmarked_holder_is_told_of_and_followed_when_it_releases() {
+    let server = FakeServer::new();
+    held_by(&server, "go-7f9", None);
+    let mut stand = Stand::new(&server, "a");
+    stand.stands_in_vain(SECOND * 5).await;
+    assert_eq!(stand.told(), [Told::Foreign { holder: "go-7f9".to_owned() }]);
+    assert!(stand.ready().is_ok_and(|remark| remark.is_some_and(|remark| remark.contains("go-7f9"))));
+    server.change("shop-echo", |lease| lease["spec"]["holderIdentity"] = json!(""));
+    timeout(SECOND / 4, stand.elector.campaign()).await.expect("it is free");
+    assert_eq!(server.get("shop-echo")["metadata"]["annotations"][MARK], "shop/echo");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_holder_of_a_lease_of_a_former_name_is_respected() {
+    let server = FakeServer::new();
+    server.change("shop-old", |lease| {
+        lease["spec"] = json!({"holderIdentity": "b", "renewTime": "2020-01-01T00:00:00.000000Z"});
+    });
+    let mut stand = Stand::with(&server, "a", LeaderElection::new(), &["shop-old"], Arc::new(NoMetrics));
+    stand.stands_in_vain(SECOND * 10).await;
+    let remark = stand.ready().unwrap().unwrap();
+    assert!(remark.contains("`shop-old` of a former name is held by b"), "{remark}");
+    server.change("shop-old", |lease| lease["spec"]["holderIdentity"] = json!(""));
+    timeout(SECOND * 5, stand.elector.campaign()).await.expect("it was released");
+    assert_eq!(server.get("shop-old")["spec"]["holderIdentity"], "", "it is not written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_former_lease_that_nobody_renews_expires() {
+    let server = FakeServer::new();
+    server.change("shop-old", |lease| {
+        lease["spec"] = json!({"holderIdentity": "b", "renewTime": "2020-01-01T00:00:00.000000Z"});
+    });
+    let mut stand = Stand::with(&server, "a", LeaderElection::new(), &["shop-old"], Arc::new(NoMetrics));
+    timeout(SECOND * 20, stand.elector.campaign()).await.expect("it expired");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_with_the_mark_of_a_former_name_is_ours() {
+    let server = FakeServer::new();
+    held_by(&server, "", Some("shop/old"));
+    let mut stand = Stand::with(&server, "a", LeaderElection::new(), &["shop-old"], Arc::new(NoMetrics));
+    timeout(SECOND, stand.elector.campaign()).await.expect("only the name has changed");
+}
