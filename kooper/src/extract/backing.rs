@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kube::Client;
 
 use crate::events::EventSink;
-use crate::kind::KindInfo;
+use crate::kind::{Kind, KindInfo};
 use crate::plan::CacheId;
 use crate::store::Cache;
 use crate::writes::Writes;
@@ -46,6 +46,24 @@ impl Backing {
     pub(crate) fn client(&self) -> Client {
         #[expect(clippy::expect_used, reason = "a controller that takes a client is not started without one")]
         self.client.clone().expect("a controller that takes a client is started with one")
+    }
+
+    /// What stands behind a fn that is called without a controller: a cache,
+    /// and no connection.
+    pub(crate) fn fixed<K: Kind>(cache: Cache) -> Self {
+        let id = CacheId::of::<K>();
+        Self {
+            program: "fixed".into(),
+            controller: "fixed".into(),
+            kind: KindInfo::of::<K>(),
+            primary: id,
+            namespaces: Vec::new(),
+            client: None,
+            caches: [(id, cache)].into(),
+            owned: Vec::new(),
+            writes: Arc::new(Writes::new(id)),
+            events: EventSink::default(),
+        }
     }
 
     /// The cache that the plan asked for; an empty one where it did not.
