@@ -1,5 +1,7 @@
 //! What a handler may do with the API server: arguments that each grant one verb.
 
+pub mod by;
+mod entry;
 mod reader;
 mod verb;
 
@@ -10,7 +12,9 @@ use crate::call::Call;
 use crate::extract::{Argument, Backing, InitArgument, Input};
 use crate::plan::Plan;
 
-pub use verb::Verb;
+pub use by::{Index, Selection};
+pub use entry::Entry;
+pub use verb::{MayRead, Verb};
 
 /// Access to the objects of the kind `T`, granted by the verb `V`: take one of
 /// the aliases as an argument.

@@ -52,10 +52,12 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use elector::{Elector, ElectorOptions, Told};
 #[cfg(test)]
 use claim::Lost;
+pub(crate) use elector::{Elector, ElectorOptions, Told};
 pub use leadership::Leadership;
+#[cfg(test)]
+use status::ElectionStatus;
 
 /// How a controller's leader is elected.
 ///

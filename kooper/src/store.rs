@@ -1,10 +1,15 @@
 //! The objects that a watch has seen last, as raw bytes.
 
+mod index;
+
+use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::key::ObjectKey;
 use crate::object::{Dictionary, Object};
+use index::Catalogue;
+pub(crate) use index::Indexer;
 
 /// What one watch knows: written by its informer alone, read by everybody.
 #[derive(Debug, Default)]
@@ -17,6 +22,16 @@ pub(crate) struct Store {
 struct Contents {
     objects: HashMap<ObjectKey, Arc<Object>>,
     bytes: usize,
+    /// The indexes that somebody has asked.
+    catalogues: HashMap<TypeId, Catalogue>,
+}
+
+impl Contents {
+    fn reindex(&mut self, key: &ObjectKey, is_there: bool) {
+        for catalogue in self.catalogues.values_mut() {
+            if is_there { catalogue.changed(key) } else { catalogue.removed(key) }
+        }
+    }
 }
 
 /// One object's step from one state to the next.
@@ -55,6 +70,7 @@ impl Store {
         contents.bytes += new.size();
         let old = contents.objects.insert(new.key().clone(), new.clone());
         contents.bytes -= old.as_ref().map_or(0, |old| old.size());
+        contents.reindex(new.key(), true);
         Change { old, new: Some(new) }
     }
 
@@ -65,6 +81,7 @@ impl Store {
         if let Some(old) = contents.objects.remove(object.key()) {
             contents.bytes -= old.size();
         }
+        contents.reindex(object.key(), false);
         Change { old: Some(Arc::new(object)), new: None }
     }
 
@@ -83,6 +100,11 @@ impl Store {
         }
         let gone = before.into_iter().filter(|(key, _)| !contents.objects.contains_key(key));
         changes.extend(gone.map(|(_, old)| Change { old: Some(old), new: None }));
+        if !contents.catalogues.is_empty() {
+            for change in &changes {
+                change.key().into_iter().for_each(|key| contents.reindex(key, change.new.is_some()));
+            }
+        }
         changes
     }
 
@@ -162,10 +184,31 @@ impl Cache {
             .find_map(|(_, store)| store.get(key))
     }
 
+    /// Every object of a namespace, or of all, in no order.
+    pub(crate) fn all(&self, namespace: Option<&str>) -> Vec<Arc<Object>> {
+        self.of(namespace).flat_map(|store| store.all()).filter(|object| is_in(object, namespace)).collect()
+    }
+
+    /// The objects of a namespace, or of all, that have one of the values, and
+    /// those that cannot be read, so that it is not known. In no order.
+    pub(crate) fn find(&self, by: Indexer, values: &[String], namespace: Option<&str>) -> Vec<Arc<Object>> {
+        self.of(namespace).flat_map(|store| store.find(by, values)).filter(|object| is_in(object, namespace)).collect()
+    }
+
+    /// The stores where objects of a namespace, or of all, may be.
+    fn of(&self, namespace: Option<&str>) -> impl Iterator<Item = &Arc<Store>> {
+        let may_hold = move |watched: Option<&str>| namespace.is_none() || watched.is_none() || watched == namespace;
+        self.stores.iter().filter(move |(watched, _)| may_hold(watched.as_deref())).map(|(_, store)| store)
+    }
+
     /// How many objects, and how many bytes they take, in all stores.
     pub(crate) fn size(&self) -> (usize, usize) {
         self.stores.iter().map(|(_, store)| store.size()).fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
     }
+}
+
+fn is_in(object: &Object, namespace: Option<&str>) -> bool {
+    namespace.is_none() || object.key().namespace() == namespace
 }
 
 #[cfg(test)]

@@ -9,4 +9,5 @@ mod fixture;
 mod handlers;
 mod layers;
 mod live;
+mod readers;
 mod watch_faults;

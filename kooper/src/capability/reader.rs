@@ -2,19 +2,101 @@
 
 use std::sync::Arc;
 
-use super::Reader;
+use serde::Serialize;
+
+use super::by::Selection;
+use super::entry::Entry;
+use super::verb::MayRead;
+use super::{Access, Reader};
+use crate::extract::Backing;
 use crate::key::ObjectKey;
 use crate::kind::Kind;
-use crate::object::DecodeError;
+use crate::object::{DecodeError, MalformedObject, Object};
 use crate::plan::CacheId;
+use crate::store::{Cache, Store};
 
-impl<T: Kind> Reader<T> {
-    /// The object, decoded; `None` where there is none.
+/// Reading from a cache: [`Reader`] grants it. Each object is decoded when it
+/// is asked for, as the cache keeps its JSON.
+impl<T: Kind, V> Access<T, V> {
+    /// The object; `None` where there is none.
     ///
     /// # Errors
     /// When the object does not fit the type.
-    pub fn get(&self, key: &ObjectKey) -> Result<Option<Arc<T>>, DecodeError> {
-        let found = self.backing.cache(CacheId::of::<T>()).get(key);
-        found.map(|object| object.decode().map(Arc::new)).transpose()
+    pub fn get(&self, key: &ObjectKey) -> Result<Option<Arc<T>>, DecodeError>
+    where
+        V: MayRead<T>,
+    {
+        self.cached().get(key).map(|object| object.decode().map(Arc::new)).transpose()
+    }
+
+    /// Every object, in the order of the keys. Nothing is decoded until
+    /// [`Entry::decode`] is called.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kooper::capability::Reader;
+    ///
+    /// fn names(configs: &Reader<ConfigMap>) -> Vec<String> {
+    ///     configs.list().map(|entry| entry.name().to_owned()).collect()
+    /// }
+    /// ```
+    pub fn list(&self) -> impl Iterator<Item = Entry<T>> + use<T, V>
+    where
+        V: MayRead<T>,
+    {
+        let mut objects = self.cached().all(None);
+        objects.sort_unstable_by(|one, other| one.key().cmp(other.key()));
+        objects.into_iter().map(Entry::new)
+    }
+
+    /// The objects that [`by`](super::by) says, in the order of the keys, and
+    /// decodes only these. An object that cannot be read comes as its error:
+    /// nothing is skipped silently.
+    pub fn select(&self, by: Selection<T>) -> impl Iterator<Item = Result<Arc<T>, DecodeError>> + use<T, V>
+    where
+        V: MayRead<T>,
+    {
+        by.of(&self.cached()).into_iter().map(|object| object?.decode().map(Arc::new))
+    }
+
+    fn cached(&self) -> Cache {
+        self.backing.cache(CacheId::of::<T>())
     }
 }
+
+impl<T: Kind> Reader<T> {
+    /// A reader of these objects, which never change: for unit tests of
+    /// handlers and map fns.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kooper::ObjectKey;
+    /// use kooper::capability::Reader;
+    ///
+    /// let mut settings = ConfigMap::default();
+    /// settings.metadata.name = Some("settings".into());
+    /// let configs = Reader::fixed([settings])?;
+    /// assert!(configs.get(&ObjectKey::cluster("settings"))?.is_some());
+    /// # Ok::<_, kooper::BoxError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When an object has no name or cannot be written as JSON.
+    pub fn fixed(objects: impl IntoIterator<Item = T>) -> Result<Self, MalformedObject>
+    where
+        T: Serialize,
+    {
+        let store = Store::default();
+        for object in objects {
+            store.put(Object::from_typed(&object)?);
+        }
+        Ok(Self::over(store))
+    }
+
+    fn over(store: Store) -> Self {
+        Self::of(&Arc::new(Backing::fixed::<T>(Cache::new([(None, Arc::new(store))]))))
+    }
+}
+
+#[cfg(test)]
+mod tests;

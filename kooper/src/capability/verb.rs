@@ -19,3 +19,12 @@ impl<T: Kind> Verb<T> for Read {
         plan.cache::<T>(format!("Reader<{}>", T::kind(&())));
     }
 }
+
+/// A verb that grants reading `T` from a cache.
+#[diagnostic::on_unimplemented(
+    message = "this argument may not read `{T}` from a cache: take `Reader<{T}>`, which also adds the rule",
+    label = "not a `Reader<{T}>`"
+)]
+pub trait MayRead<T> {}
+
+impl<T: Kind> MayRead<T> for Read {}

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 
 use crate::events::EventSink;
-use crate::kind::KindInfo;
+use crate::kind::{Kind, KindInfo};
 use crate::object::Object;
 use crate::plan::CacheId;
 use crate::store::Cache;
@@ -60,6 +60,24 @@ impl Backing {
             uid: Some(object.uid().to_owned()),
             resource_version: Some(object.version().to_owned()),
             ..ObjectReference::default()
+        }
+    }
+
+    /// What stands behind a fn that is called without a controller: a cache,
+    /// and no connection.
+    pub(crate) fn fixed<K: Kind>(cache: Cache) -> Self {
+        let id = CacheId::of::<K>();
+        Self {
+            program: "fixed".into(),
+            controller: "fixed".into(),
+            kind: KindInfo::of::<K>(),
+            primary: id,
+            namespaces: Vec::new(),
+            client: None,
+            caches: [(id, cache)].into(),
+            owned: Vec::new(),
+            writes: Arc::new(Writes::new(id)),
+            events: EventSink::default(),
         }
     }
 

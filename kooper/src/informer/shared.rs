@@ -89,15 +89,14 @@ impl std::fmt::Debug for Fan {
 impl Fan {
     fn subscribe(&self, sink: Arc<dyn Sink>) {
         // A change that comes meanwhile may be told twice, never not at all:
-        // it is in the store before anybody is told.
+        // it is in the store before anybody is told. So is a first list that
+        // others are being told of at this moment.
         {
             let mut sinks = lock(&self.sinks);
             *sinks = sinks.iter().cloned().chain([sink.clone()]).collect();
         }
-        if self.status.is_synced() {
-            for new in self.store.all() {
-                sink.changed(&Change { old: None, new: Some(new) }, Seen::First);
-            }
+        for new in self.store.all() {
+            sink.changed(&Change { old: None, new: Some(new) }, Seen::First);
         }
     }
 
@@ -131,3 +130,6 @@ impl Sink for Fan {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

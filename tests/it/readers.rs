@@ -1,0 +1,341 @@
+//! Other objects that a handler reads, and those that wake it.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kooper::Controller;
+use kooper::capability::{Reader, by};
+use kooper::controller::Builder;
+use kooper::extract::Gone;
+use kooper::prelude::*;
+use kooper::retriever::{RetrieveError, source};
+use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::wait::until;
+use serde_json::{Value, json};
+
+use crate::fixture::{Log, config, eventually, run};
+use crate::live::{Live, configmap, connection};
+
+/// The shared control plane with new namespaces.
+fn shared(namespaces: &[&str]) -> Option<&'static ControlPlane> {
+    let cluster = ControlPlane::shared()?;
+    for namespace in namespaces {
+        cluster.must(&["create", "namespace", namespace]);
+    }
+    Some(cluster)
+}
+
+fn start(cluster: &ControlPlane, controllers: impl IntoIterator<Item = Controller>) -> Live {
+    Live::start(connection(cluster.kubeconfig(), None), controllers)
+}
+
+fn secret(namespace: &str, name: &str, labels: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"namespace": namespace, "name": name, "labels": labels}
+    })
+}
+
+/// A Secret that an object controls.
+fn child(namespace: &str, name: &str, owner: (&str, &str, &str), uid: &str) -> Value {
+    let (version, kind, owner) = owner;
+    let mut child = secret(namespace, name, &json!({}));
+    child["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": version, "kind": kind, "name": owner, "uid": uid, "controller": true}]);
+    child
+}
+
+fn uid(cluster: &ControlPlane, namespace: &str, resource: &str, name: &str) -> String {
+    cluster.must(&["get", resource, name, "--namespace", namespace, "--output=jsonpath={.metadata.uid}"])
+}
+
+/// A controller of ConfigMaps that notes why each is handled, one after the other.
+fn notes(name: &str, namespaces: &[&str], log: &Log) -> Builder<ConfigMap> {
+    let log = log.clone();
+    Controller::builder::<ConfigMap>(name).namespaces(namespaces.iter().copied()).resync(None).workers(1).handler(
+        move |call: Call| {
+            log.note(format!("{}: {}", call.key(), call.reasons()));
+            async {}
+        },
+    )
+}
+
+fn wait_for(log: &Log, line: &str) {
+    until(line, || log.lines().iter().any(|one| one == line).then_some(()), || format!("{:#?}", log.lines()));
+}
+
+/// Waits until the line is there for the so-manieth time.
+fn wait_for_times(log: &Log, line: &str, times: usize) {
+    let count = || log.lines().iter().filter(|one| *one == line).count();
+    until(&format!("{line}, {times} times"), || (count() == times).then_some(()), || format!("{:#?}", log.lines()));
+}
+
+fn nobody_was_woken_by(log: &Log, name: &str) {
+    assert!(!log.lines().iter().any(|line| line.ends_with(name)), "{:#?}", log.lines());
+}
+
+#[test]
+fn a_handler_reads_every_object_from_its_first_call_on() {
+    let namespace = "reads";
+    let Some(cluster) = shared(&[namespace]) else { return };
+    cluster.apply((0..40).map(|n| {
+        let mut config = configmap(namespace, &format!("config-{n}"), &n.to_string());
+        config["metadata"]["labels"] = json!({"parity": if n % 2 == 0 { "even" } else { "odd" }});
+        config
+    }));
+    cluster.apply([secret(namespace, "a", &json!({})), secret(namespace, "b", &json!({}))]);
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<Secret>("reads")
+        .namespaces([namespace])
+        .resync(None)
+        .handler(move |secret: Arc<Secret>, configs: Reader<ConfigMap>| {
+            let listed = configs.list().filter(|entry| entry.name().starts_with("config-")).count();
+            let even = configs.select(by::label("parity", "even")).filter(Result::is_ok).count();
+            let one = configs.get(&ObjectKey::namespaced("reads", "config-7")).unwrap().unwrap();
+            seen.note(format!("{}: {listed}, {even}, {}", secret.name_any(), one.data.as_ref().unwrap()["value"]));
+            async {}
+        })
+        .build()
+        .unwrap();
+    let live = start(cluster, [controller]);
+    wait_for(&log, "a: 40, 20, 7");
+    wait_for(&log, "b: 40, 20, 7");
+    cluster.must(&["label", "configmap", "config-7", "--namespace", namespace, "parity=even", "--overwrite"]);
+    // The reader's kind wakes nobody by itself: something else has to.
+    let calls = || log.lines().into_iter().filter(|line| line == "a: 40, 21, 7").count();
+    let touched = || {
+        cluster.must(&[
+            "annotate",
+            "secret",
+            "a",
+            "--namespace",
+            namespace,
+            "--overwrite",
+            &format!("n={}", log.count()),
+        ]);
+        (calls() > 0).then_some(())
+    };
+    until("the new label is read", touched, || format!("{:#?}", log.lines()));
+    live.stop();
+}
+
+#[test]
+fn controllers_and_readers_of_the_same_objects_share_one_watch() {
+    let namespace = "one-watch";
+    let Some(cluster) = shared(&[namespace]) else { return };
+    cluster.apply([configmap(namespace, "first", "1"), secret(namespace, "reads", &json!({}))]);
+    let log = Log::default();
+    let seen = log.clone();
+    let reader = Controller::builder::<Secret>("reads")
+        .namespaces([namespace])
+        .handler(move |call: Call, configs: Reader<ConfigMap>| {
+            seen.note(format!("{}: {}", call.key(), configs.list().any(|entry| entry.name() == "first")));
+            async {}
+        })
+        .build()
+        .unwrap();
+    let controllers = ["one", "two"].map(|name| notes(name, &[namespace], &log).build().unwrap());
+    let live = start(cluster, controllers.into_iter().chain([reader]));
+    wait_for_times(&log, "one-watch/first: initial", 2);
+    wait_for(&log, "one-watch/reads: true");
+    cluster.apply([configmap(namespace, "first", "2")]);
+    wait_for_times(&log, "one-watch/first: modified", 2);
+    live.wait_for_ready(true, &["ok"]);
+    live.stop();
+    let of_ours = |event: &&Value| {
+        let path = event["requestURI"].as_str().unwrap_or_default();
+        path.starts_with("/api/v1/namespaces/one-watch/configmaps?")
+            && path.contains("watch=true")
+            && event["stage"] == "ResponseStarted"
+    };
+    let watches = || cluster.audit_log().iter().filter(of_ours).count();
+    until("one request", || (watches() == 1).then_some(()), || format!("{} requests", watches()));
+}
+
+#[test]
+fn a_child_wakes_the_owner_that_controls_it_and_no_namesake_of_another_kind() {
+    let namespace = "owns";
+    let Some(cluster) = shared(&[namespace]) else { return };
+    cluster.apply([configmap(namespace, "parent", "1"), configmap(namespace, "other", "1")]);
+    cluster.must(&["create", "serviceaccount", "parent", "--namespace", namespace]);
+    let [parent, other] = ["parent", "other"].map(|name| uid(cluster, namespace, "configmap", name));
+    let account = uid(cluster, namespace, "serviceaccount", "parent");
+    let log = Log::default();
+    let live = start(cluster, [notes("owns", &[namespace], &log).owns::<Secret>().build().unwrap()]);
+    wait_for(&log, "owns/parent: initial");
+    wait_for(&log, "owns/other: initial");
+
+    let (ours, others) = (("v1", "ConfigMap", "parent"), ("v1", "ConfigMap", "other"));
+    cluster.apply([child(namespace, "child", ours, &parent)]);
+    wait_for(&log, "owns/parent: Secret owns/child");
+    // Of another kind, of another group, of an owner that is not there, and one
+    // whose owner does not control it.
+    let mut uncontrolled = child(namespace, "uncontrolled", ours, &parent);
+    uncontrolled["metadata"]["ownerReferences"][0]["controller"] = json!(false);
+    cluster.apply([
+        child(namespace, "of-account", ("v1", "ServiceAccount", "parent"), &account),
+        child(namespace, "of-group", ("example.com/v1", "ConfigMap", "parent"), &parent),
+        child(namespace, "of-nobody", ("v1", "ConfigMap", "nobody"), &parent),
+        uncontrolled,
+        child(namespace, "last", others, &other),
+    ]);
+    wait_for(&log, "owns/other: Secret owns/last");
+    for name in ["of-account", "of-group", "of-nobody", "uncontrolled"] {
+        nobody_was_woken_by(&log, name);
+    }
+
+    // It is given to another owner: both hear of it.
+    cluster.apply([child(namespace, "child", others, &other)]);
+    wait_for_times(&log, "owns/parent: Secret owns/child", 2);
+    wait_for_times(&log, "owns/other: Secret owns/child", 1);
+    // And the last one of its end.
+    cluster.must(&["delete", "secret", "child", "--namespace", namespace]);
+    wait_for_times(&log, "owns/other: Secret owns/child", 2);
+    assert_eq!(log.lines().iter().filter(|line| *line == "owns/parent: Secret owns/child").count(), 2);
+    live.stop();
+}
+
+/// The ConfigMap that a Secret's label names.
+fn named(secret: &Secret) -> Option<ObjectKey> {
+    if secret.name_any() == "bad" {
+        panic!("a bad secret");
+    }
+    let name = secret.labels().get("for")?;
+    Some(ObjectKey::new(secret.namespace().as_deref(), name))
+}
+
+#[test]
+fn an_object_that_is_mapped_wakes_what_it_named_before_and_what_it_names_now() {
+    let (one, two) = ("maps-one", "maps-two");
+    let Some(cluster) = shared(&[one, two, "maps-else"]) else { return };
+    cluster.apply([configmap(one, "a", "1"), configmap(one, "b", "1"), configmap(two, "a", "1")]);
+    // One that is there before the start cannot be mapped.
+    cluster.apply([secret(one, "bad", &json!({"for": "a"}))]);
+    let log = Log::default();
+    let controller = notes("maps", &[one, two], &log).watches::<Secret, _, _>(named).build().unwrap();
+    let live = start(cluster, [controller]);
+    for key in ["maps-one/a", "maps-one/b", "maps-two/a"] {
+        wait_for(&log, &format!("{key}: initial"));
+    }
+    cluster.apply([secret(one, "moves", &json!({"for": "a"}))]);
+    wait_for(&log, "maps-one/a: Secret maps-one/moves");
+    cluster.apply([secret(one, "moves", &json!({"for": "b"}))]);
+    wait_for_times(&log, "maps-one/b: Secret maps-one/moves", 1);
+    wait_for_times(&log, "maps-one/a: Secret maps-one/moves", 2);
+    // A namespace that is not watched, a name that is not there, a panic: the
+    // next one wakes its own.
+    cluster.apply([
+        secret("maps-else", "elsewhere", &json!({"for": "a"})),
+        secret(one, "lost", &json!({"for": "nobody"})),
+        secret(one, "bad", &json!({"for": "b"})),
+        secret(one, "good", &json!({"for": "b"})),
+        secret(two, "far", &json!({"for": "a"})),
+    ]);
+    wait_for(&log, "maps-one/b: Secret maps-one/good");
+    wait_for(&log, "maps-two/a: Secret maps-two/far");
+    for name in ["elsewhere", "lost", "bad"] {
+        nobody_was_woken_by(&log, name);
+    }
+    cluster.must(&["delete", "secret", "moves", "--namespace", one]);
+    wait_for_times(&log, "maps-one/b: Secret maps-one/moves", 2);
+    live.wait_for_ready(true, &["ok"]);
+    live.stop();
+}
+
+#[test]
+fn a_map_fn_finds_what_to_wake_in_the_cache() {
+    fn users(secret: &Secret, configs: &Reader<ConfigMap>) -> Vec<ObjectKey> {
+        let users = configs.select(by::label("uses", secret.name_any())).map(Result::unwrap);
+        users.map(|config| ObjectKey::new(config.namespace().as_deref(), &config.name_any())).collect()
+    }
+    let namespace = "map-reads";
+    let Some(cluster) = shared(&[namespace]) else { return };
+    cluster.apply(["a", "b", "c"].map(|name| {
+        let mut config = configmap(namespace, name, "1");
+        config["metadata"]["labels"] = json!({"uses": if name == "c" { "other" } else { "password" }});
+        config
+    }));
+    let log = Log::default();
+    // With a selector the controller's own cache is another one.
+    let controller = notes("map-reads", &[namespace], &log).labels("uses").watches::<Secret, _, _>(users);
+    let live = start(cluster, [controller.build().unwrap()]);
+    for name in ["a", "b", "c"] {
+        wait_for(&log, &format!("map-reads/{name}: initial"));
+    }
+    cluster.apply([secret(namespace, "password", &json!({})), secret(namespace, "other", &json!({}))]);
+    wait_for(&log, "map-reads/a: Secret map-reads/password");
+    wait_for(&log, "map-reads/b: Secret map-reads/password");
+    wait_for(&log, "map-reads/c: Secret map-reads/other");
+    assert!(!log.lines().contains(&"map-reads/c: Secret map-reads/password".to_owned()));
+    live.stop();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_from_outside_wakes_its_object_if_there_is_one() {
+    let (retriever, _events) = source([config("a", "1"), config("b", "1")]).unwrap();
+    let (sender, mut keys) = tokio::sync::mpsc::unbounded_channel();
+    let log = Log::default();
+    let controller = notes("outside", &[], &log)
+        .retriever(retriever)
+        .source(futures_util::stream::poll_fn(move |context| keys.poll_recv(context)))
+        .build()
+        .unwrap();
+    let _running = run([controller]);
+    eventually("the first list", || log.count() == 2).await;
+    for name in ["nobody", "b", "nobody", "a"] {
+        sender.send(ObjectKey::namespaced("test", name)).unwrap();
+    }
+    eventually("both", || log.count() == 4).await;
+    assert_eq!(log.lines()[2..], ["test/b: external", "test/a: external"]);
+}
+
+/// A controller that notes calls of its handler and of `deleted`.
+fn mourns(log: &Log) -> Builder<ConfigMap> {
+    let (handled, buried) = (log.clone(), log.clone());
+    let value = |config: &ConfigMap| config.data.as_ref().unwrap()["value"].clone();
+    Controller::builder::<ConfigMap>("mourns")
+        .resync(None)
+        .handler(move |config: Arc<ConfigMap>| {
+            handled.note(format!("handler: {} {}", config.name_any(), value(&config)));
+            async {}
+        })
+        .deleted(move |config: Arc<ConfigMap>, gone: Gone| {
+            buried.note(format!("deleted: {} {} {gone:?}", config.name_any(), value(&config)));
+            async {}
+        })
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_state_of_what_is_deleted_is_told_once_and_before_its_successor() {
+    let (retriever, events) = source([config("a", "1")]).unwrap();
+    let log = Log::default();
+    let _running = run([mourns(&log).retriever(retriever).build().unwrap()]);
+    eventually("the first list", || log.count() == 1).await;
+    let mut successor = config("a", "3");
+    successor.metadata.uid = Some("another".to_owned());
+    events.modify(&config("a", "2")).unwrap();
+    events.delete(&config("a", "2")).unwrap();
+    events.add(&successor).unwrap();
+    eventually("the successor", || log.lines().contains(&"handler: a 3".to_owned())).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(log.lines(), ["handler: a 1", "deleted: a 2 Deleted", "handler: a 3"]);
+    events.delete(&successor).unwrap();
+    eventually("its end", || log.count() == 4).await;
+    assert_eq!(log.lines()[3], "deleted: a 3 Deleted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_vanishes_in_a_gap_is_told_with_its_last_known_state() {
+    let (retriever, events) = source([config("a", "1")]).unwrap();
+    let log = Log::default();
+    let _running = run([mourns(&log).retriever(retriever).build().unwrap()]);
+    events.add(&config("b", "1")).unwrap();
+    events.modify(&config("b", "2")).unwrap();
+    eventually("b", || log.lines().contains(&"handler: b 2".to_owned())).await;
+    // The list that follows has `a` alone.
+    events.send(Err(RetrieveError::Expired("too old".to_owned())));
+    eventually("the end of b", || log.lines().contains(&"deleted: b 2 Unknown".to_owned())).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(log.lines().iter().filter(|line| line.starts_with("deleted")).count(), 1);
+}
