@@ -162,11 +162,6 @@ impl Cache {
         Self { stores: stores.into_iter().collect() }
     }
 
-    /// Every object, in no order.
-    pub(crate) fn all(&self) -> Vec<Arc<Object>> {
-        self.stores.iter().flat_map(|(_, store)| store.all()).collect()
-    }
-
     /// The stores.
     pub(crate) fn stores(&self) -> impl Iterator<Item = &Arc<Store>> {
         self.stores.iter().map(|(_, store)| store)

@@ -100,11 +100,11 @@ impl Watching {
     /// The keys of all objects that there is something to do for.
     pub(super) fn keys(&self, config: &Config) -> Vec<ObjectKey> {
         let (all, finalizers) = (self.unselected(), config.finalizers());
-        let concerned = all.iter().flat_map(Cache::all).filter(|object| {
+        let concerned = all.iter().flat_map(|cache| cache.all(None)).filter(|object| {
             let on_leave = config.cleanup_on_leave;
             finalizers.as_ref().is_some_and(|finalizers| Unselected::concerns(finalizers, on_leave, object))
         });
-        self.primary().all().into_iter().chain(concerned).map(|object| object.key().clone()).collect()
+        self.primary().all(None).into_iter().chain(concerned).map(|object| object.key().clone()).collect()
     }
 
     /// Begins to watch, as far as nobody has yet.
