@@ -17,7 +17,54 @@ pub struct LeaderElection {
     pub(crate) retry_period: Duration,
 }
 
+impl Default for LeaderElection {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl LeaderElection {
+    /// The default names and timings.
+    pub fn new() -> Self {
+        Self {
+            lease: None,
+            namespace: None,
+            lease_duration: kooper_grammar::lease::LEASE_DURATION,
+            renew_deadline: kooper_grammar::lease::RENEW_DEADLINE,
+            retry_period: kooper_grammar::lease::RETRY_PERIOD,
+        }
+    }
+
+    /// The Lease's name.
+    pub fn lease(mut self, name: impl Into<String>) -> Self {
+        self.lease = Some(name.into());
+        self
+    }
+
+    /// The Lease's namespace.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// How long the Lease lasts that nobody renews.
+    pub fn lease_duration(mut self, duration: Duration) -> Self {
+        self.lease_duration = duration;
+        self
+    }
+
+    /// How long the leader tries to renew before it steps down.
+    pub fn renew_deadline(mut self, deadline: Duration) -> Self {
+        self.renew_deadline = deadline;
+        self
+    }
+
+    /// How long it waits between two tries.
+    pub fn retry_period(mut self, period: Duration) -> Self {
+        self.retry_period = period;
+        self
+    }
+
     pub(crate) fn check(&self) -> Result<(), String> {
         Ok(())
     }
