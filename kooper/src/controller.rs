@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::kind::KindInfo;
 use crate::plan::{CacheRequest, Plan};
 
-pub use builder::{Builder, MapFn};
+pub use builder::{Builder, CustomKind, MapFn, Source};
 use builder::{KeyStream, MakeCrd, Parts, Relation};
 pub(crate) use config::Config;
 pub use config::{ConfigError, MetricsCompat};

@@ -1,5 +1,6 @@
 //! What is done with one object.
 
+mod end;
 mod function;
 mod init;
 
@@ -17,6 +18,7 @@ use crate::error::BoxError;
 use crate::extract::{Gone, Vanished};
 use crate::object::{DecodeError, Object};
 
+pub use end::{Cleanup, Deleted};
 pub(crate) use function::Function;
 pub use function::Handler;
 pub use init::Init;

@@ -80,15 +80,21 @@ pub struct LeaderElection {
     pub(crate) retry_period: Duration,
 }
 
+impl Default for LeaderElection {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl LeaderElection {
     /// The defaults.
     pub fn new() -> Self {
         Self {
             lease: None,
             namespace: None,
-            lease_duration: Duration::from_secs(15),
-            renew_deadline: Duration::from_secs(10),
-            retry_period: Duration::from_secs(2),
+            lease_duration: timing::LEASE_DURATION,
+            renew_deadline: timing::RENEW_DEADLINE,
+            retry_period: timing::RETRY_PERIOD,
         }
     }
 
@@ -135,12 +141,6 @@ impl LeaderElection {
             None => {}
         }
         timing::check(self.lease_duration, self.renew_deadline, self.retry_period).map_err(|error| error.to_string())
-    }
-}
-
-impl Default for LeaderElection {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -11,8 +11,14 @@ pub mod v1 {
     pub use std::time::Duration;
     pub use std::{assert, env, module_path, option_env};
 
+    use std::ops::Deref;
+
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+    use kube::CustomResourceExt;
+
     use crate::controller::Controller;
-    pub use crate::controller::{Builder, Kind, Namespaced};
+    pub use crate::controller::{Builder, CustomKind, Kind, Namespaced};
+    pub use crate::leader::LeaderElection;
     pub use crate::object::Changed;
     pub use crate::program::{Definition, Program};
 
@@ -68,6 +74,49 @@ pub mod v1 {
         type Builder = ();
 
         fn begin(_: &str) {}
+    }
+
+    /// Makes the CRD of a kind, if it has one.
+    pub type Crd = Option<fn() -> CustomResourceDefinition>;
+
+    /// Asks a kind for its CRD: `crd(kind).known()`.
+    pub fn crd<K>(kind: PhantomData<K>) -> CrdOf<K> {
+        CrdOf { kind, unknown: NoCrd }
+    }
+
+    /// A kind of which the compiler knows whether it has a CRD. Where it has one, `known` is its
+    /// own; where it has none, that is not there, and `known` is the one of what it derefs to.
+    #[derive(Debug)]
+    pub struct CrdOf<K> {
+        kind: PhantomData<K>,
+        unknown: NoCrd,
+    }
+
+    /// A kind without a CRD of ours.
+    #[derive(Debug)]
+    pub struct NoCrd;
+
+    impl<K: CustomResourceExt> CrdOf<K> {
+        /// The CRD that the kind derives.
+        pub fn known(&self) -> Crd {
+            let _ = self.kind;
+            Some(K::crd)
+        }
+    }
+
+    impl<K> Deref for CrdOf<K> {
+        type Target = NoCrd;
+
+        fn deref(&self) -> &NoCrd {
+            &self.unknown
+        }
+    }
+
+    impl NoCrd {
+        /// None.
+        pub fn known(&self) -> Crd {
+            None
+        }
     }
 
     /// Whether a module path is that of a crate's root.

@@ -13,6 +13,8 @@ mod keys;
 mod kinds;
 #[path = "../pass/places.rs"]
 mod places;
+#[path = "../pass/reliable.rs"]
+mod reliable;
 #[path = "../pass/returns.rs"]
 mod returns;
 

@@ -8,6 +8,7 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{LitStr, Path, Token, Type, token};
 
+use crate::controller::election::Election;
 use crate::controller::keys::{self, Key, Shape};
 use crate::controller::value::Value;
 use crate::support::errors::{Errors, say};
@@ -18,6 +19,8 @@ use crate::support::suggest;
 #[derive(Default)]
 pub(crate) struct Args {
     pub(crate) resource: Option<Spanned<Resource>>,
+    /// Whether the kind may be missing.
+    pub(crate) optional: Option<Span>,
     pub(crate) name: Option<Spanned<String>>,
     pub(crate) resync: Option<Spanned<Option<Duration>>>,
     pub(crate) workers: Option<Spanned<u32>>,
@@ -32,6 +35,16 @@ pub(crate) struct Args {
     pub(crate) metadata_only: Option<Spanned<()>>,
     pub(crate) changed: Option<Spanned<Vec<Change>>>,
     pub(crate) when: Option<Spanned<Path>>,
+    pub(crate) owns: Option<Spanned<Vec<Type>>>,
+    pub(crate) watches: Option<Spanned<Vec<(Type, Path)>>>,
+    pub(crate) sources: Option<Spanned<Vec<Path>>>,
+    pub(crate) cleanup: Option<Spanned<Path>>,
+    pub(crate) finalizer: Option<Spanned<String>>,
+    pub(crate) on_leave: Option<Spanned<()>>,
+    pub(crate) formerly: Option<Spanned<Vec<LitStr>>>,
+    pub(crate) deleted: Option<Spanned<Path>>,
+    pub(crate) leader_election: Option<Spanned<Election>>,
+    pub(crate) install_crd: Option<Spanned<()>>,
     pub(crate) init: Option<Spanned<Path>>,
     pub(crate) retriever: Option<Spanned<Path>>,
     pub(crate) layers: Option<Spanned<Vec<Path>>>,
@@ -116,7 +129,7 @@ impl Args {
             return syn::Error::new(ident.span(), say!("a kind needs its key: write `resource = {name}`"));
         }
         let known: Vec<_> = keys::KEYS.iter().map(|key| key.name).collect();
-        let meant = suggest::meant(name, &known, keys::OTHERS);
+        let meant = suggest::meant(name, &known, keys::others::OTHERS);
         self.meant.extend(meant);
         syn::Error::new(ident.span(), suggest::unknown("key", name, meant, &known))
     }

@@ -1,5 +1,7 @@
 //! From what was written to what holds: the rules that take more than one value.
 
+mod reliable;
+
 use kooper_grammar::{duration, name};
 use proc_macro2::{Ident, Span};
 use quote::ToTokens;
@@ -18,8 +20,11 @@ pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Error
     check_changes(args, errors);
     check_backoff(args, errors);
     check_retriever(args, errors);
+    reliable::check(args, handler, errors);
     let namespaces = namespaces(args, errors);
-    let kinds = kinds(args, handler, errors)?;
+    let kinds = kinds(args, handler, errors);
+    reliable::check_former(args, &kinds.as_ref().map_or_else(Vec::new, Kinds::names), errors);
+    let kinds = kinds?;
     Some(Model {
         runtime: CratePath::new(args.krate.as_ref().map(|path| &path.value)),
         handler: &handler.ident,

@@ -1,5 +1,7 @@
 //! The code of a controller. It holds no logic: a chain of the builder's public setters.
 
+mod reliable;
+
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -17,7 +19,8 @@ pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
         Kinds::One { kind, name } => builder(model, &kind.to_token_stream(), &quote!(#name)),
         Kinds::Each { parameter, generics, kinds } => {
             let each = for_each(model, parameter, generics);
-            let calls = kinds.iter().map(|(kind, name)| quote!(__each::<#kind>(__program, #name);));
+            let crd = known_crd(model);
+            let calls = kinds.iter().map(|(kind, name)| quote!(__each::<#kind>(__program, #name, #crd);));
             quote!(#each #(#calls)*)
         }
     };
@@ -51,12 +54,17 @@ fn for_each(model: &Model<'_>, parameter: &Ident, generics: &syn::Generics) -> T
     let runtime = &model.runtime;
     let builder = builder(model, &parameter.to_token_stream(), &quote!(__name));
     let namespaced = model.namespaces.as_ref().map(|_| quote!(+ #runtime::Namespaced));
+    let custom = model.args.install_crd.as_ref().map(|_| quote!(+ #runtime::CustomKind));
     let bounds = generics.type_params().flat_map(|parameter| &parameter.bounds);
     let user = generics.where_clause.iter().flat_map(|clause| &clause.predicates);
     quote! {
-        fn __each<#parameter>(__program: &mut #runtime::Program, __name: &#runtime::str)
+        fn __each<#parameter>(
+            __program: &mut #runtime::Program,
+            __name: &#runtime::str,
+            __crd: fn(#runtime::PhantomData<#parameter>) -> #runtime::Crd,
+        )
         where
-            #parameter: #runtime::Kind #namespaced #(+ #bounds)*,
+            #parameter: #runtime::Kind #namespaced #custom #(+ #bounds)*,
             #(#user,)*
         {
             #builder
@@ -64,11 +72,22 @@ fn for_each(model: &Model<'_>, parameter: &Ident, generics: &syn::Generics) -> T
     }
 }
 
+/// What asks a kind for its CRD. It has to stand where the kind is known, not in a generic fn.
+fn known_crd(model: &Model<'_>) -> TokenStream {
+    let runtime = &model.runtime;
+    quote!(|__kind| #runtime::crd(__kind).known())
+}
+
 /// The statements from the kind to the finished builder.
 fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenStream {
     let runtime = &model.runtime;
     let steps = Steps { model };
     let setters = steps.setters();
+    let reliable = steps.reliable_setters();
+    let crd = match &model.kinds {
+        Kinds::One { .. } => known_crd(model),
+        Kinds::Each { .. } => quote!(__crd),
+    };
     let arguments = model.arguments.iter().map(|ty| steps.step(ty.span(), "argument", &TokenStream::new()));
     let call = steps.call(kind);
     let outcome = model.output.map_or_else(|| model.handler.span(), Spanned::span);
@@ -80,6 +99,8 @@ fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenSt
     quote! {
         #start
         #setters
+        #reliable
+        let #builder = #builder.maybe_crd(#crd);
         let #builder = #builder.arguments();
         #(#arguments)*
         #call
@@ -98,11 +119,16 @@ impl Steps<'_> {
     /// One call. The types of arguments are left to inference: written here again, one that
     /// is unknown would be told twice.
     fn step(&self, place: Span, method: &str, arguments: &TokenStream) -> TokenStream {
+        self.step_with(place, method, &TokenStream::new(), arguments)
+    }
+
+    /// One call with types that are written out.
+    fn step_with(&self, place: Span, method: &str, types: &TokenStream, arguments: &TokenStream) -> TokenStream {
         let place = self.at(place);
         let (builder, method) = (self.variable(place), Ident::new(method, place));
         let mut group = Group::new(Delimiter::Parenthesis, arguments.clone());
         group.set_span(place);
-        quote_spanned!(place=> let #builder = #builder.#method #group;)
+        quote_spanned!(place=> let #builder = #builder.#method #types #group;)
     }
 
     /// The variable that holds the builder.

@@ -4,6 +4,8 @@
 //! all read this table. A new key is a line here, a field in [`Args`], and its setter in
 //! `emit`.
 
+pub(crate) mod others;
+
 use crate::controller::args::Args;
 use crate::controller::value::Value;
 
@@ -42,32 +44,6 @@ pub(crate) fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
 }
 
-/// Words that other tools use for our keys.
-pub(crate) const OTHERS: &[(&str, &str)] = &[
-    ("kind", "resource"),
-    ("kinds", "resource"),
-    ("resources", "resource"),
-    ("for", "resource"),
-    ("concurrency", "workers"),
-    ("concurrent_workers", "workers"),
-    ("threads", "workers"),
-    ("resync_interval", "resync"),
-    ("resync_period", "resync"),
-    ("max_retries", "retries"),
-    ("processing_job_retries", "retries"),
-    ("rate_limit", "retry_rate"),
-    ("label_selector", "labels"),
-    ("selector", "labels"),
-    ("field_selector", "fields"),
-    ("filter", "when"),
-    ("predicate", "when"),
-    ("predicates", "changed"),
-    ("state", "init"),
-    ("context", "init"),
-    ("middleware", "layers"),
-    ("rbac", "access"),
-];
-
 macro_rules! field {
     ($field:ident, $read:ident) => {
         |args, value| {
@@ -83,12 +59,17 @@ const EQUALS: &[Shape] = &[Shape::Equals];
 pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "resource",
-        shapes: EQUALS,
+        shapes: &[Shape::Equals, Shape::Parentheses],
         form: "the type of a kind, or a list of them",
         example: "resource = Pod",
         default: "required",
-        doc: "The kind to retrieve. A list makes one independent controller for each kind, named `<name>-<kind>`, which share a generic handler.",
-        read: field!(resource, kinds),
+        doc: "The kind to retrieve. A list makes one independent controller for each kind, named `<name>-<kind>`, which share a generic handler. `resource(Pod, optional)`: a cluster without the kind does not make the process unready.",
+        read: |args, value| {
+            let (resource, optional) = value.resource()?;
+            args.resource = Some(resource);
+            args.optional = optional;
+            Ok(())
+        },
     },
     Key {
         name: "name",
@@ -217,12 +198,102 @@ pub(crate) const KEYS: &[Key] = &[
         read: field!(when, path),
     },
     Key {
+        name: "owns",
+        shapes: EQUALS,
+        form: "a list of kinds",
+        example: "owns = [Deployment, Service]",
+        default: "none",
+        doc: "Kinds of children: one whose controller owner is an object of ours wakes that owner.",
+        read: field!(owns, types),
+    },
+    Key {
+        name: "watches",
+        shapes: EQUALS,
+        form: "a list of kinds, each with the path of a fn",
+        example: "watches = [ConfigMap => users_of, Secret => holders_of]",
+        default: "none",
+        doc: "Other objects that wake ours: `fn(&T) -> impl IntoIterator<Item = ObjectKey>` names them, of the old version and of the new one. A second argument `&Reader<K>` looks into the cache.",
+        read: field!(watches, maps),
+    },
+    Key {
+        name: "sources",
+        shapes: EQUALS,
+        form: "a list of paths of fns that return a stream of keys",
+        example: "sources = [orders]",
+        default: "none",
+        doc: "Keys from outside: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller runs. A key wakes the handler if its object exists.",
+        read: field!(sources, paths),
+    },
+    Key {
+        name: "cleanup",
+        shapes: EQUALS,
+        form: "the path of an async fn",
+        example: "cleanup = tear_down",
+        default: "none",
+        doc: "What is done before an object vanishes, guaranteed by the `finalizer`. Arguments and outcome are as a handler's; the object goes when it returns without an error and without asking to come back.",
+        read: field!(cleanup, path),
+    },
+    Key {
+        name: "finalizer",
+        shapes: EQUALS,
+        form: "a name with a domain of yours",
+        example: "finalizer = \"shop.example.com/cleanup\"",
+        default: "required with `cleanup`",
+        doc: "The name of the mark that keeps an object until `cleanup` is done. It is written out, so that renaming the fn orphans nothing.",
+        read: field!(finalizer, finalizer),
+    },
+    Key {
+        name: "on_leave",
+        shapes: EQUALS,
+        form: "`cleanup`, or is left out",
+        example: "on_leave = cleanup",
+        default: "the object keeps its finalizer",
+        doc: "An object that leaves `labels` or `fields` alive is cleaned up as well.",
+        read: field!(on_leave, only_cleanup),
+    },
+    Key {
+        name: "formerly",
+        shapes: EQUALS,
+        form: "a list of names that the controller or its finalizer had",
+        example: "formerly = [\"old-name\", \"shop.example.com/old\"]",
+        default: "none",
+        doc: "Former names: their finalizers and applied fields are taken over, and a Lease of theirs that is held is respected. Of a list of kinds each name stands with its kind.",
+        read: field!(formerly, former_names),
+    },
+    Key {
+        name: "deleted",
+        shapes: EQUALS,
+        form: "the path of an async fn",
+        example: "deleted = forget",
+        default: "none",
+        doc: "Told of objects that vanished, as far as the process sees it: one try each. Arguments are as a handler's, and `Gone`.",
+        read: field!(deleted, path),
+    },
+    Key {
+        name: "leader_election",
+        shapes: &[Shape::Flag, Shape::Parentheses],
+        form: "no value, or settings in parentheses such as `(lease_duration = \"30s\")`",
+        example: "leader_election",
+        default: "off",
+        doc: "Handlers run in one replica only. Settings: `lease`, `namespace`, `lease_duration = \"15s\"`, `renew_deadline = \"10s\"`, `retry_period = \"2s\"`.",
+        read: field!(leader_election, election),
+    },
+    Key {
+        name: "install_crd",
+        shapes: &[Shape::Flag],
+        form: "no value",
+        example: "install_crd",
+        default: "off",
+        doc: "Apply the kind's CRD at the start, and wait until the server has it.",
+        read: field!(install_crd, flag),
+    },
+    Key {
         name: "init",
         shapes: EQUALS,
         form: "the path of an `async fn(…) -> Result<S, E>`",
         example: "init = connect",
         default: "none",
-        doc: "Builds the shared state, once in a process. It may take `Client`; handlers take `State<S>`.",
+        doc: "Builds the shared state, once in a process. It may take `Client` and capabilities; handlers take `State<S>`.",
         read: field!(init, path),
     },
     Key {
@@ -283,6 +354,7 @@ pub(crate) const KEYS: &[Key] = &[
 
 #[cfg(test)]
 mod tests {
+    use super::others::OTHERS;
     use super::*;
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod args;
 mod check;
+mod election;
 mod emit;
 mod fallback;
 mod keys;

@@ -30,3 +30,13 @@ pub(crate) enum Kinds<'a> {
     /// Several kinds and a handler that is generic over them.
     Each { parameter: &'a Ident, generics: &'a Generics, kinds: Vec<(&'a Type, String)> },
 }
+
+impl Kinds<'_> {
+    /// The names of the controllers.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        match self {
+            Self::One { name, .. } => vec![name],
+            Self::Each { kinds, .. } => kinds.iter().map(|(_, name)| name.as_str()).collect(),
+        }
+    }
+}

@@ -45,6 +45,33 @@ fn every_key() {
 }
 
 #[test]
+fn every_key_for_production() {
+    let attribute = quote! {
+        resource(Shop, optional), labels = "app=web", owns = [Deployment, v1::Service],
+        watches = [ConfigMap => users_of, Secret => v1::holders_of], sources = [orders],
+        cleanup = tear_down, finalizer = "shop.example.com/cleanup", on_leave = cleanup,
+        formerly = ["old-shops", "shop.example.com/old"], deleted = forget,
+        leader_election(lease = "shops", namespace = "malls", lease_duration = "30s", renew_deadline = "20s", retry_period = "5s"),
+        install_crd, main = false,
+    };
+    let item = quote! {
+        async fn shops(shop: Arc<Shop>) -> Result<()> { Ok(()) }
+    };
+    insta::assert_snapshot!(expanded(attribute, &item));
+}
+
+#[test]
+fn a_list_of_kinds_with_crds() {
+    let item = quote! {
+        async fn each<K: Kind>(object: Arc<K>) {}
+    };
+    insta::assert_snapshot!(expanded(
+        quote!(resource([Shop, Mall], optional), leader_election, install_crd, main = false),
+        &item
+    ));
+}
+
+#[test]
 fn a_list_of_kinds() {
     let item = quote! {
         pub async fn each<K: Kind + Debug>(object: Arc<K>) -> Result<Action> where K: Clone {

@@ -7,12 +7,14 @@ use kooper_grammar::access::Rule;
 use kooper_grammar::selector::{FieldSelector, Selector};
 use kooper_grammar::{duration, name};
 use proc_macro2::{Ident, Span};
+use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned as _;
 use syn::{LitBool, LitInt, LitStr, Path, Token, Type, bracketed, parenthesized, token};
 
 use crate::controller::args::{Change, Resource, skip_entry};
+use crate::controller::election::Election;
 use crate::controller::keys::Key;
 use crate::support::errors::say;
 use crate::support::spanned::Spanned;
@@ -71,13 +73,67 @@ impl<'a> Value<'a> {
         self.list(|input| self.next_path(input))
     }
 
-    pub(crate) fn kinds(&self) -> syn::Result<Spanned<Resource>> {
+    /// The kinds, and where `optional` stands behind them.
+    pub(crate) fn resource(&self) -> syn::Result<(Spanned<Resource>, Option<Span>)> {
+        if !self.input.peek(token::Paren) {
+            return Ok((self.kinds()?, None));
+        }
+        let content;
+        let parentheses = parenthesized!(content in self.input);
+        let resource = Value::new(self.key, self.ident, &content).kinds()?;
+        let wrong = |span| {
+            let text = say!("`optional` belongs behind the kind: write `resource(Pod, optional)`, or `resource = Pod`");
+            syn::Error::new(span, text)
+        };
+        let _: Token![,] = content.parse().map_err(|_| wrong(parentheses.span.join()))?;
+        let span = content.span();
+        let word: Ident = content.parse().map_err(|_| wrong(span))?;
+        let _: Option<Token![,]> = content.parse()?;
+        if word != "optional" {
+            return Err(wrong(word.span()));
+        }
+        if content.is_empty() { Ok((resource, Some(word.span()))) } else { Err(wrong(content.span())) }
+    }
+
+    fn kinds(&self) -> syn::Result<Spanned<Resource>> {
         if self.input.peek(token::Bracket) {
-            return Ok(self.list(|input| self.next_kind(input))?.map(Resource::Each));
+            return Ok(self.types()?.map(Resource::Each));
         }
         let kind = self.next_kind(self.input)?;
         let span = kind.span();
         Ok(self.spanned(Resource::One(Box::new(kind)), span))
+    }
+
+    pub(crate) fn types(&self) -> syn::Result<Spanned<Vec<Type>>> {
+        self.list(|input| self.next_kind(input))
+    }
+
+    pub(crate) fn maps(&self) -> syn::Result<Spanned<Vec<(Type, Path)>>> {
+        self.list(|input| {
+            let kind = self.next_kind(input)?;
+            let arrow: syn::Result<Token![=>]> = input.parse();
+            if arrow.is_err() {
+                let kind = kind.to_token_stream();
+                return Err(syn::Error::new(
+                    kind.span(),
+                    say!("a fn maps these objects to ours: write `{kind} => path`"),
+                ));
+            }
+            Ok((kind, self.next_path(input)?))
+        })
+    }
+
+    pub(crate) fn election(&self) -> syn::Result<Spanned<Election>> {
+        if !self.input.peek(token::Paren) {
+            return Ok(self.spanned(Election::default(), self.ident.span()));
+        }
+        let content;
+        let parentheses = parenthesized!(content in self.input);
+        let span = parentheses.span.join();
+        if content.is_empty() {
+            return Err(self.wrong(span));
+        }
+        Ok(self.spanned(Election::parse(&content)?, span))
     }
 
     pub(crate) fn number_from_one(&self) -> syn::Result<Spanned<u32>> {
@@ -134,6 +190,28 @@ impl<'a> Value<'a> {
             checked(&text, name::label)?;
             Ok(text)
         })
+    }
+
+    pub(crate) fn finalizer(&self) -> syn::Result<Spanned<String>> {
+        let text: LitStr = self.next()?;
+        checked(&text, name::finalizer)?;
+        Ok(self.spanned(text.value(), text.span()))
+    }
+
+    pub(crate) fn former_names(&self) -> syn::Result<Spanned<Vec<LitStr>>> {
+        self.list(|input| {
+            let text: LitStr = self.next_in(input)?;
+            checked(&text, name::former)?;
+            Ok(text)
+        })
+    }
+
+    pub(crate) fn only_cleanup(&self) -> syn::Result<Spanned<()>> {
+        let span = self.input.span();
+        match self.word("cleanup")? {
+            Some(span) => Ok(self.spanned((), span)),
+            None => Err(self.wrong(span)),
+        }
     }
 
     pub(crate) fn label_selector(&self) -> syn::Result<Spanned<String>> {
@@ -295,6 +373,6 @@ pub(crate) fn plain(ty: &Type) -> &Type {
 }
 
 /// Reads a text by one of the shared grammars, whose error says what to write.
-fn checked<T, E: Display>(text: &LitStr, read: impl Fn(&str) -> Result<T, E>) -> syn::Result<T> {
+pub(crate) fn checked<T, E: Display>(text: &LitStr, read: impl Fn(&str) -> Result<T, E>) -> syn::Result<T> {
     read(&text.value()).map_err(|error| syn::Error::new(text.span(), say!("{error}")))
 }

@@ -6,6 +6,15 @@ use std::time::Duration;
 
 use crate::duration;
 
+/// How long a lease lasts that nobody renews, unless it is set.
+pub const LEASE_DURATION: Duration = Duration::from_secs(15);
+
+/// How long the leader tries to renew before it steps down, unless it is set.
+pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long it waits between two tries, unless it is set.
+pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
+
 /// Checks that the timings of a lease can hold.
 ///
 /// Each is at least a second, the renew deadline is at most two thirds of the lease,

@@ -27,17 +27,29 @@ pub fn subdomain(text: &str) -> Result<(), NameError> {
 ///
 /// When the text is no such name.
 pub fn qualified(text: &str) -> Result<(), NameError> {
-    let name = match text.split_once('/') {
-        Some((prefix, name)) => {
-            subdomain(prefix).map_err(|_| NameError::of(text, Form::Qualified, 253, prefix))?;
-            name
-        }
-        None => text,
-    };
-    if name.len() <= 63 && is_word(name) {
-        return Ok(());
+    prefixed(text, Form::Qualified)
+}
+
+/// Checks a finalizer: a DNS name, a slash and a name, such as `shop.example.com/cleanup`.
+///
+/// # Errors
+///
+/// When the text is no such name.
+pub fn finalizer(text: &str) -> Result<(), NameError> {
+    if !text.contains('/') {
+        return Err(NameError::Invalid { input: text.to_owned(), form: Form::Finalizer });
     }
-    Err(NameError::of(text, Form::Qualified, 63, name))
+    prefixed(text, Form::Finalizer)
+}
+
+/// Checks what a controller was formerly known by: a name of a controller, which is a label, or
+/// a finalizer, which has a slash.
+///
+/// # Errors
+///
+/// When the text is neither.
+pub fn former(text: &str) -> Result<(), NameError> {
+    if text.contains('/') { finalizer(text) } else { label(text) }
 }
 
 /// Checks the value of a label: empty, or letters, digits, `-`, `_` and `.`.
@@ -87,6 +99,8 @@ pub enum Form {
     Subdomain,
     /// A qualified name.
     Qualified,
+    /// A finalizer.
+    Finalizer,
     /// The value of a label.
     LabelValue,
 }
@@ -123,9 +137,9 @@ impl NameError {
 impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLong { input, form: Form::Qualified, most } => write!(
+            Self::TooLong { input, form: form @ (Form::Qualified | Form::Finalizer), most } => write!(
                 f,
-                "\"{input}\" is too long for a label key: write at most {most} characters {} the `/`",
+                "\"{input}\" is too long for {form}: write at most {most} characters {} the `/`",
                 if *most == 63 { "after" } else { "before" }
             ),
             Self::TooLong { input, form, most } => {
@@ -139,6 +153,9 @@ impl fmt::Display for NameError {
                     }
                     Form::Subdomain => "write lower-case letters, digits, `-` and `.`, such as `example.com`",
                     Form::Qualified => "write a name such as `app` or `example.com/app`",
+                    Form::Finalizer => {
+                        "write a domain of yours, a slash and what it is for, such as `shop.example.com/cleanup`"
+                    }
                     Form::LabelValue => {
                         "write letters, digits, `-`, `_` and `.`, beginning and ending with a letter or digit"
                     }
@@ -155,12 +172,25 @@ impl fmt::Display for Form {
             Self::Label => "a DNS label",
             Self::Subdomain => "a DNS name",
             Self::Qualified => "a label key",
+            Self::Finalizer => "a finalizer",
             Self::LabelValue => "a label value",
         })
     }
 }
 
 impl Error for NameError {}
+
+/// A word behind a DNS name and a slash, both of which may be missing.
+fn prefixed(text: &str, form: Form) -> Result<(), NameError> {
+    let name = match text.split_once('/') {
+        Some((prefix, name)) => {
+            subdomain(prefix).map_err(|_| NameError::of(text, form, 253, prefix))?;
+            name
+        }
+        None => text,
+    };
+    if name.len() <= 63 && is_word(name) { Ok(()) } else { Err(NameError::of(text, form, 63, name)) }
+}
 
 fn check(text: &str, form: Form, most: usize, valid: impl Fn(&str) -> bool) -> Result<(), NameError> {
     if text.len() <= most && valid(text) { Ok(()) } else { Err(NameError::of(text, form, most, text)) }

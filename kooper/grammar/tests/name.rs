@@ -1,6 +1,6 @@
 //! Names.
 
-use kooper_grammar::name::{kebab, label, label_value, qualified, subdomain};
+use kooper_grammar::name::{finalizer, former, kebab, label, label_value, qualified, subdomain};
 use proptest::prelude::*;
 
 #[test]
@@ -28,6 +28,24 @@ fn subdomains_and_keys_and_values() {
     assert!(label_value("").is_ok());
     assert!(label_value("a_B.c-1").is_ok());
     assert!(label_value("_a").is_err());
+}
+
+#[test]
+fn finalizers_and_former_names() {
+    assert_eq!(finalizer("shop.example.com/Clean_up.1"), Ok(()));
+    let long_name = format!("example.com/{}", "a".repeat(64));
+    for bad in ["", "cleanup", "/a", "a/", "a/b/c", "Example.com/a", "example.com/a b", &long_name] {
+        assert!(finalizer(bad).is_err(), "{bad}");
+    }
+    assert_eq!(
+        finalizer("cleanup").map_err(|error| error.to_string()),
+        Err("\"cleanup\" is not a finalizer: write a domain of yours, a slash and what it is for, \
+             such as `shop.example.com/cleanup`"
+            .to_owned())
+    );
+    assert_eq!(former("echo"), Ok(()));
+    assert_eq!(former("example.com/echo"), Ok(()));
+    assert!(former("Echo").is_err() && former("example.com/").is_err() && former("").is_err());
 }
 
 #[test]

@@ -29,8 +29,9 @@ use crate::plan::Plan;
 use crate::retriever::{self, Retriever};
 
 pub(crate) use parts::{Handlers, Parts};
-pub use related::MapFn;
 pub(crate) use related::{KeyStream, MapKeys, Relation};
+pub use related::{MapFn, Source};
+pub use reliable::CustomKind;
 pub(crate) use reliable::MakeCrd;
 
 type MakeState<S> = Arc<dyn Fn(Context) -> BoxFuture<'static, Result<State<S>, BoxError>> + Send + Sync>;

@@ -58,6 +58,7 @@ pub(crate) struct Config {
     pub(crate) finalizer: Option<String>,
     pub(crate) cleanup_on_leave: bool,
     pub(crate) install_crd: bool,
+    pub(crate) optional: bool,
 }
 
 impl Config {
@@ -82,6 +83,7 @@ impl Config {
             finalizer: None,
             cleanup_on_leave: false,
             install_crd: false,
+            optional: false,
         }
     }
 
@@ -181,15 +183,15 @@ impl Config {
         if let Some(election) = &self.leader {
             election.check().map_err(|problem| self.error("leader_election", problem))?;
         }
-        if let Some(finalizer) = &self.finalizer
-            && finalizer
-                .split_once('/')
-                .is_none_or(|(domain, what)| name::subdomain(domain).is_err() || what.is_empty())
-        {
-            let problem = format!(
-                "the finalizer \"{finalizer}\" is not qualified: write a domain of yours, a slash and what it is for, such as \"shop.example.com/cleanup\""
-            );
-            return Err(self.error("cleanup", problem));
+        if let Some(finalizer) = &self.finalizer {
+            name::finalizer(finalizer).map_err(|error| self.error("cleanup", error))?;
+        }
+        for former in &self.formerly {
+            name::former(former).map_err(|error| self.error("formerly", error))?;
+            if *former == self.name || self.finalizer.as_ref() == Some(former) {
+                let problem = format!("\"{former}\" is what it has now: write only what it had before");
+                return Err(self.error("formerly", problem));
+            }
         }
         Ok(())
     }

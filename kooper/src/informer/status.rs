@@ -1,6 +1,7 @@
 //! How a watch is: for `/readyz`, the metrics and the logs.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub(crate) struct WatchStatus {
     namespace: Option<String>,
     selected: bool,
     from_server: bool,
+    /// Whether somebody needs the kind: without it, its absence is fine.
+    required: AtomicBool,
     state: Mutex<State>,
     synced: watch::Sender<bool>,
 }
@@ -31,6 +34,8 @@ pub(crate) struct WatchStatus {
 struct State {
     heard: Instant,
     error: Option<String>,
+    /// Whether the error is that the cluster does not have the kind.
+    missing: bool,
     /// The error that the log has told of.
     said: Option<String>,
     unreadable: u64,
@@ -42,16 +47,30 @@ impl WatchStatus {
     /// `resource` is `plural` or `plural.group`; `selected` says whether a
     /// selector narrows it; `server` whether the API server is the source.
     pub(crate) fn new(controller: &str, resource: &str, namespace: Option<&str>, selected: bool, server: bool) -> Self {
-        let state = State { heard: Instant::now(), error: None, said: None, unreadable: 0, objects: 0, stopped: false };
+        let state = State {
+            heard: Instant::now(),
+            error: None,
+            missing: false,
+            said: None,
+            unreadable: 0,
+            objects: 0,
+            stopped: false,
+        };
         Self {
             controller: controller.to_owned(),
             resource: resource.to_owned(),
             namespace: namespace.map(str::to_owned),
             selected,
             from_server: server,
+            required: AtomicBool::new(false),
             state: Mutex::new(state),
             synced: watch::Sender::new(false),
         }
+    }
+
+    /// Notes that somebody needs the kind.
+    pub(crate) fn require(&self) {
+        self.required.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn is_synced(&self) -> bool {
@@ -78,6 +97,7 @@ impl WatchStatus {
         let mut state = self.lock();
         state.heard = Instant::now();
         state.error = None;
+        state.missing = false;
         if state.said.take().is_some() {
             drop(state);
             tracing::info!(watch = %self, "it works again");
@@ -95,6 +115,7 @@ impl WatchStatus {
         let text = if advice.is_empty() { error.to_string() } else { format!("{error}: {advice}") };
         let mut state = self.lock();
         state.error = Some(text.clone());
+        state.missing = matches!(error, RetrieveError::NotFound(_));
         let quiet = failures == 1 && matches!(error, RetrieveError::Transport(_));
         if quiet || state.said.as_ref() == Some(&text) {
             drop(state);
@@ -164,6 +185,9 @@ impl Probe for WatchStatus {
     fn ready(&self) -> Result<Option<String>, String> {
         let state = self.lock();
         let because = state.error.as_ref().map_or(String::new(), |error| format!(": {error}"));
+        if state.missing && !self.required.load(Ordering::Relaxed) {
+            return Ok(Some(format!("{self}: optional, and not there{because}")));
+        }
         if !self.is_synced() {
             return Err(format!("{self}: not synced yet{because}"));
         }

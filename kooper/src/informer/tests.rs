@@ -173,6 +173,7 @@ fn run(script: Script, streaming: bool) -> Run {
     );
     let (seen, store) = (Arc::new(Told::default()), Arc::new(Store::default()));
     let status = Arc::new(WatchStatus::new("test", "pods", None, false, true));
+    status.require();
     let stop = CancellationToken::new();
     let informer =
         Informer::new(erase::<(), _>(Streaming(source, streaming)), store.clone(), status.clone(), seen.clone());
@@ -400,6 +401,20 @@ async fn a_watch_that_always_ends_at_once_does_not_spin() {
         let tries = run.script.watched.lock().unwrap().len();
         assert!((6..=301).contains(&tries), "{tries} tries in a minute");
     }
+}
+
+#[test]
+fn an_optional_kind_may_be_missing_and_nothing_else() {
+    let status = WatchStatus::new("test", "shops.example.com", None, false, true);
+    assert!(status.ready().is_err());
+    status.failed(&RetrieveError::NotFound("404 page not found".to_owned()), Duration::ZERO, 1);
+    let remark = status.ready().expect("ready without the kind").expect("a remark");
+    assert!(remark.starts_with("test: shops.example.com: optional, and not there: "), "{remark}");
+    status.failed(&RetrieveError::Forbidden("no".to_owned()), Duration::ZERO, 2);
+    assert!(status.ready().is_err());
+    status.failed(&RetrieveError::NotFound("404 page not found".to_owned()), Duration::ZERO, 3);
+    status.require();
+    assert!(status.ready().is_err());
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use futures_util::stream::BoxStream;
-use futures_util::{Stream, StreamExt};
+use futures_util::{Stream, StreamExt, stream};
 use serde::de::DeserializeOwned;
 
 use super::Builder;
@@ -103,6 +103,24 @@ where
     }
 }
 
+/// Keys from outside: any stream of [`ObjectKey`]s.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no stream of keys",
+    label = "not a stream of `ObjectKey`",
+    note = "return `impl Stream<Item = ObjectKey> + Send + 'static`"
+)]
+pub trait Source: Send + 'static {
+    /// The keys.
+    fn keys(self) -> BoxStream<'static, ObjectKey>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<St: Stream<Item = ObjectKey> + Send + 'static> Source for St {
+    fn keys(self) -> BoxStream<'static, ObjectKey> {
+        self.boxed()
+    }
+}
+
 impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Builder<K, O, S> {
     /// Objects of the kind `T` whose controller owner is one of ours wake
     /// their owner.
@@ -141,12 +159,19 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
 
     /// Keys from outside: each wakes the handler with the reason
     /// [`External`](crate::reason::Reason::External), if its object exists.
-    pub fn source<St>(mut self, keys: St) -> Self
-    where
-        St: Stream<Item = ObjectKey> + Send + 'static,
-    {
-        self.common.sources.push(Mutex::new(Some(keys.boxed())));
+    pub fn source<St: Source>(mut self, keys: St) -> Self {
+        self.common.sources.push(Mutex::new(Some(keys.keys())));
         self
+    }
+
+    /// Keys from outside, of a stream that is made when the controller runs,
+    /// so that it may begin with what needs a runtime.
+    pub fn source_from<F, St>(self, make: F) -> Self
+    where
+        F: FnOnce() -> St + Send + 'static,
+        St: Source,
+    {
+        self.source(stream::once(async move { make().keys() }).flatten())
     }
 }
 

@@ -1,17 +1,29 @@
 //! What production needs: leader election, finalizers, CRDs.
 
+use std::marker::PhantomData;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use serde::de::DeserializeOwned;
 
 use super::{Builder, service_of};
-use crate::extract::Vanished;
-use crate::handler::Handler;
+use crate::handler::{Cleanup, Deleted};
 use crate::kind::Kind;
 use crate::leader::LeaderElection;
 
 /// Makes the CRD of a kind.
 pub(crate) type MakeCrd = fn() -> CustomResourceDefinition;
+
+/// A kind that brings its CRD: one that derives `kube::CustomResource`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no custom resource: leave `install_crd` out",
+    label = "not a custom resource",
+    note = "only the CRD of a type that derives `kube::CustomResource` is known, and can be installed"
+)]
+pub trait CustomKind: Kind + CustomResourceExt {}
+
+#[diagnostic::do_not_recommend]
+impl<K: Kind + CustomResourceExt> CustomKind for K {}
 
 impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Builder<K, O, S> {
     /// Handlers run in one replica only, the one that holds the lease. The
@@ -32,7 +44,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// What is done before an object vanishes, guaranteed: the finalizer is
     /// put on the object before the first call of the handler, and taken off
     /// only when `cleanup` has returned `Ok` without asking to come back.
-    pub fn cleanup<H: Handler<O, S, Args>, Args: 'static>(mut self, finalizer: impl Into<String>, cleanup: H) -> Self {
+    pub fn cleanup<H: Cleanup<O, S, Args>, Args: 'static>(mut self, finalizer: impl Into<String>, cleanup: H) -> Self {
         H::plan(&mut self.common.plan);
         self.common.config.finalizer = Some(finalizer.into());
         self.cleanup = Some(service_of(move |input| cleanup.handle(input)));
@@ -50,7 +62,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// this process sees it: one try for each, and none for what vanished
     /// while nothing ran. It takes what a handler takes, and
     /// [`Gone`](crate::extract::Gone).
-    pub fn deleted<H: Handler<Vanished<O>, S, Args>, Args: 'static>(mut self, deleted: H) -> Self {
+    pub fn deleted<H: Deleted<O, S, Args>, Args: 'static>(mut self, deleted: H) -> Self {
         H::plan(&mut self.common.plan);
         self.deleted = Some(service_of(move |input| deleted.handle(input)));
         self
@@ -59,7 +71,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// The kind's CRD, for the command `crd`.
     pub fn crd(mut self) -> Self
     where
-        K: CustomResourceExt,
+        K: CustomKind,
     {
         self.common.crd = Some(K::crd);
         self
@@ -68,16 +80,23 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// Applies the kind's CRD at the start, and waits until it is established.
     pub fn install_crd(mut self) -> Self
     where
-        K: CustomResourceExt,
+        K: CustomKind,
     {
         self.common.config.install_crd = true;
         self.crd()
     }
 
+    /// A cluster that does not have the kind is fine: until it has, `/readyz`
+    /// says so and is ready nevertheless. Default: the kind is required.
+    pub fn optional(mut self) -> Self {
+        self.common.config.optional = true;
+        self
+    }
+
     /// The CRD if the kind is known to have one: what the attribute writes.
     #[doc(hidden)]
-    pub fn maybe_crd(mut self, crd: Option<fn() -> CustomResourceDefinition>) -> Self {
-        self.common.crd = self.common.crd.or(crd);
+    pub fn maybe_crd(mut self, known: impl FnOnce(PhantomData<K>) -> Option<MakeCrd>) -> Self {
+        self.common.crd = self.common.crd.or_else(|| known(PhantomData));
         self
     }
 }

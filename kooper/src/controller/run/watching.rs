@@ -203,6 +203,10 @@ fn watched(controller: &Controller, process: &Process, request: &CacheRequest, s
     let status = || WatchStatus::new(name, &resource, scope.namespace.as_deref(), selected, !own);
     let (watched, new) =
         if own { (Arc::new(Watched::new(status())), true) } else { process.watches.of(request.id, scope, status) };
+    // Another kind than its own is needed always.
+    if !(controller.config.optional && request.id == controller.primary.id) {
+        watched.status.require();
+    }
     if new {
         process.health.add(watched.status.clone());
         let namespace = scope.namespace.as_deref();

@@ -1,0 +1,81 @@
+//! The calls of the builder for related kinds, finalizers, leader election and CRDs.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+
+use super::Steps;
+use crate::controller::election::Election;
+use crate::controller::model::Model;
+use crate::support::duration;
+
+impl Steps<'_> {
+    /// One call for each key that was given.
+    pub(super) fn reliable_setters(&self) -> TokenStream {
+        let Model { args, .. } = self.model;
+        let mut setters = TokenStream::new();
+        let mut set = |place: Span, method: &str, types: TokenStream, value: TokenStream| {
+            setters.extend(self.step_with(place, method, &types, &value));
+        };
+        let none = TokenStream::new;
+        if let Some(optional) = args.optional {
+            set(optional, "optional", none(), none());
+        }
+        for kind in args.owns.iter().flat_map(|owns| &owns.value) {
+            let place = kind.span();
+            set(place, "owns", quote_spanned!(place=> ::<#kind>), none());
+        }
+        for (kind, map) in args.watches.iter().flat_map(|watches| &watches.value) {
+            let types = quote_spanned!(kind.span()=> ::<#kind, _, _>);
+            set(map.span(), "watches", types, map.to_token_stream());
+        }
+        for path in args.sources.iter().flat_map(|sources| &sources.value) {
+            set(path.span(), "source_from", none(), path.to_token_stream());
+        }
+        if let (Some(path), Some(finalizer)) = (&args.cleanup, &args.finalizer) {
+            let (name, function) = (&finalizer.value, &path.value);
+            set(path.span, "cleanup", none(), quote!(#name, #function));
+        }
+        if let Some(leave) = &args.on_leave {
+            set(leave.span, "cleanup_on_leave", none(), none());
+        }
+        if let Some(formerly) = &args.formerly {
+            let names = &formerly.value;
+            set(formerly.span, "formerly", none(), quote!([#(#names),*]));
+        }
+        if let Some(path) = &args.deleted {
+            set(path.span, "deleted", none(), path.value.to_token_stream());
+        }
+        if let Some(election) = &args.leader_election {
+            set(election.key, "leader_election", none(), self.election(&election.value));
+        }
+        if let Some(key) = &args.install_crd {
+            set(key.key, "install_crd", none(), none());
+        }
+        setters
+    }
+
+    fn election(&self, election: &Election) -> TokenStream {
+        let runtime = &self.model.runtime;
+        let mut value = quote!(#runtime::LeaderElection::new());
+        if let Some(lease) = &election.lease {
+            value.extend(quote!(.lease(#lease)));
+        }
+        if let Some(namespace) = &election.namespace {
+            value.extend(quote!(.namespace(#namespace)));
+        }
+        if let Some((timing, _)) = election.lease_duration {
+            let timing = duration::tokens(runtime, timing);
+            value.extend(quote!(.lease_duration(#timing)));
+        }
+        if let Some((timing, _)) = election.renew_deadline {
+            let timing = duration::tokens(runtime, timing);
+            value.extend(quote!(.renew_deadline(#timing)));
+        }
+        if let Some((timing, _)) = election.retry_period {
+            let timing = duration::tokens(runtime, timing);
+            value.extend(quote!(.retry_period(#timing)));
+        }
+        value
+    }
+}
