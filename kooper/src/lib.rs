@@ -74,6 +74,8 @@ pub mod operator;
 pub mod plan;
 mod program;
 pub mod queue;
+#[cfg(feature = "cli")]
+mod rbac;
 pub mod reason;
 pub mod retriever;
 mod store;

@@ -9,7 +9,7 @@ const ROWS: [&[&str]; 6] = [
     &["call", "extract", "handler", "object", "queue", "retriever"],
     &["informer", "store", "worker"],
     &["controller"],
-    &["operator", "program"],
+    &["operator", "program", "rbac"],
     &["cli", "doctests", "http", "lib", "private"],
 ];
 

@@ -260,14 +260,14 @@ impl Runner {
         let election = config.leader.clone()?;
         let client = self.process.lease_client.clone().or_else(|| self.process.client.clone())?;
         let program = &self.process.program;
-        let named = |name: &str| format!("{program}-{name}");
+        let leases = config.leases(program, &self.process.lease_namespace)?;
         Some(Elector::new(ElectorOptions {
             controller: config.name.as_str().into(),
             program: program.to_string(),
-            lease: election.lease.clone().unwrap_or_else(|| named(&config.name)),
-            namespace: election.namespace.clone().unwrap_or_else(|| self.process.lease_namespace.clone()),
+            lease: leases.name,
+            namespace: leases.namespace,
             identity: self.process.identity.clone(),
-            former: config.former_names().map(named).collect(),
+            former: leases.former,
             election,
             client,
             metrics: self.process.metrics.clone(),
