@@ -56,6 +56,7 @@ pub mod capability;
 #[cfg(feature = "cli")]
 mod cli;
 pub mod controller;
+mod crd;
 #[cfg(doctest)]
 mod doctests;
 pub mod error;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const ROWS: [&[&str]; 6] = [
     &["action", "backoff", "error", "health", "key", "metrics", "plan", "reason"],
     &["call", "extract", "handler", "object", "queue", "retriever"],
-    &["informer", "store", "worker"],
+    &["crd", "informer", "store", "worker"],
     &["controller"],
     &["operator", "program", "rbac"],
     &["cli", "doctests", "http", "lib", "private"],

@@ -19,6 +19,7 @@ use super::builder::Handlers;
 use super::{Controller, MetricsCompat};
 use crate::backoff::Backoff;
 use crate::call::Tasks;
+use crate::crd::Installer;
 use crate::error;
 use crate::events::EventSink;
 use crate::extract::Backing;
@@ -56,6 +57,7 @@ pub(crate) struct Process {
     pub(crate) identity: String,
     pub(crate) states: Arc<States>,
     pub(crate) watches: Arc<Watches>,
+    pub(crate) crds: Arc<Installer>,
     pub(crate) metrics: Arc<dyn MetricsRecorder>,
     pub(crate) health: Health,
     pub(crate) drain: Duration,
@@ -182,6 +184,7 @@ impl Runner {
 
     /// Begins to watch, and waits for the first lists.
     async fn start(&mut self, starting: &Starting) {
+        self.install_crd(starting).await;
         let mut failures = 0;
         loop {
             let opened = std::panic::catch_unwind(AssertUnwindSafe(|| {
@@ -196,6 +199,16 @@ impl Runner {
         }
         starting.over();
         self.watching.synced(self.process.client.clone()).await;
+    }
+
+    /// Has the CRD in place; every replica sees to it, leader or not.
+    async fn install_crd(&self, starting: &Starting) {
+        let Some((crd, true)) = self.controller.crd() else { return };
+        let Some(client) = &self.process.client else { return };
+        let mut failures = 0;
+        while let Err(error) = self.process.crds.install(client, crd.clone()).await {
+            self.pause(starting, "install_crd", &error.to_string(), &mut failures).await;
+        }
     }
 
     /// Takes keys from outside, for as long as the controller runs.
