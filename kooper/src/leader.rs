@@ -17,6 +17,13 @@ pub struct LeaderElection {
     pub(crate) retry_period: Duration,
 }
 
+impl Default for LeaderElection {
+    fn default() -> Self {
+        let [lease_duration, renew_deadline, retry_period] = [15, 10, 2].map(Duration::from_secs);
+        Self { lease: None, namespace: None, lease_duration, renew_deadline, retry_period }
+    }
+}
+
 impl LeaderElection {
     pub(crate) fn check(&self) -> Result<(), String> {
         Ok(())

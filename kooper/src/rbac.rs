@@ -185,6 +185,22 @@ impl Grant {
         }
     }
 
+    /// As `access` takes it: `apps/deployments: get`.
+    pub(crate) fn rule(&self) -> String {
+        let group = if self.group.is_empty() { String::new() } else { format!("{}/", self.group) };
+        format!("{group}{}: {}", self.path(), self.verb)
+    }
+
+    /// The name that it is for, if it is for one alone.
+    pub(crate) fn pinned(&self) -> String {
+        self.name.as_ref().map_or(String::new(), |name| format!(" (resourceNames: {name})"))
+    }
+
+    /// Where it has to hold, behind a rule.
+    pub(crate) fn place(&self) -> String {
+        self.namespace.as_ref().map_or(String::new(), |namespace| format!(" in namespace {namespace}"))
+    }
+
     /// The role that it belongs into, as it is told.
     pub(crate) fn role(&self, program: &str) -> String {
         match &self.namespace {
@@ -197,13 +213,6 @@ impl Grant {
 /// As `access` takes it, and the name it is for: `apps/deployments: get`.
 impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.group.is_empty() {
-            write!(f, "{}/", self.group)?;
-        }
-        write!(f, "{}: {}", self.path(), self.verb)?;
-        match &self.name {
-            Some(name) => write!(f, " (resourceNames: {name})"),
-            None => Ok(()),
-        }
+        write!(f, "{}{}", self.rule(), self.pinned())
     }
 }
