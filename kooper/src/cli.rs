@@ -1,9 +1,12 @@
 //! The command-line program that every generated `main` is.
 
 mod args;
+mod check;
 mod connect;
+mod controllers;
 mod logging;
 mod preflight;
+mod print;
 mod run;
 mod signals;
 
@@ -28,15 +31,19 @@ pub fn main(program: &'static str, version: &'static str, controllers: &[fn(&mut
         }
     };
     logging::start(settings.log_format, settings.log_level.clone());
+    let what = if task == Task::Run { "cannot start" } else { "cannot say" };
     let ended = match task {
         Task::Run => run::run(program, version, controllers, &settings),
+        Task::Crd => print::crd(version, controllers, &settings),
+        Task::Rbac => print::rbac(program, controllers, &settings),
+        Task::Check => check::check(program, controllers, &settings),
     };
     ended.unwrap_or_else(|error| {
         // Whoever turned logs off still wants to know why nothing runs.
         if tracing::enabled!(tracing::Level::ERROR) {
-            tracing::error!("{program} cannot start: {error}");
+            tracing::error!("{program} {what}: {error}");
         } else {
-            logging::say(&format!("{program} cannot start: {error}"));
+            logging::say(&format!("{program} {what}: {error}"));
         }
         ExitCode::from(FAILED)
     })

@@ -8,12 +8,15 @@ mod staged;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
 use crate::kind::KindInfo;
+use crate::leader::LeaderElection;
 use crate::plan::{CacheRequest, Plan};
 
 pub use builder::{Builder, CustomKind, MapFn, Source};
 use builder::{KeyStream, MakeCrd, Parts, Relation};
-pub(crate) use config::Config;
+pub(crate) use config::{Config, Leases};
 pub use config::{ConfigError, MetricsCompat};
 pub use run::RunError;
 pub(crate) use run::{Process, Runner};
@@ -102,6 +105,21 @@ impl Controller {
         self.config.resync = resync;
     }
 
+    /// The leader election in place of the one that was built in; `None` for
+    /// handlers that run in every replica.
+    ///
+    /// # Errors
+    /// When the settings make no sense.
+    pub fn set_leader_election(&mut self, election: Option<LeaderElection>) -> Result<(), ConfigError> {
+        self.config.leader = election;
+        self.config.check()
+    }
+
+    /// Whether its handlers run in one replica only.
+    pub fn has_leader_election(&self) -> bool {
+        self.config.leader.is_some()
+    }
+
     /// The namespaces that it looks into; none for all.
     pub fn namespaces(&self) -> &[String] {
         &self.config.namespaces
@@ -110,6 +128,24 @@ impl Controller {
     /// What its signature needs.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Its leases in a program, unless it runs without leader election.
+    pub(crate) fn leases(&self, program: &str, namespace: &str) -> Option<Leases> {
+        self.config.leases(program, namespace)
+    }
+
+    /// The CRD of its kind, where it is known to have one, and whether the
+    /// controller installs it.
+    pub(crate) fn crd(&self) -> Option<(CustomResourceDefinition, bool)> {
+        self.crd.map(|make| (make(), self.config.install_crd))
+    }
+
+    /// The kinds that it asks the API server for by itself: its own, and those
+    /// of its caches.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &KindInfo> {
+        let own = (!self.own_retriever).then_some(&self.kind);
+        own.into_iter().chain(self.plan.caches().iter().map(|request| &request.kind))
     }
 
     pub(crate) fn error(&self, field: &'static str, problem: &str) -> ConfigError {

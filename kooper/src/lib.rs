@@ -56,6 +56,7 @@ pub mod capability;
 #[cfg(feature = "cli")]
 mod cli;
 pub mod controller;
+mod crd;
 #[cfg(doctest)]
 mod doctests;
 pub mod error;
@@ -76,6 +77,8 @@ pub mod operator;
 pub mod plan;
 mod program;
 pub mod queue;
+#[cfg(feature = "cli")]
+mod rbac;
 pub mod reason;
 pub mod retriever;
 mod store;

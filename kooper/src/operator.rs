@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::{ConfigError, Controller, Process, RunError, Runner};
+use crate::crd::Installer;
 use crate::health::Health;
 use crate::informer::Watches;
 use crate::leader;
@@ -74,6 +75,7 @@ pub enum OperatorError {
 pub struct Builder {
     controllers: Vec<Controller>,
     program: String,
+    version: String,
     client: Option<Client>,
     lease_client: Option<Client>,
     lease_namespace: Option<String>,
@@ -89,6 +91,7 @@ impl Operator {
         Builder {
             controllers: Vec::new(),
             program: program_name(),
+            version: "0.0.0".to_owned(),
             client: None,
             lease_client: None,
             lease_namespace: None,
@@ -190,6 +193,13 @@ impl Builder {
         self
     }
 
+    /// The version of the program, which CRDs carry: one of a newer version is
+    /// never replaced. Default: `0.0.0`.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.version = version.into();
+        self
+    }
+
     /// A connection for the leases alone, so that renewals do not wait behind
     /// other requests. Default: that of [`client`](Self::client).
     pub fn lease_client(mut self, client: Client) -> Self {
@@ -247,6 +257,7 @@ impl Builder {
             identity: leader::identity(),
             states: Arc::default(),
             watches: Arc::default(),
+            crds: Arc::new(Installer::new(&self.program, &self.version)),
             metrics: self.metrics,
             health: self.health,
             drain: self.drain,

@@ -20,9 +20,9 @@ const ROWS: [&[&str]; 6] = [
         "store",
         "writes",
     ],
-    &["capability", "finalizer", "informer", "worker"],
+    &["capability", "crd", "finalizer", "informer", "worker"],
     &["controller"],
-    &["operator", "program"],
+    &["operator", "program", "rbac"],
     &["cli", "doctests", "http", "lib", "private"],
 ];
 

@@ -24,7 +24,25 @@ mod tests;
 pub(crate) enum Task {
     /// Run the controllers.
     Run,
+    /// Print the CRDs.
+    Crd,
+    /// Print what the program has to be allowed.
+    Rbac,
+    /// Look whether everything is there that the program needs.
+    Check,
 }
+
+/// The commands, as they are called and what they do.
+const TASKS: [(&str, Task, &str); 4] = [
+    ("run", Task::Run, "Runs the controllers until SIGINT or SIGTERM; the default"),
+    ("crd", Task::Crd, "Prints the CRDs of the controllers' kinds, as YAML"),
+    ("rbac", Task::Rbac, "Prints a service account with the least roles that the controllers need, as YAML"),
+    (
+        "check",
+        Task::Check,
+        "Checks the connection, the kinds, the CRDs and every permission; exits with 1 if one is missing",
+    ),
+];
 
 /// Every flag's value; `None` and empty where the program's own stays.
 #[derive(Debug, Clone)]
@@ -38,6 +56,11 @@ pub(crate) struct Settings {
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: Targets,
     pub(crate) drain_timeout: Duration,
+    pub(crate) lease_namespace: Option<String>,
+    /// In place of what is built in.
+    pub(crate) leader_election: Option<bool>,
+    /// Where the program is installed.
+    pub(crate) install_namespace: String,
 }
 
 /// A resync interval, or `off`.
@@ -56,26 +79,32 @@ impl Default for Settings {
             log_format: LogFormat::Text,
             log_level: logging::levels("").unwrap_or_default(),
             drain_timeout: DRAIN,
+            lease_namespace: None,
+            leader_election: None,
+            install_namespace: "default".to_owned(),
         }
     }
 }
 
-/// A flag of `run`.
+/// A flag.
 struct Flag {
     name: &'static str,
     value: &'static str,
     help: &'static str,
     repeatable: bool,
+    /// The only command that has it; `None` for all of them.
+    only: Option<Task>,
     /// Reads a value, or says what to write instead.
     take: fn(&mut Settings, &str) -> Result<(), String>,
 }
 
-static FLAGS: [Flag; 9] = [
+static FLAGS: [Flag; 12] = [
     Flag {
         name: "kubeconfig",
         value: "FILE",
         help: "Kubeconfig to connect with [default: KUBECONFIG, ~/.kube/config, the pod's service account]",
         repeatable: false,
+        only: None,
         take: |settings, text| {
             settings.kubeconfig = Some(not_empty(text, "write the path of a file")?.into());
             Ok(())
@@ -86,6 +115,7 @@ static FLAGS: [Flag; 9] = [
         value: "NAME",
         help: "Context of the kubeconfig [default: its current one]",
         repeatable: false,
+        only: None,
         take: |settings, text| {
             settings.context = Some(not_empty(text, "write the name of a context")?.to_owned());
             Ok(())
@@ -96,6 +126,7 @@ static FLAGS: [Flag; 9] = [
         value: "NAME",
         help: "Namespace to look into; repeat it, or write a,b [default: as built in]",
         repeatable: true,
+        only: None,
         take: |settings, text| {
             for namespace in text.split(',').map(str::trim) {
                 name::label(namespace).map_err(|error| error.to_string())?;
@@ -111,6 +142,7 @@ static FLAGS: [Flag; 9] = [
         value: "N",
         help: "Parallel handlers of each controller [default: as built in]",
         repeatable: false,
+        only: None,
         take: |settings, text| match text.parse::<u16>() {
             Ok(workers) if workers > 0 => {
                 settings.workers = Some(workers.into());
@@ -124,6 +156,7 @@ static FLAGS: [Flag; 9] = [
         value: "DURATION|off",
         help: "How often every object is handled again, or off [default: as built in]",
         repeatable: false,
+        only: None,
         take: |settings, text| {
             let every = match text {
                 "off" => None,
@@ -138,6 +171,7 @@ static FLAGS: [Flag; 9] = [
         value: "ADDR|off",
         help: "Where /metrics, /healthz and /readyz are, or off [default: [::]:8080, IPv4 included]",
         repeatable: false,
+        only: None,
         take: |settings, text| {
             settings.listen = if text == "off" { None } else { Some(address(text)?) };
             Ok(())
@@ -148,6 +182,7 @@ static FLAGS: [Flag; 9] = [
         value: "text|json",
         help: "How the log on stderr looks [default: text]",
         repeatable: false,
+        only: None,
         take: |settings, text| {
             settings.log_format = match text {
                 "text" => LogFormat::Text,
@@ -162,6 +197,7 @@ static FLAGS: [Flag; 9] = [
         value: "LEVEL",
         help: "off, error, warn, info, debug, trace; for a target too: info,kube=debug [default: info]",
         repeatable: false,
+        only: None,
         take: |settings, text| {
             settings.log_level = logging::levels(text)?;
             Ok(())
@@ -172,8 +208,48 @@ static FLAGS: [Flag; 9] = [
         value: "DURATION",
         help: "How long running handlers get when the program is stopped [default: 20s]",
         repeatable: false,
+        only: None,
         take: |settings, text| {
             settings.drain_timeout = duration::parse(text).map_err(|error| error.to_string())?;
+            Ok(())
+        },
+    },
+    Flag {
+        name: "lease-namespace",
+        value: "NAME",
+        help: "Namespace of the leases [default: the pod's own; elsewhere the kubeconfig context's]",
+        repeatable: false,
+        only: None,
+        take: |settings, text| {
+            name::label(text).map_err(|error| error.to_string())?;
+            settings.lease_namespace = Some(text.to_owned());
+            Ok(())
+        },
+    },
+    Flag {
+        name: "leader-election",
+        value: "on|off",
+        help: "Whether handlers run in one replica only [default: as built in]",
+        repeatable: false,
+        only: None,
+        take: |settings, text| {
+            settings.leader_election = Some(match text {
+                "on" => true,
+                "off" => false,
+                _ => return Err("write `on` or `off`".to_owned()),
+            });
+            Ok(())
+        },
+    },
+    Flag {
+        name: "install-namespace",
+        value: "NAME",
+        help: "Namespace that the program is installed in [default: default]",
+        repeatable: false,
+        only: Some(Task::Rbac),
+        take: |settings, text| {
+            name::label(text).map_err(|error| error.to_string())?;
+            text.clone_into(&mut settings.install_namespace);
             Ok(())
         },
     },
@@ -191,11 +267,14 @@ pub(crate) fn parse(
     let matches = command.try_get_matches_from_mut(line)?;
     // Flags are global: the innermost matches know all of them.
     let (task, matches) = match matches.subcommand() {
-        Some((_, inner)) => (Task::Run, inner),
+        Some((name, inner)) => {
+            let task = TASKS.iter().find(|(known, ..)| *known == name);
+            (task.map_or(Task::Run, |(_, task, _)| *task), inner)
+        }
         None => (Task::Run, &matches),
     };
     let mut settings = Settings::default();
-    for flag in &FLAGS {
+    for flag in FLAGS.iter().filter(|flag| flag.only.is_none_or(|only| only == task)) {
         if matches.value_source(flag.name) == Some(ValueSource::CommandLine) {
             for text in matches.get_many::<String>(flag.name).into_iter().flatten() {
                 (flag.take)(&mut settings, text)
@@ -217,8 +296,6 @@ pub(crate) fn parse(
     Ok((task, settings))
 }
 
-const RUN: &str = "Runs the controllers until SIGINT or SIGTERM; the default";
-
 const AFTER_HELP: &str = "\
 Each flag has an environment variable: KOOPER_WORKERS for --workers, KOOPER_LOG_LEVEL for --log-level.
 The flag wins over the variable. Durations are written as 500ms, 30s, 5m or 1h30m.";
@@ -228,8 +305,11 @@ fn command(program: &'static str, version: &'static str) -> Command {
         .version(version)
         .about("Runs Kubernetes controllers, made with Kooper")
         .after_help(AFTER_HELP)
-        .subcommand(Command::new("run").about(RUN).after_help(AFTER_HELP))
-        .args(FLAGS.iter().map(Flag::arg))
+        .subcommands(TASKS.map(|(name, task, about)| {
+            let own = FLAGS.iter().filter(move |flag| flag.only == Some(task));
+            Command::new(name).about(about).after_help(AFTER_HELP).args(own.map(Flag::arg))
+        }))
+        .args(FLAGS.iter().filter(|flag| flag.only.is_none()).map(Flag::arg))
 }
 
 impl Flag {
@@ -248,7 +328,7 @@ impl Flag {
             .help(self.help)
             .action(if self.repeatable { ArgAction::Append } else { ArgAction::Set })
             .value_parser(ValueParser::new(check))
-            .global(true)
+            .global(self.only.is_none())
     }
 }
 

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use http::Uri;
 use kube::Client;
@@ -17,9 +18,16 @@ use crate::metrics::Prometheus;
 #[cfg(test)]
 mod tests;
 
-/// A client, and the server it speaks to.
+/// The leases' connection waits for no answer longer than this.
+const LEASE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Two clients, and the server they speak to.
 pub(crate) struct Connection {
     pub(crate) client: Client,
+    /// The leases' own: it gives up soon and tries nothing again.
+    pub(crate) lease_client: Client,
+    /// Whether it is the service account of the pod.
+    pub(crate) in_pod: bool,
     /// The server's URL as it may be shown.
     pub(crate) server: String,
 }
@@ -66,11 +74,25 @@ pub(crate) async fn connect(settings: &Settings, metrics: &Prometheus) -> Result
         home: std::env::home_dir().map(|home| home.join(".kube").join("config")),
         pod: std::env::var_os("KUBERNETES_SERVICE_HOST").is_some(),
     };
+    let in_pod = places.files().is_none();
     let config = places.config(settings.context.clone()).await?;
     let server = shown(&config.cluster_url);
     let layer = metrics.client_layer(&config.cluster_url);
-    let client = ClientBuilder::try_from(config).map_err(ConnectError::Client)?.with_layer(&layer).build();
-    Ok(Connection { client, server })
+    let client = |config: Config| {
+        let builder = ClientBuilder::try_from(config).map_err(ConnectError::Client)?;
+        Ok::<_, ConnectError>(builder.with_layer(&layer).build())
+    };
+    let lease_client = client(for_leases(config.clone()))?;
+    Ok(Connection { client: client(config)?, lease_client, in_pod, server })
+}
+
+fn for_leases(mut config: Config) -> Config {
+    let shorter = |own: Option<Duration>| Some(own.map_or(LEASE_TIMEOUT, |own| own.min(LEASE_TIMEOUT)));
+    config.connect_timeout = shorter(config.connect_timeout);
+    config.read_timeout = shorter(config.read_timeout);
+    config.write_timeout = shorter(config.write_timeout);
+    config.default_retry = false;
+    config
 }
 
 /// A URL without what stands before an `@`, which may be a password.

@@ -7,12 +7,12 @@ use crate::error::chain;
 
 /// A server that says nothing for this long is told of; the controllers go on
 /// to try.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Asks for the server's version. It only warns: the controllers retry, and
 /// `/readyz` says how they stand.
 pub(crate) async fn preflight(connection: Connection) {
-    let Connection { client, server } = connection;
+    let Connection { client, server, .. } = connection;
     match tokio::time::timeout(PATIENCE, client.apiserver_version()).await {
         Ok(Ok(version)) => tracing::info!(version = version.git_version, "connected to {server}"),
         Ok(Err(error)) => {
@@ -29,7 +29,7 @@ pub(crate) async fn preflight(connection: Connection) {
 }
 
 /// What is wrong and what to check; `None` where nothing is.
-fn advice(server: &str, error: &kube::Error) -> Option<String> {
+pub(super) fn advice(server: &str, error: &kube::Error) -> Option<String> {
     if let kube::Error::Api(status) = error {
         return match status.code {
             401 => Some(format!(

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::FAILED;
 use super::args::Settings;
 use super::connect::{self, Connection};
+use super::controllers;
 use super::preflight::preflight;
 use super::signals::Signals;
 use crate::controller::Controller;
@@ -32,7 +33,7 @@ pub(crate) fn run(
     definitions: &[fn(&mut Program)],
     settings: &Settings,
 ) -> Result<ExitCode, BoxError> {
-    let controllers = controllers(definitions, settings)?;
+    let controllers = controllers::controllers(definitions, settings)?;
     let listener = settings.listen.map(Listener::bind).transpose()?;
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let registry = Registry::new();
@@ -45,13 +46,20 @@ pub(crate) fn run(
     announce(program, version, &controllers, settings, connection.as_ref(), listener.as_ref());
 
     let health = Health::default();
-    let mut operator =
-        Operator::builder().metrics(Arc::new(metrics)).health(health.clone()).drain_timeout(settings.drain_timeout);
+    let mut operator = Operator::builder()
+        .program(program)
+        .version(version)
+        .metrics(Arc::new(metrics))
+        .health(health.clone())
+        .drain_timeout(settings.drain_timeout);
+    if let Some(connection) = &connection {
+        operator = operator
+            .client(connection.client.clone())
+            .lease_client(connection.lease_client.clone())
+            .lease_namespace(controllers::lease_namespace(program, &controllers, settings, connection));
+    }
     for controller in controllers {
         operator = operator.controller(controller);
-    }
-    if let Some(connection) = &connection {
-        operator = operator.client(connection.client.clone());
     }
     let operator = {
         let _context = runtime.enter();
@@ -68,33 +76,6 @@ pub(crate) fn run(
     // Dropping it would wait for handlers that block their threads.
     runtime.shutdown_background();
     ended
-}
-
-/// The controllers of all definitions, as the flags want them.
-fn controllers(definitions: &[fn(&mut Program)], settings: &Settings) -> Result<Vec<Controller>, BoxError> {
-    let mut program = Program::default();
-    for define in definitions {
-        define(&mut program);
-    }
-    let mut controllers = program.into_controllers()?;
-    for controller in &mut controllers {
-        if let Some(workers) = settings.workers {
-            controller.set_workers(workers)?;
-        }
-        if let Some(resync) = settings.resync {
-            controller.set_resync(resync.0);
-        }
-        if settings.namespaces.is_empty() {
-            continue;
-        }
-        if !controller.set_namespaces(settings.namespaces.clone()) {
-            let (name, kind) = (controller.name(), controller.kind());
-            tracing::warn!(
-                "--namespace changes nothing for the controller `{name}`: {kind} is in no namespace, or it has a retriever of its own"
-            );
-        }
-    }
-    Ok(controllers)
 }
 
 /// One line that says what runs, and where.

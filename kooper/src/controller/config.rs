@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kooper_grammar::access::Rule;
 use kooper_grammar::name;
 use kooper_grammar::selector::{FieldSelector, Selector};
 
@@ -10,7 +11,7 @@ use crate::finalizer::Finalizers;
 use crate::kind::{Kind, KindInfo};
 use crate::leader::LeaderElection;
 use crate::object::Changed;
-use crate::plan::{CacheRequest, Plan};
+use crate::plan::{CacheRequest, Need, Plan, Reach};
 use crate::retriever::Scope;
 
 /// A controller that cannot be built as it was described.
@@ -34,6 +35,15 @@ pub enum MetricsCompat {
     Go,
     /// As `success="false"`.
     Truth,
+}
+
+/// Which leases a controller stands for, and looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Leases {
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    /// Those of its former names: they are respected, and never written.
+    pub(crate) former: Vec<String>,
 }
 
 /// The settings of a controller.
@@ -122,6 +132,29 @@ impl Config {
         if deleted && self.selected() {
             plan.need::<K>(None, &["get"], "deleted");
         }
+        if self.install_crd {
+            // The create is an apply, which is authorised with the name.
+            let verbs = ["create", "get", "patch", "watch"].map(str::to_owned).to_vec();
+            let (group, resource) = ("apiextensions.k8s.io".to_owned(), "customresourcedefinitions".to_owned());
+            plan.add(Need {
+                rule: Rule { group, resource, subresource: None, verbs },
+                names: vec![kind.resource()],
+                reach: Reach::Cluster,
+                because: "install_crd".to_owned(),
+            });
+        }
+    }
+
+    /// The leases of a program's controller, in a namespace unless it has one
+    /// of its own; `None` without leader election.
+    pub(crate) fn leases(&self, program: &str, namespace: &str) -> Option<Leases> {
+        let election = self.leader.as_ref()?;
+        let named = |name: &str| format!("{program}-{name}");
+        Some(Leases {
+            name: election.lease.clone().unwrap_or_else(|| named(&self.name)),
+            namespace: election.namespace.clone().unwrap_or_else(|| namespace.to_owned()),
+            former: self.former_names().map(named).collect(),
+        })
     }
 
     /// Which objects the API server is asked for.

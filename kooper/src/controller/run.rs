@@ -19,6 +19,7 @@ use super::builder::Handlers;
 use super::{Controller, MetricsCompat};
 use crate::backoff::Backoff;
 use crate::call::Tasks;
+use crate::crd::Installer;
 use crate::error;
 use crate::events::EventSink;
 use crate::extract::Backing;
@@ -59,6 +60,7 @@ pub(crate) struct Process {
     pub(crate) identity: String,
     pub(crate) states: Arc<States>,
     pub(crate) watches: Arc<Watches>,
+    pub(crate) crds: Arc<Installer>,
     pub(crate) metrics: Arc<dyn MetricsRecorder>,
     pub(crate) health: Health,
     pub(crate) drain: Duration,
@@ -185,6 +187,7 @@ impl Runner {
 
     /// Begins to watch, and waits for the first lists.
     async fn start(&mut self, starting: &Starting) {
+        self.install_crd(starting).await;
         let mut failures = 0;
         loop {
             let opened = std::panic::catch_unwind(AssertUnwindSafe(|| {
@@ -199,6 +202,16 @@ impl Runner {
         }
         starting.over();
         self.watching.synced(self.process.client.clone()).await;
+    }
+
+    /// Has the CRD in place; every replica sees to it, leader or not.
+    async fn install_crd(&self, starting: &Starting) {
+        let Some((crd, true)) = self.controller.crd() else { return };
+        let Some(client) = &self.process.client else { return };
+        let mut failures = 0;
+        while let Err(error) = self.process.crds.install(client, crd.clone()).await {
+            self.pause(starting, "install_crd", &error.to_string(), &mut failures).await;
+        }
     }
 
     /// Takes keys from outside, for as long as the controller runs.
@@ -264,14 +277,14 @@ impl Runner {
         let election = config.leader.clone()?;
         let client = self.process.lease_client.clone().or_else(|| self.process.client.clone())?;
         let program = &self.process.program;
-        let named = |name: &str| format!("{program}-{name}");
+        let leases = config.leases(program, &self.process.lease_namespace)?;
         Some(Elector::new(ElectorOptions {
             controller: config.name.as_str().into(),
             program: program.to_string(),
-            lease: election.lease.clone().unwrap_or_else(|| named(&config.name)),
-            namespace: election.namespace.clone().unwrap_or_else(|| self.process.lease_namespace.clone()),
+            lease: leases.name,
+            namespace: leases.namespace,
             identity: self.process.identity.clone(),
-            former: config.former_names().map(named).collect(),
+            former: leases.former,
             election,
             client,
             metrics: self.process.metrics.clone(),

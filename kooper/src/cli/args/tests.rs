@@ -3,10 +3,14 @@ use std::collections::HashMap;
 use super::*;
 
 fn parsed(line: &str, environment: &[(&str, &str)]) -> Result<Settings, String> {
+    task(line, environment).map(|(_, settings)| settings)
+}
+
+fn task(line: &str, environment: &[(&str, &str)]) -> Result<(Task, Settings), String> {
     let environment: HashMap<_, _> = environment.iter().copied().collect();
     let line = ["echo"].into_iter().chain(line.split_whitespace()).map(OsString::from);
     match parse("echo", "1.2.3", line, |name| environment.get(name).map(OsString::from)) {
-        Ok((Task::Run, settings)) => Ok(settings),
+        Ok(parsed) => Ok(parsed),
         Err(error) => Err(format!("{}: {error}", error.exit_code())),
     }
 }
@@ -38,7 +42,7 @@ fn without_flags_the_program_says_everything() {
 #[test]
 fn every_flag_and_its_variable_say_the_same() {
     type Check = fn(&Settings) -> bool;
-    let cases: [(&str, &str, &str, Check); 14] = [
+    let cases: [(&str, &str, &str, Check); 17] = [
         ("kubeconfig", "KOOPER_KUBECONFIG", "/a/b", |s| s.kubeconfig == Some("/a/b".into())),
         ("context", "KOOPER_CONTEXT", "kind", |s| s.context.as_deref() == Some("kind")),
         ("namespace", "KOOPER_NAMESPACE", "a", |s| s.namespaces == ["a"]),
@@ -53,6 +57,9 @@ fn every_flag_and_its_variable_say_the_same() {
         ("log-format", "KOOPER_LOG_FORMAT", "text", |s| s.log_format == LogFormat::Text),
         ("log-level", "KOOPER_LOG_LEVEL", "debug", |s| logging::levels("debug").as_ref() == Ok(&s.log_level)),
         ("drain-timeout", "KOOPER_DRAIN_TIMEOUT", "1m", |s| s.drain_timeout == Duration::from_secs(60)),
+        ("lease-namespace", "KOOPER_LEASE_NAMESPACE", "a", |s| s.lease_namespace.as_deref() == Some("a")),
+        ("leader-election", "KOOPER_LEADER_ELECTION", "on", |s| s.leader_election == Some(true)),
+        ("leader-election", "KOOPER_LEADER_ELECTION", "off", |s| s.leader_election == Some(false)),
     ];
     for (flag, variable, value, check) in cases {
         for line in [format!("--{flag} {value}"), format!("--{flag}={value} run"), format!("run --{flag} {value}")] {
@@ -90,6 +97,8 @@ fn bad_values_are_named_with_their_flag_and_the_way_out() {
         ("listen", "KOOPER_LISTEN", "localhost:8080", "write an IP address and a port"),
         ("log-format", "KOOPER_LOG_FORMAT", "xml", "write `text` or `json`"),
         ("log-level", "KOOPER_LOG_LEVEL", "loud", "`loud` is no level: write off, error, warn"),
+        ("lease-namespace", "KOOPER_LEASE_NAMESPACE", "A", "\"A\" is not a DNS label"),
+        ("leader-election", "KOOPER_LEADER_ELECTION", "yes", "write `on` or `off`"),
         ("drain-timeout", "KOOPER_DRAIN_TIMEOUT", "never", "write a number and a unit, such as \"30s\""),
     ] {
         let by_flag = refused(&format!("--{flag} {value}"), &[]);
@@ -118,11 +127,32 @@ fn other_mistakes_are_told_too() {
 fn help_names_every_flag_and_how_its_variable_is_called() {
     let help = refused("--help", &[]);
     assert!(help.starts_with("0: "), "{help}");
-    for flag in &FLAGS {
+    for (name, _, about) in TASKS {
+        assert!(help.contains(&format!("  {name} ")) && help.contains(about), "{help}");
+    }
+    for flag in FLAGS.iter().filter(|flag| flag.only.is_none()) {
         assert!(help.contains(&format!("--{} <{}>", flag.name, flag.value)), "{help}");
         assert!(help.contains(flag.help), "{help}");
     }
     assert!(help.contains("KOOPER_LOG_LEVEL for --log-level"), "{help}");
     assert!(help.lines().all(|line| line.len() <= 125), "{help}");
     assert_eq!(refused("--version", &[]), "0: echo 1.2.3\n");
+}
+
+#[test]
+fn each_command_is_known_and_has_the_flags_of_all() {
+    for (name, expected, _) in TASKS {
+        let (task, settings) = task(&format!("{name} --namespace a"), &[]).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((task, &settings.namespaces[..]), (expected, &["a".to_owned()][..]));
+    }
+}
+
+#[test]
+fn the_namespace_of_the_installation_is_for_rbac_alone() {
+    assert_eq!(read("rbac").install_namespace, "default");
+    assert_eq!(read("rbac --install-namespace a").install_namespace, "a");
+    let settings = parsed("rbac", &[("KOOPER_INSTALL_NAMESPACE", "a")]).expect("a good value");
+    assert_eq!(settings.install_namespace, "a");
+    parsed("run", &[("KOOPER_INSTALL_NAMESPACE", "\u{1}")]).expect("it is not read");
+    assert!(refused("run --install-namespace a", &[]).contains("unexpected argument '--install-namespace'"));
 }

@@ -153,3 +153,13 @@ fn a_url_is_shown_without_a_password() {
         assert_eq!(shown(&url.parse().expect("a URL")), expected);
     }
 }
+
+#[tokio::test]
+async fn the_leases_have_a_connection_that_gives_up_soon() {
+    let directory = Directory::new();
+    let places = Places { flag: Some(directory.file("config", KUBECONFIG)), ..nowhere() };
+    let config = for_leases(places.config(Some("plain".to_owned())).await.expect("a good description"));
+    let most = Some(LEASE_TIMEOUT);
+    assert_eq!((config.connect_timeout, config.read_timeout, config.write_timeout), (most, most, most));
+    assert!(!config.default_retry);
+}

@@ -1,0 +1,257 @@
+//! The command `check`: is everything there that the program needs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::io::Write;
+use std::process::ExitCode;
+
+use futures_util::{StreamExt, stream};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, PostParams};
+use kube::{Client, ResourceExt};
+use prometheus::Registry;
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+
+use super::FAILED;
+use super::args::Settings;
+use super::connect::{self, Connection};
+use super::controllers::{controllers, lease_namespace};
+use super::preflight::{self, PATIENCE};
+use crate::controller::Controller;
+use crate::crd::is_established;
+use crate::error::{BoxError, chain};
+use crate::kind::KindInfo;
+use crate::metrics::Prometheus;
+use crate::program::Program;
+use crate::rbac::{self, Grant, Grants, Place};
+
+/// How many permissions are asked for at a time.
+const AT_A_TIME: usize = 8;
+
+/// Prints a line for each thing that was looked at; exits with 1 if one of
+/// them is not as it has to be.
+pub(crate) fn check(
+    program: &str,
+    definitions: &[fn(&mut Program)],
+    settings: &Settings,
+) -> Result<ExitCode, BoxError> {
+    let controllers = controllers(definitions, settings)?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let metrics = Prometheus::new(&Registry::new())?;
+    let failed = runtime.block_on(async {
+        let connection = connect::connect(settings, &metrics).await?;
+        let lease_namespace = lease_namespace(program, &controllers, settings, &connection);
+        let namespace = connection.client.default_namespace().to_owned();
+        let place = Place { program: program.to_owned(), namespace, lease_namespace };
+        let mut check = Check { client: connection.client.clone(), place, failed: false };
+        if check.connection(&connection).await {
+            check.everything(&controllers).await;
+        }
+        Ok::<_, BoxError>(check.failed)
+    })?;
+    Ok(if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+struct Check {
+    client: Client,
+    place: Place,
+    failed: bool,
+}
+
+impl Check {
+    fn ok(&self, text: impl Display) {
+        // A closed stdout changes nothing about the exit code.
+        drop(writeln!(std::io::stdout(), "ok       {text}"));
+    }
+
+    fn missing(&mut self, text: impl Display) {
+        self.failed = true;
+        drop(writeln!(std::io::stdout(), "missing  {text}"));
+    }
+
+    /// Whether the server answers; nothing else makes sense without.
+    async fn connection(&mut self, connection: &Connection) -> bool {
+        let server = &connection.server;
+        match timeout(PATIENCE, self.client.apiserver_version()).await {
+            Ok(Ok(version)) => self.ok(format_args!("connection to {server}: {}", version.git_version)),
+            Ok(Err(error)) => match preflight::advice(server, &error) {
+                Some(advice) => {
+                    self.missing(format_args!("connection: {advice}"));
+                    return false;
+                }
+                None => self.ok(format_args!("connection to {server}")),
+            },
+            Err(_) => {
+                let seconds = PATIENCE.as_secs();
+                self.missing(format_args!(
+                    "connection: the API server {server} has not answered for {seconds} s: check that it runs, and the \
+                     network on the way"
+                ));
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn everything(&mut self, controllers: &[Controller]) {
+        let to_come = self.crds(controllers).await;
+        let kinds: BTreeMap<_, _> =
+            controllers.iter().flat_map(Controller::kinds).map(|kind| (kind.resource(), kind.clone())).collect();
+        for (resource, kind) in &kinds {
+            if !to_come.contains(resource) {
+                self.kind(kind).await;
+            }
+        }
+        for warning in rbac::warnings(controllers) {
+            tracing::warn!("{warning}");
+        }
+        match rbac::grants(controllers, &self.place) {
+            Ok(grants) => {
+                self.namespaces(&grants).await;
+                self.access(&grants).await;
+            }
+            Err(error) => self.missing(format_args!("rules: {error}")),
+        }
+    }
+
+    /// Returns the resources whose CRDs the program has yet to install.
+    async fn crds(&mut self, controllers: &[Controller]) -> BTreeSet<String> {
+        let mut to_come = BTreeSet::new();
+        let crds: BTreeMap<_, _> =
+            controllers.iter().filter_map(Controller::crd).map(|(crd, installs)| (crd.name_any(), installs)).collect();
+        let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        for (name, installs) in crds {
+            match api.get_opt(&name).await {
+                Ok(Some(crd)) => match is_established(&crd) {
+                    Ok(()) => self.ok(format_args!("CRD {name}")),
+                    Err(message) => self.missing(format_args!("CRD {name}: it is not established: {message}")),
+                },
+                Ok(None) if installs => {
+                    self.ok(format_args!("CRD {name}: not there yet, `run` installs it"));
+                    to_come.insert(name);
+                }
+                Ok(None) => {
+                    let program = self.place.program.clone();
+                    self.missing(format_args!("CRD {name}: apply it with `{program} crd | kubectl apply -f -`"));
+                    to_come.insert(name);
+                }
+                // Who may not see it sees whether its kind is served.
+                Err(kube::Error::Api(status)) if status.code == 403 => {}
+                Err(error) => self.missing(format_args!("CRD {name}: {}", chain(&error))),
+            }
+        }
+        to_come
+    }
+
+    async fn kind(&mut self, kind: &KindInfo) {
+        let (resource, version) = (kind.resource(), kind.api_version());
+        let served = if kind.group.is_empty() {
+            self.client.list_core_api_resources(&version).await
+        } else {
+            self.client.list_api_group_resources(&version).await
+        };
+        match served {
+            Ok(list) if list.resources.iter().any(|served| served.name == kind.plural) => {
+                self.ok(format_args!("kind {} ({resource}) of {version}", kind.kind));
+            }
+            Err(kube::Error::Api(status)) if status.code != 404 => {
+                self.missing(format_args!("kind {} ({resource}): {}", kind.kind, status.message));
+            }
+            Err(error) if !matches!(error, kube::Error::Api(_)) => {
+                self.missing(format_args!("kind {} ({resource}): {}", kind.kind, chain(&error)));
+            }
+            _ => self.missing(format_args!(
+                "kind {} ({resource}): the cluster does not serve it in {version}: apply its CRD, or check the API version",
+                kind.kind
+            )),
+        }
+    }
+
+    async fn namespaces(&mut self, grants: &Grants) {
+        let names: BTreeSet<_> = grants.keys().filter_map(|grant| grant.namespace.as_deref()).collect();
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        for name in names {
+            match api.get_opt(name).await {
+                Ok(Some(namespace)) if namespace.metadata.deletion_timestamp.is_some() => {
+                    self.missing(format_args!(
+                        "namespace {name}: it is being terminated, nothing can be created in it: wait until it is gone, \
+                         and create it anew"
+                    ));
+                }
+                Ok(Some(_)) => self.ok(format_args!("namespace {name}")),
+                Ok(None) => {
+                    self.missing(format_args!(
+                        "namespace {name}: it does not exist: create it with `kubectl create namespace {name}`"
+                    ));
+                }
+                Err(kube::Error::Api(status)) if status.code == 403 => {}
+                Err(error) => self.missing(format_args!("namespace {name}: {}", chain(&error))),
+            }
+        }
+    }
+
+    /// Asks for every verb, and prints a line for those of one resource.
+    async fn access(&mut self, grants: &Grants) {
+        let ask = |(grant, because): (Grant, BTreeSet<String>)| {
+            let client = self.client.clone();
+            async move { (allowed(client, &grant).await, grant, because) }
+        };
+        let asked: Vec<_> = grants.iter().map(|(grant, because)| (grant.clone(), because.clone())).collect();
+        let answers: Vec<_> = stream::iter(asked.into_iter().map(ask)).buffered(AT_A_TIME).collect().await;
+        let alike = |one: &Grant, other: &Grant| Grant { verb: other.verb.clone(), ..one.clone() } == *other;
+        for answers in answers.chunk_by(|(_, one, _), (_, other, _)| alike(one, other)) {
+            let verbs = |wanted: bool| {
+                let of = answers.iter().filter(|(answer, ..)| matches!(answer, Ok(allowed) if *allowed == wanted));
+                of.map(|(_, grant, _)| &*grant.verb).collect::<Vec<_>>().join(", ")
+            };
+            let (granted, refused) = (verbs(true), verbs(false));
+            let with = |verb: String| Grant { verb, ..answers[0].1.clone() };
+            if !granted.is_empty() {
+                let grant = with(granted);
+                self.ok(format_args!("access {grant}{}", grant.place()));
+            }
+            if !refused.is_empty() {
+                let grant = with(refused);
+                let because = answers.iter().filter(|(answer, ..)| matches!(answer, Ok(false)));
+                let because: BTreeSet<_> = because.flat_map(|(_, _, because)| because).map(String::as_str).collect();
+                let (role, because) =
+                    (grant.role(&self.place.program), because.into_iter().collect::<Vec<_>>().join(", "));
+                self.missing(format_args!(
+                    "access {grant}{}, for {because}: add the rule \"{}\"{} to {role}",
+                    grant.place(),
+                    grant.rule(),
+                    grant.pinned(),
+                ));
+            }
+            for (error, grant) in answers.iter().filter_map(|(answer, grant, _)| Some((answer.as_ref().err()?, grant)))
+            {
+                self.missing(format_args!("access {grant}{}: it cannot be told: {error}", grant.place()));
+            }
+        }
+    }
+}
+
+/// Whether this identity may.
+async fn allowed(client: Client, grant: &Grant) -> Result<bool, String> {
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(client);
+    let review = SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                namespace: grant.namespace.clone(),
+                group: Some(grant.group.clone()),
+                resource: Some(grant.resource.clone()),
+                subresource: grant.subresource.clone(),
+                name: grant.name.clone(),
+                verb: Some(grant.verb.clone()),
+                ..ResourceAttributes::default()
+            }),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    };
+    let answer = reviews.create(&PostParams::default(), &review).await.map_err(|error| chain(&error))?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}

@@ -1,0 +1,218 @@
+//! What a program's controllers have to be allowed, and nothing more.
+
+mod roles;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use kooper_grammar::access::Rule;
+
+use crate::controller::Controller;
+use crate::plan::Reach;
+
+pub(crate) use roles::documents;
+
+/// Resources of Kubernetes itself that are in no namespace: a rule of
+/// `access` says nothing about it.
+const CLUSTER_SCOPED: [(&str, &[&str]); 10] = [
+    ("", &["componentstatuses", "namespaces", "nodes", "persistentvolumes"]),
+    (
+        "admissionregistration.k8s.io",
+        &[
+            "mutatingadmissionpolicies",
+            "mutatingwebhookconfigurations",
+            "validatingadmissionpolicies",
+            "validatingwebhookconfigurations",
+        ],
+    ),
+    ("apiextensions.k8s.io", &["customresourcedefinitions"]),
+    ("apiregistration.k8s.io", &["apiservices"]),
+    ("certificates.k8s.io", &["certificatesigningrequests"]),
+    ("networking.k8s.io", &["ingressclasses", "ipaddresses", "servicecidrs"]),
+    ("node.k8s.io", &["runtimeclasses"]),
+    ("rbac.authorization.k8s.io", &["clusterrolebindings", "clusterroles"]),
+    ("scheduling.k8s.io", &["priorityclasses"]),
+    ("storage.k8s.io", &["csidrivers", "csinodes", "storageclasses", "volumeattachments"]),
+];
+
+/// Where a program is installed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) program: String,
+    /// The namespace of its service account.
+    pub(crate) namespace: String,
+    /// The namespace of its leases, where a controller names none.
+    pub(crate) lease_namespace: String,
+}
+
+/// One thing that has to be allowed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Grant {
+    /// The namespace that it has to hold in; `None` for the whole cluster.
+    pub(crate) namespace: Option<String>,
+    pub(crate) group: String,
+    pub(crate) resource: String,
+    pub(crate) subresource: Option<String>,
+    /// The object that it is for; `None` for all.
+    pub(crate) name: Option<String>,
+    pub(crate) verb: String,
+}
+
+/// What has to be allowed, each with what it is for.
+pub(crate) type Grants = BTreeMap<Grant, BTreeSet<String>>;
+
+/// A controller that does what no rule tells of.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the controller `{controller}` takes {what}, which can do anything: say what it does with \
+     `access(\"apps/deployments: get, patch\")`, or with `access()` that it does nothing"
+)]
+pub(crate) struct Unruled {
+    controller: String,
+    what: String,
+}
+
+/// What the controllers of a program have to be allowed.
+pub(crate) fn grants(controllers: &[Controller], place: &Place) -> Result<Grants, Unruled> {
+    let mut grants = Grants::new();
+    for controller in controllers {
+        let plan = controller.plan();
+        let unruled = plan.unruled_clients();
+        if !unruled.is_empty() && plan.access().is_none() {
+            return Err(Unruled { controller: controller.name().to_owned(), what: unruled.join(" and ") });
+        }
+        let leases = controller.leases(&place.program, &place.lease_namespace);
+        let lease_namespace = leases.as_ref().map_or(&place.lease_namespace, |leases| &leases.namespace);
+        let mut add = |rule: &Rule, names: &[String], reach: &Reach, because: &str| {
+            let watched = || controller.namespaces().iter().cloned().map(Some).collect::<Vec<_>>();
+            let namespaces = match reach {
+                Reach::Watched if !controller.namespaces().is_empty() => watched(),
+                Reach::Watched | Reach::Cluster => vec![None],
+                Reach::Namespace(namespace) => vec![Some(namespace.clone())],
+                Reach::Lease => vec![Some(lease_namespace.clone())],
+            };
+            let names: Vec<_> = if names.is_empty() { vec![None] } else { names.iter().cloned().map(Some).collect() };
+            for (namespace, name, verb) in product(&namespaces, &names, &rule.verbs) {
+                let (group, resource, subresource) =
+                    (rule.group.clone(), rule.resource.clone(), rule.subresource.clone());
+                let grant = Grant { namespace, group, resource, subresource, name, verb };
+                let because = format!("{because} of the controller `{}`", controller.name());
+                grants.entry(grant).or_default().insert(because);
+            }
+        };
+        for need in plan.needs() {
+            add(&need.rule, &need.names, &need.reach, &need.because);
+        }
+        for rule in plan.access().unwrap_or_default() {
+            add(rule, &[], &reach(rule), "access");
+        }
+        if let Some(leases) = &leases {
+            let lease = |verbs: &[&str]| rule("coordination.k8s.io", "leases", verbs);
+            let own = std::slice::from_ref(&leases.name);
+            add(&lease(&["create", "get", "update", "watch"]), own, &Reach::Lease, "leader_election");
+            if !leases.former.is_empty() {
+                add(&lease(&["get"]), &leases.former, &Reach::Lease, "formerly");
+            }
+            add(&rule("events.k8s.io", "events", &["create", "patch"]), &[], &Reach::Lease, "leader_election");
+        }
+    }
+    let all = grants.clone();
+    grants.retain(|grant, _| !all.keys().any(|wider| wider != grant && wider.covers(grant)));
+    Ok(grants)
+}
+
+/// What is more than it seems: a line for each controller that keeps every
+/// Secret in memory.
+pub(crate) fn warnings(controllers: &[Controller]) -> Vec<String> {
+    let reads = |controller: &&Controller| {
+        controller.plan().needs().iter().any(|need| need.because.starts_with("Reader<Secret>"))
+    };
+    let warning = |controller: &Controller| {
+        let place = match controller.namespaces() {
+            [] => "the cluster".to_owned(),
+            some => format!("the namespaces {}", some.join(", ")),
+        };
+        format!(
+            "`Reader<Secret>` of the controller `{}` holds every Secret of {place} in memory, and is granted list on \
+             them: take `Getter<Secret>` where single ones are enough",
+            controller.name()
+        )
+    };
+    controllers.iter().filter(reads).map(warning).collect()
+}
+
+fn rule(group: &str, resource: &str, verbs: &[&str]) -> Rule {
+    let verbs = verbs.iter().map(|verb| (*verb).to_owned()).collect();
+    Rule { group: group.to_owned(), resource: resource.to_owned(), subresource: None, verbs }
+}
+
+/// Where a rule of `access` has to hold.
+fn reach(rule: &Rule) -> Reach {
+    let cluster = CLUSTER_SCOPED
+        .iter()
+        .any(|(group, resources)| *group == rule.group && resources.contains(&rule.resource.as_str()));
+    if cluster { Reach::Cluster } else { Reach::Watched }
+}
+
+fn product<'a>(
+    namespaces: &'a [Option<String>],
+    names: &'a [Option<String>],
+    verbs: &'a [String],
+) -> impl Iterator<Item = (Option<String>, Option<String>, String)> + 'a {
+    namespaces.iter().flat_map(move |namespace| {
+        let of = move |name: &'a Option<String>| verbs.iter().map(move |verb| (namespace, name, verb));
+        names.iter().flat_map(of).map(|(namespace, name, verb)| (namespace.clone(), name.clone(), verb.clone()))
+    })
+}
+
+impl Grant {
+    /// Whether who is granted this needs no `other`.
+    fn covers(&self, other: &Self) -> bool {
+        let wide = |ours: &Option<String>, theirs: &Option<String>| ours.is_none() || ours == theirs;
+        (&self.group, &self.resource, &self.subresource) == (&other.group, &other.resource, &other.subresource)
+            && wide(&self.namespace, &other.namespace)
+            && wide(&self.name, &other.name)
+            && (self.verb == "*" || self.verb == other.verb)
+    }
+
+    /// `resource`, or `resource/subresource`: as rules name it.
+    pub(crate) fn path(&self) -> String {
+        match &self.subresource {
+            Some(subresource) => format!("{}/{subresource}", self.resource),
+            None => self.resource.clone(),
+        }
+    }
+
+    /// As `access` takes it: `apps/deployments: get`.
+    pub(crate) fn rule(&self) -> String {
+        let group = if self.group.is_empty() { String::new() } else { format!("{}/", self.group) };
+        format!("{group}{}: {}", self.path(), self.verb)
+    }
+
+    /// The name that it is for, if it is for one alone.
+    pub(crate) fn pinned(&self) -> String {
+        self.name.as_ref().map_or(String::new(), |name| format!(" (resourceNames: {name})"))
+    }
+
+    /// Where it has to hold, behind a rule.
+    pub(crate) fn place(&self) -> String {
+        self.namespace.as_ref().map_or(String::new(), |namespace| format!(" in namespace {namespace}"))
+    }
+
+    /// The role that it belongs into, as it is told.
+    pub(crate) fn role(&self, program: &str) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("the Role `{program}` in namespace `{namespace}`"),
+            None => format!("the ClusterRole `{program}`"),
+        }
+    }
+}
+
+/// As `access` takes it, and the name it is for: `apps/deployments: get`.
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.rule(), self.pinned())
+    }
+}
