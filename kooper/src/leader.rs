@@ -59,6 +59,9 @@ pub use leadership::Leadership;
 #[cfg(test)]
 use status::ElectionStatus;
 
+/// Nobody wants to wait longer for a crashed leader, and the record's field has an end.
+const MOST_SECONDS: u64 = 24 * 3600;
+
 /// How a controller's leader is elected.
 ///
 /// What is not set is client-go's default: a lease of 15 seconds, renewed
@@ -139,6 +142,9 @@ impl LeaderElection {
             Some("") => return Err("`namespace` is empty: write the Lease's namespace, or leave it out".to_owned()),
             Some(namespace) => name::label(namespace).map_err(|error| format!("`namespace`: {error}"))?,
             None => {}
+        }
+        if self.lease_duration.as_secs() > MOST_SECONDS {
+            return Err(format!("`lease_duration` is too long: write at most {MOST_SECONDS} s, a day"));
         }
         timing::check(self.lease_duration, self.renew_deadline, self.retry_period).map_err(|error| error.to_string())
     }

@@ -1,7 +1,6 @@
 //! What a candidate knows of the lease, and what it does next: state and
 //! arithmetic only. The elector and the simulation both run it.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,95 +8,14 @@ use super::clock::Moment;
 use crate::backoff::fraction;
 
 mod known;
+mod step;
+mod terms;
 
 pub(super) use known::{Answer, Record, Write};
 use known::{Known, Sent};
-
-/// Of the lease's duration, what the token does not use. With clocks that run
-/// 20 % fast or slow, two thirds of it at 0.8 are as long as all of it at 1.2.
-const MARGIN: u32 = 3;
-
-/// The timings of an election.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Terms {
-    pub(super) lease: Duration,
-    pub(super) deadline: Duration,
-    pub(super) retry: Duration,
-    /// Never but in tests is it anything else than [`Terms::validity`] makes it.
-    pub(super) validity: Duration,
-}
-
-impl Terms {
-    pub(super) fn new(lease: Duration, deadline: Duration, retry: Duration) -> Self {
-        Self { lease, deadline, retry, validity: Self::validity(lease, deadline) }
-    }
-
-    /// How long a renewal is good for, from when it was sent.
-    fn validity(lease: Duration, deadline: Duration) -> Duration {
-        deadline.min(lease - lease / MARGIN)
-    }
-
-    /// How long a request may take.
-    pub(super) fn patience(&self) -> Duration {
-        self.retry.min(self.deadline / 2)
-    }
-
-    /// The seconds that a record states: whole ones, and never less than the
-    /// candidates of this program wait.
-    fn seconds(&self) -> i32 {
-        i32::try_from(self.lease.as_nanos().div_ceil(1_000_000_000)).unwrap_or(i32::MAX).max(1)
-    }
-}
-
-/// Who stands.
-#[derive(Debug, Clone)]
-pub(super) struct Candidate {
-    pub(super) identity: Arc<str>,
-    /// What the records of this controller are marked with.
-    pub(super) program: Arc<str>,
-    /// The marks of its former names.
-    pub(super) former: Vec<Arc<str>>,
-}
-
-/// What to do next.
-#[derive(Debug)]
-pub(super) enum Step {
-    Read,
-    Write(Write),
-    /// Nothing before that moment, unless the record changes.
-    Wait(Moment),
-    /// Leadership is over.
-    Lost(Lost),
-    /// The lease is given up, or there was nothing to give up.
-    Left,
-}
-
-/// Why leadership is over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Lost {
-    /// No renewal succeeded in time.
-    Deadline,
-    /// Somebody else holds the lease.
-    Taken(Arc<str>),
-    /// Somebody emptied the record.
-    Emptied,
-    /// Somebody deleted the Lease.
-    Deleted,
-    /// There was none.
-    NeverHeld,
-}
-
-impl fmt::Display for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Deadline => f.write_str("the lease could not be renewed in time"),
-            Self::Taken(holder) => write!(f, "the lease is held by {holder}"),
-            Self::Emptied => f.write_str("somebody took the holder out of the lease"),
-            Self::Deleted => f.write_str("somebody deleted the lease"),
-            Self::NeverHeld => f.write_str("the lease is not held"),
-        }
-    }
-}
+pub(crate) use step::Lost;
+pub(super) use step::Step;
+pub(super) use terms::{Candidate, Terms};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {

@@ -27,8 +27,8 @@ struct BootTime;
 impl Clock for BootTime {
     fn now(&self) -> Moment {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        let part = |value: i64| u64::try_from(value).unwrap_or_default();
-        Duration::from_secs(part(time.tv_sec)) + Duration::from_nanos(part(time.tv_nsec))
+        let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+        Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or_default())
     }
 }
 

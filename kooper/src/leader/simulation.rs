@@ -9,17 +9,21 @@ use std::time::Duration;
 
 mod dice;
 mod network;
+mod plan;
 mod process;
 mod world;
 
 use dice::Dice;
-use world::{Fault, Outcome, Plan, World};
+use plan::{Fault, Outcome, Plan};
+use world::World;
 
 /// A way to break the protocol; the simulation has to notice each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mutant {
     /// The token lasts as long as the lease.
     NoMargin,
+    /// It keeps three tenths of it back: a little too little for clocks 20 % off.
+    ThinMargin,
     /// A renewal is good from when it was answered.
     FromTheAnswer,
     /// A release goes over whatever is stored.
@@ -104,6 +108,7 @@ fn no_two_lead_at_once_whatever_happens() {
 fn the_simulation_notices_a_broken_protocol() {
     for mutant in [
         Mutant::NoMargin,
+        Mutant::ThinMargin,
         Mutant::FromTheAnswer,
         Mutant::BlindRelease,
         Mutant::BlindWrites,

@@ -104,11 +104,11 @@ impl Process {
     ) -> Self {
         let clock = LocalClock::new(truth, dice);
         let mut terms = Terms::new(times[0], times[1], times[2]);
-        if mutant == Some(Mutant::NoMargin) {
-            terms.validity = terms.lease;
-        }
-        if mutant == Some(Mutant::HalfTheWait) {
-            terms.lease /= 2;
+        match mutant {
+            Some(Mutant::NoMargin) => terms.validity = terms.lease,
+            Some(Mutant::ThinMargin) => terms.validity = terms.lease * 7 / 10,
+            Some(Mutant::HalfTheWait) => terms.lease /= 2,
+            _ => {}
         }
         let me = Candidate { identity: name.into(), program: Arc::clone(mark), former: Vec::new() };
         let mut claim = Claim::new(me, terms, clock.now());

@@ -13,6 +13,7 @@ fn settings_that_cannot_hold_say_what_to_write() {
         (election().lease("Shop"), "`lease`: \"Shop\" is not a DNS name"),
         (election().namespace("a.b"), "`namespace`: \"a.b\" is not a DNS label"),
         (election().lease_duration(SECOND / 2), "`lease_duration` is 500ms"),
+        (election().lease_duration(Duration::MAX), "`lease_duration` is too long"),
         (election().renew_deadline(SECOND * 11), "more than two thirds of `lease_duration`"),
         (election().retry_period(SECOND * 9), "not more than 1.2 times `retry_period`"),
     ] {

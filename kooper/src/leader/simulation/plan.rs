@@ -1,0 +1,111 @@
+//! What a scenario is made of, and what it comes to.
+
+use std::time::Duration;
+
+use super::Mutant;
+use super::dice::Dice;
+use crate::leader::claim::{Record, Write};
+
+pub(super) struct Plan {
+    /// Lease, renew deadline, retry period.
+    pub(super) terms: [Duration; 3],
+    pub(super) candidates: usize,
+    pub(super) faults: Vec<(Duration, Fault)>,
+    pub(super) mutant: Option<Mutant>,
+}
+
+/// A misfortune of one candidate and how long it lasts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fault {
+    pub(super) who: usize,
+    /// Whoever leads when it happens.
+    pub(super) leader: bool,
+    pub(super) what: Trouble,
+    pub(super) lasts: Duration,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Trouble {
+    Partition,
+    Pause,
+    SlowRequests,
+    SlowAnswers,
+    LostAnswers,
+    Errors,
+    BadWatch,
+    Stop,
+    Crash,
+}
+
+impl Fault {
+    pub(super) fn any(dice: &mut Dice, candidates: usize, lease: Duration) -> Self {
+        const ALL: [Trouble; 9] = [
+            Trouble::Partition,
+            Trouble::Pause,
+            Trouble::SlowRequests,
+            Trouble::SlowAnswers,
+            Trouble::LostAnswers,
+            Trouble::Errors,
+            Trouble::BadWatch,
+            Trouble::Stop,
+            Trouble::Crash,
+        ];
+        let what = ALL[dice.below(ALL.len() as u64) as usize];
+        let (who, leader) = (dice.below(candidates as u64) as usize, dice.chance(0.6));
+        Self { who, leader, what, lasts: dice.within(lease * 2) }
+    }
+}
+
+/// What a scenario came to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outcome {
+    pub(super) lease: Duration,
+    pub(super) terms: u64,
+    pub(super) works: u64,
+    pub(super) commits: u64,
+    pub(super) conflicts: u64,
+    /// From the end of the last trouble until somebody led.
+    pub(super) recovered: Duration,
+}
+
+#[derive(Debug)]
+pub(super) enum Event {
+    Wake(usize, u64),
+    Arrive(usize, u64, Option<Write>),
+    Answer(usize, u64, Option<Result<Option<Record>, bool>>),
+    Timeout(usize, u64),
+    Opened(usize, u64),
+    Seen(usize, u64, Option<Record>),
+    Closed(usize, u64),
+    Work(usize),
+    Fault(usize),
+    Restart(usize),
+    Healed,
+}
+
+/// An event and its moment; of two at one moment the first that was planned.
+pub(super) struct Entry {
+    pub(super) at: Duration,
+    pub(super) number: u64,
+    pub(super) event: Event,
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Entry {}
