@@ -381,6 +381,7 @@ impl Runner {
     /// Builds state and handler; tries again for as long as `init` fails.
     async fn handlers(&self, starting: &Starting) -> Handlers {
         let context = Context { backing: self.backing.clone(), states: self.states.clone() };
+        starting.begins();
         let mut failures = 0;
         loop {
             let built = AssertUnwindSafe(self.controller.parts.handlers(context.clone())).catch_unwind();
@@ -439,7 +440,13 @@ struct Starting {
 
 impl Starting {
     fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), state: Mutex::new(Some("it is starting".to_owned())) }
+        let starting = Self { name: name.to_owned(), state: Mutex::default() };
+        starting.begins();
+        starting
+    }
+
+    fn begins(&self) {
+        *self.lock() = Some("it is starting".to_owned());
     }
 
     fn failed(&self, what: &str, error: &str) {
