@@ -109,6 +109,7 @@ impl Config {
         if deleted && self.selected() {
             plan.need::<K>(None, &["get"], "deleted");
         }
+        plan.settle::<K>();
     }
 
     /// Which objects the API server is asked for.

@@ -21,7 +21,7 @@ use crate::backoff::Backoff;
 use crate::call::Tasks;
 use crate::error;
 use crate::events::EventSink;
-use crate::extract::Backing;
+use crate::extract::{Backing, Former};
 use crate::health::{Health, Probe};
 use crate::informer::Watches;
 use crate::leader::{Elector, ElectorOptions, Leadership};
@@ -128,6 +128,7 @@ impl Runner {
             caches: watching.caches(),
             owned: controller.relations.iter().filter(|one| one.map.is_none()).map(|one| one.cache).collect(),
             writes: writes.clone(),
+            former: Former::new(config.former_names().map(|name| format!("{}/{name}", process.program)).collect()),
             events: EventSink::default(),
         });
         let gate = Gate {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kube::Client;
 
+use super::former::Former;
 use crate::events::EventSink;
 use crate::kind::KindInfo;
 use crate::plan::CacheId;
@@ -32,6 +33,8 @@ pub struct Backing {
     pub(crate) owned: Vec<CacheId>,
     /// What the calls wrote, until the caches have seen it.
     pub(crate) writes: Arc<Writes>,
+    /// What was applied under former names.
+    pub(crate) former: Former,
     /// Where Kubernetes Events go.
     pub(crate) events: EventSink,
 }
