@@ -90,6 +90,9 @@ pub enum Counter {
     /// A list was accepted although its version is lower than the last one's:
     /// the server was restored from a backup.
     Restore,
+    /// A Kubernetes Event was not written: there were too many, or the server
+    /// refused it.
+    EventDropped,
 }
 
 /// What [`MetricsRecorder::register_gauge`] registers.

@@ -7,6 +7,7 @@ use kube::core::Status;
 
 use super::owner::OwnerError;
 use crate::error::BoxError;
+use crate::events::is_terminating;
 use crate::key::ObjectKey;
 use crate::object::DecodeError;
 
@@ -114,7 +115,8 @@ impl Error {
     /// Whether the object has changed, was replaced by another of its name,
     /// or exists already.
     pub fn is_conflict(&self) -> bool {
-        self.code() == Some(409) || matches!(self, Self::Unseen { .. })
+        self.status().is_some_and(|status| status.code == 409 || is_another(status))
+            || matches!(self, Self::Unseen { .. })
     }
 
     /// Whether a rule is missing, or a namespace is being deleted.
@@ -154,15 +156,15 @@ pub(super) fn is_gone(status: &Status) -> bool {
     status.code == 404 && status.details.as_ref().is_some_and(|details| !details.name.is_empty())
 }
 
-/// Whether another object has taken the name of the one that was meant.
+/// Whether the object that was meant, by its uid, is no more; another may have
+/// its name.
 pub(super) fn is_another(status: &Status) -> bool {
-    status.code == 409 && status.message.contains("UID")
-}
-
-/// Whether the namespace is being deleted: then nothing can be created in it.
-fn is_terminating(status: &Status) -> bool {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    status.code == 403 && causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    match status.code {
+        409 => status.message.to_ascii_lowercase().contains("uid"),
+        422 => causes.any(|cause| cause.field == "metadata.uid"),
+        _ => false,
+    }
 }
 
 /// How long the server asks to wait.
@@ -193,7 +195,7 @@ fn advice(asked: &Asked, status: &Status) -> String {
         409 if about.is_some_and(|about| about.causes.iter().any(|cause| cause.reason == "FieldManagerConflict")) => {
             "; somebody else applies these fields: agree on who does".to_owned()
         }
-        409 if is_another(status) => "; it was deleted, and another object may have its name".to_owned(),
+        409 | 422 if is_another(status) => "; it was deleted, and another object may have its name".to_owned(),
         _ => String::new(),
     }
 }

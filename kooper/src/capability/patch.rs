@@ -58,7 +58,8 @@ impl Patch {
             }
             Way::Json => {
                 if let Value::Array(operations) = &mut self.value {
-                    operations.insert(0, json!({"op": "test", "path": "/metadata/uid", "value": uid}));
+                    // A `test` that fails does not say what it was about; an uid that changes does.
+                    operations.insert(0, json!({"op": "replace", "path": "/metadata/uid", "value": uid}));
                 }
             }
         }
@@ -85,7 +86,7 @@ mod tests {
         let merge = Patch::strategic(json!({"metadata": {"labels": {"a": "b"}}})).of_uid("1");
         assert_eq!(merge.value, json!({"metadata": {"labels": {"a": "b"}, "uid": "1"}}));
         let json = Patch::json(json!([{"op": "remove", "path": "/data"}])).of_uid("1");
-        assert_eq!(json.value[0], json!({"op": "test", "path": "/metadata/uid", "value": "1"}));
+        assert_eq!(json.value[0], json!({"op": "replace", "path": "/metadata/uid", "value": "1"}));
         assert_eq!(json.value[1]["op"], "remove");
     }
 }

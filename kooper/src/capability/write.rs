@@ -47,6 +47,10 @@ impl<T: Kind, V> Access<T, V> {
     {
         let objects = self.objects();
         let mut body = body(object)?;
+        if let Some(metadata) = body["metadata"].as_object_mut() {
+            // Of an object that was copied.
+            metadata.retain(|field, _| field != "uid" && field != "resourceVersion");
+        }
         let mut key = objects.key_of(&mut body);
         if let (true, Some(generate)) = (key.name().is_empty(), body["metadata"]["generateName"].as_str()) {
             key = ObjectKey::new(key.namespace(), generate);

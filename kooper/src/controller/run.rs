@@ -44,6 +44,9 @@ const ABORT_GRACE: Duration = Duration::from_secs(2);
 /// How long calls may tidy up when the lease is lost: others may lead soon.
 const STEP_DOWN_GRACE: Duration = Duration::from_secs(1);
 
+/// How long Kubernetes Events may take to be written at the end.
+const EVENTS_GRACE: Duration = Duration::from_secs(2);
+
 /// What the controllers of a process share.
 #[derive(Clone)]
 pub(crate) struct Process {
@@ -118,18 +121,19 @@ impl Runner {
         let watching = Watching::new(&controller, process);
         let name: Arc<str> = config.name.as_str().into();
         let writes = Arc::new(Writes::new(controller.primary.id));
+        let client = process.client.as_ref().map(|client| leadership.fence(client.clone()));
         let backing = Arc::new(Backing {
             program: process.program.clone(),
             controller: name.clone(),
             kind: controller.kind.clone(),
             primary: controller.primary.id,
             namespaces: config.namespaces.clone(),
-            client: process.client.as_ref().map(|client| leadership.fence(client.clone())),
+            client: client.clone(),
             caches: watching.caches(),
             owned: controller.relations.iter().filter(|one| one.map.is_none()).map(|one| one.cache).collect(),
             writes: writes.clone(),
             former: Former::new(config.former_names().map(|name| format!("{}/{name}", process.program)).collect()),
-            events: EventSink::default(),
+            events: EventSink::start(client, &process.program, &name, &process.identity, process.metrics.clone()),
         });
         let gate = Gate {
             name,
@@ -301,6 +305,9 @@ impl Runner {
             () = ended(&mut running, &tasks) => None,
             limit = drain => Some(limit),
         };
+        if !lost.is_cancelled() {
+            self.backing.events.drain(EVENTS_GRACE).await;
+        }
         let Some(limit) = drained else { return true };
         tracing::warn!(controller = %workers.name, calls = self.busy.calls(), "the drain time of {limit:?} is over: the running handler calls are ended");
         tasks.abort.cancel();

@@ -49,6 +49,7 @@ pub(super) struct Series {
     relists: IntCounterVec,
     decode_errors: IntCounterVec,
     restores: IntCounterVec,
+    events_dropped: IntCounterVec,
 }
 
 impl Series {
@@ -131,6 +132,7 @@ impl Series {
                 "Lists accepted with a version lower than the last one's, as after a restored backup of the server.",
                 one,
             )?,
+            events_dropped: counter("kooper_events_dropped_total", "Kubernetes Events that were not written.", one)?,
         })
     }
 
@@ -153,6 +155,7 @@ impl Series {
             &self.relists,
             &self.decode_errors,
             &self.restores,
+            &self.events_dropped,
         ] {
             counter.with_label_values(&[controller]);
         }
@@ -207,10 +210,11 @@ impl Series {
             Counter::Relist => of(&self.relists),
             Counter::DecodeError => of(&self.decode_errors),
             Counter::Restore => of(&self.restores),
+            Counter::EventDropped => of(&self.events_dropped),
         }
     }
 
-    pub(super) fn parts(&self) -> [&dyn Collector; 18] {
+    pub(super) fn parts(&self) -> [&dyn Collector; 19] {
         [
             &self.queued,
             &self.in_queue,
@@ -230,6 +234,7 @@ impl Series {
             &self.relists,
             &self.decode_errors,
             &self.restores,
+            &self.events_dropped,
         ]
     }
 }

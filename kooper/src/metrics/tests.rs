@@ -76,6 +76,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("controller_runtime_reconcile_total", "counter", "controller,result"),
     ("controller_runtime_terminal_reconcile_errors_total", "counter", "controller"),
     ("kooper_decode_errors_total", "counter", "controller"),
+    ("kooper_events_dropped_total", "counter", "controller"),
     ("kooper_handler_timeouts_total", "counter", "controller"),
     ("kooper_relists_total", "counter", "controller"),
     ("kooper_restores_total", "counter", "controller"),

@@ -66,6 +66,19 @@ fn an_object_that_is_gone_is_no_missing_kind() {
 }
 
 #[test]
+fn another_object_of_the_name_is_a_conflict_however_the_server_says_it() {
+    let mut immutable = caused("FieldValueInvalid");
+    immutable.causes[0].field = "metadata.uid".to_owned();
+    for error in [
+        refused(409, "uid mismatch: the provided object specified uid 1, and no existing object was found", details()),
+        refused(422, "field is immutable", immutable),
+    ] {
+        assert!(error.is_conflict() && error.to_string().ends_with("another object may have its name"), "{error}");
+    }
+    assert!(!refused(422, "spec.replicas: Invalid value", caused("FieldValueInvalid")).is_conflict());
+}
+
+#[test]
 fn what_no_retry_heals_says_so_to_the_worker() {
     let error = Error::from(OwnerError::Unborn { owner: "Shop".to_owned() });
     assert_eq!(wish(&error), Wish::Never);
