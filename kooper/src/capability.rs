@@ -1,19 +1,40 @@
 //! What a handler may do with the API server: arguments that each grant one verb.
 
 pub mod by;
+mod conditions;
 mod entry;
+mod error;
+mod former;
+mod grant;
+mod owned;
+mod owner;
+mod patch;
 mod reader;
+mod recorder;
+mod request;
+mod status;
+mod status_table;
 mod verb;
+mod write;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
 
 use crate::call::Call;
 use crate::extract::{Argument, Backing, InitArgument, Input};
 use crate::plan::Plan;
 
 pub use by::{Index, Selection};
+pub use conditions::{Conditions, Holds, set_condition};
 pub use entry::Entry;
+pub use error::{Error, Refused};
+pub use grant::{MayApply, MayCreate, MayDelete, MayEvict, MayGet, MayPatch, MayWriteStatus};
+pub use owner::{OwnerError, owned_by};
+pub use patch::Patch;
+pub use recorder::Recorder;
+pub use status::{BuiltIn, Custom, HasStatus};
 pub use verb::{MayRead, Verb};
 
 /// Access to the objects of the kind `T`, granted by the verb `V`: take one of
@@ -27,6 +48,32 @@ pub struct Access<T, V> {
 
 /// Gets and lists from a cache that is synced before the first call.
 pub type Reader<T> = Access<T, verb::Read>;
+
+/// Gets by name, from the API server: [`fetch`](Access::fetch).
+pub type Getter<T> = Access<T, verb::Get>;
+
+/// Creates: [`create`](Access::create).
+pub type Creator<T> = Access<T, verb::Create>;
+
+/// Applies on the side of the server: [`apply`](Access::apply), and for
+/// children [`apply_owned`](Access::apply_owned) and [`adopt`](Access::adopt).
+/// It writes as the field manager `program/controller`, and forces.
+pub type Applier<T> = Access<T, verb::Apply>;
+
+/// Changes some fields: [`patch`](Access::patch),
+/// [`patch_object`](Access::patch_object).
+pub type Patcher<T> = Access<T, verb::Patch>;
+
+/// Deletes: [`delete_object`](Access::delete_object),
+/// [`delete_unchanged`](Access::delete_unchanged), [`delete`](Access::delete),
+/// [`delete_with`](Access::delete_with).
+pub type Deleter<T> = Access<T, verb::Delete>;
+
+/// Evicts pods: [`evict`](Access::evict).
+pub type Evictor = Access<Pod, verb::Evict>;
+
+/// Applies the status: [`apply_status`](Access::apply_status).
+pub type StatusWriter<T> = Access<T, verb::WriteStatus>;
 
 impl<T, V> Access<T, V> {
     /// What a controller may do outside of a call.
@@ -47,7 +94,7 @@ impl<T, V> std::fmt::Debug for Access<T, V> {
     }
 }
 
-#[diagnostic::do_not_recommend]
+// Recommended, so that a kind that the verb is not for is told by its name.
 impl<O, S, T: 'static, V: Verb<T, M>, M> Argument<O, S, (T, M)> for Access<T, V> {
     fn plan(plan: &mut Plan) {
         V::plan(plan);
@@ -58,7 +105,6 @@ impl<O, S, T: 'static, V: Verb<T, M>, M> Argument<O, S, (T, M)> for Access<T, V>
     }
 }
 
-#[diagnostic::do_not_recommend]
 impl<T: 'static, V: Verb<T, M>, M> InitArgument<(T, M)> for Access<T, V> {
     fn plan(plan: &mut Plan) {
         V::plan(plan);

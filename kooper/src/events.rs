@@ -1,10 +1,53 @@
 //! Kubernetes Events: gathered, limited, and written in the background.
 
+mod correlate;
+mod limit;
+mod wire;
+mod write;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use kube::core::Status;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::metrics::{Counter, MetricsRecorder};
+use write::{Causes, Writer};
+
+/// So many notes may wait to be written.
+const WAITING: usize = 1000;
 
 /// Where Kubernetes Events go. Cloneable; it never waits.
-#[derive(Debug, Clone, Default)]
-pub struct EventSink {}
+#[derive(Clone, Default)]
+pub struct EventSink {
+    /// None where there is no server to tell.
+    inner: Option<Arc<Inner>>,
+}
+
+struct Inner {
+    sender: mpsc::Sender<Message>,
+    /// The task that writes, until there is a runtime to start it on.
+    task: Mutex<Option<Task>>,
+    controller: Arc<str>,
+    metrics: Arc<dyn MetricsRecorder>,
+    causes: Arc<Causes>,
+}
+
+struct Task {
+    receiver: mpsc::Receiver<Message>,
+    writer: Writer,
+}
+
+/// What the task that writes is told.
+enum Message {
+    Note(Box<Note>),
+    /// Answer when everything before is written.
+    Drain(oneshot::Sender<()>),
+}
 
 /// One thing to tell about an object.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,8 +64,83 @@ pub(crate) struct Note {
 }
 
 impl EventSink {
+    /// A sink that writes as `program/controller`, from this `instance` of it.
+    /// Nothing is started before the first note.
+    pub(crate) fn start(
+        client: Option<Client>,
+        program: &str,
+        controller: &Arc<str>,
+        instance: &str,
+        metrics: Arc<dyn MetricsRecorder>,
+    ) -> Self {
+        let Some(client) = client else { return Self::default() };
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let causes = Arc::new(Causes::new(controller.clone()));
+        let source = wire::Source::new(program, controller, instance);
+        let writer = Writer::new(client, source, controller.clone(), metrics.clone(), causes.clone());
+        let task = Mutex::new(Some(Task { receiver, writer }));
+        Self { inner: Some(Arc::new(Inner { sender, task, controller: controller.clone(), metrics, causes })) }
+    }
+
     /// Takes a note along; one too many is counted and dropped.
     pub(crate) fn publish(&self, note: Note) {
-        let _ = note;
+        let Some(inner) = &self.inner else { return };
+        inner.wake();
+        if inner.sender.try_send(Message::Note(Box::new(note))).is_err() {
+            inner.metrics.count(&inner.controller, Counter::EventDropped);
+            inner.causes.tell("full", || {
+                format!(
+                    "more than {WAITING} Kubernetes Events wait to be written: further ones are dropped and counted"
+                )
+            });
+        }
+    }
+
+    /// Waits until everything is written, though not for long.
+    pub(crate) async fn drain(&self, limit: Duration) {
+        let Some(inner) = &self.inner else { return };
+        let (told, written) = oneshot::channel();
+        let all = async {
+            // A task that was never started has nothing to write.
+            if !inner.is_asleep() && inner.sender.send(Message::Drain(told)).await.is_ok() {
+                drop(written.await);
+            }
+        };
+        if timeout(limit, all).await.is_err() {
+            tracing::debug!(controller = %inner.controller, "Kubernetes Events were not written within {limit:?}");
+        }
     }
 }
+
+impl Inner {
+    /// Starts the task that writes, if there is a runtime by now.
+    fn wake(&self) {
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if task.is_some()
+            && let Ok(runtime) = Handle::try_current()
+            && let Some(Task { receiver, writer }) = task.take()
+        {
+            runtime.spawn(writer.run(receiver));
+        }
+    }
+
+    fn is_asleep(&self) -> bool {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+}
+
+/// Whether the server refuses because the namespace is being deleted: nothing
+/// can be created in it, whatever the rules say.
+pub(crate) fn is_terminating(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    status.code == 403 && causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+}
+
+impl std::fmt::Debug for EventSink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EventSink").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

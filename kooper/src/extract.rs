@@ -1,6 +1,7 @@
 //! The arguments of a handler, each found by its type.
 
 mod backing;
+mod former;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use crate::call::Call;
 use crate::plan::Plan;
 
 pub use backing::Backing;
+pub(crate) use former::Former;
 
 /// Something that a handler of the object type `O` and the state type `S` can
 /// take as an argument.

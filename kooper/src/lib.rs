@@ -87,6 +87,7 @@ mod writes;
 
 pub use action::Action;
 pub use call::Call;
+pub use capability::{Applier, Conditions, Creator, Deleter, Evictor, Getter, Patcher, Reader, Recorder, StatusWriter};
 pub use controller::{ConfigError, Controller};
 pub use error::{BoxError, Error, Result};
 pub use extract::State;
@@ -132,6 +133,9 @@ pub mod prelude {
     pub use kube::core::metadata::PartialObjectMeta;
     pub use kube::{Client, Resource, ResourceExt};
 
+    pub use crate::capability::{
+        Applier, Conditions, Creator, Deleter, Evictor, Getter, Patcher, Reader, Recorder, StatusWriter,
+    };
     pub use crate::controller::Kind;
     pub use crate::tracing;
     pub use crate::{Action, Call, Error, Job, ObjectKey, Result, State};

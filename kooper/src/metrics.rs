@@ -100,6 +100,9 @@ pub enum Counter {
     Restore,
     /// This process became the leader.
     LeaderTransition,
+    /// A Kubernetes Event was not written: there were too many, or the server
+    /// refused it.
+    EventDropped,
 }
 
 /// What [`MetricsRecorder::register_gauge`] registers.

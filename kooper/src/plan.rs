@@ -19,6 +19,11 @@ pub struct Plan {
     access: Option<Vec<Rule>>,
     needs: Vec<Need>,
     caches: Vec<CacheRequest>,
+    /// The kinds in `owns`.
+    owned: Vec<TypeId>,
+    /// The kinds that are created or applied.
+    written: Vec<TypeId>,
+    events: Option<&'static str>,
 }
 
 /// One permission, and what it is for.
@@ -129,6 +134,43 @@ impl Plan {
     pub fn cache<K: Kind>(&mut self, because: impl Into<String>) {
         self.need::<K>(None, &["list", "watch"], because);
         self.request(CacheRequest::of::<K>(false));
+    }
+
+    /// Creates or applies objects of a kind, with an owner reference where it
+    /// is in `owns`.
+    pub fn sets_owner<K: Kind>(&mut self) {
+        self.written.push(TypeId::of::<K>());
+    }
+
+    /// Objects of a kind are children of the controller's own.
+    pub(crate) fn owns<K: Kind>(&mut self) {
+        self.owned.push(TypeId::of::<K>());
+    }
+
+    /// Tells Kubernetes Events about the controller's objects.
+    pub fn tells_events(&mut self, because: &'static str) {
+        self.client = true;
+        self.events.get_or_insert(because);
+    }
+
+    /// Turns what was noted about the controller's own kind into needs.
+    pub(crate) fn settle<K: Kind>(&mut self) {
+        let kind = KindInfo::of::<K>();
+        let children = self.written.iter().any(|written| self.owned.contains(written));
+        if children {
+            self.need::<K>(Some("finalizers"), &["update"], "owns");
+            self.tells_events("owns");
+        }
+        let Some(because) = self.events else { return };
+        let rule = Rule {
+            group: "events.k8s.io".to_owned(),
+            resource: "events".to_owned(),
+            subresource: None,
+            verbs: vec!["create".to_owned(), "patch".to_owned()],
+        };
+        // Events about objects in no namespace are in this one.
+        let reach = if kind.namespaced { Reach::Watched } else { Reach::Namespace("default".to_owned()) };
+        self.add(Need { rule, names: Vec::new(), reach, because: because.to_owned() });
     }
 
     pub(crate) fn request(&mut self, request: CacheRequest) {

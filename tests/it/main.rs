@@ -2,6 +2,7 @@
 
 mod access;
 mod bad_objects;
+mod capabilities;
 mod control_plane;
 mod controllers;
 mod finalizers;

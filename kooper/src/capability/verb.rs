@@ -1,10 +1,18 @@
 //! The verbs that capabilities grant, each with the rules that it brings.
 
+use k8s_openapi::api::core::v1::Pod;
+
+use super::status::HasStatus;
 use crate::kind::Kind;
 use crate::plan::Plan;
 
 /// A verb that a capability grants on the kind `T`. `M` is inferred: it only
 /// keeps impls apart.
+#[diagnostic::on_unimplemented(
+    message = "no argument grants this on `{T}`",
+    label = "not a kind that this argument is for",
+    note = "name a kind of Kubernetes objects, such as `Getter<ConfigMap>`; `Evictor` takes none"
+)]
 pub trait Verb<T, M = ()>: 'static {
     /// Notes what the verb needs.
     fn plan(plan: &mut Plan);
@@ -13,6 +21,34 @@ pub trait Verb<T, M = ()>: 'static {
 /// Reads from a cache.
 #[derive(Debug)]
 pub enum Read {}
+
+/// Gets by name.
+#[derive(Debug)]
+pub enum Get {}
+
+/// Creates.
+#[derive(Debug)]
+pub enum Create {}
+
+/// Applies on the side of the server.
+#[derive(Debug)]
+pub enum Apply {}
+
+/// Patches.
+#[derive(Debug)]
+pub enum Patch {}
+
+/// Deletes.
+#[derive(Debug)]
+pub enum Delete {}
+
+/// Evicts pods.
+#[derive(Debug)]
+pub enum Evict {}
+
+/// Applies the status.
+#[derive(Debug)]
+pub enum WriteStatus {}
 
 impl<T: Kind> Verb<T> for Read {
     fn plan(plan: &mut Plan) {
@@ -28,3 +64,46 @@ impl<T: Kind> Verb<T> for Read {
 pub trait MayRead<T> {}
 
 impl<T: Kind> MayRead<T> for Read {}
+impl<T: Kind> Verb<T> for Get {
+    fn plan(plan: &mut Plan) {
+        plan.need::<T>(None, &["get"], format!("Getter<{}>", T::kind(&())));
+    }
+}
+
+impl<T: Kind> Verb<T> for Create {
+    fn plan(plan: &mut Plan) {
+        plan.need::<T>(None, &["create"], format!("Creator<{}>", T::kind(&())));
+        plan.sets_owner::<T>();
+    }
+}
+
+impl<T: Kind> Verb<T> for Apply {
+    fn plan(plan: &mut Plan) {
+        plan.need::<T>(None, &["create", "patch"], format!("Applier<{}>", T::kind(&())));
+        plan.sets_owner::<T>();
+    }
+}
+
+impl<T: Kind> Verb<T> for Patch {
+    fn plan(plan: &mut Plan) {
+        plan.need::<T>(None, &["patch"], format!("Patcher<{}>", T::kind(&())));
+    }
+}
+
+impl<T: Kind> Verb<T> for Delete {
+    fn plan(plan: &mut Plan) {
+        plan.need::<T>(None, &["delete"], format!("Deleter<{}>", T::kind(&())));
+    }
+}
+
+impl Verb<Pod> for Evict {
+    fn plan(plan: &mut Plan) {
+        plan.need::<Pod>(Some("eviction"), &["create"], "Evictor");
+    }
+}
+
+impl<T: HasStatus<M>, M> Verb<T, M> for WriteStatus {
+    fn plan(plan: &mut Plan) {
+        plan.need::<T>(Some("status"), &["patch"], format!("StatusWriter<{}>", T::kind(&())));
+    }
+}

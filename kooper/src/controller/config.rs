@@ -126,6 +126,7 @@ impl Config {
         if self.finalizer.is_some() {
             plan.need::<K>(None, &["get", "patch"], "cleanup");
             if self.selected() {
+                plan.tells_events("cleanup");
                 plan.request(CacheRequest::of::<K>(true));
             }
         }
@@ -143,6 +144,7 @@ impl Config {
                 because: "install_crd".to_owned(),
             });
         }
+        plan.settle::<K>();
     }
 
     /// The leases of a program's controller, in a namespace unless it has one

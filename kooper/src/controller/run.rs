@@ -22,7 +22,7 @@ use crate::call::Tasks;
 use crate::crd::Installer;
 use crate::error;
 use crate::events::EventSink;
-use crate::extract::Backing;
+use crate::extract::{Backing, Former};
 use crate::finalizer::{Finalizing, Guarded, Unselected};
 use crate::handler::Erased;
 use crate::health::{Health, Probe};
@@ -47,6 +47,9 @@ const ABORT_GRACE: Duration = Duration::from_secs(2);
 
 /// How long calls may tidy up when the lease is lost: others may lead soon.
 const STEP_DOWN_GRACE: Duration = Duration::from_secs(1);
+
+/// How long Kubernetes Events may take to be written at the end.
+const EVENTS_GRACE: Duration = Duration::from_secs(2);
 
 /// What the controllers of a process share.
 #[derive(Clone)]
@@ -123,17 +126,19 @@ impl Runner {
         let watching = Watching::new(&controller, process);
         let name: Arc<str> = config.name.as_str().into();
         let writes = Arc::new(Writes::new(controller.primary.id));
+        let client = process.client.as_ref().map(|client| leadership.fence(client.clone()));
         let backing = Arc::new(Backing {
             program: process.program.clone(),
             controller: name.clone(),
             kind: controller.kind.clone(),
             primary: controller.primary.id,
             namespaces: config.namespaces.clone(),
-            client: process.client.as_ref().map(|client| leadership.fence(client.clone())),
+            client: client.clone(),
             caches: watching.caches(),
             owned: controller.relations.iter().filter(|one| one.map.is_none()).map(|one| one.cache).collect(),
             writes: writes.clone(),
-            events: EventSink::default(),
+            former: Former::new(config.former_names().map(|name| format!("{}/{name}", process.program)).collect()),
+            events: EventSink::start(client, &process.program, &name, &process.identity, process.metrics.clone()),
         });
         let gate = Gate {
             name,
@@ -317,6 +322,9 @@ impl Runner {
             () = ended(&mut running, &tasks) => None,
             limit = drain => Some(limit),
         };
+        if !lost.is_cancelled() {
+            self.backing.events.drain(EVENTS_GRACE).await;
+        }
         let Some(limit) = drained else { return true };
         tracing::warn!(controller = %workers.name, calls = self.busy.calls(), "the drain time of {limit:?} is over: the running handler calls are ended");
         tasks.abort.cancel();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 
+use super::former::Former;
 use crate::events::EventSink;
 use crate::kind::{Kind, KindInfo};
 use crate::object::Object;
@@ -34,6 +35,8 @@ pub struct Backing {
     pub(crate) owned: Vec<CacheId>,
     /// What the calls wrote, until the caches have seen it.
     pub(crate) writes: Arc<Writes>,
+    /// What was applied under former names.
+    pub(crate) former: Former,
     /// Where Kubernetes Events go.
     pub(crate) events: EventSink,
 }
@@ -76,6 +79,7 @@ impl Backing {
             client: None,
             caches: [(id, cache)].into(),
             owned: Vec::new(),
+            former: Former::new(Vec::new()),
             writes: Arc::new(Writes::new(id)),
             events: EventSink::default(),
         }

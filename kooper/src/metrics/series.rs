@@ -52,6 +52,7 @@ pub(super) struct Series {
     abandoned: IntCounterVec,
     leader_transitions: IntCounterVec,
     lease_renewals: HistogramVec,
+    events_dropped: IntCounterVec,
 }
 
 impl Series {
@@ -150,6 +151,7 @@ impl Series {
                 one,
                 PROCESSING_BUCKETS.to_vec(),
             )?,
+            events_dropped: counter("kooper_events_dropped_total", "Kubernetes Events that were not written.", one)?,
         })
     }
 
@@ -174,6 +176,7 @@ impl Series {
             &self.restores,
             &self.abandoned,
             &self.leader_transitions,
+            &self.events_dropped,
         ] {
             counter.with_label_values(&[controller]);
         }
@@ -235,6 +238,7 @@ impl Series {
             Counter::Restore => of(&self.restores),
             Counter::Abandoned => of(&self.abandoned),
             Counter::LeaderTransition => of(&self.leader_transitions),
+            Counter::EventDropped => of(&self.events_dropped),
         }
     }
 
@@ -261,6 +265,7 @@ impl Series {
             &self.abandoned,
             &self.leader_transitions,
             &self.lease_renewals,
+            &self.events_dropped,
         ]
     }
 }

@@ -77,6 +77,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("controller_runtime_terminal_reconcile_errors_total", "counter", "controller"),
     ("kooper_abandoned_total", "counter", "controller"),
     ("kooper_decode_errors_total", "counter", "controller"),
+    ("kooper_events_dropped_total", "counter", "controller"),
     ("kooper_handler_timeouts_total", "counter", "controller"),
     ("kooper_leader_transitions_total", "counter", "controller"),
     ("kooper_lease_renew_duration_seconds", "histogram", "controller"),

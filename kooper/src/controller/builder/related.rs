@@ -126,6 +126,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// their owner.
     pub fn owns<T: Kind>(mut self) -> Self {
         let kind = watched::<T>(&mut self.common.plan, "owns");
+        self.common.plan.owns::<T>();
         self.common.relations.push(Relation { cache: CacheId::of::<T>(), kind, map: None });
         self
     }

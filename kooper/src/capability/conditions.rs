@@ -1,0 +1,222 @@
+//! Conditions: what a status says about an object, each with its history.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::Resource;
+
+/// The condition that sums up all others.
+const READY: &str = "Ready";
+
+/// The conditions of an object as one pass of a handler finds them.
+///
+/// Each condition that the pass sets carries the generation of the object, and
+/// the time of its last change of `status`. `Ready` is `True` only after
+/// [`complete`](Self::complete): a pass that gave up half-way cannot claim it.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+/// use kooper::Conditions;
+///
+/// # let (shop, before, available) = (ConfigMap::default(), Vec::<Condition>::new(), 2);
+/// let mut conditions = Conditions::of(&shop, &before);
+/// conditions.set("Scaled", available == 3, "Replicas", format!("{available} of 3 are available"));
+/// if available == 3 {
+///     conditions.complete("AsSpecified", "all replicas are available");
+/// } else {
+///     conditions.waiting("Replicas", "waits for replicas");
+/// }
+/// let list = conditions.finish();
+/// assert!(list.iter().any(|one| one.type_ == "Ready" && one.status == "False"));
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "`finish` makes the list for the status"]
+pub struct Conditions {
+    generation: Option<i64>,
+    list: Vec<Condition>,
+    ready: (bool, String, String),
+}
+
+/// Whether a condition holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// It does.
+    True,
+    /// It does not.
+    False,
+    /// Nobody can tell.
+    Unknown,
+}
+
+impl From<bool> for Holds {
+    fn from(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
+    }
+}
+
+impl Conditions {
+    /// Begins a pass over an object, whose status has the conditions `before`.
+    pub fn of<K: Resource>(object: &K, before: &[Condition]) -> Self {
+        let unfinished = "the handler has not come to its end".to_owned();
+        Self {
+            generation: object.meta().generation,
+            list: before.to_vec(),
+            ready: (false, "Incomplete".to_owned(), unfinished),
+        }
+    }
+
+    /// Sets a condition by its type. `reason` is one word of CamelCase,
+    /// `message` is for people. `Ready` is set by [`complete`](Self::complete)
+    /// and its like: here it can only be denied.
+    pub fn set(
+        &mut self,
+        name: &str,
+        holds: impl Into<Holds>,
+        reason: impl Into<String>,
+        message: impl Into<String>,
+    ) -> &mut Self {
+        let (holds, reason, message) = (holds.into(), reason.into(), message.into());
+        if name != READY {
+            self.put(name, holds, reason, message);
+        } else if holds != Holds::True {
+            self.ready = (false, reason, message);
+        }
+        self
+    }
+
+    /// Takes a condition out.
+    pub fn remove(&mut self, name: &str) -> &mut Self {
+        self.list.retain(|one| one.type_ != name);
+        self
+    }
+
+    /// The pass has done all that is to be done: the object is ready.
+    pub fn complete(&mut self, reason: impl Into<String>, message: impl Into<String>) -> &mut Self {
+        self.ready = (true, reason.into(), message.into());
+        self
+    }
+
+    /// The pass waits for something: the object is not ready.
+    pub fn waiting(&mut self, reason: impl Into<String>, message: impl Into<String>) -> &mut Self {
+        self.ready = (false, reason.into(), message.into());
+        self
+    }
+
+    /// The pass failed: the object is not ready.
+    pub fn failed(&mut self, reason: impl Into<String>, error: &dyn std::fmt::Display) -> &mut Self {
+        self.waiting(reason, error.to_string())
+    }
+
+    /// The conditions for the status, with `Ready` among them.
+    pub fn finish(mut self) -> Vec<Condition> {
+        let (ready, reason, message) = std::mem::take(&mut self.ready);
+        self.put(READY, ready.into(), reason, message);
+        self.list
+    }
+
+    fn put(&mut self, name: &str, holds: Holds, reason: String, message: String) {
+        let condition = Condition {
+            type_: name.to_owned(),
+            status: format!("{holds:?}"),
+            reason,
+            message,
+            observed_generation: self.generation,
+            last_transition_time: Time(Timestamp::now()),
+        };
+        set_condition(&mut self.list, condition);
+    }
+}
+
+/// Puts a condition in the place of the one of its type, or adds it. Its
+/// `lastTransitionTime` is kept from before unless `status` flips. Answers
+/// whether something changed.
+pub fn set_condition(list: &mut Vec<Condition>, mut condition: Condition) -> bool {
+    let Some(before) = list.iter_mut().find(|one| one.type_ == condition.type_) else {
+        list.push(condition);
+        return true;
+    };
+    if before.status == condition.status {
+        condition.last_transition_time = before.last_transition_time.clone();
+    }
+    let changed = *before != condition;
+    *before = condition;
+    changed
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    fn object(generation: i64) -> ConfigMap {
+        let mut object = ConfigMap::default();
+        object.metadata.generation = Some(generation);
+        object
+    }
+
+    fn condition<'a>(list: &'a [Condition], name: &str) -> &'a Condition {
+        list.iter().find(|one| one.type_ == name).unwrap()
+    }
+
+    /// A list whose conditions changed an hour ago.
+    fn aged(mut list: Vec<Condition>) -> Vec<Condition> {
+        for one in &mut list {
+            one.last_transition_time = Time(Timestamp::UNIX_EPOCH);
+        }
+        list
+    }
+
+    #[test]
+    fn a_pass_without_an_end_is_not_ready() {
+        let mut pass = Conditions::of(&object(1), &[]);
+        pass.complete("Done", "done");
+        let before = pass.finish();
+        assert_eq!(condition(&before, READY).status, "True");
+        let mut pass = Conditions::of(&object(2), &before);
+        pass.set("Scaled", true, "Replicas", "3").set(READY, true, "Me", "I claim it");
+        let list = pass.finish();
+        let ready = condition(&list, READY);
+        assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "Incomplete"));
+        assert_eq!(ready.observed_generation, Some(2));
+    }
+
+    #[test]
+    fn a_failure_takes_the_completion_back() {
+        let mut pass = Conditions::of(&object(1), &[]);
+        pass.complete("Done", "done").failed("Refused", &"no");
+        let list = pass.finish();
+        assert_eq!(
+            (condition(&list, READY).status.as_str(), condition(&list, READY).message.as_str()),
+            ("False", "no")
+        );
+    }
+
+    #[test]
+    fn a_transition_is_a_change_of_status_alone() {
+        let pass = |generation, holds, before: &[Condition]| {
+            let mut pass = Conditions::of(&object(generation), before);
+            pass.set("Scaled", holds, format!("Generation{generation}"), "");
+            pass.finish()
+        };
+        let before = aged(pass(1, Holds::True, &[]));
+        let same = pass(2, Holds::True, &before);
+        let scaled = condition(&same, "Scaled");
+        assert_eq!((scaled.last_transition_time.0, scaled.observed_generation), (Timestamp::UNIX_EPOCH, Some(2)));
+        let flipped = pass(2, Holds::Unknown, &before);
+        let scaled = condition(&flipped, "Scaled");
+        assert!(scaled.last_transition_time.0 > Timestamp::UNIX_EPOCH && scaled.status == "Unknown");
+    }
+
+    #[test]
+    fn conditions_of_others_stay() {
+        let mut pass = Conditions::of(&object(1), &[]);
+        pass.set("Theirs", true, "A", "b").set("Old", true, "A", "b");
+        let mut next = Conditions::of(&object(2), &pass.finish());
+        next.remove("Old").complete("Done", "");
+        let list = next.finish();
+        assert_eq!(condition(&list, "Theirs").observed_generation, Some(1));
+        assert!(list.iter().all(|one| one.type_ != "Old"));
+        assert!(!set_condition(&mut list.clone(), condition(&list, "Theirs").clone()));
+    }
+}

@@ -1,0 +1,30 @@
+//! Fields that the controller applied under a former name.
+
+use serde_json::json;
+
+use super::error::Error;
+use super::request::{Doing, Objects};
+use crate::object::Object;
+
+impl Objects<'_> {
+    /// Takes over what the controller applied under its former names, once for
+    /// each object: their field managers apply nothing, after this one has
+    /// applied what it wants. What it does not want any more is removed so.
+    pub(super) async fn take_over(&self, applied: Option<&Object>, status: bool) -> Result<(), Error> {
+        let former = &self.backing.former;
+        let left = |object: &&Object| former.left(self.cache, object.key(), object.uid(), status);
+        let Some(object) = applied.filter(left) else { return Ok(()) };
+        let nothing = json!({
+            "apiVersion": self.kind.api_version(),
+            "kind": self.kind.kind,
+            "metadata": {"name": object.key().name(), "namespace": object.key().namespace(), "uid": object.uid()},
+        });
+        for manager in &former.managers {
+            let (body, manager) = (nothing.clone(), manager.clone());
+            let doing = if status { Doing::ApplyStatus(body, manager) } else { Doing::Apply(body, manager) };
+            self.send(object.key(), doing).await?;
+        }
+        former.taken(self.cache, object.key(), object.uid(), status);
+        Ok(())
+    }
+}

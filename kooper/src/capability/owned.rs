@@ -1,0 +1,182 @@
+//! Children: applied only where they are the owner's.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Resource;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Access;
+use super::error::Error;
+use super::grant::MayApply;
+use super::owner::{describe, owned_by};
+use super::request::{Doing, Objects, body};
+use super::write::answered;
+use crate::events::Note;
+use crate::key::ObjectKey;
+use crate::kind::Kind;
+use crate::object::Object;
+
+/// A version that no object has: what is applied with it can only be created.
+/// The server ignores it where there is no object, and it is a conflict where
+/// there is one.
+const NEVER: &str = "1";
+
+impl<T: Kind + Serialize + Clone, V> Access<T, V> {
+    /// Applies a child: the owner controls it, and it is deleted with it. The
+    /// controller needs `owns = [T]`.
+    ///
+    /// The cache of children says whose the object of that name is. There is
+    /// none: it is created, and only created. It is the owner's: it is
+    /// applied to the object with that uid, and never to a successor. It is
+    /// anybody else's or nobody's: nothing is written, a Warning Event
+    /// `ErrResourceExists` says so at the owner, and the error is
+    /// [`Error::NotOurs`]. Two owners that name one child are told so in this
+    /// way, and do not take it from each other.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use kooper::prelude::*;
+    ///
+    /// async fn password(owner: Arc<ConfigMap>, secrets: Applier<Secret>) -> Result<()> {
+    ///     let mut child = Secret::default();
+    ///     child.metadata.name = Some(format!("{}-password", owner.name_any()));
+    ///     child.string_data = Some([("password".to_owned(), "open sesame".to_owned())].into());
+    ///     secrets.apply_owned(&*owner, &child).await?;
+    ///     Ok(())
+    /// }
+    ///
+    /// let controller = kooper::Controller::builder::<ConfigMap>("passwords").owns::<Secret>().handler(password);
+    /// # let _ = controller.build().unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NotOurs`] as said; when the owner cannot own it, or the server
+    /// refuses or does not answer.
+    pub async fn apply_owned<O>(&self, owner: &O, child: &T) -> Result<T, Error>
+    where
+        O: Resource<DynamicType = (), Scope: 'static> + Sync,
+        V: MayApply<T>,
+    {
+        self.apply_child(owner, child, false).await
+    }
+
+    /// As [`apply_owned`](Self::apply_owned), and takes over an object that
+    /// nobody controls. One that another object controls is left to it.
+    ///
+    /// # Errors
+    /// As of [`apply_owned`](Self::apply_owned).
+    pub async fn adopt<O>(&self, owner: &O, child: &T) -> Result<T, Error>
+    where
+        O: Resource<DynamicType = (), Scope: 'static> + Sync,
+        V: MayApply<T>,
+    {
+        self.apply_child(owner, child, true).await
+    }
+
+    async fn apply_child<O>(&self, owner: &O, child: &T, adopt: bool) -> Result<T, Error>
+    where
+        O: Resource<DynamicType = (), Scope: 'static> + Sync,
+    {
+        let mut body = body(&owned_by(owner, child.clone())?)?;
+        let objects = self.objects();
+        let key = objects.key_of(&mut body);
+        let parent = Parent {
+            name: describe(owner),
+            uid: owner.meta().uid.clone().unwrap_or_default(),
+            reference: owner.object_ref(&()),
+        };
+        answered(objects.apply_child(&parent, &key, body, adopt).await?, &key)
+    }
+}
+
+/// The owner of a child.
+struct Parent {
+    name: String,
+    uid: String,
+    reference: ObjectReference,
+}
+
+impl Objects<'_> {
+    /// Applies as this controller, and takes over what former names of it had
+    /// applied.
+    pub(super) async fn apply(&self, key: &ObjectKey, body: Value) -> Result<Option<Object>, Error> {
+        let applied = self.send(key, Doing::Apply(body, self.backing.field_manager())).await?;
+        self.take_over(applied.as_ref(), false).await?;
+        Ok(applied)
+    }
+
+    async fn apply_child(
+        &self,
+        parent: &Parent,
+        key: &ObjectKey,
+        mut body: Value,
+        adopt: bool,
+    ) -> Result<Option<Object>, Error> {
+        let known = self.known_child(key)?;
+        let metadata = &mut body["metadata"];
+        let Some(known) = known else {
+            metadata["resourceVersion"] = NEVER.into();
+            return match self.apply(key, body).await {
+                Err(error) if error.is_conflict() => {
+                    Err(Error::Unseen { kind: self.kind.kind.clone(), object: key.clone() })
+                }
+                applied => applied,
+            };
+        };
+        metadata["uid"] = known.uid().into();
+        let known_metadata = known.metadata()?;
+        match known_metadata.controller() {
+            Some(controller) if controller.uid == parent.uid => {}
+            None if adopt => metadata["resourceVersion"] = known.version().into(),
+            other => {
+                let owner = other.map(|one| format!("{} `{}` ({})", one.kind, one.name, one.uid));
+                return Err(self.not_ours(parent, &known, owner));
+            }
+        }
+        self.apply(key, body).await
+    }
+
+    /// What the cache of children has of this name.
+    fn known_child(&self, key: &ObjectKey) -> Result<Option<std::sync::Arc<Object>>, Error> {
+        let kind = &self.kind.kind;
+        if !self.backing.owned.contains(&self.cache) {
+            return Err(Error::wrong(format!(
+                "the controller `{}` has no cache that says whose {kind} `{key}` is: add `owns = [{kind}]` to it (`.owns::<{kind}>()` of the builder)",
+                self.backing.controller
+            )));
+        }
+        let cache = self.backing.cache(self.cache);
+        if !cache.covers(key.namespace()) {
+            return Err(Error::wrong(format!(
+                "{kind} `{key}` is in a namespace that the controller `{}` does not watch: it cannot know whose it is",
+                self.backing.controller
+            )));
+        }
+        Ok(cache.get(key))
+    }
+
+    fn not_ours(&self, parent: &Parent, known: &Object, owner: Option<String>) -> Error {
+        let error = Error::NotOurs {
+            kind: self.kind.kind.clone(),
+            object: known.key().clone(),
+            wanted: parent.name.clone(),
+            owner,
+        };
+        self.backing.events.publish(Note {
+            regarding: parent.reference.clone(),
+            related: Some(ObjectReference {
+                api_version: Some(self.kind.api_version()),
+                kind: Some(self.kind.kind.clone()),
+                namespace: known.key().namespace().map(str::to_owned),
+                name: Some(known.key().name().to_owned()),
+                uid: Some(known.uid().to_owned()),
+                ..ObjectReference::default()
+            }),
+            warning: true,
+            reason: "ErrResourceExists".to_owned(),
+            action: "Apply".to_owned(),
+            message: error.to_string(),
+        });
+        error
+    }
+}

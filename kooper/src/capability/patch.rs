@@ -1,0 +1,92 @@
+//! A change of some fields of an object.
+
+use serde_json::{Value, json};
+
+/// A change of some fields, for [`Patcher`](super::Patcher).
+///
+/// ```
+/// use kooper::capability::Patch;
+/// use serde_json::json;
+///
+/// let label = Patch::merge(json!({"metadata": {"labels": {"tier": "web"}}}));
+/// let remove = Patch::json(json!([{"op": "remove", "path": "/metadata/labels/tier"}]));
+/// # let _ = (label, remove);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Patch {
+    pub(super) way: Way,
+    pub(super) value: Value,
+}
+
+/// How a server reads a patch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Merge,
+    Json,
+    Strategic,
+}
+
+impl Patch {
+    /// A JSON merge patch: fields replace fields, `null` removes, a list
+    /// replaces the whole list.
+    pub fn merge(value: Value) -> Self {
+        Self { way: Way::Merge, value }
+    }
+
+    /// A JSON patch: a list of operations, all or none of which are done. A
+    /// `test` that does not hold is an error with the code 422.
+    pub fn json(operations: Value) -> Self {
+        Self { way: Way::Json, value: operations }
+    }
+
+    /// A strategic merge patch: lists are merged by their keys. Custom
+    /// resources do not take it.
+    pub fn strategic(value: Value) -> Self {
+        Self { way: Way::Strategic, value }
+    }
+
+    /// The same patch for the object with this uid only.
+    pub(super) fn of_uid(mut self, uid: &str) -> Self {
+        match self.way {
+            Way::Merge | Way::Strategic => {
+                if self.value.is_object() {
+                    if !self.value["metadata"].is_object() {
+                        self.value["metadata"] = json!({});
+                    }
+                    self.value["metadata"]["uid"] = uid.into();
+                }
+            }
+            Way::Json => {
+                if let Value::Array(operations) = &mut self.value {
+                    // A `test` that fails does not say what it was about; an uid that changes does.
+                    operations.insert(0, json!({"op": "replace", "path": "/metadata/uid", "value": uid}));
+                }
+            }
+        }
+        self
+    }
+
+    pub(super) fn content_type(&self) -> http::HeaderValue {
+        http::HeaderValue::from_static(match self.way {
+            Way::Merge => "application/merge-patch+json",
+            Way::Json => "application/json-patch+json",
+            Way::Strategic => "application/strategic-merge-patch+json",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_can_be_for_one_uid_only() {
+        let merge = Patch::merge(json!({"data": {"a": "b"}})).of_uid("1");
+        assert_eq!(merge.value, json!({"metadata": {"uid": "1"}, "data": {"a": "b"}}));
+        let merge = Patch::strategic(json!({"metadata": {"labels": {"a": "b"}}})).of_uid("1");
+        assert_eq!(merge.value, json!({"metadata": {"labels": {"a": "b"}, "uid": "1"}}));
+        let json = Patch::json(json!([{"op": "remove", "path": "/data"}])).of_uid("1");
+        assert_eq!(json.value[0], json!({"op": "replace", "path": "/metadata/uid", "value": "1"}));
+        assert_eq!(json.value[1]["op"], "remove");
+    }
+}

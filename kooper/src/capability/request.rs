@@ -1,0 +1,246 @@
+//! One request to the API server, whatever the Rust type of the object is.
+
+use std::time::Duration;
+
+use http::Request;
+use http::header::CONTENT_TYPE;
+use kooper_grammar::access::Rule;
+use kube::api::{DeleteParams, EvictParams, Patch as KubePatch, PatchParams, PostParams};
+use kube::core::Request as Requests;
+use kube::core::params::GetParams;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Access;
+use super::error::{Asked, Error};
+use super::patch::Patch;
+use crate::call::Call;
+use crate::extract::Backing;
+use crate::key::ObjectKey;
+use crate::kind::{Kind, KindInfo};
+use crate::object::Object;
+use crate::plan::CacheId;
+use crate::writes::Write;
+
+/// Longer than the server itself takes for a write with all its webhooks.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The objects of one kind, as the argument of one call reaches them.
+pub(super) struct Objects<'a> {
+    pub(super) backing: &'a Backing,
+    pub(super) call: Option<&'a Call>,
+    pub(super) kind: KindInfo,
+    pub(super) cache: CacheId,
+    path: fn(Option<&str>) -> String,
+}
+
+/// What is done to an object.
+#[derive(Debug)]
+pub(super) enum Doing {
+    Get,
+    Create(Value),
+    /// Applies as this field manager.
+    Apply(Value, String),
+    ApplyStatus(Value, String),
+    Patch(Patch),
+    Delete(DeleteParams),
+    Evict,
+}
+
+impl<T: Kind, V> Access<T, V> {
+    pub(super) fn objects(&self) -> Objects<'_> {
+        Objects {
+            backing: &self.backing,
+            call: self.call.as_ref(),
+            kind: KindInfo::of::<T>(),
+            cache: CacheId::of::<T>(),
+            path: |namespace| T::url_path(&(), namespace),
+        }
+    }
+}
+
+impl Objects<'_> {
+    /// Sends a request, and notes what it wrote. Without a body in the answer
+    /// there is no object.
+    pub(super) async fn send(&self, key: &ObjectKey, doing: Doing) -> Result<Option<Object>, Error> {
+        self.check(key)?;
+        let asked = self.asked(key, &doing);
+        let writes = !matches!(doing, Doing::Get | Doing::Evict);
+        let deletes = matches!(doing, Doing::Delete(_));
+        let request =
+            self.request(key, doing).map_err(|error| Error::of(asked.clone(), kube::Error::BuildRequest(error)))?;
+        let answer = tokio::time::timeout(PATIENCE, self.backing.client().request_text(request)).await;
+        let text = match answer {
+            Ok(answer) => answer.map_err(|error| Error::of(asked, error))?,
+            Err(elapsed) => {
+                let Asked { verb, kind, object, .. } = asked;
+                return Err(Error::Unanswered { verb, kind, object, source: elapsed.into() });
+            }
+        };
+        // A deletion and an eviction may be answered by a status, which has no name.
+        let object = Object::parse(text.as_bytes()).ok().filter(|object| !is_status(object));
+        match &object {
+            Some(object) if writes => self.wrote(object.key(), object, deletes),
+            None if deletes => self.removed(key),
+            _ => {}
+        }
+        Ok(object)
+    }
+
+    pub(super) fn asked(&self, key: &ObjectKey, doing: &Doing) -> Asked {
+        let rule = |subresource: Option<&str>, verbs: &[&str]| Rule {
+            group: self.kind.group.clone(),
+            resource: self.kind.plural.clone(),
+            subresource: subresource.map(str::to_owned),
+            verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+        };
+        let (verb, rule) = match doing {
+            Doing::Get => ("get", rule(None, &["get"])),
+            Doing::Create(_) => ("create", rule(None, &["create"])),
+            Doing::Apply(..) => ("apply", rule(None, &["create", "patch"])),
+            Doing::ApplyStatus(..) => ("apply the status of", rule(Some("status"), &["patch"])),
+            Doing::Patch(_) => ("patch", rule(None, &["patch"])),
+            Doing::Delete(_) => ("delete", rule(None, &["delete"])),
+            Doing::Evict => ("evict", rule(Some("eviction"), &["create"])),
+        };
+        let owner = &self.backing.kind;
+        let owner = Rule {
+            group: owner.group.clone(),
+            resource: owner.plural.clone(),
+            subresource: Some("finalizers".to_owned()),
+            verbs: vec!["update".to_owned()],
+        };
+        Asked { verb, kind: self.kind.kind.clone(), object: key.clone(), rule, owner }
+    }
+
+    fn request(&self, key: &ObjectKey, doing: Doing) -> Result<Request<Vec<u8>>, kube::core::request::Error> {
+        let requests = Requests::new((self.path)(key.namespace()));
+        let manager = self.backing.field_manager();
+        let name = key.name();
+        let posted = || PostParams { field_manager: Some(manager.clone()), ..PostParams::default() };
+        let forced = |manager| PatchParams { field_manager: Some(manager), force: true, ..PatchParams::default() };
+        match doing {
+            Doing::Get => requests.get(name, &GetParams::default()),
+            Doing::Create(body) => requests.create(&posted(), body.to_string().into_bytes()),
+            Doing::Apply(body, manager) => requests.patch(name, &forced(manager), &KubePatch::Apply(body)),
+            Doing::ApplyStatus(body, manager) => {
+                requests.patch_subresource("status", name, &forced(manager), &KubePatch::Apply(body))
+            }
+            Doing::Patch(patch) => {
+                let params = PatchParams { field_manager: Some(manager.clone()), ..PatchParams::default() };
+                let content_type = patch.content_type();
+                let mut request = requests.patch(name, &params, &KubePatch::Merge(patch.value))?;
+                request.headers_mut().insert(CONTENT_TYPE, content_type);
+                Ok(request)
+            }
+            Doing::Delete(params) => requests.delete(name, &params),
+            Doing::Evict => requests.evict(name, &EvictParams::default()),
+        }
+    }
+
+    /// Objects of a namespaced kind are in a namespace, others in none.
+    fn check(&self, key: &ObjectKey) -> Result<(), Error> {
+        let kind = &self.kind.kind;
+        let problem = match (key.namespace(), self.kind.namespaced) {
+            _ if key.name().is_empty() => format!("a {kind} to write has no name: set `metadata.name`"),
+            (None, true) => {
+                format!(
+                    "{kind} `{key}` has no namespace, and its kind needs one: set `metadata.namespace`, or name it by `ObjectKey::namespaced`"
+                )
+            }
+            (Some(_), false) => {
+                format!(
+                    "{kind} `{key}` has a namespace, and its kind is cluster-scoped: name it by `ObjectKey::cluster`"
+                )
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::wrong(problem))
+    }
+
+    /// The key of an object that is to be written; its namespace is the call's
+    /// where it has none.
+    pub(super) fn key_of(&self, body: &mut Value) -> ObjectKey {
+        let own = self.call.and_then(|call| call.key().namespace()).filter(|_| self.kind.namespaced);
+        let metadata = &mut body["metadata"];
+        if let (None, Some(namespace)) = (metadata["namespace"].as_str(), own) {
+            metadata["namespace"] = namespace.into();
+        }
+        ObjectKey::new(metadata["namespace"].as_str(), metadata["name"].as_str().unwrap_or_default())
+    }
+
+    /// Tells the queue what the call wrote, as far as a cache will show it.
+    fn wrote(&self, key: &ObjectKey, object: &Object, deleted: bool) {
+        let remains = !deleted || remains(object);
+        self.note(key, object.uid(), remains.then(|| object.version()));
+    }
+
+    fn removed(&self, key: &ObjectKey) {
+        for id in self.caches() {
+            let known = self.backing.cache(id).get(key).map(|object| object.uid().to_owned());
+            if let Some(uid) = known {
+                self.note(key, &uid, None);
+            }
+        }
+        self.backing.former.forget(self.cache, key);
+    }
+
+    fn note(&self, key: &ObjectKey, uid: &str, version: Option<&str>) {
+        let Some(call) = self.call else { return };
+        for cache in self.caches() {
+            let covered = self.backing.caches.get(&cache).is_some_and(|cache| cache.covers(key.namespace()));
+            if covered || cache == self.backing.primary {
+                let (object, version) = (key.clone(), version.map(str::to_owned));
+                self.backing.writes.wrote(call.key(), Write { cache, object, uid: uid.to_owned(), version });
+            }
+        }
+    }
+
+    /// The caches that the kind may have.
+    fn caches(&self) -> [CacheId; 2] {
+        [false, true].map(|metadata_only| CacheId { metadata_only, ..self.cache })
+    }
+}
+
+/// An object as the server takes it: without what only the server writes.
+pub(super) fn body<T: Kind + Serialize>(object: &T) -> Result<Value, Error> {
+    let kind = T::kind(&());
+    let mut body = serde_json::to_value(object)
+        .map_err(|error| Error::wrong(format!("a {kind} cannot be written as JSON: {error}")))?;
+    let Value::Object(fields) = &mut body else {
+        return Err(Error::wrong(format!("a {kind} is written as JSON that is no object")));
+    };
+    fields.insert("apiVersion".to_owned(), T::api_version(&()).into_owned().into());
+    fields.insert("kind".to_owned(), kind.into_owned().into());
+    if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+        for field in ["managedFields", "creationTimestamp", "deletionTimestamp", "generation", "selfLink"] {
+            metadata.remove(field);
+        }
+    }
+    Ok(body)
+}
+
+fn is_status(object: &Object) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        kind: Option<String>,
+    }
+    object.decode::<Head>().is_ok_and(|head| head.kind.as_deref() == Some("Status"))
+}
+
+/// Whether an object whose deletion was asked for is there for a while yet.
+fn remains(object: &Object) -> bool {
+    #[derive(serde::Deserialize, Default)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Metadata {
+        deletion_grace_period_seconds: u64,
+        finalizers: Vec<String>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Head {
+        metadata: Metadata,
+    }
+    object
+        .decode::<Head>()
+        .is_ok_and(|head| head.metadata.deletion_grace_period_seconds > 0 || !head.metadata.finalizers.is_empty())
+}

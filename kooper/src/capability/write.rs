@@ -1,0 +1,214 @@
+//! Getting, creating, applying, patching, deleting, evicting.
+
+use kube::api::{DeleteParams, Preconditions};
+use serde::Serialize;
+
+use super::Access;
+use super::error::{Error, is_another, is_gone};
+use super::grant::{MayApply, MayCreate, MayDelete, MayEvict, MayGet, MayPatch};
+use super::patch::Patch;
+use super::request::{Doing, body};
+use crate::key::ObjectKey;
+use crate::kind::Kind;
+use crate::object::Object;
+
+/// What the argument may do. A method compiles only where the argument's
+/// alias grants it: [`Getter`](super::Getter) has `fetch`,
+/// [`Creator`](super::Creator) `create`, and so on.
+impl<T: Kind, V> Access<T, V> {
+    /// The object as the API server has it; `None` where there is none.
+    ///
+    /// # Errors
+    /// When the server refuses or does not answer, or the object does not fit
+    /// the type.
+    pub async fn fetch(&self, key: &ObjectKey) -> Result<Option<T>, Error>
+    where
+        V: MayGet<T>,
+    {
+        match self.objects().send(key, Doing::Get).await {
+            Ok(Some(object)) => Ok(Some(object.decode()?)),
+            Ok(None) => Ok(None),
+            Err(error) if refused_as(&error, is_gone) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Creates an object, and returns it as the server made it. Without a
+    /// namespace it goes into that of the call's object; without a name it
+    /// needs `metadata.generateName`.
+    ///
+    /// # Errors
+    /// When an object of that name exists ([`Error::is_conflict`]), the server
+    /// refuses for another reason, or does not answer.
+    pub async fn create(&self, object: &T) -> Result<T, Error>
+    where
+        T: Serialize,
+        V: MayCreate<T>,
+    {
+        let objects = self.objects();
+        let mut body = body(object)?;
+        if let Some(metadata) = body["metadata"].as_object_mut() {
+            // Of an object that was copied.
+            metadata.retain(|field, _| field != "uid" && field != "resourceVersion");
+        }
+        let mut key = objects.key_of(&mut body);
+        if let (true, Some(generate)) = (key.name().is_empty(), body["metadata"]["generateName"].as_str()) {
+            key = ObjectKey::new(key.namespace(), generate);
+        }
+        answered(objects.send(&key, Doing::Create(body)).await?, &key)
+    }
+
+    /// Applies an object on the side of the server: it is created, or the
+    /// fields that are set are corrected, also those that another manager has
+    /// set. Fields that this controller applied before and that are not set
+    /// any more are removed. A `uid` or `resourceVersion` in the metadata has
+    /// to be the object's. Without a namespace it goes into that of the call's
+    /// object.
+    ///
+    /// Set only what the controller decides: an object that was read and
+    /// changed claims every field. For a child of the call's object,
+    /// [`apply_owned`](Self::apply_owned) looks first whose it is.
+    ///
+    /// # Errors
+    /// When the server refuses or does not answer.
+    pub async fn apply(&self, object: &T) -> Result<T, Error>
+    where
+        T: Serialize,
+        V: MayApply<T>,
+    {
+        let objects = self.objects();
+        let mut body = body(object)?;
+        let key = objects.key_of(&mut body);
+        answered(objects.apply(&key, body).await?, &key)
+    }
+
+    /// Changes some fields of the object of this name.
+    ///
+    /// # Errors
+    /// When there is none ([`Error::is_not_found`]), the server refuses for
+    /// another reason, or does not answer.
+    pub async fn patch(&self, key: &ObjectKey, patch: Patch) -> Result<T, Error>
+    where
+        V: MayPatch<T>,
+    {
+        answered(self.objects().send(key, Doing::Patch(patch)).await?, key)
+    }
+
+    /// Changes some fields of this object, and not of another that has its
+    /// name by now.
+    ///
+    /// # Errors
+    /// When it is gone ([`Error::is_not_found`], or a conflict where another
+    /// has its name), the server refuses for another reason, or does not
+    /// answer.
+    pub async fn patch_object(&self, object: &T, patch: Patch) -> Result<T, Error>
+    where
+        V: MayPatch<T>,
+    {
+        let patch = match &object.meta().uid {
+            Some(uid) => patch.of_uid(uid),
+            None => patch,
+        };
+        self.patch(&key_of(object), patch).await
+    }
+
+    /// Deletes the object of this name, whichever it is by now; one that is
+    /// gone already is no error. An object with finalizers, and a pod, is only
+    /// marked, and vanishes later.
+    ///
+    /// # Errors
+    /// When the server refuses or does not answer.
+    pub async fn delete(&self, key: &ObjectKey) -> Result<(), Error>
+    where
+        V: MayDelete<T>,
+    {
+        self.delete_with(key, DeleteParams::default()).await
+    }
+
+    /// Deletes this object, and not another that has its name by now; one that
+    /// is gone already is no error.
+    ///
+    /// # Errors
+    /// When the server refuses or does not answer.
+    pub async fn delete_object(&self, object: &T) -> Result<(), Error>
+    where
+        V: MayDelete<T>,
+    {
+        let preconditions = Preconditions { uid: object.meta().uid.clone(), resource_version: None };
+        self.delete_with(&key_of(object), DeleteParams::default().preconditions(preconditions)).await
+    }
+
+    /// Deletes this object if nobody has changed it since it was read; one
+    /// that is gone already is no error.
+    ///
+    /// # Errors
+    /// When it has changed ([`Error::is_conflict`]), the server refuses for
+    /// another reason, or does not answer.
+    pub async fn delete_unchanged(&self, object: &T) -> Result<(), Error>
+    where
+        V: MayDelete<T>,
+    {
+        let meta = object.meta();
+        let preconditions = Preconditions { uid: meta.uid.clone(), resource_version: meta.resource_version.clone() };
+        self.delete_with(&key_of(object), DeleteParams::default().preconditions(preconditions)).await
+    }
+
+    /// Deletes with a grace period, a propagation policy or preconditions of
+    /// one's own; an object that is gone already is no error, and neither is
+    /// one whose uid is another.
+    ///
+    /// # Errors
+    /// When the server refuses or does not answer.
+    pub async fn delete_with(&self, key: &ObjectKey, params: DeleteParams) -> Result<(), Error>
+    where
+        V: MayDelete<T>,
+    {
+        let by_uid = params.preconditions.as_ref().is_some_and(|wanted| wanted.uid.is_some());
+        match self.objects().send(key, Doing::Delete(params)).await {
+            Ok(_) => Ok(()),
+            Err(error) if refused_as(&error, is_gone) || (by_uid && refused_as(&error, is_another)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks a pod to leave, as far as disruption budgets let it; one that is
+    /// gone already is no error.
+    ///
+    /// # Errors
+    /// When a budget does not allow it now (the key is tried again when the
+    /// server says so, after 5 seconds where it does not), the server refuses
+    /// for another reason, or does not answer.
+    pub async fn evict(&self, key: &ObjectKey) -> Result<(), Error>
+    where
+        V: MayEvict<T>,
+    {
+        match self.objects().send(key, Doing::Evict).await {
+            Ok(_) => Ok(()),
+            Err(error) if refused_as(&error, is_gone) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether the server refused with such a status.
+fn refused_as(error: &Error, what: fn(&kube::core::Status) -> bool) -> bool {
+    error.status().is_some_and(what)
+}
+
+/// The object in the answer to a write.
+pub(super) fn answered<T: Kind>(object: Option<Object>, key: &ObjectKey) -> Result<T, Error> {
+    match object {
+        Some(object) => Ok(object.decode()?),
+        None => Err(Error::Unanswered {
+            verb: "write",
+            kind: T::kind(&()).into_owned(),
+            object: key.clone(),
+            source: "the answer is no object".into(),
+        }),
+    }
+}
+
+pub(super) fn key_of<T: Kind>(object: &T) -> ObjectKey {
+    let meta = object.meta();
+    ObjectKey::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default())
+}

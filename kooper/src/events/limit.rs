@@ -1,0 +1,87 @@
+//! How many Events one object may have.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// As client-go limits them.
+const BURST: f64 = 25.0;
+const EVERY: Duration = Duration::from_secs(300);
+
+/// More objects than this are not remembered: the one that was quiet for
+/// longest is forgotten.
+const OBJECTS: usize = 4096;
+
+/// A bucket of tokens for each object.
+#[derive(Debug, Default)]
+pub(super) struct Limit {
+    buckets: HashMap<String, Bucket>,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    tokens: f64,
+    at: Instant,
+}
+
+impl Limit {
+    /// Takes a token of an object's; `false` where there is none.
+    pub(super) fn take(&mut self, object: &str, now: Instant) -> bool {
+        if !self.buckets.contains_key(object) && self.buckets.len() >= OBJECTS {
+            self.make_room(now);
+        }
+        let bucket = self.buckets.entry(object.to_owned()).or_insert(Bucket { tokens: BURST, at: now });
+        bucket.tokens = bucket.filled(now);
+        bucket.at = now;
+        let has = bucket.tokens >= 1.0;
+        if has {
+            bucket.tokens -= 1.0;
+        }
+        has
+    }
+
+    /// Forgets full buckets, or else the oldest one.
+    fn make_room(&mut self, now: Instant) {
+        self.buckets.retain(|_, bucket| bucket.filled(now) < BURST);
+        if self.buckets.len() >= OBJECTS {
+            let oldest = self.buckets.iter().min_by_key(|(_, bucket)| bucket.at).map(|(object, _)| object.clone());
+            oldest.map(|object| self.buckets.remove(&object));
+        }
+    }
+}
+
+impl Bucket {
+    fn filled(&self, now: Instant) -> f64 {
+        let gained = now.saturating_duration_since(self.at).as_secs_f64() / EVERY.as_secs_f64();
+        (self.tokens + gained).min(BURST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_has_25_at_once_and_then_one_in_five_minutes() {
+        let (mut limit, start) = (Limit::default(), Instant::now());
+        assert_eq!((0..30).filter(|_| limit.take("a", start)).count(), 25);
+        assert!(limit.take("b", start), "another object has its own");
+        assert!(!limit.take("a", start + Duration::from_secs(299)));
+        assert!(limit.take("a", start + Duration::from_secs(601)));
+        assert!(limit.take("a", start + Duration::from_secs(601)));
+        assert!(!limit.take("a", start + Duration::from_secs(601)));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let (mut limit, start) = (Limit::default(), Instant::now());
+        for n in 0..OBJECTS + 10 {
+            limit.take(&n.to_string(), start + Duration::from_micros(n as u64));
+        }
+        assert_eq!(limit.buckets.len(), OBJECTS);
+        assert!(!limit.buckets.contains_key("0"));
+        limit.take("late", start + Duration::from_secs(3600));
+        assert_eq!(limit.buckets.len(), 1);
+    }
+}

@@ -1,0 +1,137 @@
+//! An Event as the API server takes it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use kooper_grammar::name;
+
+use super::Note;
+
+/// The longest that the server takes.
+const NOTE: usize = 1024;
+const WORD: usize = 128;
+const NAME: usize = 253;
+
+/// Who tells.
+#[derive(Debug)]
+pub(super) struct Source {
+    controller: String,
+    instance: String,
+    told: AtomicU32,
+}
+
+impl Source {
+    pub(super) fn new(program: &str, controller: &str, instance: &str) -> Self {
+        let program = if name::subdomain(program).is_ok() { program } else { "kooper" };
+        // An identity is the host's name and something random.
+        let host = instance.rsplit_once('_').map_or(instance, |(host, _)| host);
+        let host = if host.is_empty() { program } else { host };
+        Self {
+            controller: format!("{program}/{controller}"),
+            instance: cut(host, WORD, "").to_owned(),
+            told: AtomicU32::default(),
+        }
+    }
+
+    /// The Event of a note, with a name of its own.
+    pub(super) fn event(&self, note: &Note, at: Timestamp) -> Event {
+        let cluster = note.regarding.namespace.as_deref().is_none_or(str::is_empty);
+        let namespace = if cluster { "default" } else { note.regarding.namespace.as_deref().unwrap_or_default() };
+        let message = cut(&note.message, NOTE, "…");
+        Event {
+            metadata: ObjectMeta {
+                name: Some(self.name(note, at)),
+                namespace: Some(namespace.to_owned()),
+                ..ObjectMeta::default()
+            },
+            event_time: Some(MicroTime(at)),
+            reporting_controller: Some(self.controller.clone()),
+            reporting_instance: Some(self.instance.clone()),
+            action: Some(word(&note.action)),
+            reason: Some(word(&note.reason)),
+            type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
+            note: Some(if message.len() < note.message.len() { format!("{message}…") } else { note.message.clone() }),
+            regarding: Some(note.regarding.clone()),
+            related: note.related.clone(),
+            ..Event::default()
+        }
+    }
+
+    /// The object's name, as far as it can be part of an Event's, and
+    /// something that nobody else takes.
+    fn name(&self, note: &Note, at: Timestamp) -> String {
+        let count = self.told.fetch_add(1, Ordering::Relaxed);
+        let own = format!(".{:x}{count:x}", at.as_nanosecond());
+        let object = note.regarding.name.as_deref().unwrap_or_default();
+        let object = if name::subdomain(object).is_ok() { object } else { "object" };
+        let kept = cut(object, NAME - own.len(), "").trim_end_matches(['.', '-']);
+        format!("{kept}{own}")
+    }
+}
+
+fn word(text: &str) -> String {
+    if text.is_empty() { "Unknown".to_owned() } else { cut(text, WORD, "").to_owned() }
+}
+
+/// As much of a text as takes so many bytes, `tail` included where it is cut.
+fn cut<'a>(text: &'a str, bytes: usize, tail: &str) -> &'a str {
+    if text.len() <= bytes {
+        return text;
+    }
+    let end = (0..=bytes - tail.len()).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    text.get(..end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ObjectReference;
+
+    use super::*;
+
+    fn note(namespace: Option<&str>, name: &str, message: &str) -> Note {
+        let regarding = ObjectReference {
+            namespace: namespace.map(str::to_owned),
+            name: Some(name.to_owned()),
+            ..ObjectReference::default()
+        };
+        let word = "W".repeat(200);
+        Note {
+            regarding,
+            related: None,
+            warning: true,
+            reason: word,
+            action: String::new(),
+            message: message.to_owned(),
+        }
+    }
+
+    #[test]
+    fn an_event_is_what_the_server_takes() {
+        let source = Source::new("shop", "web", "host-1_5f");
+        let event = source.event(&note(Some("bank"), "one", &"é".repeat(600)), Timestamp::UNIX_EPOCH);
+        assert_eq!(event.reporting_controller.as_deref(), Some("shop/web"));
+        assert_eq!(event.reporting_instance.as_deref(), Some("host-1"));
+        assert_eq!((event.type_.as_deref(), event.action.as_deref()), (Some("Warning"), Some("Unknown")));
+        assert_eq!(event.reason.map(|reason| reason.len()), Some(WORD));
+        let text = event.note.unwrap();
+        assert!(text.ends_with("é…") && text.len() <= NOTE && text.len() > NOTE - 3, "{}", text.len());
+        assert_eq!(event.metadata.namespace.as_deref(), Some("bank"));
+        assert_eq!(cut("short", NOTE, "…"), "short");
+    }
+
+    #[test]
+    fn names_are_unlike_and_valid_whatever_the_object_is_called() {
+        let source = Source::new("not a name", "web", "");
+        let long = "a".repeat(250);
+        for object in ["system:node", "web", &long] {
+            let event = || source.event(&note(None, object, ""), Timestamp::UNIX_EPOCH);
+            let (first, second) = (event().metadata, event().metadata);
+            assert_ne!(first.name, second.name);
+            assert!(name::subdomain(first.name.as_deref().unwrap()).is_ok(), "{first:?}");
+            assert_eq!(first.namespace.as_deref(), Some("default"));
+        }
+        assert_eq!((source.controller.as_str(), source.instance.as_str()), ("kooper/web", "kooper"));
+    }
+}

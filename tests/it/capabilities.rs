@@ -1,0 +1,320 @@
+//! What handlers do with capabilities, on a real API server.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceStatus};
+use kooper::capability::{Error as Refusal, Patch};
+use kooper::prelude::*;
+use kooper::{Controller, Evictor};
+use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::wait::until;
+use serde_json::{Value, json};
+
+use crate::live::{Live, Seen, configmap, connection, grant, state};
+
+fn start(kubeconfig: &Path, controller: Controller) -> Live {
+    Live::start(connection(kubeconfig, None), [controller])
+}
+
+fn get(cluster: &ControlPlane, namespace: &str, what: &str, name: &str) -> Value {
+    let output = cluster.kubectl(&["-n", namespace, "get", what, name, "--ignore-not-found", "-o", "json"]);
+    serde_json::from_str(&output.stdout).unwrap_or_default()
+}
+
+/// Waits for an Event about an object, and returns it.
+fn event(cluster: &ControlPlane, namespace: &str, about: &str, right: impl Fn(&Value) -> bool) -> Value {
+    let list = || -> Value {
+        let text = cluster.must(&["-n", namespace, "get", "events.events.k8s.io", "-o", "json"]);
+        serde_json::from_str(&text).unwrap()
+    };
+    let find = || {
+        let events = list();
+        let mut items = events["items"].as_array().unwrap().iter();
+        items.find(|event| event["regarding"]["name"] == about && right(event)).cloned()
+    };
+    until(&format!("an Event about {about}"), find, || list().to_string())
+}
+
+fn secret(name: &str, value: &str) -> Secret {
+    let mut secret = Secret::default();
+    secret.metadata.name = Some(name.to_owned());
+    secret.string_data = Some([("value".to_owned(), value.to_owned())].into());
+    secret
+}
+
+/// A controller of ConfigMaps, each of which wants a Secret of the name that is its value.
+fn parents(namespace: &str, seen: &Seen) -> Controller {
+    let seen = seen.clone();
+    let handler = move |parent: Arc<ConfigMap>, secrets: Applier<Secret>| {
+        let seen = seen.clone();
+        async move {
+            let Some((name, value)) = state(&parent) else { return Ok(()) };
+            let child = secret(value, "ours");
+            let done = if name.starts_with("adopts") {
+                secrets.adopt(&*parent, &child).await
+            } else {
+                secrets.apply_owned(&*parent, &child).await
+            };
+            match &done {
+                Ok(_) => seen.note(name, "applied"),
+                Err(Refusal::NotOurs { owner, .. }) => {
+                    let owner = owner.as_deref().and_then(|owner| owner.split(" (").next()).unwrap_or("nobody");
+                    seen.note(name, format!("not ours: {owner}"));
+                }
+                Err(error) => seen.note(name, error.to_string()),
+            }
+            done.map(drop)
+        }
+    };
+    Controller::builder::<ConfigMap>("parents")
+        .namespaces([namespace])
+        .owns::<Secret>()
+        .handler(handler)
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn a_child_is_created_corrected_and_never_taken_from_somebody_else() {
+    let namespace = "children";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    cluster.must(&["-n", namespace, "create", "secret", "generic", "foreign", "--from-literal=value=theirs"]);
+    cluster.must(&["-n", namespace, "create", "secret", "generic", "orphan", "--from-literal=value=theirs"]);
+    cluster.apply([configmap(namespace, "one", "first")]);
+    let seen = Seen::default();
+    let live = start(cluster.kubeconfig(), parents(namespace, &seen));
+    seen.wait_for(&[("one", "applied")]);
+    let child = get(cluster, namespace, "secret", "first");
+    let owner = &child["metadata"]["ownerReferences"][0];
+    assert_eq!((&owner["name"], &owner["blockOwnerDeletion"]), (&json!("one"), &json!(true)), "{child}");
+
+    // Drift is corrected, and what is deleted comes back.
+    let value = |name: &str| get(cluster, namespace, "secret", name)["data"]["value"].as_str().map(str::to_owned);
+    let ours = || (value("first").as_deref() == Some("b3Vycw==")).then_some(());
+    cluster.must(&["-n", namespace, "patch", "secret", "first", "-p", r#"{"stringData":{"value":"drift"}}"#]);
+    until("the drift is corrected", ours, || format!("{:?}", value("first")));
+    cluster.must(&["-n", namespace, "delete", "secret", "first"]);
+    until("the child comes back", ours, || format!("{:?}", value("first")));
+
+    // What somebody else controls, or nobody, is left alone.
+    cluster.apply([configmap(namespace, "two", "foreign"), configmap(namespace, "three", "first")]);
+    seen.wait_for(&[("two", "not ours: nobody"), ("three", "not ours: ConfigMap `one`")]);
+    assert_eq!(value("foreign").as_deref(), Some("dGhlaXJz"));
+    let told = event(cluster, namespace, "two", |event| event["reason"] == "ErrResourceExists");
+    assert_eq!((&told["type"], &told["related"]["name"]), (&json!("Warning"), &json!("foreign")), "{told}");
+    cluster.apply([configmap(namespace, "adopts", "orphan"), configmap(namespace, "adopts-too", "first")]);
+    seen.wait_for(&[("adopts", "applied"), ("adopts-too", "not ours: ConfigMap `one`")]);
+    assert_eq!(value("orphan").as_deref(), Some("b3Vycw=="));
+    live.stop();
+}
+
+#[test]
+fn what_is_not_in_the_cache_yet_is_not_taken_either() {
+    let namespace = "unseen";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    cluster.must(&["-n", namespace, "create", "secret", "generic", "there", "--from-literal=value=theirs"]);
+    cluster.apply([configmap(namespace, "one", "1")]);
+    let seen = Seen::default();
+    let noted = seen.clone();
+    let handler = move |secrets: Applier<Secret>| {
+        let seen = noted.clone();
+        async move {
+            for name in ["there", "absent"] {
+                // As for a child that the cache has not.
+                let mut child = secret(name, "ours");
+                child.metadata.resource_version = Some("1".to_owned());
+                match secrets.apply(&child).await {
+                    Ok(_) => seen.note(name, "created"),
+                    Err(error) if error.is_conflict() => seen.note(name, "conflict"),
+                    Err(error) => seen.note(name, error.to_string()),
+                }
+            }
+        }
+    };
+    let controller =
+        Controller::builder::<ConfigMap>("unseen").namespaces([namespace]).workers(1).fields("metadata.name=one");
+    let live = start(cluster.kubeconfig(), controller.handler(handler).build().unwrap());
+    seen.wait_for(&[("there", "conflict"), ("absent", "created")]);
+    live.stop();
+}
+
+#[test]
+fn a_deletion_is_of_the_object_that_was_meant() {
+    let namespace = "deletions";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    cluster.apply([configmap(namespace, "one", "1")]);
+    let seen = Seen::default();
+    let noted = seen.clone();
+    let handler = move |config: Arc<ConfigMap>,
+                        configs: Deleter<ConfigMap>,
+                        getter: Getter<ConfigMap>,
+                        patcher: Patcher<ConfigMap>,
+                        creator: Creator<ConfigMap>| {
+        let seen = noted.clone();
+        async move {
+            let key = ObjectKey::namespaced(namespace, "two");
+            let mut other = ConfigMap::default();
+            other.metadata.name = Some("two".to_owned());
+            let other = creator.create(&other).await?;
+            let twice = creator.create(&other).await.unwrap_err();
+            seen.note("twice", twice.code().unwrap_or_default().to_string());
+
+            let mut stale = other.clone();
+            stale.metadata.uid = Some("00000000-0000-0000-0000-000000000000".to_owned());
+            configs.delete_object(&stale).await?;
+            let tests = Patch::json(json!([{"op": "add", "path": "/data", "value": {}}]));
+            assert!(patcher.patch_object(&stale, tests).await.unwrap_err().is_conflict());
+            let refused = patcher.patch_object(&stale, Patch::merge(json!({"data": {"a": "b"}}))).await.unwrap_err();
+            seen.note("stale", format!("{} {}", getter.fetch(&key).await?.is_some(), refused.is_conflict()));
+
+            patcher
+                .patch_object(&other, Patch::json(json!([{"op": "add", "path": "/data", "value": {"a": "b"}}])))
+                .await?;
+            let changed = configs.delete_unchanged(&other).await.unwrap_err();
+            seen.note("changed", format!("{} {}", getter.fetch(&key).await?.is_some(), changed.is_conflict()));
+
+            configs.delete_object(&other).await?;
+            configs.delete(&key).await?;
+            seen.note("deleted", getter.fetch(&key).await?.is_none().to_string());
+            configs.delete_object(&config).await?;
+            Ok::<_, kooper::BoxError>(())
+        }
+    };
+    let controller = Controller::builder::<ConfigMap>("deletions").namespaces([namespace]).fields("metadata.name=one");
+    let live = start(cluster.kubeconfig(), controller.handler(handler).build().unwrap());
+    seen.wait_for(&[("twice", "409"), ("stale", "true true"), ("changed", "true true"), ("deleted", "true")]);
+    live.stop();
+}
+
+#[test]
+fn a_status_that_is_as_it_was_is_not_written() {
+    let namespace = "statuses";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    cluster.must(&["-n", namespace, "create", "service", "clusterip", "web", "--tcp=80"]);
+    let seen = Seen::default();
+    let noted = seen.clone();
+    let handler = move |service: Arc<Service>, call: Call, statuses: StatusWriter<Service>| {
+        let seen = noted.clone();
+        async move {
+            let status = service.status.clone().unwrap_or_default();
+            let mut conditions = Conditions::of(&*service, status.conditions.as_deref().unwrap_or_default());
+            conditions.set("Seen", true, "Handled", "it was handled").complete("Done", "all is done");
+            let status = ServiceStatus { conditions: Some(conditions.finish()), ..status };
+            let written = statuses.apply_status(&service, &status).await?;
+            if written {
+                seen.note("written", service.metadata.uid.as_deref().unwrap_or_default());
+            } else {
+                seen.note(if call.reasons().to_string().contains("resync") { "resync" } else { "event" }, "suppressed");
+            }
+            Ok::<_, kooper::BoxError>(())
+        }
+    };
+    let controller =
+        Controller::builder::<Service>("statuses").namespaces([namespace]).resync(Some(Duration::from_secs(1)));
+    let live = start(cluster.kubeconfig(), controller.handler(handler).build().unwrap());
+    // Its own write wakes the handler once; that pass writes nothing.
+    seen.wait_for(&[("event", "suppressed")]);
+    let before = get(cluster, namespace, "service", "web");
+    let ready = before["status"]["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "Ready").unwrap();
+    assert_eq!(ready["status"], "True", "{before}");
+    seen.wait_for(&[("resync", "suppressed")]);
+    let after = get(cluster, namespace, "service", "web");
+    assert_eq!(before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"]);
+    let managers = cluster.must(&["-n", namespace, "get", "service", "web", "--show-managed-fields", "-o", "json"]);
+    assert!(managers.contains("/statuses\""), "the field manager is the controller: {managers}");
+    live.stop();
+}
+
+#[test]
+fn events_appear_and_become_a_series() {
+    let namespace = "tells";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    cluster.apply([configmap(namespace, "one", "1")]);
+    let seen = Seen::default();
+    let noted = seen.clone();
+    let handler = move |config: Arc<ConfigMap>, recorder: Recorder| {
+        recorder.action("Sync").normal("Synced", "all is well");
+        recorder.warning("Odd", "é".repeat(600));
+        if let Some((name, value)) = state(&config) {
+            noted.note(name, value);
+        }
+        async {}
+    };
+    let controller =
+        Controller::builder::<ConfigMap>("tells").namespaces([namespace]).resync(None).fields("metadata.name=one");
+    let live = start(cluster.kubeconfig(), controller.handler(handler).build().unwrap());
+    for value in ["1", "2", "3"] {
+        cluster.apply([configmap(namespace, "one", value)]);
+        seen.wait_for(&[("one", value)]);
+    }
+    let told = event(cluster, namespace, "one", |event| event["reason"] == "Synced" && event["series"]["count"] == 3);
+    assert_eq!((&told["type"], &told["action"]), (&json!("Normal"), &json!("Sync")), "{told}");
+    let controller = told["reportingController"].as_str().unwrap();
+    assert!(controller.ends_with("/tells"), "{controller}");
+    event(cluster, namespace, "one", |event| event["reason"] == "Odd" && event["type"] == "Warning");
+    assert_eq!(live.metric(r#"kooper_events_dropped_total{controller="tells"}"#), 0.0);
+    live.stop();
+}
+
+#[test]
+fn what_is_not_allowed_is_told_with_the_rule_that_is_missing() {
+    let namespace = "refusals";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    cluster.apply(grant(namespace, "", "services"));
+    cluster.must(&["-n", namespace, "create", "service", "clusterip", "web", "--tcp=80"]);
+    let seen = Seen::default();
+    let noted = seen.clone();
+    let handler = move |service: Arc<Service>,
+                        applier: Applier<Service>,
+                        deleter: Deleter<Service>,
+                        statuses: StatusWriter<Service>,
+                        evictor: Evictor,
+                        recorder: Recorder| {
+        let seen = noted.clone();
+        async move {
+            recorder.normal("Synced", "nobody will read it");
+            let mut other = Service::default();
+            other.metadata.name = Some("other".to_owned());
+            let errors = [
+                ("apply", applier.apply(&other).await.err()),
+                ("delete", deleter.delete_object(&service).await.err()),
+                (
+                    "status",
+                    statuses
+                        .apply_status(
+                            &service,
+                            &ServiceStatus { conditions: Some(Vec::new()), ..ServiceStatus::default() },
+                        )
+                        .await
+                        .err(),
+                ),
+                ("evict", evictor.evict(&ObjectKey::namespaced(namespace, "pod")).await.err()),
+            ];
+            for (name, error) in errors {
+                let text = error.map_or_else(String::new, |error| error.to_string());
+                seen.note(name, text.rsplit("; ").next().unwrap_or_default());
+            }
+        }
+    };
+    let controller =
+        Controller::builder::<Service>("refusals").namespaces([namespace]).handler(handler).build().unwrap();
+    let live = start(cluster.limited_kubeconfig(), controller);
+    for (name, rule) in [
+        ("apply", "services: create, patch"),
+        ("delete", "services: delete"),
+        ("status", "services/status: patch"),
+        ("evict", "pods/eviction: create"),
+    ] {
+        seen.wait_for(&[(name, format!("grant the rule \"{rule}\" in namespace `{namespace}`").as_str())]);
+    }
+    live.wait_for_metric(r#"kooper_events_dropped_total{controller="refusals"}"#, |dropped| dropped > 0.0);
+    live.stop();
+}
