@@ -79,13 +79,13 @@ pub mod v1 {
     /// Makes the CRD of a kind, if it has one.
     pub type Crd = Option<fn() -> CustomResourceDefinition>;
 
-    /// Asks a kind for its CRD: `crd(kind).known()`.
+    /// Asks a kind for its CRD: `crd(kind).known_crd()`.
     pub fn crd<K>(kind: PhantomData<K>) -> CrdOf<K> {
         CrdOf { kind, unknown: NoCrd }
     }
 
-    /// A kind of which the compiler knows whether it has a CRD. Where it has one, `known` is its
-    /// own; where it has none, that is not there, and `known` is the one of what it derefs to.
+    /// A kind of which the compiler knows whether it has a CRD. Where it has one, `known_crd` is its
+    /// own; where it has none, that is not there, and `known_crd` is the one of what it derefs to.
     #[derive(Debug)]
     pub struct CrdOf<K> {
         kind: PhantomData<K>,
@@ -98,7 +98,7 @@ pub mod v1 {
 
     impl<K: CustomResourceExt> CrdOf<K> {
         /// The CRD that the kind derives.
-        pub fn known(&self) -> Crd {
+        pub fn known_crd(&self) -> Crd {
             let _ = self.kind;
             Some(K::crd)
         }
@@ -114,7 +114,7 @@ pub mod v1 {
 
     impl NoCrd {
         /// None.
-        pub fn known(&self) -> Crd {
+        pub fn known_crd(&self) -> Crd {
             None
         }
     }

@@ -39,6 +39,13 @@ trait Builders: Sized {
     fn argument(self) {}
     fn call(self) {}
     fn outcome(self) {}
+    fn owns(self) {}
+    fn cleanup(self) {}
+    fn source_from(self) {}
+    fn leader_election(self) {}
+    fn lease(self) {}
+    fn maybe_crd(self) {}
+    fn known(self) {}
 }
 
 impl<T> Builders for T {}
@@ -58,6 +65,9 @@ refused! { vec format assert env module_path option_env concat stringify }
 #[::kooper::controller(
     resource = ::k8s_openapi::api::core::v1::Pod, workers = 4, resync = "1s", retries = 3, backoff = ("1s", "2s"),
     namespaces = ["a", "b"], changed = [any], init = connect, timeout = off, access("pods: get"), main = false,
+    owns = [::k8s_openapi::api::core::v1::Service], watches = [::k8s_openapi::api::core::v1::Secret => users_of],
+    sources = [nothing], cleanup = end, finalizer = "example.com/end", formerly = ["old"], deleted = end,
+    leader_election(lease = "program", lease_duration = "30s", renew_deadline = "20s", retry_period = "2s"),
 )]
 async fn program(
     pod: ::std::sync::Arc<::k8s_openapi::api::core::v1::Pod>,
@@ -70,6 +80,16 @@ async fn program(
 async fn connect() -> ::std::result::Result<(), ::kooper::BoxError> {
     ::std::result::Result::Ok(())
 }
+
+fn users_of(_: &::k8s_openapi::api::core::v1::Secret) -> [::kooper::ObjectKey; 0] {
+    []
+}
+
+fn nothing() -> ::futures_util::stream::Pending<::kooper::ObjectKey> {
+    ::futures_util::stream::pending()
+}
+
+async fn end(_: ::kooper::Call) {}
 
 #[test]
 fn it_is_defined() {

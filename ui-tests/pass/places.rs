@@ -1,6 +1,6 @@
 //! Controllers in modules, of every visibility, and those that a macro writes.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Service};
 use kooper::prelude::*;
 
 use crate::names;
@@ -34,6 +34,24 @@ fn any(_: &Pod) -> bool {
 
 of_a_macro!(Pod, made, 2, any);
 
+macro_rules! of_a_macro_for_production {
+    ($kind:ty, $child:ty, $map:path, $end:path, $name:ident) => {
+        #[kooper::controller(
+                    resource($kind, optional), owns = [$child], watches = [$child => $map], cleanup = $end,
+                    finalizer = "example.com/made", deleted = $end, leader_election, main = false
+                )]
+        async fn $name(_: Arc<$kind>) {}
+    };
+}
+
+fn nothing(_: &Service) -> Option<ObjectKey> {
+    None
+}
+
+async fn end(_: Arc<Pod>, _: Call) {}
+
+of_a_macro_for_production!(Pod, Service, nothing, end, produced);
+
 mod in_main {
     use super::{inner, made};
 
@@ -51,4 +69,5 @@ fn each_is_defined() {
     assert_eq!(names::<inner::shown>(), ["shown"]);
     assert_eq!(names::<inner::r#type>(), ["type"]);
     assert_eq!(names::<made>(), ["made"]);
+    assert_eq!(names::<produced>(), ["produced"]);
 }

@@ -138,7 +138,7 @@ fn each_is_defined() {
 fn the_crd_of_a_kind_is_known_where_it_has_one() {
     use kooper::__private::v1::{crd, kind};
 
-    assert!(crd(kind::<Pod>()).known().is_none());
-    let crd = crd(kind::<Mall>()).known().expect("a derived kind brings its CRD");
+    assert!(crd(kind::<Pod>()).known_crd().is_none());
+    let crd = crd(kind::<Mall>()).known_crd().expect("a derived kind brings its CRD");
     assert_eq!(crd().metadata.name.as_deref(), Some("malls.example.com"));
 }

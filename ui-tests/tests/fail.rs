@@ -31,7 +31,9 @@ fn one_mistake_is_one_error() {
             // Several mistakes, each said.
             "several_mistakes_are_told_together" => 4,
             "a_key_is_misspelt" | "backoff_has_two_bad_delays" | "namespaces_has_two_bad_names" => 2,
-            "retriever_stands_beside_labels" | "two_arguments_are_no_extractors" => 2,
+            "retriever_stands_beside_labels"
+            | "leader_election_has_two_bad_settings"
+            | "two_arguments_are_no_extractors" => 2,
             // The compiler's own word beside ours.
             "a_controller_of_a_module_brings_a_main" | "two_controllers_bring_a_main_each" => 2,
             "a_type_of_the_fns_name_is_in_the_way" => 2,

@@ -73,7 +73,7 @@ impl Election {
             let meant = suggest::meant(&word, &known, &OTHERS);
             return Err(syn::Error::new(
                 ident.span(),
-                suggest::unknown("setting of `leader_election`", &word, meant, &known),
+                suggest::unknown("`leader_election` setting", &word, meant, &known),
             ));
         };
         if seen.contains(&name) {

@@ -75,7 +75,7 @@ fn for_each(model: &Model<'_>, parameter: &Ident, generics: &syn::Generics) -> T
 /// What asks a kind for its CRD. It has to stand where the kind is known, not in a generic fn.
 fn known_crd(model: &Model<'_>) -> TokenStream {
     let runtime = &model.runtime;
-    quote!(|__kind| #runtime::crd(__kind).known())
+    quote!(|__kind| #runtime::crd(__kind).known_crd())
 }
 
 /// The statements from the kind to the finished builder.

@@ -33,12 +33,15 @@ pub(crate) fn controller(
 }
 
 /// The kinds, named once, so that their imports count as used.
-fn kinds(args: &Args) -> Option<TokenStream> {
-    let kinds: &[Type] = match &args.resource.as_ref()?.value {
-        Resource::One(kind) => std::slice::from_ref(kind),
-        Resource::Each(kinds) => kinds,
+fn kinds(args: &Args) -> TokenStream {
+    let kinds: &[Type] = match args.resource.as_ref().map(|resource| &resource.value) {
+        Some(Resource::One(kind)) => std::slice::from_ref(kind),
+        Some(Resource::Each(kinds)) => kinds,
+        None => &[],
     };
-    let kinds = kinds.iter().map(|kind| {
+    let owned = args.owns.iter().flat_map(|owns| &owns.value);
+    let watched = args.watches.iter().flat_map(|watches| &watches.value).map(|(kind, _)| kind);
+    let kinds = kinds.iter().chain(owned).chain(watched).map(|kind| {
         quote! {
             const _: () = {
                 #[allow(dead_code)]
@@ -46,7 +49,7 @@ fn kinds(args: &Args) -> Option<TokenStream> {
             };
         }
     });
-    Some(kinds.collect())
+    kinds.collect()
 }
 
 fn empty(args: &Args, handler: &Handler) -> TokenStream {

@@ -26,7 +26,9 @@ impl Steps<'_> {
             set(place, "owns", quote_spanned!(place=> ::<#kind>), none());
         }
         for (kind, map) in args.watches.iter().flat_map(|watches| &watches.value) {
-            let types = quote_spanned!(kind.span()=> ::<#kind, _, _>);
+            // What the fn lacks is told where the fn stands.
+            let inferred = quote_spanned!(map.span()=> _, _);
+            let types = quote_spanned!(kind.span()=> ::<#kind, #inferred>);
             set(map.span(), "watches", types, map.to_token_stream());
         }
         for path in args.sources.iter().flat_map(|sources| &sources.value) {
