@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 const ROWS: [&[&str]; 6] = [
-    &["action", "backoff", "error", "health", "key", "metrics", "plan", "reason"],
+    &["action", "backoff", "error", "health", "key", "metrics", "plan", "reason", "review"],
     &["call", "extract", "handler", "object", "queue", "retriever"],
     &["crd", "informer", "store", "worker"],
     &["controller"],
