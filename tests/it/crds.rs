@@ -2,6 +2,7 @@
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kooper::Controller;
+use kooper::controller::Namespaced;
 use kooper::prelude::*;
 use kooper_tests::control_plane::ControlPlane;
 use kube::{CustomResource, CustomResourceExt};
@@ -44,7 +45,7 @@ struct TakenSpec {
 /// A controller that installs the CRD of its kind, and notes each object.
 fn installer<K>(name: &str, namespace: &str, seen: &Seen) -> Controller
 where
-    K: kooper::controller::Kind + CustomResourceExt + kooper::controller::Namespaced + ResourceExt,
+    K: Namespaced + CustomResourceExt + ResourceExt,
 {
     let seen = seen.clone();
     Controller::builder::<K>(name)
@@ -163,8 +164,7 @@ fn what_would_break_objects_and_what_is_somebody_elses_is_refused_and_the_other_
     assert!(live.is_alive());
 
     // Whoever resolves it by hand need not restart anything.
-    let repaired = serde_json::to_value([Broken::crd()]).unwrap()[0].clone();
-    cluster.apply([repaired, serde_json::to_value(Foreign::crd()).unwrap()]);
+    cluster.apply([Broken::crd(), Foreign::crd()].map(|crd| serde_json::to_value(crd).unwrap()));
     live.wait_for_ready(true, &["ok"]);
     let made = [("Broken", "broken.example.com"), ("Foreign", "foreign.example.com")];
     cluster.apply(made.map(|(kind, group)| object(namespace, kind, group)));

@@ -77,10 +77,20 @@ impl Subject<'_> {
         Installed { cluster, subject: self, documents, kubeconfig }
     }
 
+    /// The arguments that say where it looks, and where its leases are.
+    fn places(&self) -> [&str; 4] {
+        ["--namespace", self.namespace, "--lease-namespace", self.namespace]
+    }
+
     /// Runs a command of the program to its end: whether it exits with 0, its stdout and its stderr.
-    fn call(&self, kubeconfig: Option<&Path>, args: &[&str]) -> (bool, String, String) {
+    ///
+    /// # Panics
+    ///
+    /// If it can't be run.
+    #[must_use]
+    pub fn call(&self, kubeconfig: Option<&Path>, args: &[&str]) -> (bool, String, String) {
         let mut command = Command::new(self.program);
-        command.args(args).args(["--namespace", self.namespace]).args(self.args);
+        command.args(args).args(self.places()).args(self.args);
         if let Some(kubeconfig) = kubeconfig {
             command.arg("--kubeconfig").arg(kubeconfig);
         }
@@ -100,9 +110,8 @@ impl Installed<'_> {
 
     fn start(&self) -> Process {
         let kubeconfig = self.kubeconfig.to_str().expect("the path is UTF-8");
-        let own = ["run", "--kubeconfig", kubeconfig, "--namespace", self.subject.namespace];
-        let listen = ["--listen", "127.0.0.1:0", "--lease-namespace", self.subject.namespace];
-        Process::start(self.subject.program, &[&own[..], &listen, self.subject.args].concat(), &[])
+        let own = ["run", "--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0"];
+        Process::start(self.subject.program, &[&own[..], &self.subject.places(), self.subject.args].concat(), &[])
     }
 
     /// Makes what wakes the handlers, as soon as its kind is there.

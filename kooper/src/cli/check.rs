@@ -25,7 +25,7 @@ use crate::crd::is_established;
 use crate::error::{BoxError, chain};
 use crate::kind::KindInfo;
 use crate::metrics::Prometheus;
-use crate::program::Program;
+use crate::program::{Program, label};
 use crate::rbac::{self, Grant, Grants, Place};
 use crate::review::may;
 
@@ -46,7 +46,7 @@ pub(crate) fn check(
         let connection = connect::connect(settings, &metrics).await?;
         let lease_namespace = lease_namespace(program, &controllers, settings, &connection);
         let namespace = connection.client.default_namespace().to_owned();
-        let place = Place { program: program.to_owned(), namespace, lease_namespace };
+        let place = Place { program: label(program), namespace, lease_namespace };
         let mut check = Check { client: connection.client.clone(), place, failed: false };
         if check.connection(&connection).await {
             check.everything(&controllers).await;
