@@ -16,7 +16,9 @@ use crate::plan::{CacheRequest, Plan};
 
 pub use builder::{Builder, CustomKind, MapFn, Source};
 use builder::{KeyStream, MakeCrd, Parts, Relation};
-pub(crate) use config::{Config, Leases};
+pub(crate) use config::Config;
+#[cfg(feature = "cli")]
+use config::Leases;
 pub use config::{ConfigError, MetricsCompat};
 pub use run::RunError;
 pub(crate) use run::{Process, Runner};
@@ -131,6 +133,7 @@ impl Controller {
     }
 
     /// Its leases in a program, unless it runs without leader election.
+    #[cfg(feature = "cli")]
     pub(crate) fn leases(&self, program: &str, namespace: &str) -> Option<Leases> {
         self.config.leases(program, namespace)
     }
@@ -143,6 +146,7 @@ impl Controller {
 
     /// The kinds that it asks the API server for by itself: its own, and those
     /// of its caches.
+    #[cfg(feature = "cli")]
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &KindInfo> {
         let own = (!self.own_retriever).then_some(&self.kind);
         own.into_iter().chain(self.plan.caches().iter().map(|request| &request.kind))

@@ -81,6 +81,7 @@ pub mod queue;
 mod rbac;
 pub mod reason;
 pub mod retriever;
+mod review;
 mod store;
 mod worker;
 mod writes;

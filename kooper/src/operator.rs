@@ -14,6 +14,7 @@ use crate::health::Health;
 use crate::informer::Watches;
 use crate::leader;
 use crate::metrics::{MetricsError, MetricsRecorder, NoMetrics};
+use crate::program::label;
 
 /// How long running handler calls get on shutdown, unless said otherwise.
 pub(crate) const DRAIN: Duration = Duration::from_secs(20);
@@ -163,7 +164,7 @@ pub enum RunAloneError {
 fn program_name() -> String {
     let file = std::env::args_os().next().map(std::path::PathBuf::from);
     let stem = file.as_deref().and_then(std::path::Path::file_stem).and_then(std::ffi::OsStr::to_str);
-    stem.filter(|stem| kooper_grammar::name::label(stem).is_ok()).unwrap_or("kooper").to_owned()
+    label(stem.unwrap_or_default())
 }
 
 impl std::fmt::Debug for Operator {

@@ -2,5 +2,6 @@
 
 pub mod control_plane;
 pub mod faults;
+pub mod least_role;
 pub mod process;
 pub mod wait;

@@ -37,9 +37,9 @@ of_a_macro!(Pod, made, 2, any);
 macro_rules! of_a_macro_for_production {
     ($kind:ty, $child:ty, $map:path, $end:path, $name:ident) => {
         #[kooper::controller(
-                    resource($kind, optional), owns = [$child], watches = [$child => $map], cleanup = $end,
-                    finalizer = "example.com/made", deleted = $end, leader_election, main = false
-                )]
+                            resource($kind, optional), owns = [$child], watches = [$child => $map], cleanup = $end,
+                            finalizer = "example.com/made", deleted = $end, leader_election, main = false
+                        )]
         async fn $name(_: Arc<$kind>) {}
     };
 }

@@ -6,10 +6,10 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use futures_util::{StreamExt, stream};
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, PostParams};
+use kube::api::Api;
 use kube::{Client, ResourceExt};
 use prometheus::Registry;
 use tokio::runtime::Builder;
@@ -25,8 +25,9 @@ use crate::crd::is_established;
 use crate::error::{BoxError, chain};
 use crate::kind::KindInfo;
 use crate::metrics::Prometheus;
-use crate::program::Program;
+use crate::program::{Program, label};
 use crate::rbac::{self, Grant, Grants, Place};
+use crate::review::may;
 
 /// How many permissions are asked for at a time.
 const AT_A_TIME: usize = 8;
@@ -45,7 +46,7 @@ pub(crate) fn check(
         let connection = connect::connect(settings, &metrics).await?;
         let lease_namespace = lease_namespace(program, &controllers, settings, &connection);
         let namespace = connection.client.default_namespace().to_owned();
-        let place = Place { program: program.to_owned(), namespace, lease_namespace };
+        let place = Place { program: label(program), namespace, lease_namespace };
         let mut check = Check { client: connection.client.clone(), place, failed: false };
         if check.connection(&connection).await {
             check.everything(&controllers).await;
@@ -138,8 +139,9 @@ impl Check {
                     self.missing(format_args!("CRD {name}: apply it with `{program} crd | kubectl apply -f -`"));
                     to_come.insert(name);
                 }
-                // Who may not see it sees whether its kind is served.
-                Err(kube::Error::Api(status)) if status.code == 403 => {}
+                // Who may not see it sees whether its kind is served, unless
+                // that is still to come.
+                Err(kube::Error::Api(status)) if status.code == 403 => to_come.extend(installs.then_some(name)),
                 Err(error) => self.missing(format_args!("CRD {name}: {}", chain(&error))),
             }
         }
@@ -236,22 +238,14 @@ impl Check {
 
 /// Whether this identity may.
 async fn allowed(client: Client, grant: &Grant) -> Result<bool, String> {
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(client);
-    let review = SelfSubjectAccessReview {
-        spec: SelfSubjectAccessReviewSpec {
-            resource_attributes: Some(ResourceAttributes {
-                namespace: grant.namespace.clone(),
-                group: Some(grant.group.clone()),
-                resource: Some(grant.resource.clone()),
-                subresource: grant.subresource.clone(),
-                name: grant.name.clone(),
-                verb: Some(grant.verb.clone()),
-                ..ResourceAttributes::default()
-            }),
-            ..SelfSubjectAccessReviewSpec::default()
-        },
-        ..SelfSubjectAccessReview::default()
+    let what = ResourceAttributes {
+        namespace: grant.namespace.clone(),
+        group: Some(grant.group.clone()),
+        resource: Some(grant.resource.clone()),
+        subresource: grant.subresource.clone(),
+        name: grant.name.clone(),
+        verb: Some(grant.verb.clone()),
+        ..ResourceAttributes::default()
     };
-    let answer = reviews.create(&PostParams::default(), &review).await.map_err(|error| chain(&error))?;
-    Ok(answer.status.is_some_and(|status| status.allowed))
+    may(&client, what).await.map_err(|error| chain(&error))
 }

@@ -11,7 +11,7 @@ use super::args::Settings;
 use super::controllers::controllers;
 use crate::crd::annotated;
 use crate::error::BoxError;
-use crate::program::Program;
+use crate::program::{Program, label};
 use crate::rbac::{self, Place};
 
 /// The CRDs of the controllers' kinds, each once.
@@ -33,12 +33,12 @@ pub(crate) fn rbac(program: &str, definitions: &[fn(&mut Program)], settings: &S
     let controllers = controllers(definitions, settings)?;
     let namespace = settings.install_namespace.clone();
     let lease_namespace = settings.lease_namespace.clone().unwrap_or_else(|| namespace.clone());
-    let place = Place { program: program.to_owned(), namespace, lease_namespace };
+    let place = Place { program: label(program), namespace, lease_namespace };
     let grants = rbac::grants(&controllers, &place)?;
     for warning in rbac::warnings(&controllers) {
         tracing::warn!("{warning}");
     }
-    print(&yaml(&rbac::documents(&grants, &place))?)
+    print(&yaml(rbac::documents(&grants, &place))?)
 }
 
 /// Documents as kubectl takes them.

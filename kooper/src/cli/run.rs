@@ -21,7 +21,7 @@ use crate::health::Health;
 use crate::http::Listener;
 use crate::metrics::Prometheus;
 use crate::operator::{Operator, OperatorError};
-use crate::program::Program;
+use crate::program::{Program, label};
 
 /// How long after the drain timeout the operator has to end by itself.
 const GRACE: Duration = Duration::from_secs(5);
@@ -47,7 +47,7 @@ pub(crate) fn run(
 
     let health = Health::default();
     let mut operator = Operator::builder()
-        .program(program)
+        .program(label(program))
         .version(version)
         .metrics(Arc::new(metrics))
         .health(health.clone())

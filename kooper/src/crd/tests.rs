@@ -31,8 +31,8 @@ fn stored(mut crd: CustomResourceDefinition, versions: &[&str]) -> CustomResourc
 }
 
 /// What is said of a change of the field `spec.a`, less its name.
-fn said(old: Value, new: Value) -> Vec<String> {
-    let changes = breaking::changes(&crd(&object(&old)), &crd(&object(&new)));
+fn said(old: &Value, new: &Value) -> Vec<String> {
+    let changes = breaking::changes(&crd(&object(old)), &crd(&object(new)));
     changes.iter().map(|change| change.replace("`spec.a", "`").replace("`` (v1) ", "")).collect()
 }
 
@@ -110,7 +110,7 @@ fn what_tightens_a_schema_is_told_with_its_field() {
         (text(), with(text(), "allOf", json!([{"minLength": 1}])), "gets a further `allOf`"),
         (text(), with(text(), "not", json!({"minLength": 1})), "gets a `not`: {\"minLength\":1}"),
     ] {
-        assert_eq!(said(old.clone(), new.clone()), [expected], "{old} to {new}");
+        assert_eq!(said(&old, &new), [expected], "{old} to {new}");
     }
 }
 
@@ -151,7 +151,7 @@ fn what_only_loosens_a_schema_is_fine() {
         ),
         (text(), text()),
     ] {
-        assert_eq!(said(old.clone(), new.clone()), Vec::<String>::new(), "{old} to {new}");
+        assert_eq!(said(&old, &new), Vec::<String>::new(), "{old} to {new}");
     }
 }
 
@@ -193,7 +193,7 @@ fn names_and_scope_stay() {
 #[test]
 fn of_many_changes_the_first_are_told() {
     let fields: serde_json::Map<_, _> = ('a'..='h').map(|name| (name.to_string(), json!({"type": "string"}))).collect();
-    let told = said(json!({"type": "object", "properties": fields}), json!({"type": "object"}));
+    let told = said(&json!({"type": "object", "properties": fields}), &json!({"type": "object"}));
     assert_eq!((told.len(), told.last().map(String::as_str)), (6, Some("and 3 more")));
 }
 

@@ -22,6 +22,7 @@ use crate::key::ObjectKey;
 use crate::metrics::{Gauge, MetricsRecorder};
 use crate::plan::{CacheId, CacheRequest};
 use crate::retriever::Scope;
+use crate::review::may_get_namespace;
 use crate::store::{Cache, Store};
 use crate::worker::Tombstones;
 
@@ -241,6 +242,10 @@ pub(super) fn gauge(
 async fn find_namespace(status: &WatchStatus, client: &Client) {
     status.wait_synced().await;
     let Some(namespace) = status.empty_namespace() else { return };
+    // The least role has no right to it, and asks for nothing in vain.
+    if !may_get_namespace(client, namespace).await {
+        return;
+    }
     let namespaces = kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
     if let Ok(Ok(None)) = timeout(Duration::from_secs(5), namespaces.get_opt(namespace)).await {
         tracing::warn!(watch = %status, "namespace `{namespace}` does not exist: nothing is seen until it is created");

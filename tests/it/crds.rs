@@ -1,0 +1,195 @@
+//! `install_crd` on a real API server.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kooper::Controller;
+use kooper::controller::Namespaced;
+use kooper::prelude::*;
+use kooper_tests::control_plane::ControlPlane;
+use kube::{CustomResource, CustomResourceExt};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::live::{Live, Seen, configmap, connection, recorder};
+
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "fresh.example.com", version = "v1", kind = "Fresh", plural = "freshes", namespaced)]
+struct FreshSpec {
+    size: i32,
+}
+
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "kept.example.com", version = "v1", kind = "Kept", plural = "kepts", namespaced)]
+struct KeptSpec {
+    size: i32,
+}
+
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "broken.example.com", version = "v1", kind = "Broken", plural = "brokens", namespaced)]
+struct BrokenSpec {
+    size: i32,
+}
+
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "foreign.example.com", version = "v1", kind = "Foreign", plural = "foreigns", namespaced)]
+struct ForeignSpec {
+    size: i32,
+}
+
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "taken.example.com", version = "v1", kind = "Taken", plural = "takens", namespaced)]
+struct TakenSpec {
+    size: i32,
+}
+
+/// A controller that installs the CRD of its kind, and notes each object.
+fn installer<K>(name: &str, namespace: &str, seen: &Seen) -> Controller
+where
+    K: Namespaced + CustomResourceExt + ResourceExt,
+{
+    let seen = seen.clone();
+    Controller::builder::<K>(name)
+        .namespaces([namespace])
+        .install_crd()
+        .handler(move |object: Arc<K>| {
+            seen.note(object.name_any(), "seen");
+            async {}
+        })
+        .build()
+        .unwrap()
+}
+
+fn crd(cluster: &ControlPlane, name: &str) -> Value {
+    serde_json::from_str(&cluster.must(&["get", "crd", name, "--output=json", "--show-managed-fields"])).unwrap()
+}
+
+/// The CRD of a kind with another schema of `spec.size`.
+fn with_size(crd: CustomResourceDefinition, size: Value) -> Value {
+    let mut crd = serde_json::to_value(crd).unwrap();
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"] = size;
+    crd
+}
+
+fn object(namespace: &str, kind: &str, group: &str) -> Value {
+    json!({
+        "apiVersion": format!("{group}/v1"), "kind": kind,
+        "metadata": {"namespace": namespace, "name": kind.to_lowercase()}, "spec": {"size": 1}
+    })
+}
+
+fn start(cluster: &ControlPlane, controllers: impl IntoIterator<Item = Controller>) -> Live {
+    Live::start(connection(cluster.kubeconfig(), None), controllers)
+}
+
+#[test]
+fn a_crd_is_installed_once_and_not_written_again() {
+    let namespace = "crds-fresh";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    let seen = Seen::default();
+    let live = start(cluster, [installer::<Fresh>("fresh", namespace, &seen)]);
+    live.wait_for_ready(true, &["ok"]);
+    cluster.apply([object(namespace, "Fresh", "fresh.example.com")]);
+    seen.wait_for(&[("fresh", "seen")]);
+    live.stop();
+
+    let before = crd(cluster, "freshes.fresh.example.com");
+    let annotations = &before["metadata"]["annotations"];
+    assert_eq!(annotations["kooper.rs/version"], "0.0.0");
+    assert_eq!(annotations["kooper.rs/schema-hash"].as_str().map(str::len), Some(16));
+    // Two replicas at once, and each anew.
+    let replicas = [(); 2].map(|()| start(cluster, [installer::<Fresh>("fresh", namespace, &seen)]));
+    for replica in &replicas {
+        replica.wait_for_ready(true, &["ok"]);
+    }
+    let after = crd(cluster, "freshes.fresh.example.com");
+    assert_eq!(after["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
+    replicas.map(Live::stop);
+}
+
+#[test]
+fn a_newer_crd_stays_and_so_does_one_that_says_the_same() {
+    let namespace = "crds-kept";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    let mut newer = with_size(Kept::crd(), json!({"type": "integer", "format": "int64"}));
+    newer["metadata"]["annotations"] = json!({"kooper.rs/version": "7.0.0"});
+    cluster.apply([newer]);
+    let seen = Seen::default();
+    let live = start(cluster, [installer::<Kept>("kept", namespace, &seen)]);
+    live.wait_for_ready(true, &["ok"]);
+    live.stop();
+    let there = crd(cluster, "kepts.kept.example.com");
+    assert_eq!(there["metadata"]["annotations"]["kooper.rs/version"], "7.0.0");
+    assert_eq!(there["metadata"]["generation"], 1);
+
+    cluster.apply([serde_json::to_value(Kept::crd()).unwrap()]);
+    let before = crd(cluster, "kepts.kept.example.com");
+    let live = start(cluster, [installer::<Kept>("kept", namespace, &seen)]);
+    live.wait_for_ready(true, &["ok"]);
+    live.stop();
+    let after = crd(cluster, "kepts.kept.example.com");
+    assert_eq!(after["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
+}
+
+#[test]
+fn what_would_break_objects_and_what_is_somebody_elses_is_refused_and_the_other_controller_works() {
+    let namespace = "crds-refused";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    cluster.apply([
+        with_size(Broken::crd(), json!({"type": "string"})),
+        with_size(Foreign::crd(), json!({"type": "integer", "format": "int32", "maximum": 7})),
+        configmap(namespace, "settings", "1"),
+    ]);
+    let seen = Seen::default();
+    let live = start(
+        cluster,
+        [
+            installer::<Broken>("broken", namespace, &seen),
+            installer::<Foreign>("foreign", namespace, &seen),
+            recorder("configs", namespace, &seen),
+        ],
+    );
+    seen.wait_for(&[("settings", "1")]);
+    live.wait_for_ready(
+        false,
+        &[
+            "broken: `install_crd` failed: the CRD `brokens.broken.example.com` of the cluster is not replaced",
+            "`spec.size` (v1) changes its type from string to integer",
+            "foreign: `install_crd` failed: the CRD `foreigns.foreign.example.com` differs and is not replaced, as it \
+             belongs to `kubectl-client-side-apply` (`.spec.versions`)",
+        ],
+    );
+    assert!(live.is_alive());
+
+    // Whoever resolves it by hand need not restart anything.
+    cluster.apply([Broken::crd(), Foreign::crd()].map(|crd| serde_json::to_value(crd).unwrap()));
+    live.wait_for_ready(true, &["ok"]);
+    let made = [("Broken", "broken.example.com"), ("Foreign", "foreign.example.com")];
+    cluster.apply(made.map(|(kind, group)| object(namespace, kind, group)));
+    seen.wait_for(&[("broken", "seen"), ("foreign", "seen")]);
+    live.stop();
+}
+
+#[test]
+fn a_crd_whose_names_are_taken_is_told_and_waited_for() {
+    let namespace = "crds-taken";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    // Another kind of the group has the list's name.
+    let mut other = serde_json::to_value(Taken::crd()).unwrap();
+    other["metadata"]["name"] = json!("others.taken.example.com");
+    other["spec"]["names"] = json!({"kind": "Other", "plural": "others", "listKind": "TakenList"});
+    cluster.apply([other]);
+    cluster.must(&["wait", "--for=condition=established", "crd/others.taken.example.com", "--timeout=60s"]);
+    let seen = Seen::default();
+    let live = start(cluster, [installer::<Taken>("taken", namespace, &seen)]);
+    live.wait_for_ready(
+        false,
+        &["the CRD `takens.taken.example.com` is not established: ", "already in use", "delete the other CRD"],
+    );
+    cluster.must(&["delete", "crd", "others.taken.example.com"]);
+    live.wait_for_ready(true, &["ok"]);
+    live.stop();
+}
