@@ -104,7 +104,9 @@ fn a_crd_is_installed_once_and_not_written_again() {
     }
     let after = crd(cluster, "freshes.fresh.example.com");
     assert_eq!(after["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
-    replicas.map(Live::stop);
+    for replica in replicas {
+        replica.stop();
+    }
 }
 
 #[test]
