@@ -19,7 +19,7 @@ pub(crate) fn crd(version: &str, definitions: &[fn(&mut Program)], settings: &Se
     let controllers = controllers(definitions, settings)?;
     let crds: BTreeMap<_, _> = controllers
         .iter()
-        .filter_map(|controller| controller.crd())
+        .filter_map(crate::controller::Controller::crd)
         .map(|(crd, _)| (crd.name_any(), annotated(crd, version)))
         .collect();
     if crds.is_empty() {

@@ -132,7 +132,6 @@ impl Runner {
             controller: name.clone(),
             kind: controller.kind.clone(),
             primary: controller.primary.id,
-            namespaces: config.namespaces.clone(),
             client: client.clone(),
             caches: watching.caches(),
             owned: controller.relations.iter().filter(|one| one.map.is_none()).map(|one| one.cache).collect(),
@@ -416,16 +415,12 @@ impl Runner {
     fn worker_gauges(&self) {
         let max = self.controller.config.workers as f64;
         self.gauge(Gauge::MaxWorkers, move || max);
-        let read: [(Gauge, fn(&Busy) -> f64); 4] = [
-            (Gauge::ActiveWorkers, Busy::calls),
-            (Gauge::UnfinishedWork, Busy::unfinished),
-            (Gauge::LongestRunning, Busy::longest),
-            (Gauge::StuckCalls, |busy| busy.stuck() as f64),
-        ];
-        for (gauge, read) in read {
-            let busy = self.busy.clone();
-            self.gauge(gauge, move || read(&busy));
-        }
+        let busy = || self.busy.clone();
+        let (active, unfinished, longest, stuck) = (busy(), busy(), busy(), busy());
+        self.gauge(Gauge::ActiveWorkers, move || active.calls());
+        self.gauge(Gauge::UnfinishedWork, move || unfinished.unfinished());
+        self.gauge(Gauge::LongestRunning, move || longest.longest());
+        self.gauge(Gauge::StuckCalls, move || stuck.stuck() as f64);
     }
 
     fn gauge(&self, gauge: Gauge, read: impl Fn() -> f64 + Send + Sync + 'static) {
