@@ -356,7 +356,7 @@ impl fmt::Display for Failure {
             Self::Timeout(limit) => {
                 write!(f, "the handler took longer than its timeout of {}", kooper_grammar::duration::format(*limit))
             }
-            Self::Stopped => f.write_str("the handler was ended: its time to stop is over"),
+            Self::Stopped => f.write_str("the handler was ended: the drain time is over"),
         }
     }
 }
