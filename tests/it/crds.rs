@@ -110,7 +110,7 @@ fn a_crd_is_installed_once_and_not_written_again() {
     }
     let after = crd(cluster, "freshes.fresh.example.com");
     assert_eq!(after["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
-    replicas.map(Live::stop);
+    replicas.into_iter().for_each(Live::stop);
 }
 
 #[test]

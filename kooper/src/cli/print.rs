@@ -62,6 +62,18 @@ mod tests {
 
     use super::*;
 
+    fn unruled(program: &mut Program) {
+        async fn handler(_: kube::Client) {}
+        program.add(Controller::builder::<k8s_openapi::api::core::v1::Pod>("one").handler(handler));
+    }
+
+    #[test]
+    fn a_client_without_rules_has_no_role() {
+        let error = rbac("shop", &[unruled], &Settings::default()).expect_err("nobody knows what it does");
+        assert!(error.to_string().starts_with("the controller `one` takes `Client`, which can do anything"), "{error}");
+        crd("1.0.0", &[unruled], &Settings::default()).expect("it has no CRDs, and says so");
+    }
+
     #[test]
     fn yaml_keeps_the_type_of_every_text() {
         let texts = [
