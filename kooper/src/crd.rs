@@ -5,6 +5,7 @@ mod content;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::error::chain;
 
-pub(crate) use content::annotated;
 use content::{VERSION, is_newer, same};
+pub(crate) use content::{annotated, merged};
 
 /// How many CRDs of a process are compared and applied at a time.
 const AT_A_TIME: usize = 4;
@@ -34,6 +35,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(crate) struct Installer {
     program: String,
     version: String,
+    /// Those that it installs, each with all its versions.
+    crds: BTreeMap<String, CustomResourceDefinition>,
     turns: Semaphore,
 }
 
@@ -70,8 +73,9 @@ pub(crate) enum InstallError {
 }
 
 impl Installer {
-    pub(crate) fn new(program: &str, version: &str) -> Self {
-        Self { program: program.to_owned(), version: version.to_owned(), turns: Semaphore::new(AT_A_TIME) }
+    pub(crate) fn new(program: &str, version: &str, crds: impl IntoIterator<Item = CustomResourceDefinition>) -> Self {
+        let (program, version) = (program.to_owned(), version.to_owned());
+        Self { program, version, crds: merged(crds), turns: Semaphore::new(AT_A_TIME) }
     }
 
     /// Brings a CRD into the cluster, unless what is there will do, and waits
@@ -79,6 +83,7 @@ impl Installer {
     pub(crate) async fn install(&self, client: &Client, crd: CustomResourceDefinition) -> Result<(), InstallError> {
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
         let name = crd.name_any();
+        let crd = self.crds.get(&name).cloned().unwrap_or(crd);
         let there = {
             // Never closed.
             let _turn = self.turns.acquire().await;

@@ -250,6 +250,8 @@ impl Builder {
             }
         }
         let namespace = || self.client.as_ref().map_or("default", Client::default_namespace).to_owned();
+        let crds = self.controllers.iter().filter_map(Controller::crd);
+        let crds = crds.filter(|(_, installs)| *installs).map(|(crd, _)| crd);
         let process = Process {
             program: self.program.as_str().into(),
             lease_namespace: self.lease_namespace.clone().unwrap_or_else(namespace),
@@ -258,7 +260,7 @@ impl Builder {
             identity: leader::identity(),
             states: Arc::default(),
             watches: Arc::default(),
-            crds: Arc::new(Installer::new(&self.program, &self.version)),
+            crds: Arc::new(Installer::new(&self.program, &self.version, crds)),
             metrics: self.metrics,
             health: self.health,
             drain: self.drain,

@@ -42,6 +42,12 @@ struct TakenSpec {
     size: i32,
 }
 
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "leaving.example.com", version = "v1", kind = "Leaving", plural = "leavings", namespaced)]
+struct LeavingSpec {
+    size: i32,
+}
+
 /// A controller that installs the CRD of its kind, and notes each object.
 fn installer<K>(name: &str, namespace: &str, seen: &Seen) -> Controller
 where
@@ -104,9 +110,7 @@ fn a_crd_is_installed_once_and_not_written_again() {
     }
     let after = crd(cluster, "freshes.fresh.example.com");
     assert_eq!(after["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
-    for replica in replicas {
-        replica.stop();
-    }
+    replicas.into_iter().for_each(Live::stop);
 }
 
 #[test]
@@ -193,5 +197,27 @@ fn a_crd_whose_names_are_taken_is_told_and_waited_for() {
     );
     cluster.must(&["delete", "crd", "others.taken.example.com"]);
     live.wait_for_ready(true, &["ok"]);
+    live.stop();
+}
+
+#[test]
+fn a_crd_that_is_being_deleted_is_waited_for_and_installed_anew() {
+    let namespace = "crds-leaving";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    cluster.apply([serde_json::to_value(Leaving::crd()).unwrap()]);
+    cluster.must(&["wait", "--for=condition=established", "crd/leavings.leaving.example.com", "--timeout=60s"]);
+    let mut held = object(namespace, "Leaving", "leaving.example.com");
+    held["metadata"]["finalizers"] = json!(["example.com/held"]);
+    cluster.apply([held]);
+    let old = crd(cluster, "leavings.leaving.example.com");
+    cluster.must(&["delete", "crd", "leavings.leaving.example.com", "--wait=false"]);
+    let live = start(cluster, [installer::<Leaving>("leaving", namespace, &Seen::default())]);
+    live.wait_for_ready(false, &["the CRD `leavings.leaving.example.com` is being deleted: it goes when its objects"]);
+    let here = format!("--namespace={namespace}");
+    let free = r#"{"metadata": {"finalizers": null}}"#;
+    cluster.must(&["patch", "leavings.leaving.example.com", "leaving", &here, "--type=merge", "--patch", free]);
+    live.wait_for_ready(true, &["ok"]);
+    assert_ne!(crd(cluster, "leavings.leaving.example.com")["metadata"]["uid"], old["metadata"]["uid"]);
     live.stop();
 }

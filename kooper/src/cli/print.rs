@@ -1,15 +1,14 @@
 //! The commands that print documents: `crd` and `rbac`.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
-use kube::ResourceExt;
 use serde::Serialize;
 
 use super::args::Settings;
 use super::controllers::controllers;
-use crate::crd::annotated;
+use crate::controller::Controller;
+use crate::crd::{annotated, merged};
 use crate::error::BoxError;
 use crate::program::{Program, label};
 use crate::rbac::{self, Place};
@@ -17,15 +16,11 @@ use crate::rbac::{self, Place};
 /// The CRDs of the controllers' kinds, each once.
 pub(crate) fn crd(version: &str, definitions: &[fn(&mut Program)], settings: &Settings) -> Result<ExitCode, BoxError> {
     let controllers = controllers(definitions, settings)?;
-    let crds: BTreeMap<_, _> = controllers
-        .iter()
-        .filter_map(|controller| controller.crd())
-        .map(|(crd, _)| (crd.name_any(), annotated(crd, version)))
-        .collect();
+    let crds = merged(controllers.iter().filter_map(Controller::crd).map(|(crd, _)| crd));
     if crds.is_empty() {
         return print("# The controllers of this program have no CRDs.\n");
     }
-    print(&yaml(crds.values())?)
+    print(&yaml(crds.into_values().map(|crd| annotated(crd, version)))?)
 }
 
 /// The service account with its roles.
@@ -66,6 +61,18 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    fn unruled(program: &mut Program) {
+        async fn handler(_: kube::Client) {}
+        program.add(Controller::builder::<k8s_openapi::api::core::v1::Pod>("one").handler(handler));
+    }
+
+    #[test]
+    fn a_client_without_rules_has_no_role() {
+        let error = rbac("shop", &[unruled], &Settings::default()).expect_err("nobody knows what it does");
+        assert!(error.to_string().starts_with("the controller `one` takes `Client`, which can do anything"), "{error}");
+        crd("1.0.0", &[unruled], &Settings::default()).expect("it has no CRDs, and says so");
+    }
 
     #[test]
     fn yaml_keeps_the_type_of_every_text() {

@@ -1,6 +1,7 @@
 //! What a CRD says, apart from how it is written; and which of two is newer.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeMap;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt;
@@ -20,6 +21,30 @@ pub(crate) fn annotated(mut crd: CustomResourceDefinition, version: &str) -> Cus
     annotations.insert(HASH.to_owned(), format!("{:016x}", hash.0));
     annotations.insert(VERSION.to_owned(), version.to_owned());
     crd
+}
+
+/// One CRD for each name: types of several versions of a kind share one. The
+/// most stable and newest version is the one that objects are stored in.
+pub(crate) fn merged(
+    crds: impl IntoIterator<Item = CustomResourceDefinition>,
+) -> BTreeMap<String, CustomResourceDefinition> {
+    let mut merged: BTreeMap<String, CustomResourceDefinition> = BTreeMap::new();
+    for mut crd in crds {
+        let versions = std::mem::take(&mut crd.spec.versions);
+        let all = &mut merged.entry(crd.name_any()).or_insert(crd).spec.versions;
+        for version in versions {
+            if !all.iter().any(|known| known.name == version.name) {
+                all.push(version);
+            }
+        }
+        if all.len() > 1 {
+            all.sort_by_key(|version| Reverse(kube::core::Version::parse(&version.name).priority()));
+            for (at, version) in all.iter_mut().enumerate() {
+                version.storage = at == 0;
+            }
+        }
+    }
+    merged
 }
 
 /// Whether two CRDs say the same. The hash is no proof of it: an edit by hand

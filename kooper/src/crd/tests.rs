@@ -258,3 +258,41 @@ fn names_that_are_taken_are_no_matter_of_waiting() {
     let error = of(json!([taken, installing])).0.expect_err("it never gets the name");
     assert!(error.starts_with("\"gadgets\" is already in use: delete the other CRD"), "{error}");
 }
+
+#[test]
+fn types_of_several_versions_share_a_crd() {
+    let of = |name: &str| crd_of(&json!([version(name, true, &object(&json!({"type": "string"})))]));
+    let merged = merged(["v1beta1", "v2", "v1", "v2", "v2alpha1"].map(of));
+    let versions = &merged["gadgets.crd.example.com"].spec.versions;
+    let told: Vec<_> = versions.iter().map(|version| (&*version.name, version.storage)).collect();
+    assert_eq!(told, [("v2", true), ("v1", false), ("v1beta1", false), ("v2alpha1", false)]);
+}
+
+/// A server that has a CRD, about which it never says anything more.
+fn silent(there: &CustomResourceDefinition) -> Client {
+    let mut there = serde_json::to_value(there).expect("JSON");
+    there["metadata"]["resourceVersion"] = json!("1");
+    let answer = move |request: http::Request<kube::client::Body>| {
+        let watches = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let body = there.to_string();
+        async move {
+            if watches {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, crate::BoxError>(http::Response::new(kube::client::Body::from(body.into_bytes())))
+        }
+    };
+    Client::new(tower::service_fn(answer), "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crd_that_is_never_established_is_told_in_the_end() {
+    let ours = crd(&object(&json!({"type": "string"})));
+    let mut there = annotated(ours.clone(), "1.0.0");
+    let installing = json!([{"type": "Established", "status": "False", "message": "not yet"}]);
+    there.status.get_or_insert_default().conditions = serde_json::from_value(installing).expect("conditions");
+    let began = tokio::time::Instant::now();
+    let error = Installer::new("shop", "1.0.0", []).install(&silent(&there), ours).await.expect_err("it never is");
+    assert_eq!(error.to_string(), "the CRD `gadgets.crd.example.com` is not established: not within 30 s: not yet");
+    assert_eq!(began.elapsed(), PATIENCE);
+}
