@@ -8,6 +8,7 @@ mod finalizers;
 mod fixture;
 mod handlers;
 mod layers;
+mod leader;
 mod live;
 mod readers;
 mod watch_faults;
