@@ -10,6 +10,7 @@ mod finalizers;
 mod fixture;
 mod handlers;
 mod layers;
+mod leader;
 mod live;
 mod own_writes;
 mod rbac;
