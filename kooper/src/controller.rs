@@ -152,6 +152,15 @@ impl Controller {
         own.into_iter().chain(self.plan.caches().iter().map(|request| &request.kind))
     }
 
+    /// The finalizer that it sets, if it cleans up.
+    pub(crate) fn finalizer(&self) -> Option<&str> {
+        self.config.finalizer.as_deref()
+    }
+
+    pub(crate) fn formerly(&self) -> &[String] {
+        &self.config.formerly
+    }
+
     pub(crate) fn error(&self, field: &'static str, problem: &str) -> ConfigError {
         self.config.error(field, problem)
     }

@@ -83,11 +83,13 @@ impl Finalizing {
                 return self.handler.call(object, call).await;
             }
             match self.set(&object, &wanted).await? {
+                // Another object took the name: its own event brings it.
+                Some(now) if now.uid() != object.uid() => return Ok(Action::done()),
                 Some(now) => object = now,
                 None => return Ok(Action::done()),
             }
         }
-        Err(contended(object.key()))
+        Err(self.contended(object.key()))
     }
 
     /// Calls `cleanup`, and takes the finalizer off if it is done.
@@ -108,7 +110,7 @@ impl Finalizing {
                 None => return Ok(Action::done()),
             }
         }
-        Err(contended(object.key()))
+        Err(self.contended(object.key()))
     }
 
     /// Sets the finalizers; the object as it is then, whoever was first.
@@ -116,7 +118,9 @@ impl Finalizing {
         let key = object.key();
         match self.lookup.set_finalizers(object, finalizers).await.map_err(boxed)? {
             Written::Done(now) => {
-                let version = Some(now.version().to_owned());
+                // The last one is off: what the server answers is the object as it was.
+                let removed = finalizers.is_empty() && now.metadata().is_ok_and(|metadata| metadata.is_deleted());
+                let version = (!removed).then(|| now.version().to_owned());
                 let write =
                     Write { cache: self.backing.primary, object: key.clone(), uid: now.uid().to_owned(), version };
                 self.backing.writes.wrote_quietly(key, write);
@@ -125,6 +129,13 @@ impl Finalizing {
             Written::Conflict => self.lookup.get(key).await.map_err(boxed),
             Written::Gone => Ok(None),
         }
+    }
+}
+
+impl Finalizing {
+    fn contended(&self, key: &ObjectKey) -> CallError {
+        let resource = self.lookup.kind.resource();
+        boxed(format!("{resource} {key} changes faster than its finalizers can be set ({CONFLICTS} tries)"))
     }
 }
 
@@ -193,15 +204,19 @@ impl Unselected {
         });
     }
 
+    /// Whether an object of the key may carry our finalizer.
+    pub(crate) fn may_have(&self, key: &ObjectKey) -> bool {
+        self.all.get(key).is_some_and(|object| self.is_marked(&object))
+    }
+
+    fn is_marked(&self, object: &Object) -> bool {
+        object.metadata().is_ok_and(|metadata| self.finalizing.finalizers.are_on(&metadata))
+    }
+
     /// Looks for a key that the controller's own cache does not have.
     pub(crate) async fn find(&self, key: &ObjectKey) -> Result<Left, BoxError> {
-        let finalizers = &self.finalizing.finalizers;
-        let marked = |object: &Object| object.metadata().is_ok_and(|metadata| finalizers.are_on(&metadata));
-        if !self.all.get(key).is_some_and(|object| marked(&object)) {
-            return Ok(Left::Nothing);
-        }
         // The caches may lag behind each other: only the server knows.
-        let Some(object) = self.finalizing.lookup.get(key).await?.filter(|object| marked(object)) else {
+        let Some(object) = self.finalizing.lookup.get(key).await?.filter(|object| self.is_marked(object)) else {
             return Ok(Left::Nothing);
         };
         if object.metadata()?.is_deleted() {
@@ -219,10 +234,6 @@ impl Unselected {
 
 fn boxed(error: impl Into<BoxError>) -> CallError {
     CallError::Handler(error.into())
-}
-
-fn contended(key: &ObjectKey) -> CallError {
-    boxed(format!("the finalizers of {key} are changed by somebody else all the time"))
 }
 
 #[cfg(test)]

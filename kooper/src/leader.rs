@@ -58,6 +58,7 @@ mod tests;
 #[cfg(test)]
 use claim::Lost;
 pub(crate) use elector::{Elector, ElectorOptions, Told};
+pub(crate) use fence::is_fenced;
 pub use leadership::Leadership;
 #[cfg(test)]
 use status::ElectionStatus;

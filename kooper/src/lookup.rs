@@ -2,6 +2,7 @@
 //! cache cannot tell.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::Client;
 use kube::core::params::{ListParams, Patch, PatchParams};
@@ -13,6 +14,9 @@ use crate::extract::Gone;
 use crate::key::ObjectKey;
 use crate::kind::KindInfo;
 use crate::object::Object;
+
+/// A request that is not answered for so long has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Asks the API server about objects of one kind.
 #[derive(Clone)]
@@ -48,7 +52,7 @@ impl Lookup {
         match self.send("get", key, request).await {
             Ok(text) => self.parse("get", key, &text).map(Some),
             Err(Refused::Code(404)) => Ok(None),
-            Err(refused) => Err(refused.into_error()),
+            Err(refused) => Err(self.refused("get", key, refused)),
         }
     }
 
@@ -71,7 +75,8 @@ impl Lookup {
         let fields = self.fields.iter().fold(named, |all, fields| format!("{all},{fields}"));
         let params =
             ListParams { label_selector: self.labels.clone(), ..ListParams::default().fields(&fields).limit(1) };
-        let text = self.send("list", key, self.path(key).list_metadata(&params)).await.map_err(Refused::into_error)?;
+        let text = self.send("list", key, self.path(key).list_metadata(&params)).await;
+        let text = text.map_err(|refused| self.refused("list", key, refused))?;
         let list: List = serde_json::from_str(&text).map_err(|error| self.failed("list", key, error))?;
         Ok(list.items.is_some_and(|items| !items.is_empty()))
     }
@@ -88,7 +93,7 @@ impl Lookup {
             Ok(text) => self.parse("patch", key, &text).map(Written::Done),
             Err(Refused::Code(404)) => Ok(Written::Gone),
             Err(Refused::Code(409)) => Ok(Written::Conflict),
-            Err(refused) => Err(refused.into_error()),
+            Err(refused) => Err(self.refused("patch", key, refused)),
         }
     }
 
@@ -103,11 +108,20 @@ impl Lookup {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<String, Refused> {
         let request = request.map_err(|error| Refused::Other(self.failed(verb, key, error)))?;
-        self.client.request_text(request).await.map_err(|error| match error {
+        let silent = |_| Refused::Other(self.failed(verb, key, format!("no answer within {} s", PATIENCE.as_secs())));
+        let answer = tokio::time::timeout(PATIENCE, self.client.request_text(request)).await.map_err(silent)?;
+        answer.map_err(|error| match error {
             kube::Error::Api(status) if matches!(status.code, 404 | 409) => Refused::Code(status.code),
             kube::Error::Api(status) if status.code == 403 => Refused::Other(self.forbidden(verb, key, &status)),
             error => Refused::Other(self.failed(verb, key, error)),
         })
+    }
+
+    fn refused(&self, verb: &'static str, key: &ObjectKey, refused: Refused) -> LookupError {
+        match refused {
+            Refused::Other(error) => error,
+            Refused::Code(code) => self.failed(verb, key, format!("the API server answered {code}")),
+        }
     }
 
     fn parse(&self, verb: &'static str, key: &ObjectKey, text: &str) -> Result<Arc<Object>, LookupError> {
@@ -128,20 +142,6 @@ impl Lookup {
 enum Refused {
     Code(u16),
     Other(LookupError),
-}
-
-impl Refused {
-    fn into_error(self) -> LookupError {
-        match self {
-            Self::Other(error) => error,
-            Self::Code(code) => LookupError::Failed {
-                verb: "list",
-                resource: String::new(),
-                key: ObjectKey::cluster(""),
-                source: format!("the API server answered {code}").into(),
-            },
-        }
-    }
 }
 
 #[derive(serde::Deserialize)]

@@ -254,6 +254,7 @@ impl Builder {
                 return Err(controller.error("retriever", problem).into());
             }
         }
+        check_claims(&self.controllers)?;
         let namespace = || self.client.as_ref().map_or("default", Client::default_namespace).to_owned();
         let crds = self.controllers.iter().filter_map(Controller::crd);
         let crds = crds.filter(|(_, installs)| *installs).map(|(crd, _)| crd);
@@ -274,6 +275,33 @@ impl Builder {
         let runners = self.controllers.into_iter().map(|controller| Runner::new(controller, &process));
         Ok(Operator { runners: runners.collect::<Result<_, _>>()?, watches: process.watches })
     }
+}
+
+/// No controller may take off the finalizer of another, or take over what
+/// another applies.
+fn check_claims(controllers: &[Controller]) -> Result<(), ConfigError> {
+    for (index, one) in controllers.iter().enumerate() {
+        for other in controllers.iter().take(index) {
+            if one.finalizer().is_some() && one.finalizer() == other.finalizer() && one.kind() == other.kind() {
+                let problem = format!(
+                    "the controller `{}` of the same kind has this finalizer: the first that is done would take it from the other; give one of them another",
+                    other.name()
+                );
+                return Err(one.error("cleanup", &problem));
+            }
+        }
+        for other in controllers.iter().filter(|other| other.name() != one.name()) {
+            let live = |former: &&String| former.as_str() == other.name() || Some(former.as_str()) == other.finalizer();
+            if let Some(former) = one.formerly().iter().find(live) {
+                let problem = format!(
+                    "`{former}` is no former name: the controller `{}` of this program has it now",
+                    other.name()
+                );
+                return Err(one.error("formerly", &problem));
+            }
+        }
+    }
+    Ok(())
 }
 
 impl std::fmt::Debug for Builder {

@@ -160,6 +160,11 @@ impl WorkQueue {
         })
     }
 
+    /// Whether a key that a worker has was added meanwhile.
+    pub(crate) fn is_touched(&self, key: &ObjectKey) -> bool {
+        self.lock().is_touched(key)
+    }
+
     /// Forgets a key whose object is gone: its failures, delays and resync.
     /// Queued or running, it stays so.
     pub fn forget(&self, key: &ObjectKey) {
@@ -168,7 +173,7 @@ impl WorkQueue {
 
     /// Forgets every key. One that a worker has is given back to no effect.
     pub(crate) fn clear(&self) {
-        self.update(|state, now| state.clear(now));
+        self.update(State::clear);
     }
 
     /// How many keys wait for a worker now; delayed ones do not count.

@@ -112,9 +112,10 @@ impl Reasons {
         self.only(Reason::Resync.bit())
     }
 
-    /// Whether every cause is one that comes to all keys alike, wanted or not.
+    /// Whether every cause is one that comes to all keys alike, wanted or not,
+    /// or that another object of the name is gone.
     pub(crate) fn only_rounds(&self) -> bool {
-        self.only(Reason::Resync.bit() | Reason::Leader.bit())
+        self.only(Reason::Resync.bit() | Reason::Leader.bit() | Reason::Deleted.bit())
     }
 
     fn only(&self, causes: u16) -> bool {

@@ -8,8 +8,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, TryFutureExt};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -50,7 +50,7 @@ pub(crate) struct Workers {
     /// Told of what vanished.
     pub(crate) deleted: Option<(Arc<Tombstones>, Farewell)>,
     /// Objects with our finalizer outside of the selector.
-    pub(crate) unselected: Option<Unselected>,
+    pub(crate) unselected: Option<Arc<Unselected>>,
     /// Tells whether what vanished has left the selector, where there is one.
     pub(crate) lookup: Option<Lookup>,
     /// Whether handlers may run.
@@ -80,7 +80,9 @@ enum Failure {
     Stopped,
 }
 
-type Ended = Result<Action, Failure>;
+/// What a call came to: `None` where there was no object to call a handler with.
+type Called = Result<Option<Action>, CallError>;
+type Ended = Result<Option<Action>, Failure>;
 
 impl Workers {
     /// One worker: until it is asked to end.
@@ -91,7 +93,7 @@ impl Workers {
             // filter or of the runtime, and no reason to lose a worker.
             if AssertUnwindSafe(self.process(item)).catch_unwind().await.is_err() {
                 tracing::error!(controller = %self.name, %key, "a worker panicked outside the handler: the key is retried");
-                self.queue.finish(&key, Outcome::Failure);
+                self.give_back(&key, Outcome::Failure);
             }
         }
     }
@@ -102,80 +104,91 @@ impl Workers {
         if [Reason::Resync, Reason::Requeue].iter().any(|reason| item.reasons.contains(reason)) {
             self.metrics.inc_event_queued(&self.name, false);
         }
-        // The token may expire for a moment before a late renewal counts. When
-        // it is lost, whoever leads next, this replica too, begins with every key.
-        if !self.leadership.is_held() && self.tasks.stopping.run_until_cancelled(self.leadership.held()).await.is_none()
-        {
-            self.queue.done(&item.key);
-            return;
-        }
+        self.backing.writes.begin(&item.key, || self.queue.is_touched(&item.key));
         let started = Instant::now();
         if !self.say_farewell(&item).await {
             return;
         }
-        self.backing.writes.settled(&item.key, |write| self.find_write(write)).await;
-        let found = match self.cache.get(&item.key) {
-            Some(object) => Ok(Some((object, self.handler.clone()))),
-            None => self.find_unselected(&item.key).await,
-        };
-        let (object, handler) = match found {
-            Ok(Some(found)) => found,
-            Ok(None) => {
-                // The object is gone: counted as Kooper for Go does, though
-                // there is nothing to hand to a handler.
-                self.queue.finish(&item.key, Outcome::Gone);
-                self.metrics.observe_processing_duration(&self.name, true, started.elapsed());
-                return;
-            }
-            Err(error) => return self.finish(&self.job(&item), &Err(Failure::Handler(error))),
-        };
-        if item.reasons.only_rounds() && !(self.wants)(&object) {
-            self.queue.done(&item.key);
+        let settled = self.backing.writes.settled(&item.key, |write| self.find_write(write));
+        let _ = self.tasks.stopping.run_until_cancelled(settled).await;
+        if !self.may_run().await {
+            self.give_back(&item.key, Outcome::Success(None));
             return;
         }
-        self.backing.writes.begin(&item.key);
-        let job = self.job(&item);
         let (call, token) = self.call(&item);
-        let future = handler.call(object, call);
+        let future: BoxFuture<'static, Called> = match (self.cache.get(&item.key), &self.unselected) {
+            (Some(object), _) if item.reasons.only_rounds() && !(self.wants)(&object) => {
+                self.give_back(&item.key, Outcome::Success(None));
+                return;
+            }
+            (Some(object), _) => Box::pin(self.handler.call(object, call).map_ok(Some)),
+            (None, Some(unselected)) if unselected.may_have(&item.key) => {
+                Box::pin(find(unselected.clone(), self.metrics.clone(), call))
+            }
+            (None, _) => return self.gone(&item.key, started),
+        };
+        let job = self.job(&item);
         if let Some(ended) = self.attend(&job, token, future).await {
             self.finish(&job, &ended);
         }
     }
 
-    /// An object with our finalizer that is not among the selected ones, and
-    /// who handles it.
-    async fn find_unselected(&self, key: &ObjectKey) -> Result<Option<(Arc<Object>, Arc<dyn Erased>)>, BoxError> {
-        let Some(unselected) = &self.unselected else { return Ok(None) };
-        match unselected.find(key).await? {
-            Left::Nothing => Ok(None),
-            Left::CleanUp(object, handler) => Ok(Some((object, handler))),
-            Left::Abandoned(object) => {
-                self.metrics.count(&self.name, Counter::Abandoned);
-                unselected.tell(&object);
-                Ok(None)
-            }
-        }
+    /// Whether a call may begin. The token may expire for a moment before a
+    /// late renewal counts; when it is lost, whoever leads next, this replica
+    /// too, begins with every key.
+    async fn may_run(&self) -> bool {
+        let held = self.leadership.is_held()
+            || self.tasks.stopping.run_until_cancelled(self.leadership.held()).await.is_some();
+        held && !self.tasks.stopping.is_cancelled()
     }
 
-    /// Hands what vanished to `deleted`, one try each. `false` when a call
-    /// hangs, and the key with it.
+    /// The object is gone: counted as Kooper for Go does, though there is
+    /// nothing to hand to a handler.
+    fn gone(&self, key: &ObjectKey, started: Instant) {
+        self.give_back(key, Outcome::Gone);
+        self.metrics.observe_processing_duration(&self.name, true, started.elapsed());
+    }
+
+    /// Gives a key back to the queue. What was heard of its own writes alone
+    /// does not bring it back at once; says whether it is retried.
+    fn give_back(&self, key: &ObjectKey, outcome: Outcome) -> bool {
+        self.backing.writes.end(key, |heard| {
+            let news = match outcome {
+                Outcome::Success(_) => heard != Echo::Silent,
+                Outcome::Gone => true,
+                Outcome::Failure | Outcome::FailureAfter(_) | Outcome::FailureForGood => heard == Echo::Foreign,
+            };
+            self.queue.finish_after(key, outcome, news)
+        })
+    }
+
+    /// Hands what vanished to `deleted`, one try each. `false` when that has to
+    /// end, and the key is given back, now or when a call that hangs ends.
     async fn say_farewell(self: &Arc<Self>, item: &Item) -> bool {
         let Some((tombstones, farewell)) = &self.deleted else { return true };
-        for (object, gone) in tombstones.take(&item.key) {
-            let gone = match &self.lookup {
-                Some(lookup) if gone == Gone::Deleted => lookup.how_gone(&object).await,
-                _ => gone,
-            };
+        loop {
+            if !self.may_run().await {
+                self.give_back(&item.key, Outcome::Success(None));
+                return false;
+            }
+            let Some((object, gone)) = tombstones.take(&item.key) else { return true };
             let job = self.job(item);
             let (call, token) = self.call(item);
-            let Some(ended) = self.attend(&job, token, farewell(object, gone, call)).await else { return false };
+            let (lookup, farewell) = (self.lookup.clone(), farewell.clone());
+            let told = async move {
+                let gone = match lookup {
+                    Some(lookup) if gone == Gone::Deleted => lookup.how_gone(&object).await,
+                    _ => gone,
+                };
+                farewell(object, gone, call).await.map(Some)
+            };
+            let Some(ended) = self.attend(&job, token, Box::pin(told)).await else { return false };
             if let Err(failure) = ended {
                 job.span.in_scope(|| {
                     tracing::error!(key = %item.key, "`deleted`: {failure}; it is not called again for this object");
                 });
             }
         }
-        true
     }
 
     fn job(&self, item: &Item) -> Job {
@@ -203,7 +216,7 @@ impl Workers {
         self: &Arc<Self>,
         job: &Job,
         token: CancellationToken,
-        future: BoxFuture<'static, Result<Action, CallError>>,
+        future: BoxFuture<'static, Called>,
     ) -> Option<Ended> {
         // Whoever drops the operator ends its calls.
         let _cancel = token.clone().drop_guard();
@@ -243,7 +256,7 @@ impl Workers {
     async fn leave(
         self: &Arc<Self>,
         job: Job,
-        handle: AbortOnDropHandle<Result<Action, CallError>>,
+        handle: AbortOnDropHandle<Called>,
         failure: Failure,
         running: busy::Guard,
     ) {
@@ -273,23 +286,23 @@ impl Workers {
     /// Says what became of a call: to the queue, the metrics and the log.
     fn finish(&self, job: &Job, ended: &Ended) {
         let took = job.started.elapsed();
-        let heard = self.backing.writes.end(&job.key);
         let retried = match ended {
-            Ok(action) => {
-                self.queue.finish_after(&job.key, Outcome::Success(action.delay()), heard != Echo::Silent);
+            Ok(None) => return self.gone(&job.key, job.started),
+            Ok(Some(action)) => {
+                self.give_back(&job.key, Outcome::Success(action.delay()));
                 self.metrics
                     .count(&self.name, if action.delay().is_some() { Counter::RequeueAfter } else { Counter::Success });
                 job.span.in_scope(|| tracing::debug!(key = %job.key, ?took, "done"));
                 false
             }
-            Err(failure) => self.fail(job, failure, heard),
+            Err(failure) => self.fail(job, failure),
         };
         let success = ended.is_ok() || (retried && self.retried_is_success);
         self.metrics.observe_processing_duration(&self.name, success, took);
         self.metrics.observe_work_duration(&self.name, took);
     }
 
-    fn fail(&self, job: &Job, failure: &Failure, heard: Echo) -> bool {
+    fn fail(&self, job: &Job, failure: &Failure) -> bool {
         let wish = match failure {
             Failure::Handler(error) => error::wish(&**error),
             // The same bytes will not decode next time either.
@@ -301,7 +314,7 @@ impl Workers {
             Wish::After(delay) => Outcome::FailureAfter(delay),
             Wish::Never => Outcome::FailureForGood,
         };
-        let retried = self.queue.finish_after(&job.key, outcome, heard == Echo::Foreign);
+        let retried = self.give_back(&job.key, outcome);
         self.metrics.count(&self.name, Counter::Error);
         match failure {
             Failure::Decode(_) => self.metrics.count(&self.name, Counter::DecodeError),
@@ -325,6 +338,19 @@ impl Workers {
     }
 }
 
+/// Deals with a key that is not among the selected ones.
+async fn find(unselected: Arc<Unselected>, metrics: Arc<dyn MetricsRecorder>, call: Call) -> Called {
+    match unselected.find(call.key()).await.map_err(CallError::Handler)? {
+        Left::Nothing => Ok(None),
+        Left::CleanUp(object, handler) => handler.call(object, call).await.map(Some),
+        Left::Abandoned(object) => {
+            metrics.count(call.controller(), Counter::Abandoned);
+            unselected.tell(&object);
+            Ok(None)
+        }
+    }
+}
+
 /// What is remembered of a call beside its task.
 #[derive(Clone)]
 struct Job {
@@ -336,7 +362,7 @@ struct Job {
 
 /// The end of a call's task; one that was ended failed for the reason that it
 /// was ended for. What comes after the timeout is too late, success too.
-fn ended_as(ended: Result<Result<Action, CallError>, tokio::task::JoinError>, aborted: Failure) -> Ended {
+fn ended_as(ended: Result<Called, tokio::task::JoinError>, aborted: Failure) -> Ended {
     match ended {
         Ok(_) if matches!(aborted, Failure::Timeout(_)) => Err(aborted),
         Ok(Ok(action)) => Ok(action),

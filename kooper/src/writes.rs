@@ -14,7 +14,10 @@ use crate::key::ObjectKey;
 use crate::object::{Object, older};
 use crate::plan::CacheId;
 
-/// No call waits longer for its cache.
+#[cfg(test)]
+mod tests;
+
+/// No call waits longer for its cache, and no echo is waited for longer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// So many events during a call are compared with its writes; of more, one is
@@ -34,13 +37,13 @@ pub(crate) struct Writes {
     progress: Notify,
 }
 
-/// One object as a write left it.
+/// One object as a write left it, or as an event tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Write {
     pub(crate) cache: CacheId,
     pub(crate) object: ObjectKey,
     pub(crate) uid: String,
-    /// `None` where the write removed it.
+    /// `None` where it is no more.
     pub(crate) version: Option<String>,
 }
 
@@ -60,8 +63,8 @@ pub(crate) enum Echo {
 #[derive(Debug, Default)]
 struct Known {
     writes: Vec<Wrote>,
-    /// A call runs, and saw these events.
-    call: Option<Vec<(CacheId, ObjectKey, String)>>,
+    /// A call runs, and these events were heard since it began.
+    call: Option<Vec<Write>>,
     overflown: bool,
 }
 
@@ -70,16 +73,30 @@ struct Wrote {
     write: Write,
     at: Instant,
     silent: bool,
+    /// Its event was heard.
+    heard: bool,
+    /// Its cache has it, or something newer.
+    seen: bool,
 }
 
 impl Known {
     /// What an event is, by the writes that are known.
-    fn echo(&self, event: &(CacheId, ObjectKey, String)) -> Echo {
-        match self.writes.iter().find(|wrote| wrote.write.is(event)) {
-            Some(wrote) if wrote.silent => Echo::Silent,
+    fn echo(&self, event: &Write) -> Echo {
+        match self.writes.iter().find(|wrote| wrote.write == *event) {
+            // That something is no more is news, whoever did it.
+            Some(wrote) if wrote.silent && event.version.is_some() => Echo::Silent,
             Some(_) => Echo::Own,
             None => Echo::Foreign,
         }
+    }
+
+    /// Forgets what needs no more to be known.
+    fn tidy(&mut self) {
+        self.writes.retain(|wrote| !(wrote.heard && wrote.seen) && wrote.at.elapsed() < PATIENCE);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.call.is_none()
     }
 }
 
@@ -88,26 +105,53 @@ impl Writes {
         Self { primary, keys: Mutex::default(), progress: Notify::new() }
     }
 
-    /// A call of the key begins.
-    pub(crate) fn begin(&self, key: &ObjectKey) {
+    /// A worker has the key: from now on its events are remembered. `touched`
+    /// says whether one came between the worker and this.
+    pub(crate) fn begin(&self, key: &ObjectKey, touched: impl FnOnce() -> bool) {
         let mut keys = self.lock();
         let known = keys.entry(key.clone()).or_default();
         known.call = Some(Vec::new());
-        known.overflown = false;
+        known.overflown = touched();
     }
 
-    /// A call of the key has ended: what the events that came meanwhile were,
-    /// all of them at least.
-    pub(crate) fn end(&self, key: &ObjectKey) -> Echo {
+    /// A worker gives the key back, by `give`, which is told what the events
+    /// that came meanwhile were, all of them at least. No event comes between.
+    pub(crate) fn end<T>(&self, key: &ObjectKey, give: impl FnOnce(Echo) -> T) -> T {
         let mut keys = self.lock();
-        let Some(known) = keys.get_mut(key) else { return Echo::Foreign };
-        let events = known.call.take().unwrap_or_default();
-        let echo = events.iter().map(|event| known.echo(event)).max().unwrap_or(Echo::Foreign);
-        let echo = if known.overflown { Echo::Foreign } else { echo };
-        if known.writes.is_empty() {
-            keys.remove(key);
+        let mut echo = Echo::Foreign;
+        if let Some(known) = keys.get_mut(key) {
+            let events = known.call.take().unwrap_or_default();
+            if !known.overflown {
+                echo = events.iter().map(|event| known.echo(event)).max().unwrap_or(Echo::Foreign);
+            }
+            known.tidy();
+            if known.is_empty() {
+                keys.remove(key);
+            }
         }
-        echo
+        give(echo)
+    }
+
+    /// An event of an object wakes the key, by `wake`, which is told what it
+    /// is to it. No call of the key ends between.
+    pub(crate) fn hear<T>(&self, key: &ObjectKey, event: &Write, wake: impl FnOnce(Echo) -> T) -> T {
+        let mut keys = self.lock();
+        let Some(known) = keys.get_mut(key) else { return wake(Echo::Foreign) };
+        let echo = known.echo(event);
+        for wrote in known.writes.iter_mut().filter(|wrote| wrote.write == *event) {
+            wrote.heard = true;
+        }
+        match &mut known.call {
+            Some(events) if events.len() < COMPARED => events.push(event.clone()),
+            Some(_) => known.overflown = true,
+            None => {}
+        }
+        wake(echo)
+    }
+
+    /// A cache has changed.
+    pub(crate) fn progress(&self) {
+        self.progress.notify_waiters();
     }
 
     /// A call of the key wrote an object.
@@ -124,6 +168,7 @@ impl Writes {
     fn note(&self, key: &ObjectKey, write: Write, silent: bool) {
         let mut keys = self.lock();
         let known = keys.entry(key.clone()).or_default();
+        known.tidy();
         // A few of each object, as the echo of an earlier one may be on its way.
         let same = |wrote: &Wrote| (wrote.write.cache, &wrote.write.object) == (write.cache, &write.object);
         if known.writes.iter().filter(|wrote| same(wrote)).count() >= KEPT
@@ -131,23 +176,7 @@ impl Writes {
         {
             known.writes.remove(oldest);
         }
-        known.writes.push(Wrote { write, at: Instant::now(), silent });
-    }
-
-    /// An event of an object that wakes the key: what it is to it.
-    pub(crate) fn saw(&self, key: &ObjectKey, cache: CacheId, object: &Object) -> Echo {
-        let mut keys = self.lock();
-        let Some(known) = keys.get_mut(key) else { return Echo::Foreign };
-        let event = (cache, object.key().clone(), object.version().to_owned());
-        let echo = known.echo(&event);
-        match &mut known.call {
-            Some(events) if events.len() < COMPARED => events.push(event),
-            Some(_) => known.overflown = true,
-            None => {}
-        }
-        drop(keys);
-        self.progress.notify_waiters();
-        echo
+        known.writes.push(Wrote { write, at: Instant::now(), silent, heard: false, seen: false });
     }
 
     /// Waits until the caches have what the key's last call wrote, though not
@@ -159,8 +188,9 @@ impl Writes {
             notified.as_mut().enable();
             let Some(until) = self.behind(key, &find) else { return };
             if timeout_at(until, notified).await.is_err() {
-                tracing::debug!(%key, "the cache has not seen the last write of this key within {PATIENCE:?}: going on");
-                self.lock().remove(key);
+                if self.behind(key, &find).is_some() {
+                    tracing::debug!(%key, "no cache has shown the last write of this key within {PATIENCE:?}: going on");
+                }
                 return;
             }
         }
@@ -170,25 +200,33 @@ impl Writes {
     fn behind(&self, key: &ObjectKey, find: impl Fn(&Write) -> Option<Arc<Object>>) -> Option<Instant> {
         let mut keys = self.lock();
         let known = keys.get_mut(key)?;
-        known.writes.retain(|Wrote { write, .. }| match find(write) {
-            None if write.cache == self.primary => false,
-            found => !write.is_in(found.as_deref()),
-        });
-        let since = known.writes.iter().map(|wrote| wrote.at).min();
-        if since.is_none() && known.call.is_none() {
-            keys.remove(key);
+        for wrote in &mut known.writes {
+            wrote.seen |= match find(&wrote.write) {
+                None if wrote.write.cache == self.primary => true,
+                found => wrote.write.is_in(found.as_deref()),
+            };
         }
-        since.map(|at| at + PATIENCE)
+        known.tidy();
+        known.writes.iter().filter(|wrote| !wrote.seen).map(|wrote| wrote.at + PATIENCE).min()
+    }
+
+    /// How many keys something is known of.
+    #[cfg(test)]
+    fn known(&self) -> usize {
+        self.lock().len()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Known>> {
+        // The fns that run under it are the queue's, which calls nobody back.
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Write {
-    fn is(&self, (cache, object, version): &(CacheId, ObjectKey, String)) -> bool {
-        self.cache == *cache && self.object == *object && self.version.as_ref().is_none_or(|own| own == version)
+    /// What an event says: the object as it is, or that it is no more.
+    pub(crate) fn event(cache: CacheId, object: &Object, gone: bool) -> Self {
+        let version = (!gone).then(|| object.version().to_owned());
+        Self { cache, object: object.key().clone(), uid: object.uid().to_owned(), version }
     }
 
     /// Whether a cache that holds `found` knows of the write.

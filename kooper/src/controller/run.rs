@@ -36,7 +36,7 @@ use crate::reason::Reason;
 use crate::worker::{Busy, Tombstones, Workers};
 use crate::writes::Writes;
 
-use dispatch::Gate;
+use dispatch::{Closing, Gate};
 use states::States;
 use watching::Watching;
 
@@ -174,6 +174,7 @@ impl Runner {
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), RunError> {
         let starting = Arc::new(Starting::new(self.controller.name()));
         self.process.health.add(starting.clone());
+        let _closing = Closing(self.gate.clone());
         let started = shutdown.run_until_cancelled(self.start(&starting)).await;
         if started.is_none() {
             return Ok(());
@@ -225,11 +226,18 @@ impl Runner {
         for source in self.controller.sources.iter() {
             let Some(mut keys) = source.lock().unwrap_or_else(PoisonError::into_inner).take() else { continue };
             let (gate, shutdown) = (self.gate.clone(), shutdown.clone());
-            tasks.spawn(async move {
+            let name = self.gate.name.clone();
+            let taking = async move {
                 while let Some(Some(key)) = shutdown.run_until_cancelled(keys.next()).await {
                     gate.wake(&key, Lane::Event, Reason::External);
                 }
-            });
+            };
+            tasks.spawn(AssertUnwindSafe(taking).catch_unwind().map(move |ended| {
+                if let Err(panic) = ended {
+                    let text = error::panic_text(&*panic);
+                    tracing::error!(controller = %name, "a source of keys panicked: {text}; it brings no more keys");
+                }
+            }));
         }
         tasks
     }
@@ -237,7 +245,11 @@ impl Runner {
     /// Works until `stop` is cancelled and everything has ended; quickly so
     /// once `lost` is. `false` when something went on after its abort.
     async fn term(&self, starting: &Starting, stop: &CancellationToken, lost: &CancellationToken) -> bool {
-        let Some(handlers) = stop.run_until_cancelled(self.handlers(starting)).await else { return true };
+        let Some(handlers) = stop.run_until_cancelled(self.handlers(starting)).await else {
+            // A standby has nothing to build.
+            starting.over();
+            return true;
+        };
         let workers = self.workers(handlers);
         let mut running: JoinSet<()> = (0..workers.limit).map(|_| workers.clone().work()).collect();
         stop.cancelled().await;
@@ -281,10 +293,8 @@ impl Runner {
                 let (lookup, backing) = (lookup.clone(), self.backing.clone());
                 let finalizing =
                     Arc::new(Finalizing { finalizers, handler: handlers.handler, cleanup, lookup, backing });
-                let unselected = self.watching.unselected().map(|all| Unselected {
-                    finalizing: finalizing.clone(),
-                    all,
-                    on_leave: config.cleanup_on_leave,
+                let unselected = self.watching.unselected().map(|all| {
+                    Arc::new(Unselected { finalizing: finalizing.clone(), all, on_leave: config.cleanup_on_leave })
                 });
                 (Arc::new(Guarded(finalizing)) as Arc<dyn Erased>, unselected)
             }

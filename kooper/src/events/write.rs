@@ -17,6 +17,7 @@ use super::correlate::{Correlator, Due};
 use super::wire::Source;
 use super::{Message, is_terminating};
 use crate::error;
+use crate::leader;
 use crate::metrics::{Counter, MetricsRecorder};
 
 /// So many notes are looked at together.
@@ -151,7 +152,9 @@ impl Writer {
         *tried += 1;
         let may_pass = match &failure {
             Failure::Server(kube::Error::Api(status)) => status.code == 429 || status.code >= 500,
-            Failure::Server(_) | Failure::Silence => true,
+            // What the fence refuses, the leader tells.
+            Failure::Server(error) => !leader::is_fenced(error),
+            Failure::Silence => true,
         };
         if !may_pass || *tried >= TRIES {
             return Err(failure);
@@ -166,6 +169,7 @@ impl Writer {
         let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
         let (cause, advice) = match failure {
             Failure::Server(kube::Error::Api(status)) if is_terminating(status) => return,
+            Failure::Server(error) if leader::is_fenced(error) => return,
             Failure::Server(kube::Error::Api(status)) if status.code == 403 => (
                 format!("forbidden in {namespace}"),
                 format!("; grant the rule \"events.k8s.io/events: create, patch\" in namespace `{namespace}`"),

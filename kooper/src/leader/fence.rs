@@ -26,6 +26,12 @@ enum FenceError {
     Cut,
 }
 
+/// Whether a request failed because this process does not lead.
+pub(crate) fn is_fenced(error: &kube::Error) -> bool {
+    let first: &(dyn std::error::Error + 'static) = error;
+    std::iter::successors(Some(first), |error| error.source()).any(<dyn std::error::Error>::is::<FenceError>)
+}
+
 /// `client` behind the fence. Called inside a runtime, as every client is made.
 pub(super) fn client(client: Client, leadership: Leadership) -> Client {
     let namespace = client.default_namespace().to_owned();

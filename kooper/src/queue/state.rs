@@ -143,6 +143,11 @@ impl State {
         }
     }
 
+    pub(super) fn is_touched(&self, key: &ObjectKey) -> bool {
+        let entry = self.ids.get(key).and_then(|&id| self.entries.get(id as usize)?.as_ref());
+        entry.is_some_and(|entry| entry.again.is_some())
+    }
+
     /// What was heard of objects during the running call of a key was its own
     /// doing. Whatever else was heard stays.
     pub(super) fn unheard(&mut self, key: &ObjectKey) {

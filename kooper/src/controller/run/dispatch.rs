@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::controller::builder::MapKeys;
-use crate::extract::Gone;
+use crate::extract::{Backing, Gone};
 use crate::finalizer::{Finalizers, Unselected};
 use crate::handler::Wants;
 use crate::informer::{Seen, Sink};
@@ -17,7 +17,7 @@ use crate::queue::{Lane, WorkQueue};
 use crate::reason::Reason;
 use crate::store::{Cache, Change};
 use crate::worker::Tombstones;
-use crate::writes::{Echo, Writes};
+use crate::writes::{Echo, Write, Writes};
 
 /// The queue of a controller as its watches see it.
 pub(super) struct Gate {
@@ -30,16 +30,29 @@ pub(super) struct Gate {
     pub(super) open: AtomicBool,
 }
 
+/// Closes the gate when the controller has ended, however that came.
+pub(super) struct Closing(pub(super) Arc<Gate>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 impl Gate {
-    /// Queues a key because of a change, by `by` in a cache.
-    fn add(&self, key: &ObjectKey, lane: Lane, reason: Reason, by: Option<(CacheId, &Object)>) {
+    /// Queues a key because of a change, of the object that `by` tells of.
+    fn add(&self, key: &ObjectKey, lane: Lane, reason: Reason, by: Option<&Write>) {
         if !self.is_open() {
             return;
         }
-        match by.map_or(Echo::Foreign, |(cache, object)| self.writes.saw(key, cache, object)) {
-            Echo::Silent => return,
+        let wake = |echo| match echo {
+            Echo::Silent => {}
             Echo::Own => self.queue.add_own(key, lane, reason),
             Echo::Foreign => self.queue.add(key, lane, reason),
+        };
+        match by {
+            Some(event) => self.writes.hear(key, event, wake),
+            None => wake(Echo::Foreign),
         }
         self.metrics.inc_event_queued(&self.name, false);
     }
@@ -79,13 +92,10 @@ pub(super) struct Dispatch {
 }
 
 impl Dispatch {
-    /// Keeps the last state of an object that is no more.
-    fn bury(&self, key: &ObjectKey, last: &Arc<Object>, gone: Gone) {
-        if let Some(tombstones) = &self.tombstones
-            && self.gate.is_open()
-        {
-            tombstones.bury(key, last, gone);
-        }
+    /// Keeps the last state of an object that is no more, where somebody asks
+    /// for it.
+    fn bury(&self, key: &ObjectKey, last: &Arc<Object>, gone: Gone) -> bool {
+        self.tombstones.as_ref().is_some_and(|tombstones| self.gate.is_open() && tombstones.bury(key, last, gone))
     }
 }
 
@@ -93,30 +103,32 @@ impl Sink for Dispatch {
     fn changed(&self, change: &Change, seen: Seen) {
         let Some(key) = change.key() else { return };
         let gap = if seen == Seen::Watched { Gone::Deleted } else { Gone::Unknown };
-        if let Some(old) = &change.old {
-            match &change.new {
-                None => self.bury(key, old, gap),
-                // Its name was given to another object between two looks.
-                Some(new) if new.uid() != old.uid() => self.bury(key, old, Gone::Unknown),
-                Some(_) => {}
-            }
-        }
+        let buried = match (&change.old, &change.new) {
+            (Some(old), None) => self.bury(key, old, gap),
+            // Its name was given to another object between two looks.
+            (Some(old), Some(new)) if new.uid() != old.uid() => self.bury(key, old, Gone::Unknown),
+            _ => false,
+        };
         let (lane, reason) = match (&change.old, &change.new) {
             (_, None) => (Lane::Event, Reason::Deleted),
             (Some(old), Some(new)) if !differs(old, new, &self.changed) => {
-                self.gate.writes.saw(key, self.id, new);
+                self.gate.writes.hear(key, &Write::event(self.id, new, false), drop);
                 return;
             }
             (_, Some(new)) if !(self.wants)(new) => {
                 self.gate.remember(key);
-                return;
+                if !buried {
+                    return;
+                }
+                // `deleted` is told of the other one; the filter is asked again.
+                (Lane::Event, Reason::Deleted)
             }
             (None, Some(_)) if seen == Seen::First => (Lane::Background, Reason::Initial),
             (None, Some(_)) => (Lane::Event, Reason::Added),
             (Some(_), Some(_)) => (Lane::Event, Reason::Modified),
         };
-        let object = change.new.as_ref().or(change.old.as_ref());
-        self.gate.add(key, lane, reason, object.map(|object| (self.id, &**object)));
+        let event = change.event(self.id);
+        self.gate.add(key, lane, reason, event.as_ref());
     }
 
     fn relisted(&self) {
@@ -140,6 +152,9 @@ pub(super) struct Related {
     pub(super) kind: Arc<str>,
     /// The controller's own objects: only these are woken.
     pub(super) ours: Cache,
+    /// Those that wait to be cleaned up outside of the selector, which are
+    /// woken too.
+    pub(super) leaving: Option<(Cache, Finalizers, bool)>,
     pub(super) keys: Keys,
 }
 
@@ -152,6 +167,13 @@ pub(super) enum Keys {
 }
 
 impl Related {
+    fn is_ours(&self, key: &ObjectKey) -> bool {
+        self.ours.get(key).is_some()
+            || self.leaving.as_ref().is_some_and(|(all, finalizers, on_leave)| {
+                all.get(key).is_some_and(|object| Unselected::concerns(finalizers, *on_leave, &object))
+            })
+    }
+
     fn keys(&self, object: &Object) -> Vec<ObjectKey> {
         let mapped = match &self.keys {
             Keys::Map(map) => map(object),
@@ -181,10 +203,9 @@ impl Sink for Related {
         keys.sort_unstable();
         keys.dedup();
         let lane = if seen == Seen::First { Lane::Background } else { Lane::Event };
-        let Some(object) = change.new.as_ref().or(change.old.as_ref()) else { return };
-        for key in keys.iter().filter(|key| self.ours.get(key).is_some()) {
-            let reason = Reason::Related(self.kind.clone(), object.key().clone());
-            self.gate.add(key, lane, reason, Some((self.id, object)));
+        let Some(event) = change.event(self.id) else { return };
+        for key in keys.iter().filter(|key| self.is_ours(key)) {
+            self.gate.add(key, lane, Reason::Related(self.kind.clone(), event.object.clone()), Some(&event));
         }
     }
 }
@@ -205,5 +226,29 @@ impl Sink for Leaving {
         if concerned && self.ours.get(new.key()).is_none() {
             self.gate.wake(new.key(), Lane::Event, Reason::Modified);
         }
+    }
+}
+
+/// Tells those who wait for a cache that it has changed, and forgets what is
+/// remembered of objects that are no more.
+pub(super) struct Progress {
+    pub(super) id: CacheId,
+    pub(super) backing: Arc<Backing>,
+}
+
+impl Sink for Progress {
+    fn changed(&self, change: &Change, _: Seen) {
+        if let (Some(old), None) = (&change.old, &change.new) {
+            self.backing.former.forget(self.id, old.key());
+        }
+        self.backing.writes.progress();
+    }
+}
+
+impl Change {
+    /// What the change tells of its object.
+    fn event(&self, cache: CacheId) -> Option<Write> {
+        let object = self.new.as_ref().or(self.old.as_ref())?;
+        Some(Write::event(cache, object, self.new.is_none()))
     }
 }

@@ -24,6 +24,7 @@ impl Runner {
                 elector.release().await;
                 return Ok(());
             }
+            self.tombstones.clear();
             self.gate.open.store(true, Ordering::SeqCst);
             for key in self.watching.keys(&self.controller.config) {
                 self.gate.wake(&key, Lane::Background, Reason::Leader);
@@ -65,7 +66,9 @@ impl Runner {
         let leases = config.leases(program, &self.process.lease_namespace)?;
         // A sink of its own: that of the handlers is behind the fence, and
         // the loss of the lease is told when that is shut.
-        let told = tell(EventSink::default(), &leases, &self.process.identity);
+        let (name, metrics) = (&self.gate.name, self.process.metrics.clone());
+        let events = EventSink::start(Some(client.clone()), program, name, &self.process.identity, metrics);
+        let told = tell(events, &leases, &self.process.identity);
         Some(Elector::new(ElectorOptions {
             controller: config.name.as_str().into(),
             program: program.to_string(),

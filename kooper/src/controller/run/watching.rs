@@ -1,7 +1,7 @@
 //! The watches of a controller: its own kind's, and those of its relations and
 //! readers.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::Process;
-use super::dispatch::{Dispatch, Gate, Keys, Leaving, Related};
+use super::dispatch::{Dispatch, Gate, Keys, Leaving, Progress, Related};
 use crate::controller::{Config, Controller};
 use crate::error::BoxError;
 use crate::extract::Backing;
@@ -55,7 +55,8 @@ impl Watching {
                 metadata_only: request.id.metadata_only,
                 ..Scope::default()
             };
-            let mut scopes: Vec<Scope> = namespaces.iter().map(|namespace| scope(Some(namespace))).collect();
+            let distinct: BTreeSet<&String> = namespaces.iter().collect();
+            let mut scopes: Vec<Scope> = distinct.into_iter().map(|namespace| scope(Some(namespace))).collect();
             if scopes.is_empty() {
                 scopes.push(scope(None));
             }
@@ -126,6 +127,10 @@ impl Watching {
             tombstones: controller.parts.tells_of_deleted().then(|| tombstones.clone()),
         });
         self.primary.subscribe(&dispatch);
+        for watches in self.others.values().chain([&self.primary]) {
+            let progress: Arc<dyn Sink> = Arc::new(Progress { id: watches.request.id, backing: backing.clone() });
+            watches.subscribe(&progress);
+        }
         if let (Some(id), Some(finalizers)) = (self.unselected, controller.config.finalizers()) {
             let (gate, ours) = (gate.clone(), self.primary());
             let sink: Arc<dyn Sink> =
@@ -145,6 +150,10 @@ impl Watching {
                 id: relation.cache,
                 kind: relation.kind.kind.as_str().into(),
                 ours: self.primary(),
+                leaving: self
+                    .unselected()
+                    .zip(controller.config.finalizers())
+                    .map(|(all, finalizers)| (all, finalizers, controller.config.cleanup_on_leave)),
                 keys,
             });
             watches.subscribe(&sink);
@@ -161,9 +170,10 @@ impl Watching {
         Ok(())
     }
 
-    /// Waits until every cache is complete. Of the controller's own kind the
-    /// first namespace that is listed suffices: what is not holds up nobody
-    /// else.
+    /// Waits until every cache is complete, as handlers read them and must not
+    /// take what is not listed for absent. Of the controller's own kind the
+    /// first namespace that is listed suffices: its objects are handled while
+    /// the others are not seen.
     pub(super) async fn synced(&mut self, client: Option<Client>) {
         let own: Vec<_> = self.primary.watched.iter().map(|watched| watched.status.clone()).collect();
         select_all(own.iter().map(|status| Box::pin(status.wait_synced()))).await;
