@@ -28,6 +28,9 @@
 //! 10. Standbys watch, so that a release is taken in milliseconds; without a
 //!     watch they poll, and what silence decides is read anew.
 //!
+//! 11. A record whose holder was taken out by hand, or that was deleted, is
+//!     respected as long as the holder's would have been: it may still work.
+//!
 //! One gap is left: somebody who deletes a held Lease by hand lets a candidate
 //! that starts in the next seconds think it was never held.
 

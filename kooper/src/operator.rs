@@ -108,7 +108,9 @@ impl Operator {
     /// when the drain time is over.
     ///
     /// # Errors
-    /// When every controller has ended before.
+    /// When every controller has ended before, and when a handler goes on after
+    /// its controller has lost its lease: then the process has to end, as
+    /// nothing else ends that handler while another replica works.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), OperatorError> {
         let mut tasks = JoinSet::new();
         for runner in self.runners {
@@ -201,8 +203,11 @@ impl Builder {
         self
     }
 
-    /// A connection for the leases alone, so that renewals do not wait behind
-    /// other requests. Default: that of [`client`](Self::client).
+    /// A connection for the leases alone, best made with a
+    /// `kube::Config::default_retry` of `false` and short timeouts: renewals
+    /// then wait neither behind other requests nor for a retry of their own.
+    /// Default: that of [`client`](Self::client), with which no two replicas
+    /// lead at once either, though a busy one may lose its lease sooner.
     pub fn lease_client(mut self, client: Client) -> Self {
         self.lease_client = Some(client);
         self

@@ -166,6 +166,11 @@ impl WorkQueue {
         self.update(|state, now| state.forget(key, now));
     }
 
+    /// Forgets every key. One that a worker has is given back to no effect.
+    pub(crate) fn clear(&self) {
+        self.update(|state, now| state.clear(now));
+    }
+
     /// How many keys wait for a worker now; delayed ones do not count.
     pub fn len(&self) -> usize {
         self.lock().ready()

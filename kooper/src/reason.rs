@@ -101,15 +101,24 @@ impl Reasons {
         self.simple == 0 && self.related.is_empty()
     }
 
-    /// Whether the first list is the only cause: such a run is spread with
-    /// the first resync.
-    pub(crate) fn only_initial(&self) -> bool {
-        self.simple == Reason::Initial.bit() && self.related.is_empty()
+    /// Whether the only cause is that every key has its first run: such runs
+    /// are spread with the first resync.
+    pub(crate) fn only_first(&self) -> bool {
+        self.only(Reason::Initial.bit() | Reason::Leader.bit())
     }
 
     /// Whether resync is the only cause.
     pub(crate) fn only_resync(&self) -> bool {
-        self.simple == Reason::Resync.bit() && self.related.is_empty()
+        self.only(Reason::Resync.bit())
+    }
+
+    /// Whether every cause is one that comes to all keys alike, wanted or not.
+    pub(crate) fn only_rounds(&self) -> bool {
+        self.only(Reason::Resync.bit() | Reason::Leader.bit())
+    }
+
+    fn only(&self, causes: u16) -> bool {
+        self.simple & causes != 0 && self.simple & !causes == 0 && self.related.is_empty()
     }
 
     /// Whether every cause is a change of an object.
@@ -181,5 +190,16 @@ mod tests {
         assert_eq!(reasons.unlisted(), 12);
         assert!(reasons.to_string().starts_with("modified, resync, ConfigMap a/0, "));
         assert!(reasons.to_string().ends_with(" and 12 more"));
+    }
+
+    #[test]
+    fn a_new_term_is_a_round_and_a_first_run_until_something_happens() {
+        let mut reasons = Reasons::from(Reason::Leader);
+        assert!(reasons.only_first() && reasons.only_rounds() && !reasons.only_resync());
+        reasons.add(Reason::Resync);
+        assert!(!reasons.only_first() && reasons.only_rounds());
+        reasons.add(Reason::Modified);
+        assert!(!reasons.only_rounds());
+        assert!(!Reasons::default().only_rounds());
     }
 }

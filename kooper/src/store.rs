@@ -163,6 +163,7 @@ impl Cache {
     }
 
     /// The stores.
+    #[cfg(test)]
     pub(crate) fn stores(&self) -> impl Iterator<Item = &Arc<Store>> {
         self.stores.iter().map(|(_, store)| store)
     }
@@ -197,6 +198,7 @@ impl Cache {
     }
 
     /// How many objects, and how many bytes they take, in all stores.
+    #[cfg(test)]
     pub(crate) fn size(&self) -> (usize, usize) {
         self.stores.iter().map(|(_, store)| store.size()).fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
     }

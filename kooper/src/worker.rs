@@ -45,7 +45,7 @@ pub(crate) struct Workers {
     pub(crate) cache: Cache,
     pub(crate) backing: Arc<Backing>,
     pub(crate) handler: Arc<dyn Erased>,
-    /// The filter before the queue, which resync passes too.
+    /// The filter before the queue, which resync and a new term pass too.
     pub(crate) wants: Wants,
     /// Told of what vanished.
     pub(crate) deleted: Option<(Arc<Tombstones>, Farewell)>,
@@ -102,8 +102,10 @@ impl Workers {
         if [Reason::Resync, Reason::Requeue].iter().any(|reason| item.reasons.contains(reason)) {
             self.metrics.inc_event_queued(&self.name, false);
         }
-        if !self.leadership.is_held() {
-            // Whoever leads next, this replica too, begins with every key.
+        // The token may expire for a moment before a late renewal counts. When
+        // it is lost, whoever leads next, this replica too, begins with every key.
+        if !self.leadership.is_held() && self.tasks.stopping.run_until_cancelled(self.leadership.held()).await.is_none()
+        {
             self.queue.done(&item.key);
             return;
         }
@@ -127,7 +129,7 @@ impl Workers {
             }
             Err(error) => return self.finish(&self.job(&item), &Err(Failure::Handler(error))),
         };
-        if item.reasons.only_resync() && !(self.wants)(&object) {
+        if item.reasons.only_rounds() && !(self.wants)(&object) {
             self.queue.done(&item.key);
             return;
         }
@@ -356,7 +358,7 @@ impl fmt::Display for Failure {
             Self::Timeout(limit) => {
                 write!(f, "the handler took longer than its timeout of {}", kooper_grammar::duration::format(*limit))
             }
-            Self::Stopped => f.write_str("the handler was ended: its time to stop is over"),
+            Self::Stopped => f.write_str("the handler was ended: the drain time is over"),
         }
     }
 }

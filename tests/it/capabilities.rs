@@ -112,6 +112,39 @@ fn a_child_is_created_corrected_and_never_taken_from_somebody_else() {
 }
 
 #[test]
+fn what_a_former_name_applied_is_taken_over() {
+    let namespace = "renamed";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    cluster.apply([configmap(namespace, "one", "1")]);
+    let seen = Seen::default();
+    let run = |name: &str, former: &[&str], data: &[(&str, &str)]| {
+        let mut settings = ConfigMap::default();
+        settings.metadata.name = Some("settings".to_owned());
+        settings.data = Some(data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect());
+        let (log, seen, noted) = (seen.clone(), seen.clone(), name.to_owned());
+        let handler = move |configs: Applier<ConfigMap>| {
+            let (seen, settings, name) = (seen.clone(), settings.clone(), noted.clone());
+            async move {
+                configs.apply(&settings).await?;
+                seen.note(name, "applied");
+                Ok::<_, kooper::BoxError>(())
+            }
+        };
+        let controller = Controller::builder::<ConfigMap>(name).namespaces([namespace]).fields("metadata.name=one");
+        let live = start(cluster.kubeconfig(), controller.formerly(former.to_vec()).handler(handler).build().unwrap());
+        log.wait_for(&[(name, "applied")]);
+        live.stop();
+    };
+    run("old", &[], &[("kept", "1"), ("dropped", "1")]);
+    run("new", &["old"], &[("kept", "2")]);
+    assert_eq!(get(cluster, namespace, "configmap", "settings")["data"], json!({"kept": "2"}));
+    let managed =
+        cluster.must(&["-n", namespace, "get", "configmap", "settings", "--show-managed-fields", "-o", "json"]);
+    assert!(managed.contains("/new\"") && !managed.contains("/old\""), "{managed}");
+}
+
+#[test]
 fn what_is_not_in_the_cache_yet_is_not_taken_either() {
     let namespace = "unseen";
     let Some(cluster) = ControlPlane::shared() else { return };

@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// A proxy before a server. It can cut connections, keep new ones waiting, and, where what it passes on is plain
 /// HTTP, edit requests or answer them itself. Dropping it closes it.
@@ -34,6 +35,10 @@ struct Gate {
 #[derive(Debug, Default)]
 struct State {
     shut: bool,
+    /// Answers are kept back.
+    held: bool,
+    /// Each part of an answer comes so much later.
+    delay: Duration,
     closed: bool,
     /// The streams of each connection: the client's and the server's.
     connections: Vec<[TcpStream; 2]>,
@@ -100,9 +105,21 @@ impl Proxy {
         state.cut();
     }
 
-    /// Lets connections through again.
+    /// Keeps answers back; requests go through.
+    pub fn hold_answers(&self) {
+        self.gate.lock().held = true;
+    }
+
+    /// Every part of an answer comes so much later.
+    pub fn delay_answers(&self, delay: Duration) {
+        self.gate.lock().delay = delay;
+    }
+
+    /// Lets connections and answers through again.
     pub fn open(&self) {
-        self.gate.lock().shut = false;
+        let mut state = self.gate.lock();
+        (state.shut, state.held, state.delay) = (false, false, Duration::ZERO);
+        drop(state);
         self.gate.changed.notify_all();
     }
 }
@@ -110,7 +127,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         let mut state = self.gate.lock();
-        (state.closed, state.shut) = (true, false);
+        (state.closed, state.shut, state.held) = (true, false, false);
         state.cut();
         drop(state);
         self.gate.changed.notify_all();
@@ -136,6 +153,19 @@ impl Gate {
     }
 }
 
+impl Gate {
+    /// Waits until an answer may go on.
+    fn answer(&self) {
+        let state = self.lock();
+        let state = self.changed.wait_while(state, |state| state.held).unwrap_or_else(PoisonError::into_inner);
+        let until = Instant::now() + state.delay;
+        drop(state);
+        while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            thread::park_timeout(left);
+        }
+    }
+}
+
 impl State {
     fn cut(&mut self) -> usize {
         let cut = |[client, server]: &[TcpStream; 2]| {
@@ -151,18 +181,26 @@ impl State {
 /// Passes on everything both ways, until either side has ended. A server that refuses ends the client too.
 fn pass(client: &TcpStream, gate: &Gate, server: SocketAddr, first: &[u8]) {
     let Ok(server) = gate.connect(client, server) else { return };
-    let copy = |mut from: &TcpStream, mut to: &TcpStream| {
-        drop(io::copy(&mut from, &mut to));
-        drop(from.shutdown(Shutdown::Both));
-        drop(to.shutdown(Shutdown::Both));
-    };
     if (&server).write_all(first).is_err() {
         return;
     }
     thread::scope(|scope| {
-        scope.spawn(|| copy(client, &server));
-        copy(&server, client);
+        scope.spawn(|| copy(client, &server, || {}));
+        copy(&server, client, || gate.answer());
     });
+}
+
+/// Passes on one way what `wait` lets go, and ends both when it ends.
+fn copy(mut from: &TcpStream, mut to: &TcpStream, wait: impl Fn()) {
+    let mut buffer = [0; 16 * 1024];
+    while let Ok(read @ 1..) = from.read(&mut buffer) {
+        wait();
+        if to.write_all(&buffer[..read]).is_err() {
+            break;
+        }
+    }
+    drop(from.shutdown(Shutdown::Both));
+    drop(to.shutdown(Shutdown::Both));
 }
 
 /// The head of a request, with the empty line that ends it; requests that list and watch have no body.

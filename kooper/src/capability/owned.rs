@@ -1,5 +1,6 @@
 //! Children: applied only where they are the owner's.
 
+use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 use serde::Serialize;
@@ -52,12 +53,12 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// # Errors
     /// [`Error::NotOurs`] as said; when the owner cannot own it, or the server
     /// refuses or does not answer.
-    pub async fn apply_owned<O>(&self, owner: &O, child: &T) -> Result<T, Error>
+    pub fn apply_owned<'a, O>(&'a self, owner: &O, child: &T) -> BoxFuture<'a, Result<T, Error>>
     where
-        O: Resource<DynamicType = (), Scope: 'static> + Sync,
+        O: Resource<DynamicType = (), Scope: 'static>,
         V: MayApply<T>,
     {
-        self.apply_child(owner, child, false).await
+        self.apply_child(owner, child, false)
     }
 
     /// As [`apply_owned`](Self::apply_owned), and takes over an object that
@@ -65,27 +66,30 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     ///
     /// # Errors
     /// As of [`apply_owned`](Self::apply_owned).
-    pub async fn adopt<O>(&self, owner: &O, child: &T) -> Result<T, Error>
+    pub fn adopt<'a, O>(&'a self, owner: &O, child: &T) -> BoxFuture<'a, Result<T, Error>>
     where
-        O: Resource<DynamicType = (), Scope: 'static> + Sync,
+        O: Resource<DynamicType = (), Scope: 'static>,
         V: MayApply<T>,
     {
-        self.apply_child(owner, child, true).await
+        self.apply_child(owner, child, true)
     }
 
-    async fn apply_child<O>(&self, owner: &O, child: &T, adopt: bool) -> Result<T, Error>
+    fn apply_child<O>(&self, owner: &O, child: &T, adopt: bool) -> BoxFuture<'_, Result<T, Error>>
     where
-        O: Resource<DynamicType = (), Scope: 'static> + Sync,
+        O: Resource<DynamicType = (), Scope: 'static>,
     {
-        let mut body = body(&owned_by(owner, child.clone())?)?;
         let objects = self.objects();
-        let key = objects.key_of(&mut body);
+        let prepared = owned_by(owner, child.clone()).map_err(Error::from).and_then(|child| body(&child));
         let parent = Parent {
             name: describe(owner),
             uid: owner.meta().uid.clone().unwrap_or_default(),
             reference: owner.object_ref(&()),
         };
-        answered(objects.apply_child(&parent, &key, body, adopt).await?, &key)
+        Box::pin(async move {
+            let mut body = prepared?;
+            let key = objects.key_of(&mut body);
+            answered(objects.apply_child(&parent, &key, body, adopt).await?, &key)
+        })
     }
 }
 

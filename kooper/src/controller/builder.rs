@@ -236,7 +236,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         match rules.into_iter().map(|rule| Rule::parse(rule.as_ref())).collect() {
             Ok(rules) => self.common.plan.grant(rules),
             Err(error) => {
-                self.common.mistake = self.common.mistake.or_else(|| Some(self.common.config.error("access", error)))
+                self.common.mistake = self.common.mistake.or_else(|| Some(self.common.config.error("access", error)));
             }
         }
         self

@@ -1,11 +1,12 @@
 //! A controller at work: from its first list to its drain.
 
 mod dispatch;
+mod election;
 mod states;
 mod watching;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use crate::finalizer::{Finalizing, Guarded, Unselected};
 use crate::handler::Erased;
 use crate::health::{Health, Probe};
 use crate::informer::Watches;
-use crate::leader::{Elector, ElectorOptions, Leadership};
+use crate::leader::Leadership;
 use crate::lookup::Lookup;
 use crate::metrics::{Gauge, MetricsError, MetricsRecorder};
 use crate::queue::{Lane, QueueOptions, WorkQueue};
@@ -132,7 +133,6 @@ impl Runner {
             controller: name.clone(),
             kind: controller.kind.clone(),
             primary: controller.primary.id,
-            namespaces: config.namespaces.clone(),
             client: client.clone(),
             caches: watching.caches(),
             owned: controller.relations.iter().filter(|one| one.map.is_none()).map(|one| one.cache).collect(),
@@ -234,70 +234,6 @@ impl Runner {
         tasks
     }
 
-    /// Stands as a candidate, works while it leads, and stands again.
-    async fn lead(&self, starting: &Starting, shutdown: &CancellationToken) -> Result<(), RunError> {
-        let Some(mut elector) = self.elector() else { return Ok(()) };
-        self.process.health.add(elector.status());
-        loop {
-            if shutdown.run_until_cancelled(elector.campaign()).await.is_none() {
-                // It may have won at this very moment.
-                elector.release().await;
-                return Ok(());
-            }
-            self.gate.open.store(true, Ordering::SeqCst);
-            for key in self.watching.keys(&self.controller.config) {
-                self.gate.wake(&key, Lane::Background, Reason::Leader);
-            }
-            let stop = shutdown.child_token();
-            let lost = CancellationToken::new();
-            let work = self.term(starting, &stop, &lost);
-            tokio::pin!(work);
-            let ended = tokio::select! {
-                ended = &mut work => ended,
-                _ = elector.hold() => {
-                    lost.cancel();
-                    stop.cancel();
-                    work.await
-                }
-            };
-            self.gate.open.store(false, Ordering::SeqCst);
-            self.tombstones.clear();
-            if !ended {
-                // What still runs might write: the lease is left to expire.
-                elector.abandon();
-                return if shutdown.is_cancelled() { Ok(()) } else { Err(RunError::OutlivedLease) };
-            }
-            elector.release().await;
-            if shutdown.is_cancelled() {
-                return Ok(());
-            }
-            if !self.process.stands_again {
-                return Err(RunError::LeadershipLost);
-            }
-        }
-    }
-
-    fn elector(&self) -> Option<Elector> {
-        let config = &self.controller.config;
-        let election = config.leader.clone()?;
-        let client = self.process.lease_client.clone().or_else(|| self.process.client.clone())?;
-        let program = &self.process.program;
-        let leases = config.leases(program, &self.process.lease_namespace)?;
-        Some(Elector::new(ElectorOptions {
-            controller: config.name.as_str().into(),
-            program: program.to_string(),
-            lease: leases.name,
-            namespace: leases.namespace,
-            identity: self.process.identity.clone(),
-            former: leases.former,
-            election,
-            client,
-            metrics: self.process.metrics.clone(),
-            leadership: self.leadership.clone(),
-            told: Arc::new(|_| {}),
-        }))
-    }
-
     /// Works until `stop` is cancelled and everything has ended; quickly so
     /// once `lost` is. `false` when something went on after its abort.
     async fn term(&self, starting: &Starting, stop: &CancellationToken, lost: &CancellationToken) -> bool {
@@ -325,7 +261,8 @@ impl Runner {
         if !lost.is_cancelled() {
             self.backing.events.drain(EVENTS_GRACE).await;
         }
-        let Some(limit) = drained else { return true };
+        // A call that hung before stop still runs, whatever became of its worker.
+        let Some(limit) = drained else { return self.busy.stuck() == 0 };
         tracing::warn!(controller = %workers.name, calls = self.busy.calls(), "the drain time of {limit:?} is over: the running handler calls are ended");
         tasks.abort.cancel();
         timeout(ABORT_GRACE, ended(&mut running, &tasks)).await.is_ok() && self.busy.stuck() == 0
@@ -416,16 +353,12 @@ impl Runner {
     fn worker_gauges(&self) {
         let max = self.controller.config.workers as f64;
         self.gauge(Gauge::MaxWorkers, move || max);
-        let read: [(Gauge, fn(&Busy) -> f64); 4] = [
-            (Gauge::ActiveWorkers, Busy::calls),
-            (Gauge::UnfinishedWork, Busy::unfinished),
-            (Gauge::LongestRunning, Busy::longest),
-            (Gauge::StuckCalls, |busy| busy.stuck() as f64),
-        ];
-        for (gauge, read) in read {
-            let busy = self.busy.clone();
-            self.gauge(gauge, move || read(&busy));
-        }
+        let busy = || self.busy.clone();
+        let (active, unfinished, longest, stuck) = (busy(), busy(), busy(), busy());
+        self.gauge(Gauge::ActiveWorkers, move || active.calls());
+        self.gauge(Gauge::UnfinishedWork, move || unfinished.unfinished());
+        self.gauge(Gauge::LongestRunning, move || longest.longest());
+        self.gauge(Gauge::StuckCalls, move || stuck.stuck() as f64);
     }
 
     fn gauge(&self, gauge: Gauge, read: impl Fn() -> f64 + Send + Sync + 'static) {

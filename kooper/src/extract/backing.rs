@@ -24,8 +24,6 @@ pub struct Backing {
     pub(crate) kind: KindInfo,
     /// The cache of that kind.
     pub(crate) primary: CacheId,
-    /// Where the controller looks; empty for everywhere.
-    pub(crate) namespaces: Vec<String>,
     /// The connection; it refuses to send while another replica leads.
     pub(crate) client: Option<Client>,
     /// The caches of the controller's kind, of its readers, `owns` and
@@ -75,7 +73,6 @@ impl Backing {
             controller: "fixed".into(),
             kind: KindInfo::of::<K>(),
             primary: id,
-            namespaces: Vec::new(),
             client: None,
             caches: [(id, cache)].into(),
             owned: Vec::new(),

@@ -68,7 +68,7 @@ impl Watched {
 
     /// Tells `sink` of every change from now on, and of what is known already
     /// as of a first list.
-    pub(crate) fn subscribe(&self, sink: Arc<dyn Sink>) {
+    pub(crate) fn subscribe(&self, sink: &Arc<dyn Sink>) {
         self.fan.subscribe(sink);
     }
 }
@@ -87,7 +87,7 @@ impl std::fmt::Debug for Fan {
 }
 
 impl Fan {
-    fn subscribe(&self, sink: Arc<dyn Sink>) {
+    fn subscribe(&self, sink: &Arc<dyn Sink>) {
         // A change that comes meanwhile may be told twice, never not at all:
         // it is in the store before anybody is told. So is a first list that
         // others are being told of at this moment.

@@ -187,7 +187,7 @@ impl Claim {
             Known::Absent { guarded } => Some(*guarded),
             Known::Held(record) if self.owns(record) => Some(Duration::ZERO),
             Known::Held(_) if self.foreign().is_some() => None,
-            Known::Held(record) if record.holder.is_empty() => Some(Duration::ZERO),
+            Known::Held(record) if record.is_released() => Some(Duration::ZERO),
             Known::Held(record) => Some(self.expires(record)),
         }
     }

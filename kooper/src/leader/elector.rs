@@ -19,6 +19,9 @@ use super::status::{ElectionStatus, Phase};
 use super::{LeaderElection, Leadership};
 use crate::metrics::{Counter, Gauge, MetricsRecorder};
 
+/// A process that stops has little time, and a lease that is not released expires.
+const RELEASE: Duration = Duration::from_millis(2500);
+
 /// What an elector needs.
 pub(crate) struct ElectorOptions {
     /// The controller's name, and its program's: together they mark the Lease.
@@ -162,11 +165,11 @@ impl Elector {
     /// Gives up: leadership is dropped at once, and the lease is released. To
     /// be called when the handlers have ended; where they do not end,
     /// [`abandon`](Self::abandon) lets the lease expire. Takes no longer than
-    /// half the renew deadline.
+    /// half the renew deadline, nor than [`RELEASE`].
     pub(crate) async fn release(&mut self) {
         self.abandon();
         self.claim.leave(self.clock.now());
-        let patience = self.terms.deadline / 2;
+        let patience = RELEASE.min(self.terms.deadline / 2);
         let leaving = async {
             loop {
                 let now = self.clock.now();

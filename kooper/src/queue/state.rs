@@ -63,7 +63,8 @@ struct Entry {
     resync_at: Option<Instant>,
     /// When the resync was due that the running call comes from.
     phase: Option<Instant>,
-    /// Whether the running call comes from the first list alone.
+    /// Whether the running call comes from the first list alone, or from that of
+    /// a new term.
     initial: bool,
 }
 
@@ -221,7 +222,7 @@ impl State {
         entry.place = None;
         entry.running = true;
         let reasons = std::mem::take(&mut entry.reasons);
-        entry.initial = reasons.only_initial();
+        entry.initial = reasons.only_first();
         entry.phase = entry.phase.filter(|_| reasons.only_resync());
         let item = Item {
             key: entry.key.clone(),
@@ -289,6 +290,10 @@ impl State {
             }
         }
         self.drop_if_idle(id);
+    }
+
+    pub(super) fn clear(&mut self, now: Instant) {
+        *self = Self { shut_down: self.shut_down, ..Self::new(self.options.clone(), now) };
     }
 
     pub(super) fn ready(&self) -> usize {

@@ -10,8 +10,10 @@ use crate::object::Object;
 /// What vanished under each key, in its order; once for each object.
 #[derive(Debug, Default)]
 pub(crate) struct Tombstones {
-    buried: Mutex<HashMap<ObjectKey, Vec<(Arc<Object>, Gone)>>>,
+    buried: Mutex<Graves>,
 }
+
+type Graves = HashMap<ObjectKey, Vec<(Arc<Object>, Gone)>>;
 
 impl Tombstones {
     pub(crate) fn bury(&self, key: &ObjectKey, last: &Arc<Object>, gone: Gone) {
@@ -31,7 +33,7 @@ impl Tombstones {
         self.lock().clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Vec<(Arc<Object>, Gone)>>> {
+    fn lock(&self) -> MutexGuard<'_, Graves> {
         self.buried.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -27,8 +27,11 @@ pub(crate) struct Relation {
     pub(crate) cache: CacheId,
     pub(crate) kind: KindInfo,
     /// By the owner reference where there is no map fn.
-    pub(crate) map: Option<Box<dyn Fn(&Arc<Backing>) -> MapKeys + Send + Sync>>,
+    pub(crate) map: Option<MakeMap>,
 }
+
+/// Makes a map fn for one controller.
+type MakeMap = Box<dyn Fn(&Arc<Backing>) -> MapKeys + Send + Sync>;
 
 /// From an object to the keys that it wakes: `fn(&T) -> …` or
 /// `fn(&T, &Reader<K>) -> …`, where `…` iterates over [`ObjectKey`]s.

@@ -49,6 +49,20 @@ impl Gate {
         self.add(key, lane, reason, None);
     }
 
+    /// Plans the resync of a key that needs no run now.
+    fn remember(&self, key: &ObjectKey) {
+        // Nobody would forget it again, as deletions do not get here either.
+        if self.is_open() {
+            self.queue.remember(key);
+        }
+    }
+
+    /// Another replica leads: what was queued is its work now.
+    pub(super) fn close(&self) {
+        self.open.store(false, Ordering::SeqCst);
+        self.queue.clear();
+    }
+
     pub(super) fn is_open(&self) -> bool {
         self.open.load(Ordering::SeqCst)
     }
@@ -94,7 +108,7 @@ impl Sink for Dispatch {
                 return;
             }
             (_, Some(new)) if !(self.wants)(new) => {
-                self.gate.queue.remember(key);
+                self.gate.remember(key);
                 return;
             }
             (None, Some(_)) if seen == Seen::First => (Lane::Background, Reason::Initial),

@@ -190,7 +190,7 @@ impl Watches {
 
     fn subscribe(&self, sink: &Arc<dyn Sink>) {
         for watched in &self.watched {
-            watched.subscribe(sink.clone());
+            watched.subscribe(sink);
         }
     }
 }

@@ -27,7 +27,7 @@ impl Sink for Told {
         if let Some((watched, late)) = late
             && let Some(watched) = watched.upgrade()
         {
-            watched.subscribe(late);
+            watched.subscribe(&(late as Arc<dyn Sink>));
         }
     }
 }
@@ -54,7 +54,7 @@ fn who_comes_while_the_others_are_told_of_the_first_list_hears_of_all_of_it() {
     let watched = watched();
     let (first, late) = (Arc::<Told>::default(), Arc::<Told>::default());
     *lock(&first.late) = Some((Arc::downgrade(&watched), late.clone()));
-    watched.subscribe(first.clone());
+    watched.subscribe(&(first.clone() as Arc<dyn Sink>));
     list(&watched, &["a", "b", "c"]);
     assert_eq!(first.keys(), ["a", "b", "c"]);
     assert_eq!(late.keys(), ["a", "b", "c"]);
@@ -65,6 +65,6 @@ fn who_comes_after_the_first_list_hears_of_what_is_known() {
     let watched = watched();
     list(&watched, &["a", "b"]);
     let late = Arc::<Told>::default();
-    watched.subscribe(late.clone());
+    watched.subscribe(&(late.clone() as Arc<dyn Sink>));
     assert_eq!(late.keys(), ["a", "b"]);
 }

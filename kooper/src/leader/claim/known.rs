@@ -23,6 +23,13 @@ pub(in crate::leader) struct Record {
 }
 
 impl Record {
+    /// Whether its holder gave it up: then it lasts a second at most, as
+    /// client-go's too. With more, somebody else took the holder out, who may
+    /// still work.
+    pub(in crate::leader) fn is_released(&self) -> bool {
+        self.holder.is_empty() && self.lease.is_none_or(|lease| lease <= Duration::from_secs(1))
+    }
+
     /// Whether no holder has done anything between the two: a new label is no
     /// renewal.
     pub(in crate::leader) fn says_the_same(&self, other: &Self) -> bool {

@@ -36,7 +36,7 @@ async fn a_release_follows_a_renewal_of_ours_that_was_still_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_drops_leadership_at_once_and_takes_no_longer_than_half_the_deadline() {
+async fn a_release_drops_leadership_at_once_and_takes_little_time() {
     let server = FakeServer::new();
     let mut stand = Stand::leading(&server, "a").await;
     server.decide(|_, _| Fate::Hang);
@@ -45,7 +45,7 @@ async fn a_release_drops_leadership_at_once_and_takes_no_longer_than_half_the_de
         leadership.lost().await;
         assert_eq!(begun.elapsed(), Duration::ZERO);
     });
-    assert_eq!(begun.elapsed(), SECOND * 5);
+    assert_eq!(begun.elapsed().as_millis(), 2500);
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,6 +140,17 @@ async fn a_lease_without_its_holder_ends_leadership() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_standby_respects_a_holder_that_was_taken_out_by_hand() {
+    let server = FakeServer::new();
+    held_by(&server, "b", OURS);
+    let mut stand = Stand::new(&server, "a");
+    stand.stands_in_vain(SECOND * 5).await;
+    server.change("shop-echo", |lease| lease["spec"]["holderIdentity"] = json!(""));
+    stand.stands_in_vain(SECOND * 14).await;
+    timeout(SECOND * 2, stand.elector.campaign()).await.expect("its term is over");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_lease_of_another_controller_is_never_taken() {
     for holder in ["b", ""] {
         let server = FakeServer::new();
@@ -161,7 +172,7 @@ async fn an_unmarked_holder_is_told_of_and_followed_when_it_releases() {
     stand.stands_in_vain(SECOND * 5).await;
     assert_eq!(stand.told(), [Told::Foreign { holder: "go-7f9".to_owned() }]);
     assert!(stand.ready().is_ok_and(|remark| remark.is_some_and(|remark| remark.contains("go-7f9"))));
-    server.change("shop-echo", |lease| lease["spec"]["holderIdentity"] = json!(""));
+    held_by(&server, "", None);
     timeout(SECOND / 4, stand.elector.campaign()).await.expect("it is free");
     assert_eq!(server.get("shop-echo")["metadata"]["annotations"][MARK], "shop/echo");
 }

@@ -419,3 +419,19 @@ proptest! {
         prop_assert_eq!(left, 0);
     }
 }
+
+#[test]
+fn a_cleared_queue_knows_nothing_and_a_call_that_ends_late_brings_nothing_back() {
+    let mut queue = Clock::new(QueueOptions { resync: Some(ms(60_000)), ..options() });
+    queue.event("fails");
+    queue.name();
+    queue.finish("fails", Outcome::Failure);
+    queue.event("runs");
+    queue.name();
+    queue.event("waits");
+    queue.state.clear(queue.now);
+    assert!(!queue.finish("runs", Outcome::Failure));
+    assert_eq!((queue.state.known(), queue.state.earliest()), (0, None));
+    queue.event("fails");
+    assert_eq!(queue.take(), Some(("fails".to_owned(), "modified".to_owned(), 1)));
+}

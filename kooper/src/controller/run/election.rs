@@ -1,0 +1,113 @@
+//! Standing for the lease, working while it is held, and stepping down.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use tokio_util::sync::CancellationToken;
+
+use super::{RunError, Runner, Starting};
+use crate::controller::config::Leases;
+use crate::events::{EventSink, Note};
+use crate::leader::{Elector, ElectorOptions, Told};
+use crate::queue::Lane;
+use crate::reason::Reason;
+
+impl Runner {
+    /// Stands as a candidate, works while it leads, and stands again.
+    pub(super) async fn lead(&self, starting: &Starting, shutdown: &CancellationToken) -> Result<(), RunError> {
+        let Some(mut elector) = self.elector() else { return Ok(()) };
+        self.process.health.add(elector.status());
+        loop {
+            if shutdown.run_until_cancelled(elector.campaign()).await.is_none() {
+                // It may have won at this very moment.
+                elector.release().await;
+                return Ok(());
+            }
+            self.gate.open.store(true, Ordering::SeqCst);
+            for key in self.watching.keys(&self.controller.config) {
+                self.gate.wake(&key, Lane::Background, Reason::Leader);
+            }
+            let stop = shutdown.child_token();
+            let lost = CancellationToken::new();
+            let work = self.term(starting, &stop, &lost);
+            tokio::pin!(work);
+            let ended = tokio::select! {
+                ended = &mut work => ended,
+                _ = elector.hold() => {
+                    lost.cancel();
+                    stop.cancel();
+                    work.await
+                }
+            };
+            self.gate.close();
+            self.tombstones.clear();
+            if !ended {
+                // What still runs might write: the lease is left to expire.
+                elector.abandon();
+                return if shutdown.is_cancelled() { Ok(()) } else { Err(RunError::OutlivedLease) };
+            }
+            elector.release().await;
+            if shutdown.is_cancelled() {
+                return Ok(());
+            }
+            if !self.process.stands_again {
+                return Err(RunError::LeadershipLost);
+            }
+        }
+    }
+
+    fn elector(&self) -> Option<Elector> {
+        let config = &self.controller.config;
+        let election = config.leader.clone()?;
+        let client = self.process.lease_client.clone().or_else(|| self.process.client.clone())?;
+        let program = &self.process.program;
+        let leases = config.leases(program, &self.process.lease_namespace)?;
+        // A sink of its own: that of the handlers is behind the fence, and
+        // the loss of the lease is told when that is shut.
+        let told = tell(EventSink::default(), &leases, &self.process.identity);
+        Some(Elector::new(ElectorOptions {
+            controller: config.name.as_str().into(),
+            program: program.to_string(),
+            lease: leases.name,
+            namespace: leases.namespace,
+            identity: self.process.identity.clone(),
+            former: leases.former,
+            election,
+            client,
+            metrics: self.process.metrics.clone(),
+            leadership: self.leadership.clone(),
+            told,
+        }))
+    }
+}
+
+/// Makes Kubernetes Events about the Lease, with client-go's reason, of what
+/// the elector tells. The log has it from the elector itself.
+fn tell(events: EventSink, leases: &Leases, identity: &str) -> Arc<dyn Fn(Told) + Send + Sync> {
+    let identity = identity.to_owned();
+    let regarding = ObjectReference {
+        api_version: Some("coordination.k8s.io/v1".to_owned()),
+        kind: Some("Lease".to_owned()),
+        name: Some(leases.name.clone()),
+        namespace: Some(leases.namespace.clone()),
+        ..ObjectReference::default()
+    };
+    Arc::new(move |told| {
+        let (warning, action, message) = match told {
+            Told::Became => (false, "Lead", format!("{identity} became leader")),
+            Told::Lost(why) => (true, "StepDown", format!("{identity} stopped leading: {why}")),
+            Told::Foreign { holder } => {
+                (true, "Wait", format!("{identity} waits: the lease is held by {holder}, which is no replica of it"))
+            }
+        };
+        events.publish(Note {
+            regarding: regarding.clone(),
+            related: None,
+            warning,
+            reason: "LeaderElection".to_owned(),
+            action: action.to_owned(),
+            message,
+        });
+    })
+}

@@ -1,0 +1,97 @@
+//! What is set up wrongly, and what it says.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper_tests::control_plane::ControlPlane;
+use serde_json::{Value, json};
+
+use super::replica::{Replica, cluster, quick, wait_for, writer};
+use crate::fixture::Log;
+use crate::live::{connection, grant};
+
+/// Lets the user `limited` do this with the Lease `shop-writer`, and write the record.
+fn leases(namespace: &str, verbs: &[&str]) -> [Value; 2] {
+    let metadata = json!({"namespace": namespace, "name": "election"});
+    let version = "rbac.authorization.k8s.io/v1";
+    [
+        json!({
+            "apiVersion": version, "kind": "Role", "metadata": metadata,
+            "rules": [
+                {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": ["shop-writer"], "verbs": verbs},
+                {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"]}
+            ]
+        }),
+        json!({
+            "apiVersion": version, "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "election"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited"}]
+        }),
+    ]
+}
+
+fn limited(cluster: &ControlPlane, controller: kooper::controller::Builder<ConfigMap>) -> Replica {
+    Replica::start(connection(cluster.limited_kubeconfig(), None), [controller.build().unwrap()])
+}
+
+#[test]
+fn a_missing_rule_is_named_and_the_four_verbs_on_the_one_lease_are_enough() {
+    let namespace = "leader-rules";
+    let Some(cluster) = cluster(namespace) else { return };
+    let log = Log::default();
+    cluster.apply(grant(namespace, "", "configmaps"));
+    let first = limited(cluster, writer("writer", namespace, "first", &log));
+    let advice = "grant it `leases.coordination.k8s.io: get, create, update, watch` named `shop-writer` by a Role in namespace \
+                  `leader-rules`";
+    first.wait_for_ready(false, &["writer: this identity may not get the Lease leader-rules/shop-writer", advice]);
+    // One verb after the other: the next one is missing then.
+    cluster.apply(leases(namespace, &["get"]));
+    first.wait_for_ready(false, &["this identity may not create the Lease", advice]);
+    cluster.apply(leases(namespace, &["get", "create", "update"]));
+    wait_for(&log, "first wrote");
+    first.wait_for_ready(true, &["ok"]);
+    let second = limited(cluster, writer("writer", namespace, "second", &log));
+    second.wait_for_ready(true, &["standby: ", "this identity may not watch the Lease", advice, "is polled"]);
+    cluster.apply(leases(namespace, &["get", "create", "update", "watch"]));
+    first.stop();
+    wait_for(&log, "second wrote");
+    second.stop();
+}
+
+#[test]
+fn a_lease_of_another_program_is_never_taken_and_both_are_named() {
+    let namespace = "leader-two-programs";
+    let Some(cluster) = cluster(namespace) else { return };
+    let log = Log::default();
+    let one = |program: &str, who: &'static str| {
+        let controller = writer("writer", namespace, who, &log).leader_election(quick(namespace).lease("both"));
+        Replica::of(program, connection(cluster.kubeconfig(), None), [controller.build().unwrap()])
+    };
+    let shop = one("shop", "shop");
+    wait_for(&log, "shop wrote");
+    let mall = one("mall", "mall");
+    let named = ["writer: the Lease leader-two-programs/both belongs to `shop/writer`", "this is `mall/writer`"];
+    mall.wait_for_ready(false, &[named[0], named[1], " and is held by ", "set another `lease`, or delete that one"]);
+    // Released, it is the other's all the same.
+    shop.stop();
+    mall.wait_for_ready(false, &[named[0], named[1]]);
+    assert!(!mall.leads("both"));
+    assert!(!log.lines().iter().any(|line| line.starts_with("mall")), "{:?}", log.lines());
+    cluster.must(&["-n", namespace, "delete", "lease", "both"]);
+    wait_for(&log, "mall wrote");
+    mall.wait_for_ready(true, &["ok"]);
+    mall.stop();
+}
+
+#[test]
+fn a_renamed_controller_waits_for_the_lease_of_its_old_name() {
+    let namespace = "leader-renamed";
+    let Some(cluster) = cluster(namespace) else { return };
+    let log = Log::default();
+    let old = Replica::on(cluster, writer("old", namespace, "old", &log));
+    wait_for(&log, "old wrote");
+    let new = Replica::on(cluster, writer("new", namespace, "new", &log).formerly(["old"]));
+    new.wait_for_ready(true, &["new: standby: the lease `shop-old` of a former name is held by "]);
+    old.stop();
+    wait_for(&log, "new wrote");
+    new.stop();
+    super::replica::assert_one_at_a_time(&log, &["old", "new"]);
+}

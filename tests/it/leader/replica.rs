@@ -1,0 +1,219 @@
+//! Operators that stand for one lease, as if each were a process of its own.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::controller::Builder;
+use kooper::health::Health;
+use kooper::kube::api::{Patch, PatchParams};
+use kooper::kube::{Api, Client, Config};
+use kooper::leader::LeaderElection;
+use kooper::metrics::Prometheus;
+use kooper::operator::OperatorError;
+use kooper::{Call, CancellationToken, Controller, Operator};
+use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::process::value;
+use kooper_tests::wait::{PATIENCE, until};
+use serde_json::json;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+
+use crate::fixture::Log;
+use crate::live::{configmap, connection};
+
+/// The shortest timings that are nice to watch.
+pub(super) fn quick(namespace: &str) -> LeaderElection {
+    LeaderElection::new()
+        .namespace(namespace)
+        .lease_duration(Duration::from_secs(3))
+        .renew_deadline(Duration::from_secs(2))
+        .retry_period(Duration::from_secs(1))
+}
+
+/// One operator with a runtime of its own. It has one connection for everything.
+pub(super) struct Replica {
+    runtime: Option<Runtime>,
+    shutdown: CancellationToken,
+    health: Health,
+    registry: prometheus::Registry,
+    ended: Option<JoinHandle<Result<(), OperatorError>>>,
+}
+
+impl Replica {
+    pub(super) fn start(
+        config: impl Future<Output = Config>,
+        controllers: impl IntoIterator<Item = Controller>,
+    ) -> Self {
+        Self::of("shop", config, controllers)
+    }
+
+    /// A replica of this program.
+    pub(super) fn of(
+        program: &str,
+        config: impl Future<Output = Config>,
+        controllers: impl IntoIterator<Item = Controller>,
+    ) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let (shutdown, health, registry) = (CancellationToken::new(), Health::default(), prometheus::Registry::new());
+        let operator = runtime.block_on(async {
+            let builder = Operator::builder()
+                .program(program)
+                .client(Client::try_from(config.await).unwrap())
+                .health(health.clone())
+                .metrics(Arc::new(Prometheus::new(&registry).unwrap()));
+            controllers.into_iter().fold(builder, kooper::operator::Builder::controller).build().unwrap()
+        });
+        let ended = runtime.spawn(operator.run(shutdown.clone()));
+        Self { runtime: Some(runtime), shutdown, health, registry, ended: Some(ended) }
+    }
+
+    /// On the shared control plane, directly.
+    pub(super) fn on(cluster: &ControlPlane, controller: Builder<ConfigMap>) -> Self {
+        Self::start(connection(cluster.kubeconfig(), None), [controller.build().unwrap()])
+    }
+
+    pub(super) fn metric(&self, series: &str) -> f64 {
+        let text = prometheus::TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
+        value(&text, series).unwrap_or_default()
+    }
+
+    pub(super) fn leads(&self, lease: &str) -> bool {
+        self.metric(&format!("leader_election_master_status{{name=\"{lease}\"}}")) == 1.0
+    }
+
+    pub(super) fn wait_until_leads(&self, lease: &str) {
+        until(&format!("it leads by {lease}"), || self.leads(lease).then_some(()), || format!("{:?}", self.ready()));
+    }
+
+    pub(super) fn wait_until_lost(&self, lease: &str) {
+        until(&format!("it leads no more by {lease}"), || (!self.leads(lease)).then_some(()), String::new);
+    }
+
+    pub(super) fn ready(&self) -> Result<String, String> {
+        self.health.ready()
+    }
+
+    /// Waits until it is ready, or not, with a text that contains all of these.
+    pub(super) fn wait_for_ready(&self, ready: bool, parts: &[&str]) {
+        let right = || {
+            let (is, text) = match self.ready() {
+                Ok(text) => (true, text),
+                Err(text) => (false, text),
+            };
+            (is == ready && parts.iter().all(|part| text.contains(part))).then_some(())
+        };
+        until(&format!("ready: {ready}, {parts:?}"), right, || format!("{:?}", self.ready()));
+    }
+
+    /// Stops it in order.
+    pub(super) fn stop(mut self) {
+        self.shutdown.cancel();
+        self.end().unwrap();
+    }
+
+    /// How it ends by itself.
+    pub(super) fn end(&mut self) -> Result<(), OperatorError> {
+        let (runtime, ended) = (self.runtime.as_ref().unwrap(), self.ended.take().unwrap());
+        let ended = runtime.block_on(async { tokio::time::timeout(PATIENCE, ended).await });
+        ended.expect("it ends").unwrap()
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A new namespace with the ConfigMap `work` in it, which [`writer`] works at.
+pub(super) fn cluster(namespace: &str) -> Option<&'static ControlPlane> {
+    let cluster = ControlPlane::shared()?;
+    prepare(cluster, namespace);
+    Some(cluster)
+}
+
+pub(super) fn prepare(cluster: &ControlPlane, namespace: &str) {
+    cluster.must(&["create", "namespace", namespace]);
+    cluster.apply([configmap(namespace, "work", "1"), configmap(namespace, "record", "1")]);
+}
+
+/// A controller whose one call goes on for as long as it may, and writes all the time. It notes `WHO writes` when a
+/// write begins, `WHO wrote` when the server has done it, and `WHO ends` when it is cancelled; then it tries once more.
+pub(super) fn writer(name: &str, namespace: &str, who: &'static str, log: &Log) -> Builder<ConfigMap> {
+    let (log, home) = (log.clone(), namespace.to_owned());
+    Controller::builder::<ConfigMap>(name)
+        .namespaces([namespace])
+        .fields("metadata.name=work")
+        .resync(None)
+        .timeout(None)
+        .leader_election(quick(namespace))
+        .handler(move |call: Call, client: Client| {
+            let (log, home) = (log.clone(), home.clone());
+            async move {
+                log.note(format!("{who} begins: {}", call.reasons()));
+                let records = Api::<ConfigMap>::namespaced(client, &home);
+                while !call.is_cancelled() {
+                    write(&records, who, &log).await;
+                    let pause = tokio::time::sleep(Duration::from_millis(20));
+                    tokio::select! { () = call.cancelled() => {}, () = pause => {} }
+                }
+                log.note(format!("{who} ends"));
+                write(&records, who, &log).await;
+            }
+        })
+}
+
+async fn write(records: &Api<ConfigMap>, who: &str, log: &Log) {
+    log.note(format!("{who} writes"));
+    let patch = Patch::Merge(json!({"data": {"value": who}}));
+    match records.patch("record", &PatchParams::default(), &patch).await {
+        Ok(_) => log.note(format!("{who} wrote")),
+        Err(error) => log.note(format!("{who} failed: {}", causes(&error))),
+    }
+}
+
+fn causes(error: &dyn std::error::Error) -> String {
+    let first = Some(error);
+    std::iter::successors(first, |error| error.source()).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+pub(super) fn wait_for(log: &Log, what: &str) {
+    wait_for_many(log, 1, what);
+}
+
+/// Waits until so many notes begin so.
+pub(super) fn wait_for_many(log: &Log, count: usize, what: &str) {
+    let found = || (log.lines().iter().filter(|line| line.starts_with(what)).count() >= count).then_some(());
+    until(what, found, || log.lines().join("\n"));
+}
+
+/// That nobody wrote while another one did: what each of them wrote is in one piece for each of its terms.
+pub(super) fn assert_one_at_a_time(log: &Log, terms: &[&str]) {
+    let lines = log.lines();
+    let mut found: Vec<&str> = Vec::new();
+    for line in &lines {
+        // A write that the fence refuses was none.
+        let Some((who, "wrote")) = line.split_once(' ') else { continue };
+        if found.last() != Some(&who) {
+            found.push(who);
+        }
+    }
+    assert_eq!(found, terms, "{}", lines.join("\n"));
+    // And whoever begins does so when the other has ended.
+    let mut working: Option<&str> = None;
+    for line in &lines {
+        match line.split_once(' ') {
+            Some((who, what)) if what.starts_with("begins") => {
+                assert!(working.is_none_or(|other| other == who), "{who} begins too early:\n{}", lines.join("\n"));
+                working = Some(who);
+            }
+            Some((_, "ends")) => working = None,
+            _ => {}
+        }
+    }
+}

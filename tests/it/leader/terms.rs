@@ -1,0 +1,231 @@
+//! One replica works; another takes over.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::controller::{Builder, RunError};
+use kooper::kube::Client;
+use kooper::operator::{OperatorError, RunAloneError};
+use kooper::retriever::fixed;
+use kooper::{Call, CancellationToken, Controller};
+use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::wait::{eventually, until};
+
+use super::replica::{Replica, assert_one_at_a_time, cluster, quick, wait_for, wait_for_many, writer};
+use crate::fixture::{Log, config};
+use crate::live::{configmap, connection};
+
+/// Notes who handles which ConfigMap, and why.
+fn noting(namespace: &str, who: &'static str, log: &Log) -> Builder<ConfigMap> {
+    let log = log.clone();
+    Controller::builder::<ConfigMap>("notes")
+        .namespaces([namespace])
+        .when(|object: &ConfigMap| object.metadata.name.as_deref() != Some("kube-root-ca.crt"))
+        .resync(None)
+        .leader_election(quick(namespace))
+        .handler(move |call: Call| {
+            log.note(format!("{who} {} {}", call.key().name(), call.reasons()));
+            async {}
+        })
+}
+
+#[test]
+fn one_replica_handles_everything_and_a_warm_standby_begins_with_every_key_when_it_stops() {
+    let namespace = "leader-terms";
+    let Some(cluster) = cluster(namespace) else { return };
+    let (log, inits) = (Log::default(), Arc::new(AtomicUsize::new(0)));
+    let count = |inits: &Arc<AtomicUsize>| {
+        let inits = inits.clone();
+        move || {
+            inits.fetch_add(1, Ordering::SeqCst);
+            std::future::ready(Ok::<_, kooper::BoxError>(()))
+        }
+    };
+    let first = Replica::on(cluster, noting(namespace, "first", &log));
+    first.wait_until_leads("shop-notes");
+    for name in ["work", "record"] {
+        wait_for(&log, &format!("first {name} leader"));
+    }
+    let state = inits.clone();
+    let log_of_second = log.clone();
+    let second = Controller::builder::<ConfigMap>("notes")
+        .namespaces([namespace])
+        .when(|object: &ConfigMap| object.metadata.name.as_deref() != Some("kube-root-ca.crt"))
+        .leader_election(quick(namespace))
+        .resync(None)
+        .init(count(&state))
+        .handler(move |call: Call| {
+            log_of_second.note(format!("second {} {}", call.key().name(), call.reasons()));
+            async {}
+        });
+    let second = Replica::start(connection(cluster.kubeconfig(), None), [second.build().unwrap()]);
+    second.wait_for_ready(true, &["notes: standby: the lease is held by "]);
+
+    cluster.apply([configmap(namespace, "later", "1")]);
+    wait_for(&log, "first later added");
+    // The standby's cache has it too, and nothing of it waits in its queue.
+    eventually("the cache is warm", || second.metric("kooper_store_objects{controller=\"notes\"}") == 4.0);
+    assert_eq!(second.metric("kooper_controller_event_queue_length{controller=\"notes\"}"), 0.0);
+    assert_eq!(inits.load(Ordering::SeqCst), 0, "`init` is for the leader");
+    assert!(!log.lines().iter().any(|line| line.starts_with("second")), "{:?}", log.lines());
+
+    first.stop();
+    for name in ["work", "record", "later"] {
+        wait_for(&log, &format!("second {name} leader"));
+    }
+    second.wait_for_ready(true, &["ok"]);
+    let seconds: Vec<_> = log.lines().into_iter().filter(|line| line.starts_with("second")).collect();
+    assert_eq!(seconds.len(), 3, "each key once, and none that the filter holds back: {seconds:?}");
+    assert_eq!(inits.load(Ordering::SeqCst), 1);
+    second.stop();
+}
+
+#[test]
+fn a_stop_ends_calls_and_their_tasks_before_it_releases_and_renews_until_then() {
+    let namespace = "leader-drain";
+    let Some(cluster) = cluster(namespace) else { return };
+    let log = Log::default();
+    let note = log.clone();
+    // Works on for longer than the lease lasts.
+    let slow = Controller::builder::<ConfigMap>("writer")
+        .namespaces([namespace])
+        .fields("metadata.name=work")
+        .leader_election(quick(namespace))
+        .handler(move |call: Call| {
+            let (log, task) = (note.clone(), note.clone());
+            async move {
+                call.spawn(|stop| async move {
+                    stop.cancelled().await;
+                    tokio::time::sleep(Duration::from_secs(5)).await;
+                    task.note("first wrote");
+                    task.note("first ends");
+                });
+                log.note("first begins");
+                call.cancelled().await;
+                tokio::time::sleep(Duration::from_secs(4)).await;
+                log.note("first wrote");
+            }
+        });
+    let first = Replica::on(cluster, slow);
+    wait_for(&log, "first begins");
+    let second = Replica::on(cluster, writer("writer", namespace, "second", &log));
+    second.wait_for_ready(true, &["standby: the lease is held by "]);
+    first.stop();
+    wait_for(&log, "second wrote");
+    second.stop();
+    assert_one_at_a_time(&log, &["first", "second"]);
+}
+
+#[test]
+fn a_handler_that_ignores_its_abort_after_the_lease_is_lost_ends_the_operator() {
+    let namespace = "leader-outlived";
+    let Some(cluster) = cluster(namespace) else { return };
+    let (log, release) = (Log::default(), CancellationToken::new());
+    let (note, released) = (log.clone(), release.clone());
+    let blocks = Controller::builder::<ConfigMap>("writer")
+        .namespaces([namespace])
+        .fields("metadata.name=work")
+        .leader_election(quick(namespace))
+        .handler(move || {
+            let (log, released) = (note.clone(), released.clone());
+            async move {
+                log.note("blocks");
+                while !released.is_cancelled() {
+                    std::thread::park_timeout(Duration::from_millis(20));
+                }
+            }
+        });
+    let mut replica = Replica::on(cluster, blocks);
+    wait_for(&log, "blocks");
+    cluster.must(&["-n", namespace, "patch", "lease", "shop-writer", "--type=merge", "--patch", TAKEN]);
+    let ended = replica.end();
+    release.cancel();
+    let Err(OperatorError::Ended(name, error)) = ended else { panic!("{ended:?}") };
+    assert_eq!((name.as_str(), error), ("writer", RunError::OutlivedLease));
+    // It was not released: the handler may have written.
+    assert_eq!(holder(cluster, namespace, "shop-writer"), "somebody");
+}
+
+/// Somebody else's hand in the record.
+const TAKEN: &str = r#"{"spec":{"holderIdentity":"somebody"}}"#;
+
+fn holder(cluster: &ControlPlane, namespace: &str, lease: &str) -> String {
+    cluster.must(&["-n", namespace, "get", "lease", lease, "--output", "jsonpath={.spec.holderIdentity}"])
+}
+
+#[test]
+fn a_controller_run_by_hand_returns_that_it_lost_its_leadership() {
+    let namespace = "leader-by-hand";
+    let Some(cluster) = cluster(namespace) else { return };
+    let log = Log::default();
+    // Alone it has the name of the test's own file for a program.
+    let mut controller = writer("writer", namespace, "alone", &log);
+    controller = controller.leader_election(quick(namespace).lease("by-hand"));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let config = runtime.block_on(connection(cluster.kubeconfig(), None));
+    let running = runtime.spawn(async move {
+        let client = Client::try_from(config).unwrap();
+        controller.build().unwrap().run(Some(client), CancellationToken::new()).await
+    });
+    wait_for(&log, "alone wrote");
+    cluster.must(&["-n", namespace, "patch", "lease", "by-hand", "--type=merge", "--patch", TAKEN]);
+    let error = runtime.block_on(running).unwrap().unwrap_err();
+    assert!(error.to_string().ends_with("leadership lost"), "{error}");
+    assert!(matches!(&error, RunAloneError::Ended(OperatorError::Ended(_, RunError::LeadershipLost))), "{error:?}");
+    let lines = log.lines();
+    let refused = "alone failed: ";
+    assert!(lines.last().is_some_and(|line| line.starts_with(refused) && line.contains("was not sent")), "{lines:?}");
+}
+
+#[test]
+fn a_standby_stops_at_once() {
+    let namespace = "leader-standby-stops";
+    let Some(cluster) = cluster(namespace) else { return };
+    let log = Log::default();
+    let first = Replica::on(cluster, writer("writer", namespace, "first", &log));
+    wait_for(&log, "first wrote");
+    let proxy = kooper_tests::faults::Proxy::start(cluster.address());
+    let config = connection(cluster.kubeconfig(), Some(proxy.address()));
+    let second = Replica::start(config, [writer("writer", namespace, "second", &log).build().unwrap()]);
+    second.wait_for_ready(true, &["standby: "]);
+    let version = || {
+        let path = "jsonpath={.spec.leaseTransitions}";
+        cluster.must(&["-n", namespace, "get", "lease", "shop-writer", "--output", path])
+    };
+    let before = version();
+    // It has nothing to ask the server for.
+    proxy.shut();
+    second.stop();
+    assert_eq!(version(), before);
+    first.stop();
+    assert_eq!(holder(cluster, namespace, "shop-writer"), "");
+    assert_one_at_a_time(&log, &["first"]);
+}
+
+#[test]
+fn a_retriever_of_ones_own_works_with_election_too() {
+    let namespace = "leader-own-retriever";
+    let Some(cluster) = cluster(namespace) else { return };
+    let log = Log::default();
+    let own = |who: &'static str| {
+        let log = log.clone();
+        Controller::builder::<ConfigMap>("own")
+            .retriever(fixed([config("a", "1")]).unwrap())
+            .leader_election(quick(namespace))
+            .handler(move |call: Call| {
+                log.note(format!("{who} {} {}", call.key().name(), call.reasons()));
+                async {}
+            })
+    };
+    let first = Replica::on(cluster, own("first"));
+    wait_for(&log, "first a leader");
+    let second = Replica::on(cluster, own("second"));
+    second.wait_for_ready(true, &["standby: "]);
+    first.stop();
+    wait_for_many(&log, 1, "second a leader");
+    assert_eq!(log.count(), 2, "{:?}", log.lines());
+    until("it leads", || second.leads("shop-own").then_some(()), String::new);
+    second.stop();
+}

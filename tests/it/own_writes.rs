@@ -1,0 +1,106 @@
+//! What a handler writes itself.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::capability::Patch;
+use kooper::prelude::*;
+use kooper::{BoxError, Call, Controller, Patcher};
+use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::wait::{eventually, until};
+use serde_json::json;
+
+use crate::live::{Live, configmap, connection, state};
+
+fn cluster(namespace: &str) -> Option<&'static ControlPlane> {
+    let cluster = ControlPlane::shared()?;
+    cluster.must(&["create", "namespace", namespace]);
+    cluster.apply([configmap(namespace, "a", "0")]);
+    Some(cluster)
+}
+
+#[test]
+fn the_next_call_sees_what_the_last_one_wrote() {
+    let namespace = "own-writes-seen";
+    let Some(cluster) = cluster(namespace) else { return };
+    let written: Arc<Mutex<BTreeMap<String, u32>>> = Arc::default();
+    let stale = Arc::new(AtomicUsize::new(0));
+    let (last, missed) = (written.clone(), stale.clone());
+    let controller = Controller::builder::<ConfigMap>("counter")
+        .namespaces([namespace])
+        .fields("metadata.name=a")
+        .resync(None)
+        .handler(move |object: Arc<ConfigMap>, call: Call, patcher: Patcher<ConfigMap>| {
+            let (last, missed) = (last.clone(), missed.clone());
+            async move {
+                let (name, value) = state(&object).ok_or("no state")?;
+                let value: u32 = value.parse()?;
+                if last.lock().unwrap().get(name).is_some_and(|last| *last != value) {
+                    missed.fetch_add(1, Ordering::SeqCst);
+                }
+                if value < 60 {
+                    let next = (value + 1).to_string();
+                    patcher.patch(call.key(), Patch::merge(json!({"data": {"value": next}}))).await?;
+                    last.lock().unwrap().insert(name.to_owned(), value + 1);
+                }
+                Ok::<_, BoxError>(())
+            }
+        })
+        .build()
+        .unwrap();
+    let live = Live::start(connection(cluster.kubeconfig(), None), [controller]);
+    let count = || written.lock().unwrap().get("a").copied().unwrap_or_default();
+    until("it has counted", || (count() == 60).then_some(()), || count().to_string());
+    live.stop();
+    assert_eq!(stale.load(Ordering::SeqCst), 0, "calls that saw an older state than they had written");
+}
+
+#[test]
+fn the_echo_of_its_own_write_does_not_bring_a_failing_key_back_and_a_write_of_others_does() {
+    let namespace = "own-writes-failing";
+    let Some(cluster) = cluster(namespace) else { return };
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let failing = Controller::builder::<ConfigMap>("failing")
+        .namespaces([namespace])
+        .fields("metadata.name=a")
+        .resync(None)
+        .backoff(Duration::from_secs(3600), Duration::from_secs(3600))
+        .handler(move |call: Call, patcher: Patcher<ConfigMap>| {
+            let calls = counted.fetch_add(1, Ordering::SeqCst) + 1;
+            async move {
+                let written = json!({"metadata": {"annotations": {"calls": calls.to_string()}}});
+                patcher.patch(call.key(), Patch::merge(written)).await?;
+                Err::<(), BoxError>("it cannot work".into())
+            }
+        })
+        .build()
+        .unwrap();
+    // This one is woken by the same write, after it or before.
+    let seen = Arc::new(Mutex::new(String::new()));
+    let noted = seen.clone();
+    let witness = Controller::builder::<ConfigMap>("witness")
+        .namespaces([namespace])
+        .fields("metadata.name=a")
+        .resync(None)
+        .handler(move |object: Arc<ConfigMap>| {
+            let calls = object.annotations().get("calls").cloned().unwrap_or_default();
+            *noted.lock().unwrap() = format!("{calls} {}", state(&object).map_or("", |(_, value)| value));
+            async {}
+        })
+        .build()
+        .unwrap();
+    let live = Live::start(connection(cluster.kubeconfig(), None), [failing, witness]);
+    let sees = |state: &str| eventually(state, || *seen.lock().unwrap() == state);
+    sees("1 0");
+    // Both controllers share one watch: the echo has been through it.
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    cluster.apply([configmap(namespace, "a", "1")]);
+    sees("2 1");
+    live.wait_for_metric("controller_runtime_reconcile_errors_total{controller=\"failing\"}", |errors| errors == 2.0);
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+    live.stop();
+}
