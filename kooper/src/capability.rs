@@ -114,3 +114,6 @@ impl<T: 'static, V: Verb<T, M>, M> InitArgument<(T, M)> for Access<T, V> {
         Self::of(backing)
     }
 }
+
+#[cfg(test)]
+mod tests;

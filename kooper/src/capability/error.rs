@@ -129,15 +129,18 @@ impl Error {
     }
 
     /// What a failed request amounts to.
-    pub(super) fn of(asked: &Asked, error: kube::Error) -> Self {
-        let Asked { verb, kind, object, .. } = asked.clone();
+    pub(super) fn of(asked: Asked, error: kube::Error) -> Self {
+        let told = match &error {
+            kube::Error::Api(status) => advice(&asked, status),
+            _ => String::new(),
+        };
+        let Asked { verb, kind, object, .. } = asked;
         match error {
             kube::Error::Api(status) => {
                 let wish = pause(&status).map(|pause| {
                     crate::error::Error::retry_after(pause, format!("the API server asks for a pause of {pause:?}"))
                 });
-                let advice = advice(asked, &status);
-                Self::Refused(Box::new(Refused { verb, kind, object, status, advice, wish }))
+                Self::Refused(Box::new(Refused { verb, kind, object, status, advice: told, wish }))
             }
             other => Self::Unanswered { verb, kind, object, source: other.into() },
         }

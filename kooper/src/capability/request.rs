@@ -67,10 +67,10 @@ impl Objects<'_> {
         let asked = self.asked(key, &doing);
         let writes = !matches!(doing, Doing::Get | Doing::Evict);
         let deletes = matches!(doing, Doing::Delete(_));
-        let request = self.request(key, doing).map_err(|error| Error::of(&asked, kube::Error::BuildRequest(error)))?;
+        let request = self.request(key, doing).map_err(|error| Error::of(asked.clone(), kube::Error::BuildRequest(error)))?;
         let answer = tokio::time::timeout(PATIENCE, self.backing.client().request_text(request)).await;
         let text = match answer {
-            Ok(answer) => answer.map_err(|error| Error::of(&asked, error))?,
+            Ok(answer) => answer.map_err(|error| Error::of(asked, error))?,
             Err(elapsed) => {
                 let Asked { verb, kind, object, .. } = asked;
                 return Err(Error::Unanswered { verb, kind, object, source: elapsed.into() });

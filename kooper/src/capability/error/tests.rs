@@ -16,7 +16,7 @@ fn refused(code: u16, message: &str, details: StatusDetails) -> Error {
         owner: rule("example.com/shops/finalizers: update"),
     };
     let status = Status { code, message: message.to_owned(), details: Some(details), ..Status::default() };
-    Error::of(&asked, kube::Error::Api(Box::new(status)))
+    Error::of(asked, kube::Error::Api(Box::new(status)))
 }
 
 fn caused(reason: &str) -> StatusDetails {
