@@ -72,11 +72,13 @@ fn the_reference_has_every_series_and_no_other() {
 fn versions_are_those_of_the_workspace() {
     let rust = format!("Rust {} or newer", version("rust-version"));
     assert!(text("README.md").contains(&rust), "the README says: {rust}");
-    let guide = text("docs/guide/01-first-controller.md");
-    for name in ["k8s-openapi", "kube", "schemars", "serde", "serde_json"] {
-        let line = guide.lines().find(|line| line.starts_with(&format!("{name} = "))).unwrap();
-        let (shown, real) = (line.split('"').nth(1).unwrap(), version(name));
-        assert!(real == shown || real.starts_with(&format!("{shown}.")), "{name} is {real}, the guide says {shown}");
+    for page in ["01-first-controller", "15-custom-resources"] {
+        let guide = text(&format!("docs/guide/{page}.md"));
+        for name in ["k8s-openapi", "kube", "schemars", "serde", "serde_json"] {
+            let line = guide.lines().find(|line| line.starts_with(&format!("{name} = "))).unwrap();
+            let (shown, real) = (line.split('"').nth(1).unwrap(), version(name));
+            assert!(real == shown || real.starts_with(&format!("{shown}.")), "{name} is {real}, {page} says {shown}");
+        }
     }
 }
 
