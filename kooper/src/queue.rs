@@ -168,7 +168,7 @@ impl WorkQueue {
 
     /// Forgets every key. One that a worker has is given back to no effect.
     pub(crate) fn clear(&self) {
-        self.update(|state, now| state.clear(now));
+        self.update(State::clear);
     }
 
     /// How many keys wait for a worker now; delayed ones do not count.
