@@ -1,6 +1,7 @@
 //! The examples as programs, on a real API server: what they do, and what they say when something is wrong.
 
 mod bad_input;
+mod election;
 mod programs;
 mod stops;
 mod support;

@@ -205,6 +205,10 @@ impl Claim {
         }
         let ours = self.known.record().is_some_and(|record| self.owns(record));
         if left == 0 || !(self.must_read || ours) {
+            if left > 0 {
+                // It was read, and is no more ours to release.
+                self.mine = None;
+            }
             self.stage = Stage::Left;
             return Step::Left;
         }

@@ -1,0 +1,25 @@
+//! Several replicas of one program: one handles, the others stand by. Start it
+//! twice; stop the one that logs, and the other goes on within milliseconds.
+//!
+//! Run it against the cluster of your kubeconfig:
+//! `cargo run --bin leader-election`
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::kube::api::{Api, Patch, PatchParams};
+use kooper::prelude::*;
+use serde_json::json;
+
+/// Signs every ConfigMap as the process that handles it.
+#[kooper::controller(
+    resource = ConfigMap,
+    leader_election(lease_duration = "6s", renew_deadline = "4s", retry_period = "1s"),
+    access("configmaps: patch")
+)]
+async fn leader_election(config: Arc<ConfigMap>, client: Client) -> Result<()> {
+    let process = std::process::id().to_string();
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {"example.com/handled-by": process}}}));
+    let configs = Api::<ConfigMap>::namespaced(client, &config.namespace().unwrap_or_default());
+    configs.patch_metadata(&config.name_any(), &PatchParams::default(), &patch).await?;
+    tracing::info!(config = %config.name_any(), "handled");
+    Ok(())
+}
