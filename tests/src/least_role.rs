@@ -108,7 +108,8 @@ impl Installed<'_> {
         (success, stdout.lines().filter(|line| line.starts_with("missing ")).map(str::to_owned).collect())
     }
 
-    fn start(&self) -> Process {
+    /// Starts the program as the service account.
+    pub fn start(&self) -> Process {
         let kubeconfig = self.kubeconfig.to_str().expect("the path is UTF-8");
         let own = ["run", "--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0"];
         Process::start(self.subject.program, &[&own[..], &self.subject.places(), self.subject.args].concat(), &[])
@@ -128,23 +129,36 @@ impl Installed<'_> {
     /// If it does.
     pub fn is_enough(&self) {
         until("check finds nothing", || self.check().0.then_some(()), || format!("{:?}", self.check()));
-        let before = self.cluster.audit_log().len();
+        let before = self.requests().len();
         let mut program = self.start();
         self.wake();
         program.wait_for_line(self.subject.done);
         program.wait_for_page("/readyz", 200, &[]);
         program.signal("TERM");
         assert_eq!(program.exit_code(), Some(0), "{}", program.lines().join("\n"));
+        Self::forbade_nothing(&self.requests()[before..]);
+    }
+
+    /// What the service account has asked of the API server, as audit events.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Value> {
         let account = &self.documents[0]["metadata"];
         let user = format!(
             "system:serviceaccount:{}:{}",
             account["namespace"].as_str().unwrap_or_default(),
             account["name"].as_str().unwrap_or_default()
         );
-        let events = self.cluster.audit_log();
-        let ours: Vec<_> = events[before..].iter().filter(|event| event["user"]["username"] == user.as_str()).collect();
-        assert!(ours.len() > 2, "the audit log knows of the program");
-        let forbidden: Vec<_> = ours
+        self.cluster.audit_log().into_iter().filter(|event| event["user"]["username"] == user.as_str()).collect()
+    }
+
+    /// Checks that the API server has forbidden nothing of these.
+    ///
+    /// # Panics
+    ///
+    /// If it has.
+    pub fn forbade_nothing(requests: &[Value]) {
+        assert!(requests.len() > 2, "the audit log knows of the program");
+        let forbidden: Vec<_> = requests
             .iter()
             .filter(|event| event["responseStatus"]["code"] == 403)
             .map(|event| format!("{} {}", event["verb"], event["requestURI"]))

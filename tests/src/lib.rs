@@ -3,5 +3,6 @@
 pub mod control_plane;
 pub mod faults;
 pub mod least_role;
+pub mod nodes;
 pub mod process;
 pub mod wait;

@@ -1,0 +1,117 @@
+//! A custom resource that owns a Deployment: it makes it, corrects it, shows
+//! its pods, and leaves a Deployment alone that is not its own.
+//!
+//! What the handler may do stands in its arguments: `icecream rbac` prints the
+//! role. When an IceCream goes, Kubernetes removes its Deployment.
+//!
+//! Run it against the cluster of your kubeconfig, then apply an IceCream:
+//! `cargo run --bin icecream`
+//! ```yaml
+//! apiVersion: controller.nicoleh.io/v1alpha1
+//! kind: IceCream
+//! metadata: {name: vanilla}
+//! spec: {deploymentName: vanilla, replicas: 2}
+//! ```
+
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kooper::capability::{Error as Refused, by};
+use kooper::prelude::*;
+use kube::{CustomResource, KubeSchema};
+use serde::{Deserialize, Serialize};
+use serde_json::{from_value, json};
+
+/// A Deployment of this name and size.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Deserialize, Serialize)]
+#[kube(group = "controller.nicoleh.io", version = "v1alpha1", kind = "IceCream", namespaced, status = "IceCreamStatus")]
+#[kube(validation = Rule::new("self.metadata.name.size() <= 63").message("a name has at most 63 characters: it becomes a label"))]
+#[serde(rename_all = "camelCase")]
+struct IceCreamSpec {
+    #[schemars(length(min = 1, max = 63))]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("make another IceCream for another Deployment"))]
+    deployment_name: String,
+    #[schemars(range(min = 0, max = 1000))]
+    replicas: i32,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+struct IceCreamStatus {
+    available_replicas: i32,
+    pods: Vec<Scoop>,
+    conditions: Vec<Condition>,
+}
+
+/// A pod, where it runs and how it is reached.
+#[derive(Clone, Debug, Deserialize, Serialize, KubeSchema)]
+struct Scoop {
+    name: String,
+    node: Option<String>,
+    ip: Option<String>,
+}
+
+/// Which IceCream a pod belongs to.
+const LABEL: &str = "controller.nicoleh.io/icecream";
+
+/// Sees to the Deployment, then says how things are.
+#[kooper::controller(resource = IceCream, owns = [Deployment], watches = [Pod => icecream_of], install_crd)]
+async fn icecream(
+    icecream: Arc<IceCream>,
+    deployments: Applier<Deployment>,
+    pods: Reader<Pod>,
+    statuses: StatusWriter<IceCream>,
+    recorder: Recorder,
+) -> Result<()> {
+    if icecream.metadata.deletion_timestamp.is_some() {
+        return Ok(()); // A Deployment that was made now would hold up the deletion.
+    }
+    let applied = deployments.apply_owned(&*icecream, &deployment(&icecream)?).await;
+    let before = icecream.status.clone().unwrap_or_default();
+    let mut conditions = Conditions::of(&*icecream, &before.conditions);
+    let mut status = IceCreamStatus::default();
+    match &applied {
+        Ok(deployment) => {
+            let (there, wanted) = (deployment.status.as_ref(), icecream.spec.replicas);
+            status.available_replicas = there.and_then(|status| status.available_replicas).unwrap_or_default();
+            match status.available_replicas == wanted {
+                true => conditions.complete("Served", "all replicas are available"),
+                false => conditions.waiting("Freezing", format!("not all of {wanted} replicas are available")),
+            };
+        }
+        Err(error @ Refused::NotOurs { .. }) => _ = conditions.failed("ErrResourceExists", error),
+        Err(_) => return Ok(applied.map(drop)?),
+    }
+    let selection = by::label(LABEL, icecream.name_any()).namespace(icecream.namespace().unwrap_or_default());
+    status.pods = pods.select(selection).map(|pod| pod.map(scoop)).collect::<Result<_, _>>()?;
+    status.conditions = conditions.finish();
+    if statuses.apply_status(&icecream, &status).await? && applied.is_ok() {
+        recorder.normal("Synced", format!("{} pods, {} available", status.pods.len(), status.available_replicas));
+    }
+    Ok(applied.map(drop)?)
+}
+
+fn icecream_of(pod: &Pod) -> Option<ObjectKey> {
+    Some(ObjectKey::new(pod.namespace().as_deref(), pod.labels().get(LABEL)?))
+}
+
+/// Only what is decided here: the rest is left to others.
+fn deployment(icecream: &IceCream) -> Result<Deployment> {
+    let labels = json!({LABEL: icecream.name_any()});
+    Ok(from_value(json!({
+        "metadata": {"name": icecream.spec.deployment_name, "labels": labels},
+        "spec": {
+            "replicas": icecream.spec.replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "nginx", "image": "nginx:stable"}]},
+            },
+        },
+    }))?)
+}
+
+fn scoop(pod: Arc<Pod>) -> Scoop {
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+    let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone());
+    Scoop { name: pod.name_any(), node, ip }
+}

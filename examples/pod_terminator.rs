@@ -1,0 +1,153 @@
+//! Chaos on demand: each PodTerminator deletes some of the pods that it
+//! selects, again and again, by a task of its own that outlives the call of
+//! the handler.
+//!
+//! Pods that finish or are on their way out are not counted. Pods of
+//! `kube-system` and of the operator's own namespace are left alone unless
+//! `namespaces` names it. The own namespace is the pod's, and outside of a
+//! cluster that of the kubeconfig's context.
+//!
+//! Run it against the cluster of your kubeconfig, then apply a PodTerminator:
+//! `cargo run --bin pod-terminator-operator`
+//! ```yaml
+//! apiVersion: chaos.spotahome.com/v1alpha1
+//! kind: PodTerminator
+//! metadata: {name: web}
+//! spec: {selector: {app: web}, periodSeconds: 300, terminationPercent: 25, minimumInstances: 2, dryRun: true}
+//! ```
+
+use std::collections::{BTreeMap, HashMap};
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kooper::{CancellationToken, prelude::*};
+use kube::CustomResource;
+use kube::api::{Api, ListParams};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::{sync::Mutex, task::AbortHandle, time::sleep};
+
+/// Which pods to terminate, how many and how often.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[kube(group = "chaos.spotahome.com", version = "v1alpha1", kind = "PodTerminator", status = "PodTerminatorStatus")]
+#[kube(shortname = "pt", category = "terminators", category = "killers", category = "gc")]
+#[serde(rename_all = "camelCase", default)]
+struct PodTerminatorSpec {
+    /// The labels of the pods. Without any, nothing is terminated.
+    selector: BTreeMap<String, String>,
+    /// Only pods of these namespaces. Without any: of all but `kube-system` and the operator's own.
+    namespaces: Vec<String>,
+    /// How often. Default: 300.
+    #[schemars(range(min = 1))]
+    period_seconds: Option<i32>,
+    /// How many of a hundred, rounded down.
+    #[schemars(range(min = 0, max = 100))]
+    termination_percent: i32,
+    /// So many are left at least.
+    #[schemars(range(min = 0))]
+    minimum_instances: i32,
+    /// Only log what would be terminated.
+    dry_run: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+struct PodTerminatorStatus {
+    conditions: Vec<Condition>,
+}
+
+/// The running tasks, each with what it was started for.
+type Tasks = Mutex<HashMap<ObjectKey, (PodTerminatorSpec, AbortHandle)>>;
+
+/// Keeps one task for each PodTerminator, as it is specified.
+#[kooper::controller(
+    resource = PodTerminator, init = no_tasks, install_crd, leader_election,
+    cleanup = stop, finalizer = "chaos.spotahome.com/pod-terminator", access("pods: list"),
+)]
+async fn pod_terminator(
+    terminator: Arc<PodTerminator>,
+    call: Call,
+    tasks: State<Tasks>,
+    client: Client,
+    pods: Deleter<Pod>,
+    statuses: StatusWriter<PodTerminator>,
+) -> Result<()> {
+    let spec = &terminator.spec;
+    let mut running = tasks.lock().await;
+    if !running.get(call.key()).is_some_and(|(known, task)| known == spec && !task.is_finished()) {
+        if let Some((_, task)) = running.remove(call.key()) {
+            task.abort();
+            tracing::info!("its task is stopped");
+        }
+        if !spec.selector.is_empty() {
+            let task = call.spawn(|stop| terminate(spec.clone(), stop, client, pods));
+            running.insert(call.key().clone(), (spec.clone(), task));
+        }
+    }
+    drop(running);
+    let before = terminator.status.clone().unwrap_or_default();
+    let mut conditions = Conditions::of(&*terminator, &before.conditions);
+    match spec.selector.is_empty() {
+        true => conditions.failed("NoSelector", &"`selector` is empty, and would select every pod: name labels"),
+        false => conditions.complete("Running", "its task runs"),
+    };
+    statuses.apply_status(&terminator, &PodTerminatorStatus { conditions: conditions.finish() }).await?;
+    Ok(())
+}
+
+async fn no_tasks() -> Result<Tasks> {
+    Ok(Tasks::default())
+}
+
+async fn stop(call: Call, tasks: State<Tasks>) {
+    if let Some((_, task)) = tasks.lock().await.remove(call.key()) {
+        task.abort();
+        tracing::info!("its task is stopped");
+    }
+}
+
+/// Terminates some pods in each period.
+async fn terminate(spec: PodTerminatorSpec, stop: CancellationToken, client: Client, pods: Deleter<Pod>) {
+    tracing::info!(?spec, "its task is started");
+    let period = Duration::from_secs(spec.period_seconds.unwrap_or(300).max(1).unsigned_abs().into());
+    while stop.run_until_cancelled(sleep(period)).await.is_some() {
+        if let Err(error) = terminate_once(&spec, &client, &pods).await {
+            tracing::warn!(error, "not terminated; the next period tries again");
+        }
+    }
+}
+
+/// Asks the server anew each time: by an old cache it would terminate too many.
+async fn terminate_once(spec: &PodTerminatorSpec, client: &Client, pods: &Deleter<Pod>) -> Result<()> {
+    let labels: Vec<_> = spec.selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let selected = ListParams::default().labels(&labels.join(","));
+    let mut victims = Api::<Pod>::all(client.clone()).list(&selected).await?.items;
+    victims.retain(|pod| spec.counts(pod, client.default_namespace()));
+    fastrand::shuffle(&mut victims);
+    for victim in &victims[..spec.share(victims.len())] {
+        if !spec.dry_run {
+            pods.delete_object(victim).await?;
+        }
+        let (namespace, name) = (victim.namespace(), victim.name_any());
+        tracing::info!(namespace, name, dry_run = spec.dry_run, "terminated");
+    }
+    Ok(())
+}
+
+impl PodTerminatorSpec {
+    /// Whether it is a pod that may be terminated, and counts.
+    fn counts(&self, pod: &Pod, own: &str) -> bool {
+        let namespace = pod.namespace().unwrap_or_default();
+        let named = match self.namespaces.is_empty() {
+            true => namespace != "kube-system" && namespace != own,
+            false => self.namespaces.contains(&namespace),
+        };
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        named && pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Succeeded" | "Failed"))
+    }
+
+    /// How many of so many go.
+    fn share(&self, total: usize) -> usize {
+        let number = |number: i32| usize::try_from(number).unwrap_or_default();
+        (total * number(self.termination_percent) / 100).min(total.saturating_sub(number(self.minimum_instances)))
+    }
+}
