@@ -11,6 +11,7 @@ mod fixture;
 mod handlers;
 mod layers;
 mod live;
+mod parity;
 mod rbac;
 mod readers;
 mod watch_faults;
