@@ -13,6 +13,7 @@ mod layers;
 mod leader;
 mod live;
 mod own_writes;
+mod parity;
 mod rbac;
 mod readers;
 mod watch_faults;
