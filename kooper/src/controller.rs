@@ -152,6 +152,12 @@ impl Controller {
         own.into_iter().chain(self.plan.caches().iter().map(|request| &request.kind))
     }
 
+    /// Whether it waits for a kind until the cluster serves it.
+    #[cfg(feature = "cli")]
+    pub(crate) fn needs_kind(&self, kind: &KindInfo) -> bool {
+        self.kinds().any(|one| one == kind) && !(self.config.optional && self.kind == *kind)
+    }
+
     /// The finalizer that it sets, if it cleans up.
     pub(crate) fn finalizer(&self) -> Option<&str> {
         self.config.finalizer.as_deref()
@@ -167,7 +173,7 @@ impl Controller {
 
     /// Whether it cannot run without a connection to an API server.
     pub(crate) fn needs_client(&self) -> bool {
-        self.plan.takes_client() || !self.own_retriever
+        self.plan.takes_client() || !self.own_retriever || self.config.leader.is_some()
     }
 }
 

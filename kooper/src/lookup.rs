@@ -39,7 +39,7 @@ pub(crate) enum Written {
 /// An object that the API server did not hand out or take.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LookupError {
-    #[error("{verb} {resource} {key}: not allowed: {message}; grant this identity `{rule}: {verb}`")]
+    #[error("{verb} {resource} {key}: not allowed: {message}; grant this identity the rule \"{rule}: {verb}\"")]
     Forbidden { verb: &'static str, resource: String, key: ObjectKey, message: String, rule: String },
     #[error("{verb} {resource} {key}: {source}")]
     Failed { verb: &'static str, resource: String, key: ObjectKey, source: BoxError },
@@ -134,7 +134,9 @@ impl Lookup {
 
     fn forbidden(&self, verb: &'static str, key: &ObjectKey, status: &Status) -> LookupError {
         let (resource, message) = (self.kind.resource(), status.message.clone());
-        LookupError::Forbidden { verb, rule: resource.clone(), resource, key: key.clone(), message }
+        let KindInfo { group, plural, .. } = &self.kind;
+        let rule = if group.is_empty() { plural.clone() } else { format!("{group}/{plural}") };
+        LookupError::Forbidden { verb, rule, resource, key: key.clone(), message }
     }
 }
 

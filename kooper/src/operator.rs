@@ -189,10 +189,11 @@ impl Builder {
         self
     }
 
-    /// The name of the program, in field managers and leases: a DNS label.
+    /// The name of the program, in field managers and leases; `my_program`
+    /// becomes `my-program`, as Kubernetes takes names.
     /// Default: the name of its file.
     pub fn program(mut self, program: impl Into<String>) -> Self {
-        self.program = program.into();
+        self.program = label(&program.into());
         self
     }
 

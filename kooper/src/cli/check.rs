@@ -103,7 +103,8 @@ impl Check {
             controllers.iter().flat_map(Controller::kinds).map(|kind| (kind.resource(), kind.clone())).collect();
         for (resource, kind) in &kinds {
             if !to_come.contains(resource) {
-                self.kind(kind).await;
+                let needed = controllers.iter().any(|one| one.needs_kind(kind));
+                self.kind(kind, needed).await;
             }
         }
         for warning in rbac::warnings(controllers) {
@@ -148,7 +149,7 @@ impl Check {
         to_come
     }
 
-    async fn kind(&mut self, kind: &KindInfo) {
+    async fn kind(&mut self, kind: &KindInfo, needed: bool) {
         let (resource, version) = (kind.resource(), kind.api_version());
         let served = if kind.group.is_empty() {
             self.client.list_core_api_resources(&version).await
@@ -158,6 +159,10 @@ impl Check {
         match served {
             Ok(list) if list.resources.iter().any(|served| served.name == kind.plural) => {
                 self.ok(format_args!("kind {} ({resource}) of {version}", kind.kind));
+            }
+            Ok(_) if !needed => self.ok(format_args!("kind {} ({resource}) of {version}: not served, and optional", kind.kind)),
+            Err(kube::Error::Api(status)) if status.code == 404 && !needed => {
+                self.ok(format_args!("kind {} ({resource}) of {version}: not served, and optional", kind.kind));
             }
             Err(kube::Error::Api(status)) if status.code != 404 => {
                 self.missing(format_args!("kind {} ({resource}): {}", kind.kind, status.message));

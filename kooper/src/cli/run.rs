@@ -24,7 +24,7 @@ use crate::operator::{Operator, OperatorError};
 use crate::program::{Program, label};
 
 /// How long after the drain timeout the operator has to end by itself.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_secs(8);
 
 /// Runs until a signal comes, or until every controller has ended.
 pub(crate) fn run(

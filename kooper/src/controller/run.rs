@@ -175,6 +175,14 @@ impl Runner {
         let starting = Arc::new(Starting::new(self.controller.name()));
         self.process.health.add(starting.clone());
         let _closing = Closing(self.gate.clone());
+        if let (Some(finalizer), false) = (self.controller.finalizer(), self.controller.namespaces().is_empty()) {
+            let (controller, namespaces) = (self.controller.name(), self.controller.namespaces().join(", "));
+            tracing::info!(
+                controller,
+                namespaces,
+                "objects of other namespaces that carry the finalizer {finalizer} from earlier are not cleaned up"
+            );
+        }
         let started = shutdown.run_until_cancelled(self.start(&starting)).await;
         if started.is_none() {
             return Ok(());

@@ -87,7 +87,7 @@ impl Elector {
             former: renamed.map(|name| format!("{}/{name}", options.program).into()).collect(),
         };
         let clock = leadership.clock();
-        let object = |name: &str| Lease::new(options.client.clone(), &namespace, name, Arc::clone(&mark), &controller);
+        let object = |name: &str| Lease::new(options.client.clone(), &namespace, name, Arc::clone(&mark));
         let status = ElectionStatus::new(
             Arc::clone(&controller),
             format!("{namespace}/{lease}"),

@@ -30,7 +30,7 @@ const WATCH_SECONDS: u32 = 290;
 pub(super) enum LeaseError {
     #[error(
         "this identity may not {verb} the Lease {namespace}/{name}: grant it \
-         `leases.coordination.k8s.io: get, create, update, watch` named `{name}` by a Role in namespace `{namespace}` \
+         \"coordination.k8s.io/leases: get, create, update, watch\" named `{name}` by a Role in namespace `{namespace}` \
          ({message})"
     )]
     Forbidden { verb: &'static str, namespace: Arc<str>, name: Arc<str>, message: String },
@@ -62,15 +62,13 @@ pub(super) struct Lease {
     pub(super) name: Arc<str>,
     /// What our records are marked with.
     mark: Arc<str>,
-    field_manager: String,
     /// The whole object that was last seen: the next write is made of it.
     last: Option<Value>,
 }
 
 impl Lease {
-    pub(super) fn new(client: Client, namespace: &str, name: &str, mark: Arc<str>, field_manager: &str) -> Self {
-        let field_manager = field_manager.to_owned();
-        Self { client, namespace: namespace.into(), name: name.into(), mark, field_manager, last: None }
+    pub(super) fn new(client: Client, namespace: &str, name: &str, mark: Arc<str>) -> Self {
+        Self { client, namespace: namespace.into(), name: name.into(), mark, last: None }
     }
 
     /// The record, if there is one.
@@ -88,7 +86,7 @@ impl Lease {
     pub(super) async fn write(&mut self, write: &Write) -> Result<Record, LeaseError> {
         let object = self.made(write)?;
         let body = serde_json::to_vec(&object).map_err(|problem| self.malformed(&problem))?;
-        let params = PostParams { field_manager: Some(self.field_manager.clone()), ..PostParams::default() };
+        let params = PostParams { field_manager: Some(self.mark.to_string()), ..PostParams::default() };
         let creates = write.base.is_none();
         let (mut code, mut answer) =
             self.send("update", self.path().replace(&self.name, &params, body.clone())).await?;
