@@ -1,6 +1,9 @@
 //! The examples as programs, on a real API server: what they do, and what they say when something is wrong.
 
 mod bad_input;
+mod icecream;
+mod icecream_faults;
+mod pod_terminator;
 mod programs;
 mod stops;
 mod support;

@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 pub(crate) const CONFIG_CUSTOM: &str = env!("CARGO_BIN_EXE_config-custom");
 pub(crate) const CONTROLLER_CONCURRENCY: &str = env!("CARGO_BIN_EXE_controller-concurrency");
 pub(crate) const ECHO_POD: &str = env!("CARGO_BIN_EXE_echo-pod");
+pub(crate) const ICECREAM: &str = env!("CARGO_BIN_EXE_icecream");
 pub(crate) const METRICS: &str = env!("CARGO_BIN_EXE_metrics");
 pub(crate) const MULTI_RESOURCE: &str = env!("CARGO_BIN_EXE_multi-resource");
 pub(crate) const ONEFILE_ECHO_POD: &str = env!("CARGO_BIN_EXE_onefile-echo-pod");
+pub(crate) const POD_TERMINATOR: &str = env!("CARGO_BIN_EXE_pod-terminator-operator");
 
 /// The shared control plane with a new namespace in which pods can be made; `None` where there is no control plane.
 pub(crate) fn cluster(namespace: &str) -> Option<&'static ControlPlane> {
