@@ -68,9 +68,9 @@ fn an_api_server_that_restarts_finds_everything_as_it_was_and_drift_corrected() 
     wait_until_served(&cluster, namespace, "vanilla", 2);
     for kill in [true, false] {
         if kill {
-            cluster.kill_apiserver()
+            cluster.kill_apiserver();
         } else {
-            cluster.stop_apiserver()
+            cluster.stop_apiserver();
         }
         cluster.start_apiserver();
         cluster.must(&["scale", "deployment", "vanilla", "--replicas=5"]);

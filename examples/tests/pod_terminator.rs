@@ -83,7 +83,7 @@ fn pods_are_terminated_down_to_the_minimum_with_nothing_but_the_printed_role() {
     eventually("it says that it runs", || {
         ready(&get(&cluster, "default", "podterminator", "web"))["reason"] == "Running"
     });
-    program.wait_for_lines(5, &[" terminated", "controller=pod-terminator key=web"]);
+    program.wait_for_lines(5, &["is terminated", "controller=pod-terminator key=web"]);
     periods(&installed, 3);
     assert_eq!(asked(&installed).1, 5, "{}", program.lines().join("\n"));
     // Beside these `other` runs; `held` may.
@@ -115,8 +115,8 @@ fn a_task_goes_on_restarts_and_ends_as_its_terminator_does_and_only_logs_in_dry_
     program.wait_for_page("/readyz", 200, &[]);
     let spec = json!({"selector": {"app": "web"}, "periodSeconds": 1, "terminationPercent": 100, "dryRun": true});
     cluster.apply([terminator("web", &spec)]);
-    program.wait_for_lines(6, &[" terminated", "dry_run=true"]);
-    let counted = || (program.count(&["its task is started"]), program.count(&["its task is stopped"]));
+    program.wait_for_lines(6, &["would be terminated"]);
+    let counted = || (program.count(&["its task begins"]), program.count(&["its task ends"]));
     assert_eq!(counted(), (1, 0));
 
     // The same spec again is nothing new.
@@ -132,20 +132,20 @@ fn a_task_goes_on_restarts_and_ends_as_its_terminator_does_and_only_logs_in_dry_
     let mut changed = spec.clone();
     changed["minimumInstances"] = json!(2);
     cluster.apply([terminator("web", &changed)]);
-    program.wait_for_lines(2, &["its task is started"]);
+    program.wait_for_lines(2, &["its task begins"]);
     assert_eq!(counted(), (2, 1));
 
     // One that selects everything is refused, and its task ends.
     changed["selector"] = json!(null);
     cluster.apply([terminator("web", &changed)]);
-    program.wait_for_lines(2, &["its task is stopped"]);
+    program.wait_for_lines(2, &["its task ends"]);
     let told = || ready(&get(&cluster, "default", "podterminator", "web"));
     until("the status says why", || (told()["reason"] == "NoSelector").then_some(()), || told().to_string());
     assert_eq!(counted(), (2, 2));
 
     // One that is deleted is stopped.
     cluster.apply([terminator("web", &spec)]);
-    program.wait_for_lines(3, &["its task is started"]);
+    program.wait_for_lines(3, &["its task begins"]);
     cluster.must(&["delete", "pt", "web"]);
     assert_eq!(counted(), (3, 3));
     assert_eq!((running(&cluster, namespace), asked(&installed).1), (3, 0), "{}", program.lines().join("\n"));

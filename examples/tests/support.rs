@@ -12,6 +12,7 @@ pub(crate) const METRICS: &str = env!("CARGO_BIN_EXE_metrics");
 pub(crate) const MULTI_RESOURCE: &str = env!("CARGO_BIN_EXE_multi-resource");
 pub(crate) const ONEFILE_ECHO_POD: &str = env!("CARGO_BIN_EXE_onefile-echo-pod");
 pub(crate) const POD_TERMINATOR: &str = env!("CARGO_BIN_EXE_pod-terminator-operator");
+pub(crate) const TRACED: &str = env!("CARGO_BIN_EXE_traced");
 
 /// The shared control plane with a new namespace in which pods can be made; `None` where there is no control plane.
 pub(crate) fn cluster(namespace: &str) -> Option<&'static ControlPlane> {
