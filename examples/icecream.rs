@@ -82,7 +82,7 @@ async fn icecream(
         Err(_) => return Ok(applied.map(drop)?),
     }
     let selection = by::label(LABEL, icecream.name_any()).namespace(icecream.namespace().unwrap_or_default());
-    status.pods = pods.select(selection).map(|pod| pod.map(scoop)).collect::<Result<_, _>>()?;
+    status.pods = pods.select(selection).map(|pod| pod.map(|pod| scoop(&pod))).collect::<Result<_, _>>()?;
     status.conditions = conditions.finish();
     if statuses.apply_status(&icecream, &status).await? && applied.is_ok() {
         recorder.normal("Synced", format!("{} pods, {} available", status.pods.len(), status.available_replicas));
@@ -110,7 +110,7 @@ fn deployment(icecream: &IceCream) -> Result<Deployment> {
     }))?)
 }
 
-fn scoop(pod: Arc<Pod>) -> Scoop {
+fn scoop(pod: &Pod) -> Scoop {
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
     let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone());
     Scoop { name: pod.name_any(), node, ip }

@@ -76,7 +76,7 @@ async fn pod_terminator(
     if !running.get(call.key()).is_some_and(|(known, task)| known == spec && !task.is_finished()) {
         if let Some((_, task)) = running.remove(call.key()) {
             task.abort();
-            tracing::info!("its task is stopped");
+            tracing::info!("its task ends");
         }
         if !spec.selector.is_empty() {
             let task = call.spawn(|stop| terminate(spec.clone(), stop, client, pods));
@@ -101,13 +101,13 @@ async fn no_tasks() -> Result<Tasks> {
 async fn stop(call: Call, tasks: State<Tasks>) {
     if let Some((_, task)) = tasks.lock().await.remove(call.key()) {
         task.abort();
-        tracing::info!("its task is stopped");
+        tracing::info!("its task ends");
     }
 }
 
 /// Terminates some pods in each period.
 async fn terminate(spec: PodTerminatorSpec, stop: CancellationToken, client: Client, pods: Deleter<Pod>) {
-    tracing::info!(?spec, "its task is started");
+    tracing::info!(?spec, "its task begins");
     let period = Duration::from_secs(spec.period_seconds.unwrap_or(300).max(1).unsigned_abs().into());
     while stop.run_until_cancelled(sleep(period)).await.is_some() {
         if let Err(error) = terminate_once(&spec, &client, &pods).await {
@@ -128,7 +128,7 @@ async fn terminate_once(spec: &PodTerminatorSpec, client: &Client, pods: &Delete
             pods.delete_object(victim).await?;
         }
         let (namespace, name) = (victim.namespace(), victim.name_any());
-        tracing::info!(namespace, name, dry_run = spec.dry_run, "terminated");
+        tracing::info!(namespace, name, "{}", if spec.dry_run { "would be terminated" } else { "is terminated" });
     }
     Ok(())
 }

@@ -2,6 +2,9 @@
 
 mod bad_input;
 mod election;
+mod icecream;
+mod icecream_faults;
+mod pod_terminator;
 mod programs;
 mod stops;
 mod support;

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::support::{
-    CONFIG_CUSTOM, CONTROLLER_CONCURRENCY, ECHO_POD, METRICS, MULTI_RESOURCE, ONEFILE_ECHO_POD, cluster, pod, start,
-    stop, workload,
+    CONFIG_CUSTOM, CONTROLLER_CONCURRENCY, ECHO_POD, METRICS, MULTI_RESOURCE, ONEFILE_ECHO_POD, TRACED, cluster, pod,
+    start, stop, workload,
 };
 
 #[test]
@@ -147,5 +147,20 @@ fn multi_resource_handles_deployments_and_stateful_sets_by_one_fn() {
         let seen = format!("seen kind={kind} object=multi-resource/web");
         program.wait_for_line(&[&controller, &seen]);
     }
+    stop(program);
+}
+
+#[test]
+fn traced_says_in_which_spans_it_logs() {
+    let namespace = "traced";
+    let Some(cluster) = cluster(namespace) else { return };
+    let mut broken = pod(namespace, "broken");
+    broken["metadata"]["labels"]["broken"] = json!("yes");
+    cluster.apply([pod(namespace, "plain"), broken]);
+    let program = start(TRACED, cluster, namespace, &["--resync", "off"], &[]);
+    for name in ["plain", "broken"] {
+        program.wait_for_line(&["call{controller=traced", &format!("key=traced/{name} attempt=1"), "}:work", "works"]);
+    }
+    program.wait_for_line(&["key=traced/broken attempt=4", "the handler failed: it is broken"]);
     stop(program);
 }

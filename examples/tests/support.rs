@@ -8,9 +8,12 @@ pub(crate) const CONFIG_CUSTOM: &str = env!("CARGO_BIN_EXE_config-custom");
 pub(crate) const CONTROLLER_CONCURRENCY: &str = env!("CARGO_BIN_EXE_controller-concurrency");
 pub(crate) const ECHO_POD: &str = env!("CARGO_BIN_EXE_echo-pod");
 pub(crate) const LEADER_ELECTION: &str = env!("CARGO_BIN_EXE_leader-election");
+pub(crate) const ICECREAM: &str = env!("CARGO_BIN_EXE_icecream");
 pub(crate) const METRICS: &str = env!("CARGO_BIN_EXE_metrics");
 pub(crate) const MULTI_RESOURCE: &str = env!("CARGO_BIN_EXE_multi-resource");
 pub(crate) const ONEFILE_ECHO_POD: &str = env!("CARGO_BIN_EXE_onefile-echo-pod");
+pub(crate) const POD_TERMINATOR: &str = env!("CARGO_BIN_EXE_pod-terminator-operator");
+pub(crate) const TRACED: &str = env!("CARGO_BIN_EXE_traced");
 
 /// The shared control plane with a new namespace in which pods can be made; `None` where there is no control plane.
 pub(crate) fn cluster(namespace: &str) -> Option<&'static ControlPlane> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use crate::key::ObjectKey;
 use crate::reason::Reasons;
@@ -78,7 +79,8 @@ impl Call {
 
     /// Starts a task that outlives this call. Its token is cancelled when the
     /// controller stops or its replica leads no more; then it is awaited as a
-    /// running call is, and ended when the drain time is over. Use this in
+    /// running call is, and ended when the drain time is over. What it logs
+    /// carries this call's controller and key. Use this in
     /// place of `tokio::spawn`, so that nothing goes on to write while another
     /// replica leads.
     pub fn spawn<F, Fut>(&self, task: F) -> AbortHandle
@@ -90,9 +92,12 @@ impl Call {
         let abort = self.tasks.abort.clone();
         self.tasks
             .tracker
-            .spawn(async move {
-                abort.run_until_cancelled(task).await;
-            })
+            .spawn(
+                async move {
+                    abort.run_until_cancelled(task).await;
+                }
+                .in_current_span(),
+            )
             .abort_handle()
     }
 }

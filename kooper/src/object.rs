@@ -8,6 +8,7 @@ mod text;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,6 +33,8 @@ pub struct Object {
     identity: Box<str>,
     uid_length: usize,
     text: Text,
+    /// A digest of what was applied to this version and changed nothing.
+    settled: AtomicU64,
 }
 
 /// Bytes that are no object: the JSON is broken, or it has no name.
@@ -87,6 +90,7 @@ impl Object {
             identity: [uid, version].concat().into_boxed_str(),
             uid_length: uid.len(),
             text: Text::Plain(json),
+            settled: AtomicU64::new(0),
         })
     }
 
@@ -99,6 +103,16 @@ impl Object {
     /// The bytes that its JSON takes as it is kept.
     pub(crate) fn size(&self) -> usize {
         self.text.size()
+    }
+
+    /// Whether it is known that to apply this changes nothing.
+    pub(crate) fn is_settled(&self, digest: u64) -> bool {
+        self.settled.load(Ordering::Relaxed) == digest
+    }
+
+    /// To apply this has changed nothing.
+    pub(crate) fn settle(&self, digest: u64) {
+        self.settled.store(digest, Ordering::Relaxed);
     }
 
     /// The raw form of a typed object.

@@ -21,7 +21,10 @@ use crate::control_plane::ControlPlane;
 /// Where the node is.
 pub const NODE_IP: &str = "192.0.2.10";
 
-/// A node that runs the pods of one namespace: it binds them, says that they run, and ends them after their grace.
+/// How long containers take to end.
+const STOPS_WITHIN: Duration = Duration::from_secs(2);
+
+/// A node that runs the pods of one namespace: it binds them, says that they run, and ends them within their grace.
 /// Dropping it stops that, as a node that is gone does.
 #[derive(Debug)]
 #[must_use = "dropping it stops the node"]
@@ -98,7 +101,10 @@ impl Known {
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
         let pods = Api::<Pod>::namespaced(client, &namespace);
         if let Some(until) = &pod.metadata.deletion_timestamp {
+            // Containers end when they are asked to, some time before the grace is over.
+            let spare = pod.metadata.deletion_grace_period_seconds.map_or(0, i64::unsigned_abs);
             let left = Duration::try_from(until.0.duration_since(Timestamp::now())).unwrap_or_default();
+            let left = left.saturating_sub(Duration::from_secs(spare).saturating_sub(STOPS_WITHIN));
             if !left.is_zero() {
                 return Ok(Action::requeue_after(left));
             }

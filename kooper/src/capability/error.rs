@@ -11,6 +11,9 @@ use crate::events::is_terminating;
 use crate::key::ObjectKey;
 use crate::object::DecodeError;
 
+/// What a namespace that is being deleted means: no retry helps.
+const NOTHING_NEW: &str = "nothing can be created in it any more";
+
 /// Why a capability could not do what it was asked to. A handler returns it
 /// with `?`; the key is then tried again with back-off, or after the time that
 /// the server asks for, or not at all where no retry helps.
@@ -79,7 +82,7 @@ pub struct Refused {
     pub status: Box<Status>,
     /// What to do; empty where the server's words say it all.
     pub advice: String,
-    /// How long the server asks to wait: the worker finds it.
+    /// How long the server asks to wait, or that no retry helps: the worker finds it.
     #[source]
     wish: Option<crate::error::Error>,
 }
@@ -137,9 +140,13 @@ impl Error {
         let Asked { verb, kind, object, .. } = asked;
         match error {
             kube::Error::Api(status) => {
-                let wish = pause(&status).map(|pause| {
-                    crate::error::Error::retry_after(pause, format!("the API server asks for a pause of {pause:?}"))
-                });
+                let wish = if is_terminating(&status) {
+                    Some(crate::error::Error::permanent(NOTHING_NEW))
+                } else {
+                    pause(&status).map(|pause| {
+                        crate::error::Error::retry_after(pause, format!("the API server asks for a pause of {pause:?}"))
+                    })
+                };
                 Self::Refused(Box::new(Refused { verb, kind, object, status, advice: told, wish }))
             }
             other => Self::Unanswered { verb, kind, object, source: other.into() },
@@ -184,8 +191,7 @@ fn advice(asked: &Asked, status: &Status) -> String {
     match status.code {
         401 => "; renew the token or certificate of this program".to_owned(),
         403 if is_terminating(status) => {
-            "; the namespace is being deleted, which is no matter of rules: nothing can be created in it any more"
-                .to_owned()
+            format!("; the namespace is being deleted, which is no matter of rules: {NOTHING_NEW}")
         }
         403 if status.message.contains("blockOwnerDeletion") => {
             format!("; grant the rule \"{}\": owner references need it", asked.owner)

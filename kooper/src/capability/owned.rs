@@ -1,5 +1,9 @@
 //! Children: applied only where they are the owner's.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZero;
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
@@ -33,6 +37,9 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// `ErrResourceExists` says so at the owner, and the error is
     /// [`Error::NotOurs`]. Two owners that name one child are told so in this
     /// way, and do not take it from each other.
+    ///
+    /// What was applied to this version of the child before, and changed
+    /// nothing, is not sent again: a handler may call this in every pass.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -115,7 +122,7 @@ impl Objects<'_> {
         key: &ObjectKey,
         mut body: Value,
         adopt: bool,
-    ) -> Result<Option<Object>, Error> {
+    ) -> Result<Option<Arc<Object>>, Error> {
         let known = self.known_child(key)?;
         let metadata = &mut body["metadata"];
         let Some(known) = known else {
@@ -124,24 +131,39 @@ impl Objects<'_> {
                 Err(error) if error.is_conflict() => {
                     Err(Error::Unseen { kind: self.kind.kind.clone(), object: key.clone() })
                 }
-                applied => applied,
+                applied => Ok(applied?.map(Arc::new)),
             };
         };
         metadata["uid"] = known.uid().into();
         let known_metadata = known.metadata()?;
         match known_metadata.controller() {
-            Some(controller) if controller.uid == parent.uid => {}
+            Some(controller) if controller.uid == parent.uid => return self.apply_to(&known, body).await,
             None if adopt => metadata["resourceVersion"] = known.version().into(),
             other => {
                 let owner = other.map(|one| format!("{} `{}` ({})", one.kind, one.name, one.uid));
                 return Err(self.not_ours(parent, &known, owner));
             }
         }
-        self.apply(key, body).await
+        Ok(self.apply(key, body).await?.map(Arc::new))
+    }
+
+    /// Applies to a child as the cache has it, unless that is known to change
+    /// nothing. Where it does change something, the new version is not settled:
+    /// the next pass sends once more.
+    async fn apply_to(&self, known: &Arc<Object>, body: Value) -> Result<Option<Arc<Object>>, Error> {
+        let digest = digest(&self.backing.field_manager(), &body);
+        if known.is_settled(digest) {
+            return Ok(Some(known.clone()));
+        }
+        let applied = self.apply(known.key(), body).await?;
+        if applied.as_ref().is_some_and(|applied| applied.version() == known.version()) {
+            known.settle(digest);
+        }
+        Ok(applied.map(Arc::new))
     }
 
     /// What the cache of children has of this name.
-    fn known_child(&self, key: &ObjectKey) -> Result<Option<std::sync::Arc<Object>>, Error> {
+    fn known_child(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, Error> {
         let kind = &self.kind.kind;
         if !self.backing.owned.contains(&self.cache) {
             return Err(Error::wrong(format!(
@@ -183,4 +205,11 @@ impl Objects<'_> {
         });
         error
     }
+}
+
+/// What is applied, and as whom; never 0, which stands for nothing.
+fn digest(manager: &str, body: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (manager, body.to_string()).hash(&mut hasher);
+    NonZero::new(hasher.finish()).map_or(1, NonZero::get)
 }

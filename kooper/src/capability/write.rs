@@ -1,5 +1,7 @@
 //! Getting, creating, applying, patching, deleting, evicting.
 
+use std::borrow::Borrow;
+
 use futures_util::future::BoxFuture;
 use kube::api::{DeleteParams, Preconditions};
 use serde::Serialize;
@@ -225,9 +227,9 @@ fn refused_as(error: &Error, what: fn(&kube::core::Status) -> bool) -> bool {
 }
 
 /// The object in the answer to a write.
-pub(super) fn answered<T: Kind>(object: Option<Object>, key: &ObjectKey) -> Result<T, Error> {
+pub(super) fn answered<T: Kind>(object: Option<impl Borrow<Object>>, key: &ObjectKey) -> Result<T, Error> {
     match object {
-        Some(object) => Ok(object.decode()?),
+        Some(object) => Ok(object.borrow().decode()?),
         None => Err(Error::Unanswered {
             verb: "write",
             kind: T::kind(&()).into_owned(),

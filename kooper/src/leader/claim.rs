@@ -114,6 +114,11 @@ impl Claim {
         }
     }
 
+    /// Who it claims for.
+    pub(super) fn identity(&self) -> &Arc<str> {
+        &self.me.identity
+    }
+
     /// Who holds the lease, as far as is known.
     pub(super) fn holder(&self) -> Option<&Arc<str>> {
         self.known.record().map(|record| &record.holder).filter(|holder| !holder.is_empty())
@@ -391,10 +396,6 @@ impl Claim {
 
 #[cfg(test)]
 impl Claim {
-    pub(super) fn identity(&self) -> &Arc<str> {
-        &self.me.identity
-    }
-
     /// Pretends that the last write was sent at another moment.
     pub(super) fn sent_at(&mut self, moment: Moment) {
         if let Some(sent) = self.pending.last_mut() {

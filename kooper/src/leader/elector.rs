@@ -359,6 +359,8 @@ impl Elector {
                 );
                 (self.told)(Told::Foreign { holder: holder.to_string() });
             }
+            // It is leaving.
+            Phase::Standby(holder) if holder == *self.claim.identity() => {}
             Phase::Standby(holder) => tracing::info!(controller, lease, "standby: the lease is held by {holder}"),
             Phase::Free | Phase::Former { .. } | Phase::Leading => {}
         }

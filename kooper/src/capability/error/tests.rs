@@ -45,6 +45,7 @@ fn a_missing_rule_is_named() {
 fn a_namespace_that_is_being_deleted_is_no_matter_of_rules() {
     let error = refused(403, "forbidden", caused("NamespaceTerminating"));
     assert!(error.to_string().contains("being deleted") && !error.to_string().contains("grant"), "{error}");
+    assert_eq!((wish(&error), chain(&error)), (Wish::Never, error.to_string()), "no retry helps");
 }
 
 #[test]

@@ -1,0 +1,214 @@
+//! `icecream` with a controller manager, and a node for its pods.
+
+use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::least_role::{Installed, Subject};
+use kooper_tests::nodes::{NODE_IP, Nodes};
+use kooper_tests::process::Process;
+use kooper_tests::wait::{eventually, until};
+use serde_json::{Value, json};
+
+use crate::support::{ICECREAM, cluster, start, stop};
+
+/// An IceCream that names a Deployment.
+pub(crate) fn icecream(namespace: &str, name: &str, deployment: &str, replicas: u32) -> Value {
+    json!({
+        "apiVersion": "controller.nicoleh.io/v1alpha1", "kind": "IceCream",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"deploymentName": deployment, "replicas": replicas}
+    })
+}
+
+/// An object as it is now; null where there is none.
+pub(crate) fn get(cluster: &ControlPlane, namespace: &str, kind: &str, name: &str) -> Value {
+    let output = cluster.kubectl(&["-n", namespace, "get", kind, name, "--ignore-not-found", "-o", "json"]);
+    serde_json::from_str(&output.stdout).unwrap_or_default()
+}
+
+/// How many objects of a kind there are.
+pub(crate) fn number(cluster: &ControlPlane, namespace: &str, kind: &str) -> usize {
+    cluster.must(&["-n", namespace, "get", kind, "-o", "name"]).lines().count()
+}
+
+/// Waits until so many pods of an IceCream are served, each with the node and an address.
+pub(crate) fn wait_until_served(cluster: &ControlPlane, namespace: &str, name: &str, replicas: u32) -> Value {
+    let now = || get(cluster, namespace, "icecream", name);
+    let served = || {
+        let object = now();
+        let status = &object["status"];
+        let pods = status["pods"].as_array()?;
+        let runs = |pod: &Value| pod["node"] == format!("node-{namespace}") && pod["ip"].is_string();
+        let all = status["availableReplicas"] == replicas && pods.len() == replicas as usize && pods.iter().all(runs);
+        (all && ready(&object)["status"] == "True").then_some(object)
+    };
+    until(&format!("{name} is served {replicas} times"), served, || now().to_string())
+}
+
+pub(crate) fn ready(object: &Value) -> Value {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().find(|one| one["type"] == "Ready").cloned().unwrap_or_default()
+}
+
+/// Waits for an Event about an IceCream, and returns its text.
+pub(crate) fn told(cluster: &ControlPlane, namespace: &str, name: &str, kind: &str, reason: &str) -> String {
+    let fields = format!("--field-selector=involvedObject.name={name},type={kind},reason={reason}");
+    let events = || cluster.must(&["-n", namespace, "get", "events", &fields, "-o=jsonpath={.items[*].message}"]);
+    until(&format!("{kind} {reason} about {name}"), || Some(events()).filter(|text| !text.is_empty()), events)
+}
+
+#[test]
+fn icecream_makes_corrects_and_removes_its_deployment_with_nothing_but_its_printed_role() {
+    let namespace = "icecream";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    let subject = Subject { program: ICECREAM, namespace, args: &[], objects: Vec::new(), done: &[] };
+    let installed = subject.install(cluster);
+    let _nodes = Nodes::start(cluster, namespace);
+    let program = installed.start();
+    program.wait_for_page("/readyz", 200, &[]);
+
+    // It is made, and its pods are shown.
+    cluster.apply([icecream(namespace, "vanilla", "dessert", 2)]);
+    let served = wait_until_served(cluster, namespace, "vanilla", 2);
+    told(cluster, namespace, "vanilla", "Normal", "Synced");
+    let deployment = || get(cluster, namespace, "deployment", "dessert");
+    let first = deployment();
+    assert_eq!(first["metadata"]["ownerReferences"][0]["name"], "vanilla", "{first}");
+    let shown = &served["status"]["pods"][0];
+    let pod = get(cluster, namespace, "pod", shown["name"].as_str().expect("it has a name"));
+    assert_eq!((&pod["status"]["podIP"], &pod["status"]["hostIP"]), (&shown["ip"], &json!(NODE_IP)), "{served}");
+
+    // It grows with the spec.
+    cluster.apply([icecream(namespace, "vanilla", "dessert", 3)]);
+    wait_until_served(cluster, namespace, "vanilla", 3);
+
+    // Somebody else's hand is corrected, also one that takes the field by force.
+    let theirs = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": namespace, "name": "dessert"},
+        "spec": {"replicas": 7}
+    });
+    let forced = ["apply", "--server-side", "--force-conflicts", "--field-manager=somebody", "--filename=-"];
+    let applied = cluster.kubectl_with(&forced, &theirs.to_string());
+    assert!(applied.success, "{}", applied.stderr);
+    let corrected = |generation: &Value| {
+        let now = deployment();
+        now["spec"]["replicas"] == 3 && now["metadata"]["generation"].as_u64() > generation.as_u64()
+    };
+    eventually("the size is corrected", || corrected(&first["metadata"]["generation"]));
+    wait_until_served(cluster, namespace, "vanilla", 3);
+
+    // What is deleted comes back.
+    cluster.must(&["-n", namespace, "delete", "deployment", "dessert"]);
+    eventually("it is another one", || {
+        let now = deployment();
+        now["metadata"]["uid"].is_string() && now["metadata"]["uid"] != first["metadata"]["uid"]
+    });
+    wait_until_served(cluster, namespace, "vanilla", 3);
+
+    // What is deleted with its owner does not.
+    cluster.must(&["-n", namespace, "delete", "icecream", "vanilla", "--cascade=foreground"]);
+    eventually("everything is gone", || {
+        ["icecream", "deployment", "replicaset", "pod"].iter().all(|kind| number(cluster, namespace, kind) == 0)
+    });
+    assert_eq!(program.count(&["WARN"]) + program.count(&["ERROR"]), 0, "{}", program.lines().join("\n"));
+    stop(program);
+    Installed::forbade_nothing(&installed.requests());
+}
+
+#[test]
+fn icecream_leaves_alone_what_is_not_its_own_and_says_so() {
+    let namespace = "icecream-foreign";
+    let Some(cluster) = cluster(namespace) else { return };
+    let _nodes = Nodes::start(cluster, namespace);
+    cluster.must(&["-n", namespace, "create", "deployment", "taken", "--image=example.com/none", "--replicas=0"]);
+    let before = get(cluster, namespace, "deployment", "taken");
+    let program = start(ICECREAM, cluster, namespace, &[], &[]);
+    program.wait_for_page("/readyz", 200, &[]);
+    let refused = |name: &str, words: &str| {
+        let text = told(cluster, namespace, name, "Warning", "ErrResourceExists");
+        assert!(text.contains(words), "{text}");
+        let now = || ready(&get(cluster, namespace, "icecream", name));
+        until(
+            "the status says it too",
+            || (now()["message"].as_str()?.contains(words) && now()["reason"] == "ErrResourceExists").then_some(()),
+            || now().to_string(),
+        );
+    };
+    cluster.apply([icecream(namespace, "thief", "taken", 2)]);
+    refused("thief", "nobody controls it");
+
+    // Of two that name one Deployment the second is told whose it is.
+    cluster.apply([icecream(namespace, "first", "shared", 1)]);
+    wait_until_served(cluster, namespace, "first", 1);
+    cluster.apply([icecream(namespace, "second", "shared", 2)]);
+    refused("second", "IceCream `first`");
+    let shared = get(cluster, namespace, "deployment", "shared");
+    assert_eq!(shared["spec"]["replicas"], 1, "{shared}");
+    assert_eq!(get(cluster, namespace, "deployment", "taken")["metadata"], before["metadata"]);
+
+    // It gets its turn.
+    cluster.must(&["-n", namespace, "delete", "icecream", "first"]);
+    wait_until_served(cluster, namespace, "second", 2);
+    stop(program);
+}
+
+#[test]
+fn icecream_refuses_a_spec_that_makes_no_sense() {
+    let namespace = "icecream-schema";
+    let Some(cluster) = cluster(namespace) else { return };
+    let program = start(ICECREAM, cluster, namespace, &[], &[]);
+    program.wait_for_page("/readyz", 200, &[]);
+    let long = "n".repeat(64);
+    cluster.apply([icecream(namespace, "plain", "plain", 0)]);
+    for (name, deployment, replicas, words) in [
+        (long.as_str(), "plain", 1, "it becomes a label"),
+        ("long", long.as_str(), 1, "Too long"),
+        ("many", "many", 1001, "less than or equal to 1000"),
+        ("plain", "other", 0, "make another IceCream for another Deployment"),
+    ] {
+        let object = icecream(namespace, name, deployment, replicas).to_string();
+        let applied = cluster.kubectl_with(&["apply", "--filename=-"], &object);
+        assert!(!applied.success && applied.stderr.contains(words), "{words}: {}", applied.stderr);
+    }
+    stop(program);
+}
+
+#[test]
+fn icecream_writes_nothing_any_more_when_everything_is_as_specified() {
+    let namespace = "icecream-stable";
+    let Some(cluster) = cluster(namespace) else { return };
+    let _nodes = Nodes::start(cluster, namespace);
+    let program = start(ICECREAM, cluster, namespace, &["--resync", "500ms"], &[]);
+    program.wait_for_page("/readyz", 200, &[]);
+    let names = ["a", "b", "c", "d", "e"];
+    cluster.apply(names.map(|name| icecream(namespace, name, name, 1)));
+    for name in names {
+        wait_until_served(cluster, namespace, name, 1);
+    }
+    // What is on its way settles within some rounds.
+    let calls = calls(&program);
+    program.wait_for_metric(CALLS, |now| now >= calls + 25.0);
+    let (before, calls) = (writes(cluster, namespace), self::calls(&program));
+    assert!(before.len() >= 3 * names.len(), "each has a Deployment, a status and an Event: {before:#?}");
+    program.wait_for_metric(CALLS, |now| now >= calls + 50.0);
+    assert_eq!(writes(cluster, namespace)[before.len()..], [""; 0]);
+    stop(program);
+}
+
+const CALLS: &str = "controller_runtime_reconcile_total{controller=\"icecream\",result=\"success\"}";
+
+/// How many calls of the handler succeeded.
+pub(crate) fn calls(program: &Process) -> f64 {
+    program.metric(CALLS).unwrap_or_default()
+}
+
+/// What `icecream` has written in a namespace so far.
+pub(crate) fn writes(cluster: &ControlPlane, namespace: &str) -> Vec<String> {
+    let written = |event: &Value| {
+        let (verb, path) = (event["verb"].as_str()?, event["requestURI"].as_str()?);
+        let place = format!("/namespaces/{namespace}/");
+        let ours = path.contains("fieldManager=icecream") || event["objectRef"]["apiGroup"] == "events.k8s.io";
+        let writes = ["create", "update", "patch", "delete"].contains(&verb) && path.contains(&place) && ours;
+        // The other components have accounts of their own, and their Events.
+        (writes && event["user"]["username"] == "admin").then(|| format!("{verb} {path}"))
+    };
+    cluster.audit_log().iter().filter_map(written).collect()
+}

@@ -1,0 +1,110 @@
+//! `icecream` when a namespace goes, the API server restarts, or it crashes itself.
+
+use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::nodes::Nodes;
+use kooper_tests::wait::{eventually, until};
+use serde_json::json;
+
+use crate::icecream::{calls, get, icecream, number, wait_until_served, writes};
+use crate::support::{ICECREAM, cluster, start, stop};
+
+#[test]
+fn a_namespace_that_is_being_deleted_makes_no_noise() {
+    let namespace = "icecream-ends";
+    let Some(cluster) = cluster(namespace) else { return };
+    let _nodes = Nodes::start(cluster, namespace);
+    let program = start(ICECREAM, cluster, namespace, &[], &[]);
+    program.wait_for_page("/readyz", 200, &[]);
+    let mut kept = icecream(namespace, "kept", "kept", 1);
+    kept["metadata"]["finalizers"] = json!(["example.com/kept"]);
+    cluster.apply([kept, icecream(namespace, "plain", "plain", 1)]);
+    wait_until_served(cluster, namespace, "kept", 1);
+    wait_until_served(cluster, namespace, "plain", 1);
+
+    cluster.must(&["delete", "namespace", namespace, "--wait=false"]);
+    eventually("all that can go is gone", || {
+        ["deployment", "pod"].iter().all(|kind| number(cluster, namespace, kind) == 0)
+            && number(cluster, namespace, "icecream") == 1
+    });
+    let resources = ["-n", namespace, "patch", "icecream", "kept", "--type=merge"];
+    cluster.must(&[&resources[..], &["--patch", r#"{"metadata":{"finalizers":null}}"#]].concat());
+    eventually("the namespace is gone", || !cluster.kubectl(&["get", "namespace", namespace]).success);
+    // The Deployment may go before its owner is marked: one try is refused, and is no matter of rules.
+    let (errors, rules) = (program.count(&["the handler failed"]), program.count(&["grant the rule"]));
+    assert!(errors <= 4 && rules == 0, "{}", program.lines().join("\n"));
+    assert_eq!(program.count(&["the handler failed"]), program.count(&["the namespace is being deleted"]));
+    program.wait_for_page("/readyz", 200, &[]);
+    stop(program);
+}
+
+#[test]
+fn an_icecream_in_a_terminating_namespace_that_is_not_marked_itself_is_tried_once() {
+    // Without a controller manager nobody deletes what is in the namespace.
+    let Some(cluster) = ControlPlane::start_with(&["--without-controller-manager"]) else { return };
+    let namespace = "icecream-stuck";
+    cluster.must(&["create", "namespace", namespace]);
+    let program = start(ICECREAM, &cluster, namespace, &[], &[]);
+    program.wait_for_page("/readyz", 200, &[]);
+    cluster.apply([icecream(namespace, "plain", "plain", 0)]);
+    eventually("it is made", || get(&cluster, namespace, "deployment", "plain")["metadata"]["uid"].is_string());
+    cluster.must(&["delete", "namespace", namespace, "--wait=false"]);
+    cluster.must(&["-n", namespace, "delete", "deployment", "plain"]);
+    program.wait_for_line(&["the namespace is being deleted, which is no matter of rules", "it waits for"]);
+    // A retry would have come within milliseconds.
+    cluster.must(&["-n", namespace, "annotate", "icecream", "plain", "a=b"]);
+    program.wait_for_lines(2, &["the handler failed"]);
+    assert_eq!(program.count(&["the handler failed"]), 2, "{}", program.lines().join("\n"));
+    stop(program);
+}
+
+#[test]
+fn an_api_server_that_restarts_finds_everything_as_it_was_and_drift_corrected() {
+    let Some(cluster) = ControlPlane::start() else { return };
+    let namespace = "default";
+    let _nodes = Nodes::start(&cluster, namespace);
+    let program = start(ICECREAM, &cluster, namespace, &[], &[]);
+    program.wait_for_page("/readyz", 200, &[]);
+    cluster.apply([icecream(namespace, "vanilla", "vanilla", 2)]);
+    wait_until_served(&cluster, namespace, "vanilla", 2);
+    for kill in [true, false] {
+        if kill {
+            cluster.kill_apiserver();
+        } else {
+            cluster.stop_apiserver();
+        }
+        cluster.start_apiserver();
+        cluster.must(&["scale", "deployment", "vanilla", "--replicas=5"]);
+        let size = || get(&cluster, namespace, "deployment", "vanilla")["spec"]["replicas"].clone();
+        until("the size is corrected", || (size() == 2).then_some(()), || size().to_string());
+        wait_until_served(&cluster, namespace, "vanilla", 2);
+    }
+    assert_eq!(number(&cluster, namespace, "deployment"), 1);
+    stop(program);
+}
+
+#[test]
+fn a_crash_after_any_of_its_writes_leads_to_the_same_end() {
+    let namespace = "icecream-crash";
+    let Some(cluster) = cluster(namespace) else { return };
+    let _nodes = Nodes::start(cluster, namespace);
+    start(ICECREAM, cluster, namespace, &[], &[]).wait_for_page("/readyz", 200, &[]);
+    let names = ["a", "b", "c", "d", "e", "f"];
+    cluster.apply(names.map(|name| icecream(namespace, name, name, 2)));
+    for more in [1, 2, 1, 3, 2, 5, 1, 4] {
+        let enough = writes(cluster, namespace).len() + more;
+        let program = start(ICECREAM, cluster, namespace, &[], &[]);
+        // Nothing may be left to do.
+        eventually("it has written, or seen all", || {
+            writes(cluster, namespace).len() >= enough || calls(&program) >= names.len() as f64
+        });
+        // Dropping it is SIGKILL.
+        drop(program);
+    }
+    let program = start(ICECREAM, cluster, namespace, &[], &[]);
+    for name in names {
+        wait_until_served(cluster, namespace, name, 2);
+    }
+    assert_eq!(number(cluster, namespace, "deployment"), names.len());
+    assert_eq!(number(cluster, namespace, "replicaset"), names.len());
+    stop(program);
+}

@@ -1,0 +1,25 @@
+//! Where the time of a call goes: spans of your own within the span of each
+//! call, which has the controller, the key, the attempt and the reasons.
+//!
+//! Every line of the log names the spans that it is in. With `--log-format
+//! json` they are fields, for whatever gathers your logs.
+//!
+//! Run it against the cluster of your kubeconfig:
+//! `cargo run --bin traced -- --log-level debug`
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kooper::prelude::*;
+use kooper::tracing::{Instrument, info_span};
+
+/// The steps of a call, one of which fails where a label says so.
+#[kooper::controller(resource = Pod, retries = 3)]
+async fn traced(pod: Arc<Pod>, configs: Getter<ConfigMap>) -> Result<()> {
+    let namespace = pod.namespace().unwrap_or_default();
+    let settings = ObjectKey::namespaced(&namespace, "kube-root-ca.crt");
+    let found = configs.fetch(&settings).instrument(info_span!("fetch", %settings)).await?;
+    let work = async {
+        tracing::info!(settings = found.is_some(), "works");
+        if pod.labels().contains_key("broken") { Err("it is broken") } else { Ok(()) }
+    };
+    Ok(work.instrument(info_span!("work", node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()))).await?)
+}
