@@ -5,12 +5,12 @@ use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Access;
 use super::error::Error;
 use super::grant::MayApply;
 use super::owner::{describe, owned_by};
 use super::request::{Doing, Objects, body};
 use super::write::answered;
+use super::{Access, Request};
 use crate::events::Note;
 use crate::key::ObjectKey;
 use crate::kind::Kind;
@@ -52,12 +52,12 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// # Errors
     /// [`Error::NotOurs`] as said; when the owner cannot own it, or the server
     /// refuses or does not answer.
-    pub async fn apply_owned<O>(&self, owner: &O, child: &T) -> Result<T, Error>
+    pub fn apply_owned<'a, O>(&'a self, owner: &'a O, child: &'a T) -> Request<'a, T>
     where
         O: Resource<DynamicType = (), Scope: 'static> + Sync,
         V: MayApply<T>,
     {
-        self.apply_child(owner, child, false).await
+        Box::pin(async move { self.apply_child(owner, child, false).await })
     }
 
     /// As [`apply_owned`](Self::apply_owned), and takes over an object that
@@ -65,12 +65,12 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     ///
     /// # Errors
     /// As of [`apply_owned`](Self::apply_owned).
-    pub async fn adopt<O>(&self, owner: &O, child: &T) -> Result<T, Error>
+    pub fn adopt<'a, O>(&'a self, owner: &'a O, child: &'a T) -> Request<'a, T>
     where
         O: Resource<DynamicType = (), Scope: 'static> + Sync,
         V: MayApply<T>,
     {
-        self.apply_child(owner, child, true).await
+        Box::pin(async move { self.apply_child(owner, child, true).await })
     }
 
     async fn apply_child<O>(&self, owner: &O, child: &T, adopt: bool) -> Result<T, Error>

@@ -4,11 +4,11 @@ use kube::core::object::HasStatus as CustomStatus;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Access;
 use super::error::Error;
 use super::grant::MayWriteStatus;
 use super::request::{Doing, Objects};
 use super::write::key_of;
+use super::{Access, Request};
 use crate::key::ObjectKey;
 use crate::kind::Kind;
 
@@ -68,7 +68,7 @@ impl<T: Kind, V> Access<T, V> {
     /// # Errors
     /// When the object is gone ([`Error::is_not_found`]), the server refuses
     /// for another reason, or does not answer.
-    pub async fn apply_status<M>(&self, object: &T, status: &T::Status) -> Result<bool, Error>
+    pub fn apply_status<'a, M>(&'a self, object: &'a T, status: &'a T::Status) -> Request<'a, bool>
     where
         T: HasStatus<M, Status: Serialize>,
         V: MayWriteStatus<T>,
@@ -78,11 +78,14 @@ impl<T: Kind, V> Access<T, V> {
             serde_json::to_value(status)
                 .map_err(|error| Error::wrong(format!("the status of a {kind} cannot be written as JSON: {error}")))
         };
-        let now = object.status().map(encode).transpose()?.unwrap_or_default();
-        let Some(status) = changed(&now, encode(status)?) else { return Ok(false) };
-        let uid = object.meta().uid.as_deref().unwrap_or_default();
-        self.objects().apply_status(&key_of(object), uid, status).await?;
-        Ok(true)
+        let now = object.status().map(encode).transpose().map(Option::unwrap_or_default);
+        let wanted = now.and_then(|now| Ok(changed(&now, encode(status)?)));
+        Box::pin(async move {
+            let Some(status) = wanted? else { return Ok(false) };
+            let uid = object.meta().uid.as_deref().unwrap_or_default();
+            self.objects().apply_status(&key_of(object), uid, status).await?;
+            Ok(true)
+        })
     }
 }
 

@@ -3,11 +3,11 @@
 use kube::api::{DeleteParams, Preconditions};
 use serde::Serialize;
 
-use super::Access;
 use super::error::{Error, is_another, is_gone};
 use super::grant::{MayApply, MayCreate, MayDelete, MayEvict, MayGet, MayPatch};
 use super::patch::Patch;
 use super::request::{Doing, body};
+use super::{Access, Request};
 use crate::key::ObjectKey;
 use crate::kind::Kind;
 use crate::object::Object;
@@ -21,16 +21,18 @@ impl<T: Kind, V> Access<T, V> {
     /// # Errors
     /// When the server refuses or does not answer, or the object does not fit
     /// the type.
-    pub async fn fetch(&self, key: &ObjectKey) -> Result<Option<T>, Error>
+    pub fn fetch<'a>(&'a self, key: &'a ObjectKey) -> Request<'a, Option<T>>
     where
         V: MayGet<T>,
     {
-        match self.objects().send(key, Doing::Get).await {
-            Ok(Some(object)) => Ok(Some(object.decode()?)),
-            Ok(None) => Ok(None),
-            Err(error) if refused_as(&error, is_gone) => Ok(None),
-            Err(error) => Err(error),
-        }
+        Box::pin(async move {
+            match self.objects().send(key, Doing::Get).await {
+                Ok(Some(object)) => Ok(Some(object.decode()?)),
+                Ok(None) => Ok(None),
+                Err(error) if refused_as(&error, is_gone) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
     }
 
     /// Creates an object, and returns it as the server made it. Without a
@@ -40,22 +42,24 @@ impl<T: Kind, V> Access<T, V> {
     /// # Errors
     /// When an object of that name exists ([`Error::is_conflict`]), the server
     /// refuses for another reason, or does not answer.
-    pub async fn create(&self, object: &T) -> Result<T, Error>
+    pub fn create<'a>(&'a self, object: &'a T) -> Request<'a, T>
     where
         T: Serialize,
         V: MayCreate<T>,
     {
-        let objects = self.objects();
-        let mut body = body(object)?;
-        if let Some(metadata) = body["metadata"].as_object_mut() {
-            // Of an object that was copied.
-            metadata.retain(|field, _| field != "uid" && field != "resourceVersion");
-        }
-        let mut key = objects.key_of(&mut body);
-        if let (true, Some(generate)) = (key.name().is_empty(), body["metadata"]["generateName"].as_str()) {
-            key = ObjectKey::new(key.namespace(), generate);
-        }
-        answered(objects.send(&key, Doing::Create(body)).await?, &key)
+        Box::pin(async move {
+            let objects = self.objects();
+            let mut body = body(object)?;
+            if let Some(metadata) = body["metadata"].as_object_mut() {
+                // Of an object that was copied.
+                metadata.retain(|field, _| field != "uid" && field != "resourceVersion");
+            }
+            let mut key = objects.key_of(&mut body);
+            if let (true, Some(generate)) = (key.name().is_empty(), body["metadata"]["generateName"].as_str()) {
+                key = ObjectKey::new(key.namespace(), generate);
+            }
+            answered(objects.send(&key, Doing::Create(body)).await?, &key)
+        })
     }
 
     /// Applies an object on the side of the server: it is created, or the
@@ -71,15 +75,17 @@ impl<T: Kind, V> Access<T, V> {
     ///
     /// # Errors
     /// When the server refuses or does not answer.
-    pub async fn apply(&self, object: &T) -> Result<T, Error>
+    pub fn apply<'a>(&'a self, object: &'a T) -> Request<'a, T>
     where
         T: Serialize,
         V: MayApply<T>,
     {
-        let objects = self.objects();
-        let mut body = body(object)?;
-        let key = objects.key_of(&mut body);
-        answered(objects.apply(&key, body).await?, &key)
+        Box::pin(async move {
+            let objects = self.objects();
+            let mut body = body(object)?;
+            let key = objects.key_of(&mut body);
+            answered(objects.apply(&key, body).await?, &key)
+        })
     }
 
     /// Changes some fields of the object of this name.
@@ -87,11 +93,11 @@ impl<T: Kind, V> Access<T, V> {
     /// # Errors
     /// When there is none ([`Error::is_not_found`]), the server refuses for
     /// another reason, or does not answer.
-    pub async fn patch(&self, key: &ObjectKey, patch: Patch) -> Result<T, Error>
+    pub fn patch<'a>(&'a self, key: &'a ObjectKey, patch: Patch) -> Request<'a, T>
     where
         V: MayPatch<T>,
     {
-        answered(self.objects().send(key, Doing::Patch(patch)).await?, key)
+        Box::pin(async move { answered(self.objects().send(key, Doing::Patch(patch)).await?, key) })
     }
 
     /// Changes some fields of this object, and not of another that has its
@@ -101,15 +107,17 @@ impl<T: Kind, V> Access<T, V> {
     /// When it is gone ([`Error::is_not_found`], or a conflict where another
     /// has its name), the server refuses for another reason, or does not
     /// answer.
-    pub async fn patch_object(&self, object: &T, patch: Patch) -> Result<T, Error>
+    pub fn patch_object<'a>(&'a self, object: &'a T, patch: Patch) -> Request<'a, T>
     where
         V: MayPatch<T>,
     {
-        let patch = match &object.meta().uid {
-            Some(uid) => patch.of_uid(uid),
-            None => patch,
-        };
-        self.patch(&key_of(object), patch).await
+        Box::pin(async move {
+            let patch = match &object.meta().uid {
+                Some(uid) => patch.of_uid(uid),
+                None => patch,
+            };
+            self.patch(&key_of(object), patch).await
+        })
     }
 
     /// Deletes the object of this name, whichever it is by now; one that is
@@ -118,11 +126,11 @@ impl<T: Kind, V> Access<T, V> {
     ///
     /// # Errors
     /// When the server refuses or does not answer.
-    pub async fn delete(&self, key: &ObjectKey) -> Result<(), Error>
+    pub fn delete<'a>(&'a self, key: &'a ObjectKey) -> Request<'a, ()>
     where
         V: MayDelete<T>,
     {
-        self.delete_with(key, DeleteParams::default()).await
+        Box::pin(async move { self.delete_with(key, DeleteParams::default()).await })
     }
 
     /// Deletes this object, and not another that has its name by now; one that
@@ -130,12 +138,14 @@ impl<T: Kind, V> Access<T, V> {
     ///
     /// # Errors
     /// When the server refuses or does not answer.
-    pub async fn delete_object(&self, object: &T) -> Result<(), Error>
+    pub fn delete_object<'a>(&'a self, object: &'a T) -> Request<'a, ()>
     where
         V: MayDelete<T>,
     {
-        let preconditions = Preconditions { uid: object.meta().uid.clone(), resource_version: None };
-        self.delete_with(&key_of(object), DeleteParams::default().preconditions(preconditions)).await
+        Box::pin(async move {
+            let preconditions = Preconditions { uid: object.meta().uid.clone(), resource_version: None };
+            self.delete_with(&key_of(object), DeleteParams::default().preconditions(preconditions)).await
+        })
     }
 
     /// Deletes this object if nobody has changed it since it was read; one
@@ -144,13 +154,16 @@ impl<T: Kind, V> Access<T, V> {
     /// # Errors
     /// When it has changed ([`Error::is_conflict`]), the server refuses for
     /// another reason, or does not answer.
-    pub async fn delete_unchanged(&self, object: &T) -> Result<(), Error>
+    pub fn delete_unchanged<'a>(&'a self, object: &'a T) -> Request<'a, ()>
     where
         V: MayDelete<T>,
     {
-        let meta = object.meta();
-        let preconditions = Preconditions { uid: meta.uid.clone(), resource_version: meta.resource_version.clone() };
-        self.delete_with(&key_of(object), DeleteParams::default().preconditions(preconditions)).await
+        Box::pin(async move {
+            let meta = object.meta();
+            let preconditions =
+                Preconditions { uid: meta.uid.clone(), resource_version: meta.resource_version.clone() };
+            self.delete_with(&key_of(object), DeleteParams::default().preconditions(preconditions)).await
+        })
     }
 
     /// Deletes with a grace period, a propagation policy or preconditions of
@@ -159,16 +172,18 @@ impl<T: Kind, V> Access<T, V> {
     ///
     /// # Errors
     /// When the server refuses or does not answer.
-    pub async fn delete_with(&self, key: &ObjectKey, params: DeleteParams) -> Result<(), Error>
+    pub fn delete_with<'a>(&'a self, key: &'a ObjectKey, params: DeleteParams) -> Request<'a, ()>
     where
         V: MayDelete<T>,
     {
-        let by_uid = params.preconditions.as_ref().is_some_and(|wanted| wanted.uid.is_some());
-        match self.objects().send(key, Doing::Delete(params)).await {
-            Ok(_) => Ok(()),
-            Err(error) if refused_as(&error, is_gone) || (by_uid && refused_as(&error, is_another)) => Ok(()),
-            Err(error) => Err(error),
-        }
+        Box::pin(async move {
+            let by_uid = params.preconditions.as_ref().is_some_and(|wanted| wanted.uid.is_some());
+            match self.objects().send(key, Doing::Delete(params)).await {
+                Ok(_) => Ok(()),
+                Err(error) if refused_as(&error, is_gone) || (by_uid && refused_as(&error, is_another)) => Ok(()),
+                Err(error) => Err(error),
+            }
+        })
     }
 
     /// Asks a pod to leave, as far as disruption budgets let it; one that is
@@ -178,15 +193,17 @@ impl<T: Kind, V> Access<T, V> {
     /// When a budget does not allow it now (the key is tried again when the
     /// server says so, after 5 seconds where it does not), the server refuses
     /// for another reason, or does not answer.
-    pub async fn evict(&self, key: &ObjectKey) -> Result<(), Error>
+    pub fn evict<'a>(&'a self, key: &'a ObjectKey) -> Request<'a, ()>
     where
         V: MayEvict<T>,
     {
-        match self.objects().send(key, Doing::Evict).await {
-            Ok(_) => Ok(()),
-            Err(error) if refused_as(&error, is_gone) => Ok(()),
-            Err(error) => Err(error),
-        }
+        Box::pin(async move {
+            match self.objects().send(key, Doing::Evict).await {
+                Ok(_) => Ok(()),
+                Err(error) if refused_as(&error, is_gone) => Ok(()),
+                Err(error) => Err(error),
+            }
+        })
     }
 }
 
