@@ -20,6 +20,7 @@ mod write;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::call::Call;
@@ -74,6 +75,14 @@ pub type Evictor = Access<Pod, verb::Evict>;
 
 /// Applies the status: [`apply_status`](Access::apply_status).
 pub type StatusWriter<T> = Access<T, verb::WriteStatus>;
+
+/// A request to the API server, which is sent when it is awaited.
+// Boxed: where the verb is not granted, the compiler says so once, and not again of a type of
+// its own for each call.
+pub type Request<'a, T> = BoxFuture<'a, Result<T, Error>>;
+
+/// What a reader finds, one after the other; boxed as a [`Request`] is.
+pub type Read<T> = Box<dyn Iterator<Item = T> + Send>;
 
 impl<T, V> Access<T, V> {
     /// What a controller may do outside of a call.

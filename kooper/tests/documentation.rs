@@ -107,3 +107,48 @@ fn every_block_of_rust_is_compiled() {
         assert!(!has_rust || compiled.contains(&format!("/{name}\"")), "{name} is in kooper/src/doctests.rs");
     }
 }
+
+/// The names of all fns of these folders that are tests.
+fn tests(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            tests(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            let mut marked = false;
+            for line in text.lines().map(str::trim) {
+                let name = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ");
+                match name.and_then(|line| line.split('(').next()) {
+                    Some(name) if marked => {
+                        found.insert(name.to_owned());
+                        marked = false;
+                    }
+                    _ => marked = line.starts_with("#[test]") || line.starts_with("#[tokio::test") || marked,
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn each_row_for_those_who_come_from_go_names_a_test_that_exists() {
+    let mut found = BTreeSet::new();
+    for folder in ["kooper/src", "kooper/grammar/tests", "tests/it"] {
+        tests(&root().join(folder), &mut found);
+    }
+    let page = text("docs/from-go-kooper.md");
+    let tables = page.split("| proved by |").skip(1);
+    let rows: Vec<_> = tables
+        .flat_map(|table| table.lines().skip(2).take_while(|line| line.starts_with('|')))
+        .filter_map(|row| row.trim_end_matches('|').rsplit(" | ").next())
+        .collect();
+    assert!(rows.len() > 30, "the rows are found on the page: {}", rows.len());
+    for row in rows.into_iter().filter(|row| row.trim() != "the compiler") {
+        let names: Vec<_> = row.split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "a row names its test: {row}");
+        for name in names {
+            assert!(found.contains(name), "{name} is a test");
+        }
+    }
+}

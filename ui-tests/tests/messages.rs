@@ -100,3 +100,16 @@ fn every_key_is_accepted_and_refused_somewhere() {
         assert!(said.contains(&format!("`{key}` takes ")), "no program of `fail` has a wrong `{key}`");
     }
 }
+
+#[test]
+fn every_capability_is_named_where_it_is_missing() {
+    let code = fs::read_to_string(workspace("kooper/src/capability.rs")).expect("the capabilities");
+    let aliases = code.lines().filter(|line| line.contains("= Access<"));
+    let names: Vec<_> = aliases.filter_map(|line| line.strip_prefix("pub type ")?.split(['<', ' ']).next()).collect();
+    assert!(names.len() >= 8, "the capabilities are found in the code: {names:?}");
+    let said = texts(&workspace("ui-tests/fail/capabilities"), "stderr").join("\n");
+    for name in names {
+        let taken = |line: &str| line.starts_with("error[E0277]: this argument may not") && line.contains(name);
+        assert!(said.lines().any(taken), "no program of `fail` is told to take `{name}`");
+    }
+}

@@ -5,6 +5,8 @@ use kooper::__private::v1::{Definition, Program};
 
 #[path = "../pass/arguments.rs"]
 mod arguments;
+#[path = "../pass/capabilities.rs"]
+mod capabilities;
 #[path = "../pass/hostile.rs"]
 mod hostile;
 #[path = "../pass/keys.rs"]

@@ -4,18 +4,17 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZero;
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Access;
 use super::error::Error;
 use super::grant::MayApply;
 use super::owner::{describe, owned_by};
 use super::request::{Doing, Objects, body};
 use super::write::answered;
+use super::{Access, Request};
 use crate::events::Note;
 use crate::key::ObjectKey;
 use crate::kind::Kind;
@@ -60,7 +59,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// # Errors
     /// [`Error::NotOurs`] as said; when the owner cannot own it, or the server
     /// refuses or does not answer.
-    pub fn apply_owned<'a, O>(&'a self, owner: &O, child: &T) -> BoxFuture<'a, Result<T, Error>>
+    pub fn apply_owned<'a, O>(&'a self, owner: &O, child: &T) -> Request<'a, T>
     where
         O: Resource<DynamicType = (), Scope: 'static>,
         V: MayApply<T>,
@@ -73,7 +72,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     ///
     /// # Errors
     /// As of [`apply_owned`](Self::apply_owned).
-    pub fn adopt<'a, O>(&'a self, owner: &O, child: &T) -> BoxFuture<'a, Result<T, Error>>
+    pub fn adopt<'a, O>(&'a self, owner: &O, child: &T) -> Request<'a, T>
     where
         O: Resource<DynamicType = (), Scope: 'static>,
         V: MayApply<T>,
@@ -81,7 +80,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         self.apply_child(owner, child, true)
     }
 
-    fn apply_child<O>(&self, owner: &O, child: &T, adopt: bool) -> BoxFuture<'_, Result<T, Error>>
+    fn apply_child<O>(&self, owner: &O, child: &T, adopt: bool) -> Request<'_, T>
     where
         O: Resource<DynamicType = (), Scope: 'static>,
     {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::by::Selection;
 use super::entry::Entry;
 use super::verb::MayRead;
-use super::{Access, Reader};
+use super::{Access, Read, Reader};
 use crate::extract::Backing;
 use crate::key::ObjectKey;
 use crate::kind::Kind;
@@ -40,23 +40,23 @@ impl<T: Kind, V> Access<T, V> {
     ///     configs.list().map(|entry| entry.name().to_owned()).collect()
     /// }
     /// ```
-    pub fn list(&self) -> impl Iterator<Item = Entry<T>> + use<T, V>
+    pub fn list(&self) -> Read<Entry<T>>
     where
         V: MayRead<T>,
     {
         let mut objects = self.cached().all(None);
         objects.sort_unstable_by(|one, other| one.key().cmp(other.key()));
-        objects.into_iter().map(Entry::new)
+        Box::new(objects.into_iter().map(Entry::new))
     }
 
     /// The objects that [`by`](super::by) says, in the order of the keys, and
     /// decodes only these. An object that cannot be read comes as its error:
     /// nothing is skipped silently.
-    pub fn select(&self, by: Selection<T>) -> impl Iterator<Item = Result<Arc<T>, DecodeError>> + use<T, V>
+    pub fn select(&self, by: Selection<T>) -> Read<Result<Arc<T>, DecodeError>>
     where
         V: MayRead<T>,
     {
-        by.of(&self.cached()).into_iter().map(|object| object?.decode().map(Arc::new))
+        Box::new(by.of(&self.cached()).into_iter().map(|object| object?.decode().map(Arc::new)))
     }
 
     fn cached(&self) -> Cache {

@@ -1,15 +1,14 @@
 //! Writing the status of an object.
 
-use futures_util::future::BoxFuture;
 use kube::core::object::HasStatus as CustomStatus;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Access;
 use super::error::Error;
 use super::grant::MayWriteStatus;
 use super::request::{Doing, Objects};
 use super::write::key_of;
+use super::{Access, Request};
 use crate::key::ObjectKey;
 use crate::kind::Kind;
 
@@ -69,7 +68,7 @@ impl<T: Kind, V> Access<T, V> {
     /// # Errors
     /// When the object is gone ([`Error::is_not_found`]), the server refuses
     /// for another reason, or does not answer.
-    pub fn apply_status<'a, M>(&'a self, object: &T, status: &T::Status) -> BoxFuture<'a, Result<bool, Error>>
+    pub fn apply_status<'a, M>(&'a self, object: &T, status: &T::Status) -> Request<'a, bool>
     where
         T: HasStatus<M, Status: Serialize>,
         V: MayWriteStatus<T>,

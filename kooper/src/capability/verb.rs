@@ -63,7 +63,9 @@ impl<T: Kind> Verb<T> for Read {
 )]
 pub trait MayRead<T> {}
 
+#[diagnostic::do_not_recommend]
 impl<T: Kind> MayRead<T> for Read {}
+
 impl<T: Kind> Verb<T> for Get {
     fn plan(plan: &mut Plan) {
         plan.need::<T>(None, &["get"], format!("Getter<{}>", T::kind(&())));

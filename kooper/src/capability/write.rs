@@ -2,15 +2,14 @@
 
 use std::borrow::Borrow;
 
-use futures_util::future::BoxFuture;
 use kube::api::{DeleteParams, Preconditions};
 use serde::Serialize;
 
-use super::Access;
 use super::error::{Error, is_another, is_gone};
 use super::grant::{MayApply, MayCreate, MayDelete, MayEvict, MayGet, MayPatch};
 use super::patch::Patch;
 use super::request::{Doing, Objects, body};
+use super::{Access, Request};
 use crate::key::ObjectKey;
 use crate::kind::Kind;
 use crate::object::Object;
@@ -26,7 +25,7 @@ impl<T: Kind, V> Access<T, V> {
     /// # Errors
     /// When the server refuses or does not answer, or the object does not fit
     /// the type.
-    pub fn fetch<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<Option<T>, Error>>
+    pub fn fetch<'a>(&'a self, key: &'a ObjectKey) -> Request<'a, Option<T>>
     where
         V: MayGet<T>,
     {
@@ -48,7 +47,7 @@ impl<T: Kind, V> Access<T, V> {
     /// # Errors
     /// When an object of that name exists ([`Error::is_conflict`]), the server
     /// refuses for another reason, or does not answer.
-    pub fn create<'a>(&'a self, object: &'a T) -> BoxFuture<'a, Result<T, Error>>
+    pub fn create<'a>(&'a self, object: &'a T) -> Request<'a, T>
     where
         T: Serialize,
         V: MayCreate<T>,
@@ -81,7 +80,7 @@ impl<T: Kind, V> Access<T, V> {
     ///
     /// # Errors
     /// When the server refuses or does not answer.
-    pub fn apply<'a>(&'a self, object: &'a T) -> BoxFuture<'a, Result<T, Error>>
+    pub fn apply<'a>(&'a self, object: &'a T) -> Request<'a, T>
     where
         T: Serialize,
         V: MayApply<T>,
@@ -99,7 +98,7 @@ impl<T: Kind, V> Access<T, V> {
     /// # Errors
     /// When there is none ([`Error::is_not_found`]), the server refuses for
     /// another reason, or does not answer.
-    pub fn patch<'a>(&'a self, key: &'a ObjectKey, patch: Patch) -> BoxFuture<'a, Result<T, Error>>
+    pub fn patch<'a>(&'a self, key: &'a ObjectKey, patch: Patch) -> Request<'a, T>
     where
         V: MayPatch<T>,
     {
@@ -114,7 +113,7 @@ impl<T: Kind, V> Access<T, V> {
     /// When it is gone ([`Error::is_not_found`], or a conflict where another
     /// has its name), the server refuses for another reason, or does not
     /// answer.
-    pub fn patch_object<'a>(&'a self, object: &'a T, patch: Patch) -> BoxFuture<'a, Result<T, Error>>
+    pub fn patch_object<'a>(&'a self, object: &'a T, patch: Patch) -> Request<'a, T>
     where
         V: MayPatch<T>,
     {
@@ -135,7 +134,7 @@ impl<T: Kind, V> Access<T, V> {
     ///
     /// # Errors
     /// When the server refuses or does not answer.
-    pub fn delete<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<(), Error>>
+    pub fn delete<'a>(&'a self, key: &'a ObjectKey) -> Request<'a, ()>
     where
         V: MayDelete<T>,
     {
@@ -147,7 +146,7 @@ impl<T: Kind, V> Access<T, V> {
     ///
     /// # Errors
     /// When the server refuses or does not answer.
-    pub fn delete_object<'a>(&'a self, object: &'a T) -> BoxFuture<'a, Result<(), Error>>
+    pub fn delete_object<'a>(&'a self, object: &'a T) -> Request<'a, ()>
     where
         V: MayDelete<T>,
     {
@@ -163,7 +162,7 @@ impl<T: Kind, V> Access<T, V> {
     /// # Errors
     /// When it has changed ([`Error::is_conflict`]), the server refuses for
     /// another reason, or does not answer.
-    pub fn delete_unchanged<'a>(&'a self, object: &'a T) -> BoxFuture<'a, Result<(), Error>>
+    pub fn delete_unchanged<'a>(&'a self, object: &'a T) -> Request<'a, ()>
     where
         V: MayDelete<T>,
     {
@@ -180,7 +179,7 @@ impl<T: Kind, V> Access<T, V> {
     ///
     /// # Errors
     /// When the server refuses or does not answer.
-    pub fn delete_with<'a>(&'a self, key: &'a ObjectKey, params: DeleteParams) -> BoxFuture<'a, Result<(), Error>>
+    pub fn delete_with<'a>(&'a self, key: &'a ObjectKey, params: DeleteParams) -> Request<'a, ()>
     where
         V: MayDelete<T>,
     {
@@ -195,7 +194,7 @@ impl<T: Kind, V> Access<T, V> {
     /// When a budget does not allow it now (the key is tried again when the
     /// server says so, after 5 seconds where it does not), the server refuses
     /// for another reason, or does not answer.
-    pub fn evict<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<(), Error>>
+    pub fn evict<'a>(&'a self, key: &'a ObjectKey) -> Request<'a, ()>
     where
         V: MayEvict<T>,
     {

@@ -7,7 +7,7 @@ use crate::extract::Vanished;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot clean up after a `{O}`",
     label = "not a fn for `cleanup`",
-    note = "write an `async fn` whose arguments are `Arc<{O}>`, `Call`, `Client`, `State<S>`, `Recorder` or capabilities, and which returns `()`, `Action`, `Result<(), E>` or `Result<Action, E>`"
+    note = "write an `async fn` whose arguments (at most eight) are `Arc<{O}>`, `Call`, `Client`, `State<S>`, `Recorder` or capabilities, and which returns `()`, `Action`, `Result<(), E>` or `Result<Action, E>`"
 )]
 pub trait Cleanup<O, S, Args>: Handler<O, S, Args> {}
 
@@ -19,7 +19,7 @@ impl<O, S, Args, H: Handler<O, S, Args>> Cleanup<O, S, Args> for H {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be told of a deleted `{O}`",
     label = "not a fn for `deleted`",
-    note = "write an `async fn` whose arguments are `Arc<{O}>`, `Gone`, `Call`, `Client`, `State<S>`, `Recorder` or capabilities, and which returns `()`, `Action`, `Result<(), E>` or `Result<Action, E>`"
+    note = "write an `async fn` whose arguments (at most eight) are `Arc<{O}>`, `Gone`, `Call`, `Client`, `State<S>`, `Recorder` or capabilities, and which returns `()`, `Action`, `Result<(), E>` or `Result<Action, E>`"
 )]
 pub trait Deleted<O, S, Args>: Handler<Vanished<O>, S, Args> {}
 

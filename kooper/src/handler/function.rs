@@ -32,7 +32,7 @@ use crate::plan::Plan;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no handler of `{O}`",
     label = "not a handler",
-    note = "a handler is an `async fn` whose arguments are `Arc<{O}>`, `Call`, `Client`, `State<S>`, `Recorder` or capabilities, and which returns `()`, `Action`, `Result<(), E>` or `Result<Action, E>`"
+    note = "a handler is an `async fn` whose arguments (at most eight) are `Arc<{O}>`, `Call`, `Client`, `State<S>`, `Recorder` or capabilities, and which returns `()`, `Action`, `Result<(), E>` or `Result<Action, E>`"
 )]
 pub trait Handler<O, S, Args>: Send + Sync + 'static {
     /// Notes what the arguments need.

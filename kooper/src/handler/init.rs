@@ -12,7 +12,7 @@ use crate::plan::Plan;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot build a state",
     label = "not a fn for `init`",
-    note = "write `async fn name(…) -> Result<S, E>` that takes nothing, `Client` or capabilities, where `E` is an error type"
+    note = "write `async fn name(…) -> Result<S, E>` that takes nothing, `Client` or capabilities (at most eight), where `E` is an error type"
 )]
 pub trait Init<Args>: Send + Sync + 'static {
     /// What it builds.
@@ -57,3 +57,7 @@ inits!(A1 M1);
 inits!(A1 M1 A2 M2);
 inits!(A1 M1 A2 M2 A3 M3);
 inits!(A1 M1 A2 M2 A3 M3 A4 M4);
+inits!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5);
+inits!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6);
+inits!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6 A7 M7);
+inits!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6 A7 M7 A8 M8);

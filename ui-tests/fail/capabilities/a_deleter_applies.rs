@@ -1,0 +1,8 @@
+use k8s_openapi::api::core::v1::Pod;
+use kooper::prelude::*;
+
+#[kooper::controller(resource = Pod)]
+async fn sweep(pod: Arc<Pod>, pods: Deleter<Pod>) -> Result<()> {
+    pods.apply(&pod).await?;
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! Every capability is an argument of a handler, of `init`, and of the fns of `cleanup` and `deleted`.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use kooper::extract::Gone;
+use kooper::prelude::*;
+
+use crate::names;
+
+#[kooper::controller(
+    resource = Service,
+    init = connect,
+    cleanup = take_down,
+    finalizer = "example.com/services",
+    deleted = forget,
+    main = false
+)]
+async fn reading(_: Arc<Service>, configs: Reader<ConfigMap>, secrets: Getter<Secret>, _: State<u32>) -> Result<()> {
+    let key = ObjectKey::namespaced("shop", "one");
+    let _ = (configs.get(&key)?, configs.list().count(), secrets.fetch(&key).await?);
+    Ok(())
+}
+
+async fn connect(_: Client, _: Reader<ConfigMap>, _: Getter<Secret>, _: Creator<Secret>) -> Result<u32> {
+    Ok(0)
+}
+
+async fn take_down(_: Arc<Service>, _: Reader<ConfigMap>, _: Getter<Secret>, _: Creator<Secret>) {}
+
+async fn forget(_: Gone, _: Reader<ConfigMap>, _: Getter<Secret>, _: Creator<Secret>) {}
+
+#[kooper::controller(
+    resource = Service,
+    owns = [Secret],
+    init = prepare,
+    cleanup = write_last,
+    finalizer = "example.com/services",
+    deleted = write_after,
+    main = false
+)]
+async fn writing(
+    service: Arc<Service>,
+    creator: Creator<Secret>,
+    applier: Applier<Secret>,
+    patcher: Patcher<Secret>,
+    deleter: Deleter<Secret>,
+    statuses: StatusWriter<Service>,
+    evictor: Evictor,
+    recorder: Recorder,
+) -> Result<()> {
+    let secret = Secret::default();
+    creator.create(&secret).await?;
+    applier.apply_owned(&*service, &secret).await?;
+    applier.adopt(&*service, &secret).await?;
+    patcher.patch_object(&secret, kooper::capability::Patch::merge(serde_json::json!({}))).await?;
+    deleter.delete_unchanged(&secret).await?;
+    statuses.apply_status(&service, &Default::default()).await?;
+    evictor.evict(&ObjectKey::namespaced("shop", "one")).await?;
+    recorder.normal("Done", "all of it");
+    Ok(())
+}
+
+async fn prepare(
+    _: Applier<Secret>,
+    _: Patcher<Secret>,
+    _: Deleter<Secret>,
+    _: StatusWriter<Service>,
+    _: Evictor,
+) -> Result<()> {
+    Ok(())
+}
+
+async fn write_last(
+    _: Applier<Secret>,
+    _: Patcher<Secret>,
+    _: Deleter<Secret>,
+    _: StatusWriter<Service>,
+    _: Evictor,
+    _: Recorder,
+) {
+}
+
+async fn write_after(
+    _: Applier<Secret>,
+    _: Patcher<Secret>,
+    _: Deleter<Secret>,
+    _: StatusWriter<Service>,
+    _: Evictor,
+    _: Recorder,
+) {
+}
+
+/// A capability stands for its kind also where that is a parameter.
+#[kooper::controller(resource = [Pod, Service], main = false)]
+async fn each<K: Kind>(_: Arc<K>, _: Reader<K>, _: Deleter<K>) {}
+
+#[test]
+fn each_is_defined() {
+    assert_eq!(names::<reading>(), ["reading"]);
+    assert_eq!(names::<writing>(), ["writing"]);
+    assert_eq!(names::<each>(), ["each-pod", "each-service"]);
+}
