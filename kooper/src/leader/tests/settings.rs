@@ -47,7 +47,8 @@ async fn a_missing_rule_is_named_by_the_probe_until_it_is_there() {
     assert_eq!(stand.ready(), Err("echo: the Lease shops/shop-echo is not read yet".to_owned()));
     stand.stands_in_vain(SECOND * 3).await;
     let reason = stand.ready().expect_err("it may not");
-    for part in ["get", "`leases.coordination.k8s.io: get, create, update, watch`", "`shop-echo`", "namespace `shops`"]
+    for part in
+        ["get", "\"coordination.k8s.io/leases: create, get, update, watch\"", "`shop-echo`", "namespace `shops`"]
     {
         assert!(reason.contains(part), "{reason}");
     }
