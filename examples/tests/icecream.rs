@@ -59,7 +59,7 @@ pub(crate) fn told(cluster: &ControlPlane, namespace: &str, name: &str, kind: &s
 fn icecream_makes_corrects_and_removes_its_deployment_with_nothing_but_its_printed_role() {
     let namespace = "icecream";
     let Some(cluster) = ControlPlane::shared() else { return };
-    let subject = Subject { program: ICECREAM, namespace, args: &[], objects: Vec::new(), done: &[] };
+    let subject = Subject { program: ICECREAM, namespace, objects: Vec::new(), done: &[], lease: "", unseen: &[] };
     let installed = subject.install(cluster);
     let _nodes = Nodes::start(cluster, namespace);
     let program = installed.start();

@@ -10,7 +10,7 @@ use crate::icecream::{get, number, ready};
 use crate::support::{POD_TERMINATOR, stop};
 
 static SUBJECT: Subject<'_> =
-    Subject { program: POD_TERMINATOR, namespace: "chaos", args: &[], objects: Vec::new(), done: &[] };
+    Subject { program: POD_TERMINATOR, namespace: "chaos", objects: Vec::new(), done: &[], lease: "", unseen: &[] };
 
 fn terminator(name: &str, spec: &Value) -> Value {
     json!({

@@ -168,8 +168,7 @@ fn a_kind_that_is_not_allowed_leaves_the_other_controller_alone() {
     let args = ["--kubeconfig", kubeconfig, "--namespace", namespace, "--listen", "127.0.0.1:0"];
     let program = Process::start(MULTI_RESOURCE, &args, &[]);
     program.wait_for_line(&["seen kind=Deployment object=half-allowed/web"]);
-    let advice =
-        "grant this identity the verbs list and watch on `statefulsets.apps` by a Role in namespace `half-allowed`";
+    let advice = "grant the rule \"apps/statefulsets: list, watch\" in namespace `half-allowed`";
     program.wait_for_line(&["not allowed: ", "cannot watch resource \"statefulsets\"", advice]);
     program.wait_for_page(
         "/readyz",

@@ -45,7 +45,7 @@ pub(crate) struct Installer {
 pub(crate) enum InstallError {
     #[error(
         "{message}: add the rule \"apiextensions.k8s.io/customresourcedefinitions: create, get, patch, watch\" with \
-         resourceNames `{name}` to the ClusterRole `{program}`, as `{program} rbac` prints it; or install the CRD by \
+         resourceNames `{name}` to its ClusterRole, as `{program} rbac` prints it; or install the CRD by \
          hand, and remove `install_crd`"
     )]
     Forbidden { name: String, program: String, message: String },

@@ -167,6 +167,16 @@ fn product<'a>(
     })
 }
 
+impl Place {
+    /// The name of the role for a namespace, or for the cluster, and of its
+    /// binding. Outside of its own namespace the program may be installed
+    /// twice: the name says from where.
+    pub(crate) fn role(&self, namespace: Option<&str>) -> String {
+        let Self { program, namespace: own, .. } = self;
+        if namespace == Some(own) { program.clone() } else { format!("{own}:{program}") }
+    }
+}
+
 impl Grant {
     /// Whether who is granted this needs no `other`.
     fn covers(&self, other: &Self) -> bool {
@@ -202,10 +212,11 @@ impl Grant {
     }
 
     /// The role that it belongs into, as it is told.
-    pub(crate) fn role(&self, program: &str) -> String {
+    pub(crate) fn role(&self, place: &Place) -> String {
+        let role = place.role(self.namespace.as_deref());
         match &self.namespace {
-            Some(namespace) => format!("the Role `{program}` in namespace `{namespace}`"),
-            None => format!("the ClusterRole `{program}`"),
+            Some(namespace) => format!("the Role `{role}` in namespace `{namespace}`"),
+            None => format!("the ClusterRole `{role}`"),
         }
     }
 }

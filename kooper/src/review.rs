@@ -1,5 +1,7 @@
 //! Whether this identity may do something: asked, where to try it would fail.
 
+#[cfg(feature = "cli")]
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::Client;
 use kube::api::{Api, PostParams};
@@ -11,6 +13,17 @@ pub(crate) async fn may(client: &Client, what: ResourceAttributes) -> Result<boo
     let review = SelfSubjectAccessReview { spec, ..Default::default() };
     let answer = reviews.create(&PostParams::default(), &review).await?;
     Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+/// The namespace of the service account that this identity is; `None` where it
+/// is something else.
+#[cfg(feature = "cli")]
+pub(crate) async fn own_namespace(client: &Client) -> Option<String> {
+    let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
+    let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await.ok()?;
+    let name = review.status?.user_info?.username?;
+    let (namespace, _) = name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    Some(namespace.to_owned())
 }
 
 /// Whether it may get this namespace.

@@ -64,7 +64,7 @@ fn a_kind_that_is_not_installed_and_one_that_is_not_allowed_leave_the_third_alon
             "gadgets: gadgets.access.example.com in access: not synced yet: not found: ",
             "the cluster serves no `gadgets.access.example.com`: apply its CRD, or check the API version",
             "secrets: secrets in access: not synced yet: not allowed: ",
-            "grant this identity the verbs list and watch on `secrets` by a Role in namespace `access`",
+            "grant the rule \"secrets: list, watch\" in namespace `access`",
         ],
     );
     cluster.apply([configmap(namespace, "settings", "2")]);

@@ -1,20 +1,69 @@
 //! The least role of a program: enough, and not a verb too much.
 
 use kooper_tests::control_plane::ControlPlane;
-use kooper_tests::least_role::Subject;
+use kooper_tests::least_role::{Rule, Subject};
 use kooper_tests::process::Process;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn permissions(namespace: &'static str) -> Subject<'static> {
+    let object = |kind: &str, name: &str, rest: Value| {
+        let (version, kind) = kind.rsplit_once('/').expect("a version and a kind");
+        let mut object =
+            json!({"apiVersion": version, "kind": kind, "metadata": {"namespace": namespace, "name": name}});
+        for (field, value) in rest.as_object().into_iter().flatten() {
+            object[field] = value.clone();
+        }
+        object
+    };
+    let labelled = |mut object: Value, label: &str, value: &str| {
+        object["metadata"]["labels"] = json!({label: value});
+        object
+    };
+    let template = |name: &str| {
+        let containers = json!([{"name": "one", "image": "none"}]);
+        object("v1/PodTemplate", name, json!({"template": {"spec": {"containers": containers}}}))
+    };
     Subject {
         program: env!("CARGO_BIN_EXE_permissions"),
         namespace,
-        args: &[],
-        objects: vec![json!({
-            "apiVersion": "permissions.example.com/v1", "kind": "Gadget",
-            "metadata": {"namespace": namespace, "name": "lamp"}, "spec": {}
-        })],
-        done: &["everything is done"],
+        objects: vec![
+            object("permissions.example.com/v1/Gadget", "lamp", json!({"spec": {}})),
+            object("v1/Secret", "lamp", json!({})),
+            object("v1/Pod", "lamp", json!({"spec": {"containers": [{"name": "one", "image": "none"}]}})),
+            object("v1/ResourceQuota", "lamp", json!({"spec": {}})),
+            object(
+                "v1/PersistentVolumeClaim",
+                "lamp",
+                json!({"spec": {
+                    "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}
+                }}),
+            ),
+            json!({
+                "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1,
+                "metadata": {"name": namespace, "labels": {"goes": "yes"}}
+            }),
+            object(
+                "v1/Service",
+                "number-NUMBER",
+                json!({"spec": {"type": "ExternalName", "externalName": "example.com"}}),
+            ),
+            labelled(object("v1/ServiceAccount", "number-NUMBER", json!({})), "goes", "yes"),
+            labelled(template("left-NUMBER"), "leaves", "yes"),
+            labelled(template("alone-NUMBER"), "leaves", "alone"),
+        ],
+        done: &[
+            "gadgets: done",
+            "verbs: done",
+            "services: cleaned up",
+            "templates: done",
+            "the object has left the selector and keeps the finalizer",
+            "accounts: Deleted",
+            "priorities: done",
+            "claims: done",
+            "quotas: done",
+        ],
+        lease: "permissions-claims",
+        unseen: &["controllerrevisions", "nodes"],
     }
 }
 
@@ -25,14 +74,17 @@ fn the_printed_role_is_enough_with_streaming_lists() {
 }
 
 #[test]
-fn without_streaming_lists_it_is_enough_and_each_verb_of_it_is_needed() {
-    let Some(cluster) = ControlPlane::start_with(&["--without-streaming-lists"]) else { return };
+fn without_streaming_lists_it_is_enough_and_each_rule_of_it_is_needed() {
+    let Some(cluster) = ControlPlane::start_with(&["--without-streaming-lists", "--without-controller-manager"]) else {
+        return;
+    };
     let subject = permissions("least-role");
     let installed = subject.install(&cluster);
     installed.is_enough();
-    let rules = installed.rules();
-    assert_eq!(rules.len(), 15, "{rules:#?}");
-    for rule in &rules {
+    let (crds, others): (Vec<_>, Vec<_>) = installed.rules().into_iter().partition(Rule::is_of_crd);
+    assert_eq!((crds.len(), others.len()), (4, 53));
+    // The objects of a CRD go with it: it comes last.
+    for rule in others.iter().chain(&crds) {
         installed.needs(rule);
     }
 }
@@ -44,16 +96,26 @@ fn check_names_every_rule_that_a_user_lacks() {
     let (passed, stdout, stderr) = subject.call(Some(cluster.limited_kubeconfig()), &["check"]);
     assert!(!passed);
     assert!(stdout.starts_with("ok       connection to https://127.0.0.1:"), "{stdout}{stderr}");
-    assert!(stdout.contains("\nok       kind Node (nodes) of v1\n"), "{stdout}");
-    let role = "to the Role `permissions` in namespace `lacking`\n";
+    assert!(
+        stdout.contains("\nok       kind PriorityClass (priorityclasses.scheduling.k8s.io) of scheduling.k8s.io/v1\n"),
+        "{stdout}"
+    );
+    // The user is no service account: the namespace of the context is taken for that of the program.
+    let role = "to the Role `default:permissions` in namespace `lacking`\n";
+    let cluster_role = "to the ClusterRole `default:permissions`\n";
+    let lease = "(resourceNames: permissions-claims) to the Role `default:permissions` in namespace `lacking-leases`\n";
     for missing in [
-        format!("add the rule \"configmaps: create, delete, list, watch\" {role}"),
-        format!("add the rule \"services: list, watch\" {role}"),
+        format!("add the rule \"configmaps: create, list, patch, watch\" {role}"),
+        format!("add the rule \"services: delete, get, list, patch, watch\" {role}"),
         format!("add the rule \"permissions.example.com/gadgets/status: patch\" {role}"),
-        "add the rule \"nodes: list, watch\" to the ClusterRole `permissions`\n".to_owned(),
-        "for install_crd of the controller `gadgets`: add the rule \"apiextensions.k8s.io/customresourcedefinitions: \
-         create, get, patch, watch\" (resourceNames: gadgets.permissions.example.com) to the ClusterRole `permissions`\n"
-            .to_owned(),
+        format!("add the rule \"events.k8s.io/events: create, patch\" {role}"),
+        format!("add the rule \"coordination.k8s.io/leases: create, get, update, watch\" {lease}"),
+        format!("add the rule \"scheduling.k8s.io/priorityclasses: list, patch, watch\" {cluster_role}"),
+        format!(
+            "for install_crd of the controller `gadgets`, install_crd of the controller `verbs`: add the rule \
+             \"apiextensions.k8s.io/customresourcedefinitions: create, get, patch, watch\" \
+             (resourceNames: gadgets.permissions.example.com) {cluster_role}"
+        ),
     ] {
         assert!(stdout.contains(&missing), "{missing}: {stdout}");
     }
@@ -65,11 +127,41 @@ fn check_names_every_rule_that_a_user_lacks() {
         "{stdout}"
     );
     cluster.must(&["create", "namespace", "lacking"]);
+    cluster.must(&["create", "namespace", "lacking-leases"]);
     assert!(subject.call(Some(cluster.kubeconfig()), &["check"]).0);
     // Without a controller manager it is never gone.
     cluster.must(&["delete", "namespace", "lacking", "--wait=false"]);
     let (passed, stdout, _) = subject.call(Some(cluster.kubeconfig()), &["check"]);
     assert!(!passed && stdout.contains("missing  namespace lacking: it is being terminated"), "{stdout}");
+}
+
+#[test]
+fn a_namespace_that_is_being_deleted_is_told_and_no_rule_is_advised() {
+    let Some(cluster) = ControlPlane::start_with(&["--without-controller-manager"]) else { return };
+    let subject = permissions("leaving");
+    let namespaces = ["leaving", "leaving-leases"];
+    for namespace in namespaces {
+        cluster.must(&["create", "namespace", namespace]);
+    }
+    let first = subject.start(cluster.kubeconfig());
+    first.wait_for_page("/readyz", 200, &[]);
+    drop(first);
+    cluster.apply(subject.objects.iter().filter(|object| object["metadata"]["name"] == "lamp").cloned());
+    cluster.must(&["delete", "lease", subject.lease, "--namespace=leaving-leases"]);
+    // Without a controller manager they are never gone, and what is in them stays.
+    cluster.must(&["delete", "namespace", namespaces[0], namespaces[1], "--wait=false"]);
+    let program = subject.start(cluster.kubeconfig());
+    let why = "the namespace is being deleted, which is no matter of rules";
+    for what in [
+        "cannot apply ConfigMap `leaving/lamp-",
+        "cannot create Lease `leaving/made-`",
+        "the Kubernetes Event `Seen` could not be written",
+        "the Lease leaving-leases/permissions-claims cannot be created",
+    ] {
+        program.wait_for_line(&[what, why]);
+    }
+    let advised = program.lines().into_iter().find(|line| line.contains(" the rule "));
+    assert_eq!(advised, None);
 }
 
 #[test]
@@ -81,6 +173,7 @@ fn kubectl_takes_what_crd_and_rbac_print_and_the_program_leaves_such_a_crd_alone
     assert!(roles.contains("permissions-gadgets") && roles.contains("coordination.k8s.io"), "{roles}{stderr}");
     assert!(roles.contains("events.k8s.io"), "{roles}");
     cluster.must(&["create", "namespace", "printed"]);
+    cluster.must(&["create", "namespace", "printed-leases"]);
     let (_, crds, stderr) = subject.call(None, &["crd"]);
     assert!(crds.contains("kooper.rs/schema-hash") && crds.contains("kooper.rs/version"), "{crds}{stderr}");
     for yaml in [roles, crds] {
@@ -91,7 +184,8 @@ fn kubectl_takes_what_crd_and_rbac_print_and_the_program_leaves_such_a_crd_alone
     cluster.must(&["wait", "--for=condition=established", "crd", "--all", "--timeout=60s"]);
     let before = version();
     let kubeconfig = cluster.kubeconfig().to_str().expect("the path is UTF-8");
-    let args = ["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0", "--namespace", "printed"];
+    let args =
+        ["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0", "--namespace", "printed", "--leader-election", "off"];
     let program = Process::start(subject.program, &args, &[]);
     program.wait_for_page("/readyz", 200, &[]);
     assert_eq!(version(), before);

@@ -1,5 +1,8 @@
-//! A program under exactly the role that it prints, and under one that lacks a verb of it.
+//! A program under exactly the role that it prints, and under one that lacks a rule of it.
 
+mod rule;
+
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,19 +12,24 @@ use crate::control_plane::ControlPlane;
 use crate::process::Process;
 use crate::wait::until;
 
+pub use rule::Rule;
+
 /// A program, and what makes it use all of its rules.
 #[derive(Clone, Debug)]
 pub struct Subject<'a> {
     /// The path of the program.
     pub program: &'a str,
-    /// A namespace for its service account and its objects; it is created.
+    /// A namespace for its service account and its objects; it is created, and `NAMESPACE-leases` for its leases.
     pub namespace: &'a str,
-    /// Further arguments of all its commands.
-    pub args: &'a [&'a str],
-    /// What wakes its handlers.
+    /// What wakes its handlers. `NUMBER` stands for another one each time.
     pub objects: Vec<Value>,
-    /// A line of its log contains these when it has used every rule.
+    /// Its log has a line with each of these when it has used every rule, but for `lease`.
     pub done: &'a [&'a str],
+    /// A lease that it holds. It is taken away from it, and it takes it back: who stands by needs more rules than who
+    /// leads.
+    pub lease: &'a str,
+    /// Resources that only `access` tells of: a refusal has the server's words alone.
+    pub unseen: &'a [&'a str],
 }
 
 /// A program with its service account.
@@ -31,17 +39,7 @@ pub struct Installed<'a> {
     subject: &'a Subject<'a>,
     documents: Vec<Value>,
     kubeconfig: PathBuf,
-}
-
-/// One verb of one resource.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rule {
-    group: String,
-    resource: String,
-    verb: String,
-    name: Option<String>,
-    /// The document that it is in.
-    document: usize,
+    number: Cell<u32>,
 }
 
 impl Subject<'_> {
@@ -54,6 +52,7 @@ impl Subject<'_> {
     pub fn install<'a>(&'a self, cluster: &'a ControlPlane) -> Installed<'a> {
         let namespace = self.namespace;
         cluster.must(&["create", "namespace", namespace]);
+        cluster.must(&["create", "namespace", &self.lease_namespace()]);
         let (printed, yaml, stderr) = self.call(None, &["rbac", "--install-namespace", namespace]);
         assert!(printed, "{stderr}");
         let applied = cluster.kubectl_with(&["apply", "--filename=-"], &yaml);
@@ -74,12 +73,21 @@ impl Subject<'_> {
             };
             text.lines().map(with_token).collect::<Vec<_>>().join("\n")
         });
-        Installed { cluster, subject: self, documents, kubeconfig }
+        Installed { cluster, subject: self, documents, kubeconfig, number: Cell::default() }
     }
 
-    /// The arguments that say where it looks, and where its leases are.
-    fn places(&self) -> [&str; 4] {
-        ["--namespace", self.namespace, "--lease-namespace", self.namespace]
+    /// Where its leases are.
+    #[must_use]
+    pub fn lease_namespace(&self) -> String {
+        format!("{}-leases", self.namespace)
+    }
+
+    /// Starts the program with a kubeconfig.
+    pub fn start(&self, kubeconfig: &Path) -> Process {
+        let (kubeconfig, leases) = (kubeconfig.to_str().expect("the path is UTF-8"), self.lease_namespace());
+        let own = ["run", "--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0"];
+        let places = ["--namespace", self.namespace, "--lease-namespace", &leases];
+        Process::start(self.program, &[&own[..], &places].concat(), &[])
     }
 
     /// Runs a command of the program to its end: whether it exits with 0, its stdout and its stderr.
@@ -90,7 +98,7 @@ impl Subject<'_> {
     #[must_use]
     pub fn call(&self, kubeconfig: Option<&Path>, args: &[&str]) -> (bool, String, String) {
         let mut command = Command::new(self.program);
-        command.args(args).args(self.places()).args(self.args);
+        command.args(args).args(["--namespace", self.namespace, "--lease-namespace", &self.lease_namespace()]);
         if let Some(kubeconfig) = kubeconfig {
             command.arg("--kubeconfig").arg(kubeconfig);
         }
@@ -108,18 +116,10 @@ impl Installed<'_> {
         (success, stdout.lines().filter(|line| line.starts_with("missing ")).map(str::to_owned).collect())
     }
 
-    /// Starts the program as the service account.
-    pub fn start(&self) -> Process {
-        let kubeconfig = self.kubeconfig.to_str().expect("the path is UTF-8");
-        let own = ["run", "--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0"];
-        Process::start(self.subject.program, &[&own[..], &self.subject.places(), self.subject.args].concat(), &[])
-    }
-
-    /// Makes what wakes the handlers, as soon as its kind is there.
-    fn wake(&self) {
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": self.subject.objects}).to_string();
-        let apply = || self.cluster.kubectl_with(&["apply", "--filename=-"], &list);
-        until("the objects are made", || apply().success.then_some(()), || apply().stderr);
+    /// Every rule that the roles grant.
+    #[must_use]
+    pub fn rules(&self) -> Vec<Rule> {
+        self.documents.iter().enumerate().flat_map(|(at, document)| Rule::all(at, document)).collect()
     }
 
     /// Runs the program until it is done: `check` has nothing to say against it, and the API server forbids nothing.
@@ -131,12 +131,25 @@ impl Installed<'_> {
         until("check finds nothing", || self.check().0.then_some(()), || format!("{:?}", self.check()));
         let before = self.requests().len();
         let mut program = self.start();
-        self.wake();
-        program.wait_for_line(self.subject.done);
+        let objects = self.objects();
+        let apply = || self.cluster.kubectl_with(&["apply", "--filename=-"], &objects);
+        until("the objects are made", || apply().success.then_some(()), || apply().stderr);
+        self.upset_lease(&program);
+        program.wait_for_lines(2, &["this process leads"]);
+        for done in self.subject.done {
+            program.wait_for_line(&[done]);
+        }
         program.wait_for_page("/readyz", 200, &[]);
         program.signal("TERM");
         assert_eq!(program.exit_code(), Some(0), "{}", program.lines().join("\n"));
+        let refused = program.lines().into_iter().find(|line| line.contains("grant the rule"));
+        assert_eq!(refused, None);
         Self::forbade_nothing(&self.requests()[before..]);
+    }
+
+    /// Starts the program as the service account.
+    pub fn start(&self) -> Process {
+        self.subject.start(&self.kubeconfig)
     }
 
     /// What the service account has asked of the API server, as audit events.
@@ -166,82 +179,78 @@ impl Installed<'_> {
         assert!(forbidden.is_empty(), "forbidden: {forbidden:#?}");
     }
 
-    /// Every verb of every resource that the roles grant.
-    #[must_use]
-    pub fn rules(&self) -> Vec<Rule> {
-        let texts = |value: &Value| -> Vec<String> {
-            value.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
-        };
-        let mut found = Vec::new();
-        for (document, content) in self.documents.iter().enumerate() {
-            for rule in content["rules"].as_array().into_iter().flatten() {
-                let names = texts(&rule["resourceNames"]);
-                let names = if names.is_empty() { vec![None] } else { names.into_iter().map(Some).collect() };
-                for resource in texts(&rule["resources"]) {
-                    for verb in texts(&rule["verbs"]) {
-                        for name in names.clone() {
-                            let group = texts(&rule["apiGroups"]).concat();
-                            let (resource, verb) = (resource.clone(), verb.clone());
-                            found.push(Rule { group, resource, verb, name, document });
-                        }
-                    }
-                }
-            }
-        }
-        found
-    }
-
-    /// Takes one rule away: `check` names it and nothing else, and the running program says that it misses it.
+    /// Takes one rule away: `check` names it and nothing else, with the role that lacks it, and the running program
+    /// says that it misses it.
     ///
     /// # Panics
     ///
     /// If one of them doesn't.
     pub fn needs(&self, rule: &Rule) {
-        self.cluster.apply([self.document(rule.document, |other| other != rule)]);
-        let told = format!("add the rule \"{rule}\"{}", rule.pinned());
-        let only = |(success, missing): (bool, Vec<String>)| {
-            (!success && missing.len() == 1 && missing[0].contains(&told)).then_some(())
-        };
-        until(&told, || only(self.check()), || format!("{:#?}", self.check()));
-        let installs = rule.resource == "customresourcedefinitions";
+        let installs = rule.is_of_crd();
         if let Some(name) = rule.name.as_ref().filter(|_| installs) {
             self.cluster.must(&["delete", "crd", name, "--ignore-not-found"]);
         }
-        let program = self.start();
-        if !installs {
-            self.wake();
+        if rule.resource == "leases" && rule.name.is_some() {
+            let place = format!("--namespace={}", self.subject.lease_namespace());
+            self.cluster.must(&["delete", "lease", self.subject.lease, "--ignore-not-found", &place]);
         }
-        program.wait_for_line(&[&format!("cannot {} resource", rule.verb), &rule.resource]);
-        drop(program);
-        self.cluster.apply([self.document(rule.document, |_| true)]);
-    }
-
-    /// A role with those of its rules that are wanted.
-    fn document(&self, at: usize, wanted: impl Fn(&Rule) -> bool) -> Value {
-        let mut document = self.documents[at].clone();
-        let rules = self.rules().into_iter().filter(|rule| rule.document == at && wanted(rule));
-        document["rules"] = rules.map(|rule| rule.json()).collect();
-        document
-    }
-}
-
-impl Rule {
-    fn json(&self) -> Value {
-        let mut rule = json!({"apiGroups": [self.group], "resources": [self.resource], "verbs": [self.verb]});
-        if let Some(name) = &self.name {
-            rule["resourceNames"] = json!([name]);
+        self.apply(|other| other != rule, !installs);
+        let (told, role) = (format!("add the rule \"{rule}\"{} to ", rule.pinned()), self.role(rule));
+        let only = |(success, missing): (bool, Vec<String>)| {
+            let [line] = &missing[..] else { return None };
+            (!success && line.contains(&told) && line.ends_with(&role)).then_some(())
+        };
+        until(&format!("check says: {told}{role}"), || only(self.check()), || format!("{:#?}", self.check()));
+        let program = self.subject.start(&self.kubeconfig);
+        if rule.place == Some(self.subject.lease_namespace()) && matches!(&*rule.verb, "watch" | "patch") {
+            self.upset_lease(&program);
         }
-        rule
+        let lines = || program.lines();
+        let unseen = self.subject.unseen.contains(&&*rule.resource);
+        let names = |line: &String| rule.is_refused_by(line) && (unseen || rule.is_named_by(line));
+        until(&format!("the program misses {rule}"), || lines().into_iter().find(names), || lines().join("\n"));
     }
 
-    fn pinned(&self) -> String {
-        self.name.as_ref().map_or(String::new(), |name| format!(" (resourceNames: {name})"))
+    /// Waits until it leads, and lets somebody else have the lease.
+    fn upset_lease(&self, program: &Process) {
+        program.wait_for_line(&["this process leads"]);
+        let patch = r#"{"spec":{"holderIdentity":"somebody"}}"#;
+        let place = format!("--namespace={}", self.subject.lease_namespace());
+        self.cluster.must(&["patch", "lease", self.subject.lease, "--type=merge", "--patch", patch, &place]);
     }
-}
 
-impl std::fmt::Display for Rule {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let group = if self.group.is_empty() { String::new() } else { format!("{}/", self.group) };
-        write!(f, "{group}{}: {}", self.resource, self.verb)
+    /// The objects as one document, other ones each time.
+    fn objects(&self) -> String {
+        self.number.set(self.number.get() + 1);
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": self.subject.objects});
+        list.to_string().replace("NUMBER", &self.number.get().to_string())
+    }
+
+    /// Applies the roles with those of their rules that are wanted, and new objects.
+    fn apply(&self, wanted: impl Fn(&Rule) -> bool, with_objects: bool) {
+        let roles = self.documents.iter().enumerate().filter(|(_, document)| document["rules"].is_array());
+        let mut items: Vec<_> = roles
+            .map(|(at, document)| {
+                let mut document = document.clone();
+                let rules = Rule::all(at, &document).into_iter().filter(|rule| wanted(rule)).map(|rule| rule.json());
+                document["rules"] = rules.collect();
+                document
+            })
+            .collect();
+        if with_objects {
+            let list: Value = serde_json::from_str(&self.objects()).expect("it was made of JSON");
+            items.extend(list["items"].as_array().into_iter().flatten().cloned());
+        }
+        self.cluster.apply(items);
+    }
+
+    /// The role that a rule is in, as `check` tells of it.
+    fn role(&self, rule: &Rule) -> String {
+        let metadata = &self.documents[rule.document]["metadata"];
+        let name = metadata["name"].as_str().unwrap_or_default();
+        match metadata["namespace"].as_str() {
+            Some(namespace) => format!("the Role `{name}` in namespace `{namespace}`"),
+            None => format!("the ClusterRole `{name}`"),
+        }
     }
 }

@@ -37,6 +37,7 @@ async fn forget(_: Gone, _: Reader<ConfigMap>, _: Getter<Secret>, _: Creator<Sec
     deleted = write_after,
     main = false
 )]
+#[expect(clippy::too_many_arguments, reason = "each argument is what the case is about")]
 async fn writing(
     service: Arc<Service>,
     creator: Creator<Secret>,

@@ -194,7 +194,7 @@ fn advice(asked: &Asked, status: &Status) -> String {
             format!("; the namespace is being deleted, which is no matter of rules: {NOTHING_NEW}")
         }
         403 if status.message.contains("blockOwnerDeletion") => {
-            format!("; grant the rule \"{}\": owner references need it", asked.owner)
+            format!("; grant the rule \"{}\"{place}: owner references need it", asked.owner)
         }
         403 => format!("; grant the rule \"{}\"{place}", asked.rule),
         404 if about.is_some_and(|about| about.kind == "namespaces") => "; create the namespace first".to_owned(),

@@ -27,7 +27,7 @@ use crate::kind::KindInfo;
 use crate::metrics::Prometheus;
 use crate::program::{Program, label};
 use crate::rbac::{self, Grant, Grants, Place};
-use crate::review::may;
+use crate::review::{may, own_namespace};
 
 /// How many permissions are asked for at a time.
 const AT_A_TIME: usize = 8;
@@ -49,6 +49,10 @@ pub(crate) fn check(
         let place = Place { program: label(program), namespace, lease_namespace };
         let mut check = Check { client: connection.client.clone(), place, failed: false };
         if check.connection(&connection).await {
+            // Where the program is installed, if it is the program that asks.
+            if let Some(namespace) = own_namespace(&check.client).await {
+                check.place.namespace = namespace;
+            }
             check.everything(&controllers).await;
         }
         Ok::<_, BoxError>(check.failed)
@@ -224,8 +228,7 @@ impl Check {
                 let grant = with(refused);
                 let because = answers.iter().filter(|(answer, ..)| matches!(answer, Ok(false)));
                 let because: BTreeSet<_> = because.flat_map(|(_, _, because)| because).map(String::as_str).collect();
-                let (role, because) =
-                    (grant.role(&self.place.program), because.into_iter().collect::<Vec<_>>().join(", "));
+                let (role, because) = (grant.role(&self.place), because.into_iter().collect::<Vec<_>>().join(", "));
                 self.missing(format_args!(
                     "access {grant}{}, for {because}: add the rule \"{}\"{} to {role}",
                     grant.place(),

@@ -126,7 +126,9 @@ impl Config {
         if self.finalizer.is_some() {
             plan.need::<K>(None, &["get", "patch"], "cleanup");
             if self.selected() {
-                plan.tells_events("cleanup");
+                if !self.cleanup_on_leave {
+                    plan.tells_events("cleanup");
+                }
                 plan.request(CacheRequest::of::<K>(true));
             }
         }

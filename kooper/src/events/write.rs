@@ -168,7 +168,11 @@ impl Writer {
         self.dropped();
         let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
         let (cause, advice) = match failure {
-            Failure::Server(kube::Error::Api(status)) if is_terminating(status) => return,
+            Failure::Server(kube::Error::Api(status)) if is_terminating(status) => (
+                format!("terminating {namespace}"),
+                "; the namespace is being deleted, which is no matter of rules: nothing can be created in it any more"
+                    .to_owned(),
+            ),
             Failure::Server(error) if leader::is_fenced(error) => return,
             Failure::Server(kube::Error::Api(status)) if status.code == 403 => (
                 format!("forbidden in {namespace}"),

@@ -148,11 +148,13 @@ impl WatchStatus {
         let resource = &self.resource;
         match error {
             RetrieveError::Forbidden(_) => {
-                let role = match &self.namespace {
-                    Some(namespace) => format!("a Role in namespace `{namespace}`"),
-                    None => "a ClusterRole".to_owned(),
+                let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+                let group = if group.is_empty() { String::new() } else { format!("{group}/") };
+                let place = match &self.namespace {
+                    Some(namespace) => format!("in namespace `{namespace}`"),
+                    None => "for the whole cluster".to_owned(),
                 };
-                format!("grant this identity the verbs list and watch on `{resource}` by {role}")
+                format!("grant the rule \"{group}{plural}: list, watch\" {place}")
             }
             RetrieveError::NotFound(_) => {
                 format!("the cluster serves no `{resource}`: apply its CRD, or check the API version")

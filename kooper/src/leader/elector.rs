@@ -98,7 +98,7 @@ impl Elector {
         let elector = Self {
             claim: Claim::new(me, terms, clock.now()),
             lease: object(&lease),
-            former: options.former.iter().map(|name| Former::new(object(name), terms.lease)).collect(),
+            former: options.former.iter().map(|name| Former::new(object(name).former(), terms.lease)).collect(),
             terms,
             clock,
             leadership,

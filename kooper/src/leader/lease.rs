@@ -18,6 +18,7 @@ use kube::{Client, Resource};
 use serde_json::{Value, json};
 
 use super::claim::{Record, Write};
+use crate::events::is_terminating;
 
 /// The annotation that says which controller of which program a Lease is of.
 pub(super) const MARK: &str = "kooper.rs/controller";
@@ -29,11 +30,16 @@ const WATCH_SECONDS: u32 = 290;
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum LeaseError {
     #[error(
-        "this identity may not {verb} the Lease {namespace}/{name}: grant it \
-         \"coordination.k8s.io/leases: get, create, update, watch\" named `{name}` by a Role in namespace `{namespace}` \
+        "this identity may not {verb} the Lease {namespace}/{name}: grant the rule \
+         \"coordination.k8s.io/leases: {}\" with resourceNames `{name}` in namespace `{namespace}` ({message})",
+        if *.former { "get" } else { "create, get, update, watch" }
+    )]
+    Forbidden { verb: &'static str, namespace: Arc<str>, name: Arc<str>, former: bool, message: String },
+    #[error(
+        "the Lease {namespace}/{name} cannot be created: the namespace is being deleted, which is no matter of rules \
          ({message})"
     )]
-    Forbidden { verb: &'static str, namespace: Arc<str>, name: Arc<str>, message: String },
+    Terminating { namespace: Arc<str>, name: Arc<str>, message: String },
     #[error("the Lease {namespace}/{name} cannot be created: is there a namespace `{namespace}`? ({message})")]
     NoPlace { namespace: Arc<str>, name: Arc<str>, message: String },
     #[error("the Lease was changed by somebody else meanwhile; it is read again")]
@@ -62,13 +68,21 @@ pub(super) struct Lease {
     pub(super) name: Arc<str>,
     /// What our records are marked with.
     mark: Arc<str>,
+    /// Whether it is of a former name: it is only read.
+    former: bool,
     /// The whole object that was last seen: the next write is made of it.
     last: Option<Value>,
 }
 
 impl Lease {
     pub(super) fn new(client: Client, namespace: &str, name: &str, mark: Arc<str>) -> Self {
-        Self { client, namespace: namespace.into(), name: name.into(), mark, last: None }
+        let (namespace, name) = (namespace.into(), name.into());
+        Self { client, namespace, name, mark, former: false, last: None }
+    }
+
+    /// The Lease of a former name.
+    pub(super) fn former(self) -> Self {
+        Self { former: true, ..self }
     }
 
     /// The record, if there is one.
@@ -122,7 +136,7 @@ impl Lease {
             let (verb, namespace, name) = ("watch", Arc::clone(&namespace), Arc::clone(&name));
             match error {
                 kube::Error::Api(status) if status.code == 403 => {
-                    LeaseError::Forbidden { verb, namespace, name, message: status.message }
+                    LeaseError::Forbidden { verb, namespace, name, former: false, message: status.message }
                 }
                 error => LeaseError::Server { verb, namespace, name, message: crate::error::chain(&error) },
             }
@@ -235,10 +249,12 @@ impl Lease {
     /// The error of an answer that is no success.
     fn error(&self, verb: &'static str, code: StatusCode, body: &[u8]) -> LeaseError {
         let status: Status = serde_json::from_slice(body).unwrap_or_default();
+        let terminating = is_terminating(&status);
         let message = if status.message.is_empty() { format!("HTTP {code}") } else { status.message };
-        let (namespace, name) = (Arc::clone(&self.namespace), Arc::clone(&self.name));
+        let (namespace, name, former) = (Arc::clone(&self.namespace), Arc::clone(&self.name), self.former);
         match code {
-            StatusCode::FORBIDDEN => LeaseError::Forbidden { verb, namespace, name, message },
+            StatusCode::FORBIDDEN if terminating => LeaseError::Terminating { namespace, name, message },
+            StatusCode::FORBIDDEN => LeaseError::Forbidden { verb, namespace, name, former, message },
             StatusCode::NOT_FOUND => LeaseError::NoPlace { namespace, name, message },
             StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
                 LeaseError::Server { verb, namespace, name, message }

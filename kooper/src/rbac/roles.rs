@@ -13,7 +13,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 /// each namespace in which something is granted.
 pub(crate) fn documents(grants: &Grants, place: &Place) -> Vec<Value> {
     let mut documents = vec![json!({
-        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(place, Some(&place.namespace)),
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(place, Some(&place.namespace), &place.program),
     })];
     let mut places: BTreeMap<Option<&str>, Vec<&Grant>> = BTreeMap::new();
     for grant in grants.keys() {
@@ -22,21 +22,22 @@ pub(crate) fn documents(grants: &Grants, place: &Place) -> Vec<Value> {
     for (namespace, grants) in places {
         let scope = if namespace.is_some() { "" } else { "Cluster" };
         let (role, binding) = (format!("{scope}Role"), format!("{scope}RoleBinding"));
+        let name = place.role(namespace);
         documents.push(json!({
-            "apiVersion": format!("{GROUP}/v1"), "kind": role, "metadata": metadata(place, namespace),
+            "apiVersion": format!("{GROUP}/v1"), "kind": role, "metadata": metadata(place, namespace, &name),
             "rules": rules(&grants),
         }));
         documents.push(json!({
-            "apiVersion": format!("{GROUP}/v1"), "kind": binding, "metadata": metadata(place, namespace),
-            "roleRef": {"apiGroup": GROUP, "kind": role, "name": place.program},
+            "apiVersion": format!("{GROUP}/v1"), "kind": binding, "metadata": metadata(place, namespace, &name),
+            "roleRef": {"apiGroup": GROUP, "kind": role, "name": name},
             "subjects": [{"kind": "ServiceAccount", "name": place.program, "namespace": place.namespace}],
         }));
     }
     documents
 }
 
-fn metadata(place: &Place, namespace: Option<&str>) -> Value {
-    let mut metadata = json!({"name": place.program, "labels": {"app.kubernetes.io/name": place.program}});
+fn metadata(place: &Place, namespace: Option<&str>, name: &str) -> Value {
+    let mut metadata = json!({"name": name, "labels": {"app.kubernetes.io/name": place.program}});
     if let Some(namespace) = namespace {
         metadata["namespace"] = namespace.into();
     }

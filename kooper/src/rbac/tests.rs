@@ -35,8 +35,8 @@ fn told(controllers: &[Controller]) -> Vec<String> {
     let mut lines = Vec::new();
     for document in documents(&grants, &place()) {
         let metadata = &document["metadata"];
-        assert_eq!(metadata["name"], "shop");
         let namespace = metadata["namespace"].as_str().unwrap_or("-");
+        assert_eq!(metadata["name"], if namespace == "shops" { "shop" } else { "shops:shop" });
         lines.push(format!("{} {namespace}", document["kind"].as_str().unwrap_or_default()));
         for rule in document["rules"].as_array().into_iter().flatten() {
             let (groups, resources) = (list(&rule["apiGroups"]), list(&rule["resources"]));
@@ -44,6 +44,7 @@ fn told(controllers: &[Controller]) -> Vec<String> {
         }
         if let Some(subject) = document["subjects"].get(0) {
             assert_eq!((&subject["name"], &subject["namespace"]), (&"shop".into(), &"shops".into()));
+            assert_eq!(document["roleRef"]["name"], metadata["name"]);
             assert_eq!(
                 document["roleRef"]["kind"],
                 document["kind"].as_str().unwrap_or_default().replace("Binding", "")
@@ -209,7 +210,11 @@ fn a_grant_reads_as_a_rule() {
     let grants = grants(&controllers, &place()).expect("no clients");
     let (grant, because) = grants.first_key_value().expect("one");
     assert_eq!(grant.to_string(), "pods: list");
-    assert_eq!(grant.role("shop"), "the Role `shop` in namespace `a`");
+    assert_eq!(grant.role(&place()), "the Role `shops:shop` in namespace `a`");
+    let inside = Grant { namespace: Some("shops".into()), ..grant.clone() };
+    assert_eq!(inside.role(&place()), "the Role `shop` in namespace `shops`");
+    let everywhere = Grant { namespace: None, ..grant.clone() };
+    assert_eq!(everywhere.role(&place()), "the ClusterRole `shops:shop`");
     assert_eq!(because.first().map(String::as_str), Some("resource = Pod of the controller `echo`"));
     let named =
         Grant { group: "x.y".into(), subresource: Some("status".into()), name: Some("n".into()), ..grant.clone() };

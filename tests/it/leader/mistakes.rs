@@ -39,8 +39,8 @@ fn a_missing_rule_is_named_and_the_four_verbs_on_the_one_lease_are_enough() {
     let log = Log::default();
     cluster.apply(grant(namespace, "", "configmaps"));
     let first = limited(cluster, writer("writer", namespace, "first", &log));
-    let advice = "grant it \"coordination.k8s.io/leases: get, create, update, watch\" named `shop-writer` by a Role in namespace \
-                  `leader-rules`";
+    let advice = "grant the rule \"coordination.k8s.io/leases: create, get, update, watch\" with resourceNames `shop-writer` in \
+                  namespace `leader-rules`";
     first.wait_for_ready(false, &["writer: this identity may not get the Lease leader-rules/shop-writer", advice]);
     // One verb after the other: the next one is missing then.
     cluster.apply(leases(namespace, &["get"]));

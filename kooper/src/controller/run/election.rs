@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio_util::sync::CancellationToken;
 
-use super::{RunError, Runner, Starting};
+use super::{EVENTS_GRACE, Process, RunError, Runner, Starting};
 use crate::controller::config::Leases;
 use crate::events::{EventSink, Note};
 use crate::leader::{Elector, ElectorOptions, Told};
@@ -16,7 +16,8 @@ use crate::reason::Reason;
 impl Runner {
     /// Stands as a candidate, works while it leads, and stands again.
     pub(super) async fn lead(&self, starting: &Starting, shutdown: &CancellationToken) -> Result<(), RunError> {
-        let Some(mut elector) = self.elector() else { return Ok(()) };
+        let events = self.lease_events();
+        let Some(mut elector) = self.elector(events.clone()) else { return Ok(()) };
         self.process.health.add(elector.status());
         loop {
             if shutdown.run_until_cancelled(elector.campaign()).await.is_none() {
@@ -46,6 +47,7 @@ impl Runner {
             if !ended {
                 // What still runs might write: the lease is left to expire.
                 elector.abandon();
+                events.drain(EVENTS_GRACE).await;
                 return if shutdown.is_cancelled() { Ok(()) } else { Err(RunError::OutlivedLease) };
             }
             elector.release().await;
@@ -53,21 +55,25 @@ impl Runner {
                 return Ok(());
             }
             if !self.process.stands_again {
+                events.drain(EVENTS_GRACE).await;
                 return Err(RunError::LeadershipLost);
             }
         }
     }
 
-    fn elector(&self) -> Option<Elector> {
+    /// A sink of its own: that of the handlers is behind the fence, and the
+    /// loss of the lease is told when that is shut.
+    fn lease_events(&self) -> EventSink {
+        let Process { client, program, identity, metrics, .. } = &self.process;
+        EventSink::start(client.clone(), program, &self.gate.name, identity, metrics.clone())
+    }
+
+    fn elector(&self, events: EventSink) -> Option<Elector> {
         let config = &self.controller.config;
         let election = config.leader.clone()?;
         let client = self.process.lease_client.clone().or_else(|| self.process.client.clone())?;
         let program = &self.process.program;
         let leases = config.leases(program, &self.process.lease_namespace)?;
-        // A sink of its own: that of the handlers is behind the fence, and
-        // the loss of the lease is told when that is shut.
-        let (name, metrics) = (&self.gate.name, self.process.metrics.clone());
-        let events = EventSink::start(Some(client.clone()), program, name, &self.process.identity, metrics);
         let told = tell(events, &leases, &self.process.identity);
         Some(Elector::new(ElectorOptions {
             controller: config.name.as_str().into(),

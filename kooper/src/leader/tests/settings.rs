@@ -48,7 +48,7 @@ async fn a_missing_rule_is_named_by_the_probe_until_it_is_there() {
     stand.stands_in_vain(SECOND * 3).await;
     let reason = stand.ready().expect_err("it may not");
     for part in
-        ["get", "\"coordination.k8s.io/leases: get, create, update, watch\"", "`shop-echo`", "namespace `shops`"]
+        ["get", "\"coordination.k8s.io/leases: create, get, update, watch\"", "`shop-echo`", "namespace `shops`"]
     {
         assert!(reason.contains(part), "{reason}");
     }

@@ -1,0 +1,71 @@
+//! What is cleaned up, what leaves a selector, and what is told of as deleted.
+
+use k8s_openapi::api::core::v1::{PodTemplate, Service, ServiceAccount, ServiceStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+use kooper::__private::v1::Program;
+use kooper::Controller;
+use kooper::capability::Patch;
+use kooper::extract::Gone;
+use kooper::prelude::*;
+use serde_json::json;
+
+use crate::fresh;
+
+pub(super) fn define(program: &mut Program) {
+    program.add(
+        Controller::builder::<Service>("services")
+            .handler(delete_service)
+            .cleanup("permissions.example.com/service", clean_service),
+    );
+    program.add(
+        Controller::builder::<PodTemplate>("templates")
+            .labels("leaves=yes")
+            .cleanup_on_leave()
+            .handler(leave)
+            .cleanup("permissions.example.com/template", async || tracing::info!("templates: done")),
+    );
+    program.add(
+        Controller::builder::<PodTemplate>("abandoned")
+            .labels("leaves=alone")
+            .handler(leave)
+            .cleanup("permissions.example.com/abandoned", async || {}),
+    );
+    program.add(
+        Controller::builder::<ServiceAccount>("accounts").labels("goes=yes").handler(delete_account).deleted(farewell),
+    );
+}
+
+async fn delete_service(service: Arc<Service>, services: Deleter<Service>) -> Result {
+    Ok(services.delete_object(&service).await?)
+}
+
+/// Writes the object, so that the version by which the finalizer is to come off is another's.
+async fn clean_service(service: Arc<Service>, statuses: StatusWriter<Service>) -> Result {
+    let condition = Condition {
+        type_: "Clean".to_owned(),
+        status: "True".to_owned(),
+        reason: "Done".to_owned(),
+        message: fresh(),
+        last_transition_time: Time(Timestamp::UNIX_EPOCH),
+        observed_generation: None,
+    };
+    let status = ServiceStatus { conditions: Some(vec![condition]), ..ServiceStatus::default() };
+    statuses.apply_status(&service, &status).await?;
+    tracing::info!("services: cleaned up");
+    Ok(())
+}
+
+/// Takes the label off that the controllers select by.
+async fn leave(template: Arc<PodTemplate>, templates: Patcher<PodTemplate>) -> Result {
+    templates.patch_object(&template, Patch::merge(json!({"metadata": {"labels": {"leaves": null}}}))).await?;
+    Ok(())
+}
+
+async fn delete_account(account: Arc<ServiceAccount>, accounts: Deleter<ServiceAccount>) -> Result {
+    Ok(accounts.delete_object(&account).await?)
+}
+
+async fn farewell(gone: Gone) {
+    tracing::info!("accounts: {gone:?}");
+}
