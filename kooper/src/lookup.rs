@@ -39,8 +39,8 @@ pub(crate) enum Written {
 /// An object that the API server did not hand out or take.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LookupError {
-    #[error("{verb} {resource} {key}: not allowed: {message}; grant the rule \"{rule}: {verb}\"{place}")]
-    Forbidden { verb: &'static str, resource: String, key: ObjectKey, message: String, rule: String, place: String },
+    #[error("{verb} {resource} {key}: not allowed: {message}; grant the rule {rule}")]
+    Forbidden { verb: &'static str, resource: String, key: ObjectKey, message: String, rule: String },
     #[error("{verb} {resource} {key}: {source}")]
     Failed { verb: &'static str, resource: String, key: ObjectKey, source: BoxError },
 }
@@ -134,10 +134,11 @@ impl Lookup {
 
     fn forbidden(&self, verb: &'static str, key: &ObjectKey, status: &Status) -> LookupError {
         let KindInfo { group, plural, .. } = &self.kind;
-        let rule = if group.is_empty() { plural.clone() } else { format!("{group}/{plural}") };
+        let group = if group.is_empty() { String::new() } else { format!("{group}/") };
         let place = key.namespace().map_or(String::new(), |namespace| format!(" in namespace `{namespace}`"));
+        let rule = format!("\"{group}{plural}: {verb}\"{place}");
         let (resource, message) = (self.kind.resource(), status.message.clone());
-        LookupError::Forbidden { verb, resource, key: key.clone(), message, rule, place }
+        LookupError::Forbidden { verb, resource, key: key.clone(), message, rule }
     }
 }
 
