@@ -179,11 +179,6 @@ impl Writes {
         known.writes.push(Wrote { write, at: Instant::now(), silent, heard: false, seen: false });
     }
 
-    /// A cache has something new that wakes nobody.
-    pub(crate) fn moved(&self) {
-        self.progress.notify_waiters();
-    }
-
     /// Waits until the caches have what the key's last call wrote, though not
     /// for long. `find` looks an object up.
     pub(crate) async fn settled(&self, key: &ObjectKey, find: impl Fn(&Write) -> Option<Arc<Object>>) {

@@ -221,8 +221,6 @@ pub(super) struct Leaving {
 
 impl Sink for Leaving {
     fn changed(&self, change: &Change, _: Seen) {
-        // A call of the key may have written it, and the next one waits for it.
-        self.gate.writes.moved();
         let Some(new) = &change.new else { return };
         let concerned = Unselected::concerns(&self.finalizers, self.on_leave, new);
         if concerned && self.ours.get(new.key()).is_none() {
