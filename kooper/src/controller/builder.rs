@@ -39,7 +39,7 @@ type MakeService<O, S> = Box<dyn Fn(State<S>, Arc<Backing>) -> HandlerService<O>
 type MakeRetriever = Box<dyn Fn(Option<Client>) -> Result<Arc<dyn retriever::Erased>, BoxError> + Send + Sync>;
 type Wrap<O> = Box<dyn Middleware<O>>;
 
-/// Builds a [`Controller`] of the kind `K`, whose handler gets objects of the
+/// Builds a [`Controller`](super::Controller) of the kind `K`, whose handler gets objects of the
 /// type `O` and the state `S`.
 #[must_use = "a builder builds nothing until `build` is called"]
 pub struct Builder<K, O = K, S = ()> {
