@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::control_plane::ControlPlane;
+use crate::control_plane::{ControlPlane, Output};
 use crate::process::Process;
 use crate::wait::until;
 
@@ -155,6 +155,13 @@ impl Installed<'_> {
     /// Starts the program as the service account.
     pub fn start(&self) -> Process {
         self.subject.start(&self.kubeconfig)
+    }
+
+    /// Runs kubectl as the service account, with an input.
+    #[must_use]
+    pub fn kubectl_with(&self, args: &[&str], input: &str) -> Output {
+        let kubeconfig = self.kubeconfig.to_str().expect("the path is UTF-8");
+        self.cluster.kubectl_with(&[args, &["--kubeconfig", kubeconfig]].concat(), input)
     }
 
     /// What the service account has asked of the API server, as audit events.

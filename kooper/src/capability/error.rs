@@ -193,6 +193,10 @@ fn advice(asked: &Asked, status: &Status) -> String {
         403 if is_terminating(status) => {
             format!("; the namespace is being deleted, which is no matter of rules: {NOTHING_NEW}")
         }
+        // The server looks up kinds by a list that it makes anew now and then.
+        403 if status.message.contains("RESTMapping") => {
+            "; the API server learns of a new kind within half a minute, which is no matter of rules".to_owned()
+        }
         403 if status.message.contains("blockOwnerDeletion") => {
             format!("; grant the rule \"{}\"{place}: owner references need it", asked.owner)
         }
