@@ -1,6 +1,8 @@
 //! Each fault of a source, and what becomes of the store and of whoever
 //! listens. Time is paused: waits cost nothing.
 
+mod trouble;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 
@@ -401,115 +403,4 @@ async fn a_watch_that_always_ends_at_once_does_not_spin() {
         let tries = run.script.watched.lock().unwrap().len();
         assert!((6..=301).contains(&tries), "{tries} tries in a minute");
     }
-}
-
-#[test]
-fn an_optional_kind_may_be_missing_and_nothing_else() {
-    let status = WatchStatus::new("test", "shops.example.com", None, false, true);
-    assert!(status.ready().is_err());
-    status.failed(&RetrieveError::NotFound("404 page not found".to_owned()), Duration::ZERO, 1);
-    let remark = status.ready().expect("ready without the kind").expect("a remark");
-    assert!(remark.starts_with("test: shops.example.com: optional, and not there: "), "{remark}");
-    status.failed(&RetrieveError::Forbidden("no".to_owned()), Duration::ZERO, 2);
-    assert!(status.ready().is_err());
-    status.failed(&RetrieveError::NotFound("404 page not found".to_owned()), Duration::ZERO, 3);
-    status.require();
-    assert!(status.ready().is_err());
-}
-
-#[tokio::test(start_paused = true)]
-async fn errors_of_every_kind_are_tried_again_and_show_in_the_status() {
-    for error in [
-        RetrieveError::Forbidden("pods is forbidden".to_owned()),
-        RetrieveError::NotFound("404 page not found".to_owned()),
-        RetrieveError::Unauthorized("Unauthorized".to_owned()),
-        RetrieveError::Busy { after: Duration::from_secs(3), message: "too many requests".to_owned() },
-        RetrieveError::Status { code: 500, message: "boom".to_owned() },
-        RetrieveError::Transport("connection refused".to_owned()),
-        RetrieveError::TooLargeVersion("too large".to_owned()),
-    ] {
-        let run = run(
-            Script::default().list(Err(error.clone())).list(Err(error.clone())).list(page("5", &[("a", "1")])),
-            false,
-        );
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        let not_ready = run.status.ready().unwrap_err();
-        assert!(
-            not_ready.starts_with("test: pods: not synced yet: ") && not_ready.contains(&error.to_string()),
-            "{not_ready}"
-        );
-        run.until_seen(&[("a", "1")]).await;
-        assert_eq!(run.status.ready(), Ok(None));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_bad_object_does_not_stop_its_neighbours() {
-    let bad = Page {
-        objects: vec![Ok(object("a", "1")), Err(malformed()), Ok(object("b", "2"))],
-        version: "5".to_owned(),
-        continue_token: None,
-    };
-    let run =
-        run(Script::default().list(Ok(bad)).watch(vec![Ok(Event::Malformed(malformed())), added("c", "6")]), false);
-    run.until_seen(&[("a", "1"), ("b", "2"), ("c", "6")]).await;
-    assert_eq!((*run.seen.malformed.lock().unwrap(), *run.seen.relists.lock().unwrap()), (2, 0));
-    assert!(run.status.ready().unwrap().unwrap().contains("2 unreadable objects"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_silent_watch_is_connected_anew_and_then_listed_anew() {
-    let run = run(
-        Script::default()
-            .list(page("50", &[("a", "1")]))
-            .open_watch(vec![])
-            .open_watch(vec![])
-            .list(page("60", &[("b", "55")]))
-            .open_watch(vec![]),
-        false,
-    );
-    run.until_seen(&[("b", "55")]).await;
-    assert_eq!(*run.seen.restores.lock().unwrap(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_restored_server_with_lower_versions_is_accepted_after_silence() {
-    let run = run(
-        Script::default()
-            .list(page("50", &[("a", "49")]))
-            .open_watch(vec![])
-            .open_watch(vec![])
-            .list(page("30", &[("a", "20")]))
-            .watch_from("30", vec![modified("a", "31")]),
-        false,
-    );
-    run.until_seen(&[("a", "31")]).await;
-    assert_eq!(*run.seen.restores.lock().unwrap(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_list_from_a_server_that_lags_behind_is_not_taken() {
-    let run = run(
-        Script::default()
-            .list(page("50", &[("a", "49")]))
-            .opening(Err(expired()))
-            .list(page("40", &[("a", "39")]))
-            .list(page("60", &[("a", "59")])),
-        false,
-    );
-    run.until_seen(&[("a", "59")]).await;
-    assert_eq!(
-        (*run.seen.restores.lock().unwrap(), run.seen.log.lock().unwrap().len()),
-        (0, 2),
-        "version 39 was never seen"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_watch_unheard_of_for_five_minutes_makes_the_process_not_ready() {
-    let run = run(Script::default().list(page("5", &[])).open_watch(vec![]), false);
-    run.until("synced", |_| run.status.is_synced()).await;
-    assert!(run.status.ready().is_ok());
-    tokio::time::sleep(Duration::from_secs(301)).await;
-    assert!(run.status.ready().unwrap_err().contains("nothing heard for 301 s"));
 }
