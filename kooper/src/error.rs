@@ -5,6 +5,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use kube::core::Status;
+
 /// Any error, boxed; what a handler's own error is turned into.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -109,6 +111,13 @@ pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
         }
     }
     text
+}
+
+/// Whether the server refuses because the namespace is being deleted: nothing
+/// can be created in it, whatever the rules say.
+pub(crate) fn is_terminating(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    status.code == 403 && causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 /// What a panic said.

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use kube::core::Status;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -127,13 +126,6 @@ impl Inner {
     fn is_asleep(&self) -> bool {
         self.task.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
-}
-
-/// Whether the server refuses because the namespace is being deleted: nothing
-/// can be created in it, whatever the rules say.
-pub(crate) fn is_terminating(status: &Status) -> bool {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    status.code == 403 && causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 impl std::fmt::Debug for EventSink {

@@ -7,7 +7,7 @@ use kube::core::Status;
 
 use super::owner::OwnerError;
 use crate::error::BoxError;
-use crate::events::is_terminating;
+use crate::error::is_terminating;
 use crate::key::ObjectKey;
 use crate::object::DecodeError;
 

@@ -13,10 +13,10 @@ use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::Message;
 use super::correlate::{Correlator, Due};
 use super::wire::Source;
-use super::{Message, is_terminating};
-use crate::error;
+use crate::error::{self, is_terminating};
 use crate::leader;
 use crate::metrics::{Counter, MetricsRecorder};
 

@@ -18,7 +18,7 @@ use kube::{Client, Resource};
 use serde_json::{Value, json};
 
 use super::claim::{Record, Write};
-use crate::events::is_terminating;
+use crate::error::is_terminating;
 
 /// The annotation that says which controller of which program a Lease is of.
 pub(super) const MARK: &str = "kooper.rs/controller";
