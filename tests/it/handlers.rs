@@ -144,6 +144,27 @@ async fn a_permanent_error_waits_for_the_next_change() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_error_that_says_when_to_come_back_is_retried_then() {
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<ConfigMap>("later")
+        .resync(None)
+        .retriever(fixed([config("a", "1")]).unwrap())
+        .handler(move |call: Call| {
+            seen.note(format!("{}: {}", call.attempt(), call.reasons()));
+            async { Err::<(), _>(Error::retry_after(Duration::from_secs(600), "the database is away")) }
+        })
+        .build()
+        .unwrap();
+    let _running = run([controller]);
+    let start = Instant::now();
+    eventually("three calls", || log.count() == 3).await;
+    let took = start.elapsed().as_secs();
+    assert!((1200..1205).contains(&took), "{took} s");
+    assert_eq!(log.lines(), ["1: initial", "2: retry", "3: retry"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_handler_that_asks_to_come_back_does_so_in_time() {
     let log = Log::default();
     let seen = log.clone();

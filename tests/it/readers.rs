@@ -308,18 +308,24 @@ fn mourns(log: &Log) -> Builder<ConfigMap> {
 
 #[tokio::test(start_paused = true)]
 async fn the_last_state_of_what_is_deleted_is_told_once_and_before_its_successor() {
-    let (retriever, events) = source([config("a", "1")]).unwrap();
+    let of = |uid: &str, value| {
+        let mut config = config("a", value);
+        config.metadata.uid = Some(uid.to_owned());
+        config
+    };
+    let (retriever, events) = source([of("one", "1")]).unwrap();
     let log = Log::default();
     let _running = run([mourns(&log).retriever(retriever).build().unwrap()]);
     eventually("the first list", || log.count() == 1).await;
-    let mut successor = config("a", "3");
-    successor.metadata.uid = Some("another".to_owned());
-    events.modify(&config("a", "2")).unwrap();
-    events.delete(&config("a", "2")).unwrap();
+    let successor = of("another", "3");
+    events.modify(&of("one", "2")).unwrap();
+    // It changed once more as it was deleted, and is told of twice.
+    events.delete(&of("one", "last")).unwrap();
+    events.delete(&of("one", "last")).unwrap();
     events.add(&successor).unwrap();
     eventually("the successor", || log.lines().contains(&"handler: a 3".to_owned())).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(log.lines(), ["handler: a 1", "deleted: a 2 Deleted", "handler: a 3"]);
+    assert_eq!(log.lines(), ["handler: a 1", "deleted: a last Deleted", "handler: a 3"]);
     events.delete(&successor).unwrap();
     eventually("its end", || log.count() == 4).await;
     assert_eq!(log.lines()[3], "deleted: a 3 Deleted");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kooper_grammar::lease::{LeaseError, Timing, check};
+use kooper_grammar::lease::{LEASE_DURATION, LeaseError, RENEW_DEADLINE, RETRY_PERIOD, Timing, check};
 use proptest::prelude::*;
 
 fn of(lease: u64, renew: u64, retry: u64) -> Result<(), LeaseError> {
@@ -11,6 +11,8 @@ fn of(lease: u64, renew: u64, retry: u64) -> Result<(), LeaseError> {
 
 #[test]
 fn the_defaults_hold_and_the_borders_are_where_they_should_be() {
+    let defaults = [LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD].map(|default| default.as_secs());
+    assert_eq!(defaults, [15, 10, 2], "those of client-go");
     assert_eq!(of(15_000, 10_000, 2_000), Ok(()));
     assert!(matches!(of(15_000, 10_001, 2_000), Err(LeaseError::RenewTooLong { .. })));
     assert!(matches!(of(9_000, 6_000, 5_000), Err(LeaseError::RetryTooLong { .. })));
