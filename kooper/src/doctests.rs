@@ -33,7 +33,7 @@ pages! {
     messages = "../../docs/reference/errors-and-messages.md"
     how_it_works = "../../docs/concepts/how-it-works.md"
     guarantees = "../../docs/concepts/guarantees.md"
-    leader_election = "../../docs/concepts/leader-election.md"
+    concept_leader_election = "../../docs/concepts/leader-election.md"
     from_go_kooper = "../../docs/from-go-kooper.md"
     architecture = "../../docs/contributing/architecture.md"
     how_to_test = "../../docs/contributing/testing.md"
