@@ -42,8 +42,13 @@ pub(crate) struct Change {
 }
 
 impl Change {
+    /// The object as it is now, or was last.
+    pub(crate) fn last(&self) -> Option<&Arc<Object>> {
+        self.new.as_ref().or(self.old.as_ref())
+    }
+
     pub(crate) fn key(&self) -> Option<&ObjectKey> {
-        self.new.as_ref().or(self.old.as_ref()).map(|object| object.key())
+        self.last().map(|object| object.key())
     }
 }
 

@@ -133,16 +133,18 @@ impl Writes {
     }
 
     /// An event of an object wakes the key, by `wake`, which is told what it
-    /// is to it. No call of the key ends between.
-    pub(crate) fn hear<T>(&self, key: &ObjectKey, event: &Write, wake: impl FnOnce(Echo) -> T) -> T {
+    /// is to it. No call of the key ends between. Of most keys nothing is
+    /// known: then nobody asks for the `event`.
+    pub(crate) fn hear<T>(&self, key: &ObjectKey, event: impl FnOnce() -> Write, wake: impl FnOnce(Echo) -> T) -> T {
         let mut keys = self.lock();
         let Some(known) = keys.get_mut(key) else { return wake(Echo::Foreign) };
-        let echo = known.echo(event);
-        for wrote in known.writes.iter_mut().filter(|wrote| wrote.write == *event) {
+        let event = event();
+        let echo = known.echo(&event);
+        for wrote in known.writes.iter_mut().filter(|wrote| wrote.write == event) {
             wrote.heard = true;
         }
         match &mut known.call {
-            Some(events) if events.len() < COMPARED => events.push(event.clone()),
+            Some(events) if events.len() < COMPARED => events.push(event),
             Some(_) => known.overflown = true,
             None => {}
         }

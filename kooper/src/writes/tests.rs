@@ -22,7 +22,7 @@ fn writes() -> Writes {
 }
 
 fn hears(writes: &Writes, event: &Write) -> Echo {
-    writes.hear(&key(), event, |echo| echo)
+    writes.hear(&key(), || event.clone(), |echo| echo)
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,8 +40,8 @@ impl Drop for Closing {
 }
 
 impl Gate {
-    /// Queues a key because of a change, of the object that `by` tells of.
-    fn add(&self, key: &ObjectKey, lane: Lane, reason: Reason, by: Option<&Write>) {
+    /// Queues a key because of a change of an object in a cache.
+    fn add(&self, key: &ObjectKey, lane: Lane, reason: Reason, cache: CacheId, change: &Change) {
         if !self.is_open() {
             return;
         }
@@ -50,8 +50,8 @@ impl Gate {
             Echo::Own => self.queue.add_own(key, lane, reason),
             Echo::Foreign => self.queue.add(key, lane, reason),
         };
-        match by {
-            Some(event) => self.writes.hear(key, event, wake),
+        match change.last() {
+            Some(object) => self.writes.hear(key, || Write::event(cache, object, change.new.is_none()), wake),
             None => wake(Echo::Foreign),
         }
         self.metrics.inc_event_queued(&self.name, false);
@@ -59,7 +59,10 @@ impl Gate {
 
     /// Queues a key for a reason of no object's.
     pub(super) fn wake(&self, key: &ObjectKey, lane: Lane, reason: Reason) {
-        self.add(key, lane, reason, None);
+        if self.is_open() {
+            self.queue.add(key, lane, reason);
+            self.metrics.inc_event_queued(&self.name, false);
+        }
     }
 
     /// Plans the resync of a key that needs no run now.
@@ -112,7 +115,7 @@ impl Sink for Dispatch {
         let (lane, reason) = match (&change.old, &change.new) {
             (_, None) => (Lane::Event, Reason::Deleted),
             (Some(old), Some(new)) if !differs(old, new, &self.changed) => {
-                self.gate.writes.hear(key, &Write::event(self.id, new, false), drop);
+                self.gate.writes.hear(key, || Write::event(self.id, new, false), drop);
                 return;
             }
             (_, Some(new)) if !(self.wants)(new) => {
@@ -127,8 +130,7 @@ impl Sink for Dispatch {
             (None, Some(_)) => (Lane::Event, Reason::Added),
             (Some(_), Some(_)) => (Lane::Event, Reason::Modified),
         };
-        let event = change.event(self.id);
-        self.gate.add(key, lane, reason, event.as_ref());
+        self.gate.add(key, lane, reason, self.id, change);
     }
 
     fn relisted(&self) {
@@ -203,9 +205,10 @@ impl Sink for Related {
         keys.sort_unstable();
         keys.dedup();
         let lane = if seen == Seen::First { Lane::Background } else { Lane::Event };
-        let Some(event) = change.event(self.id) else { return };
+        let Some(object) = change.key() else { return };
         for key in keys.iter().filter(|key| self.is_ours(key)) {
-            self.gate.add(key, lane, Reason::Related(self.kind.clone(), event.object.clone()), Some(&event));
+            let reason = Reason::Related(self.kind.clone(), object.clone());
+            self.gate.add(key, lane, reason, self.id, change);
         }
     }
 }
@@ -242,13 +245,5 @@ impl Sink for Progress {
             self.backing.former.forget(self.id, old.key());
         }
         self.backing.writes.progress();
-    }
-}
-
-impl Change {
-    /// What the change tells of its object.
-    fn event(&self, cache: CacheId) -> Option<Write> {
-        let object = self.new.as_ref().or(self.old.as_ref())?;
-        Some(Write::event(cache, object, self.new.is_none()))
     }
 }
