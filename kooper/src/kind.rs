@@ -1,5 +1,6 @@
 //! The kinds of objects that a controller can be of, and know of.
 
+use kooper_grammar::access::Rule;
 use kube::Resource;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use serde::de::DeserializeOwned;
@@ -57,6 +58,16 @@ impl KindInfo {
     /// `plural`, or `plural.group`: as kubectl names it.
     pub fn resource(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    /// The rule that allows verbs on the objects, or on a subresource of them.
+    pub(crate) fn rule(&self, subresource: Option<&str>, verbs: &[&str]) -> Rule {
+        Rule {
+            group: self.group.clone(),
+            resource: self.plural.clone(),
+            subresource: subresource.map(str::to_owned),
+            verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+        }
     }
 
     /// The URL path of the objects in a namespace, or of all.

@@ -133,10 +133,8 @@ impl Lookup {
     }
 
     fn forbidden(&self, verb: &'static str, key: &ObjectKey, status: &Status) -> LookupError {
-        let KindInfo { group, plural, .. } = &self.kind;
-        let group = if group.is_empty() { String::new() } else { format!("{group}/") };
         let place = key.namespace().map_or(String::new(), |namespace| format!(" in namespace `{namespace}`"));
-        let rule = format!("\"{group}{plural}: {verb}\"{place}");
+        let rule = format!("\"{}\"{place}", self.kind.rule(None, &[verb]));
         let (resource, message) = (self.kind.resource(), status.message.clone());
         LookupError::Forbidden { verb, resource, key: key.clone(), message, rule }
     }

@@ -113,12 +113,7 @@ impl Plan {
     pub fn need<K: Kind>(&mut self, subresource: Option<&str>, verbs: &[&str], because: impl Into<String>) {
         let kind = KindInfo::of::<K>();
         let reach = if kind.namespaced { Reach::Watched } else { Reach::Cluster };
-        let rule = Rule {
-            group: kind.group,
-            resource: kind.plural,
-            subresource: subresource.map(str::to_owned),
-            verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
-        };
+        let rule = kind.rule(subresource, verbs);
         self.add(Need { rule, names: Vec::new(), reach, because: because.into() });
     }
 

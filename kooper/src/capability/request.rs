@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use http::Request;
 use http::header::CONTENT_TYPE;
-use kooper_grammar::access::Rule;
 use kube::api::{DeleteParams, EvictParams, Patch as KubePatch, PatchParams, PostParams};
 use kube::core::Request as Requests;
 use kube::core::params::GetParams;
@@ -88,12 +87,7 @@ impl Objects<'_> {
     }
 
     pub(super) fn asked(&self, key: &ObjectKey, doing: &Doing) -> Asked {
-        let rule = |subresource: Option<&str>, verbs: &[&str]| Rule {
-            group: self.kind.group.clone(),
-            resource: self.kind.plural.clone(),
-            subresource: subresource.map(str::to_owned),
-            verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
-        };
+        let rule = |subresource, verbs| self.kind.rule(subresource, verbs);
         let (verb, rule) = match doing {
             Doing::Get => ("get", rule(None, &["get"])),
             Doing::Create(_) => ("create", rule(None, &["create"])),
@@ -103,13 +97,7 @@ impl Objects<'_> {
             Doing::Delete(_) => ("delete", rule(None, &["delete"])),
             Doing::Evict => ("evict", rule(Some("eviction"), &["create"])),
         };
-        let owner = &self.backing.kind;
-        let owner = Rule {
-            group: owner.group.clone(),
-            resource: owner.plural.clone(),
-            subresource: Some("finalizers".to_owned()),
-            verbs: vec!["update".to_owned()],
-        };
+        let owner = self.backing.kind.rule(Some("finalizers"), &["update"]);
         Asked { verb, kind: self.kind.kind.clone(), object: key.clone(), rule, owner }
     }
 
