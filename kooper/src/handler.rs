@@ -1,5 +1,20 @@
 //! What is done with one object.
 
+/// Calls a macro with the arguments of every arity, and what marks their types.
+macro_rules! arities {
+    ($implement:ident) => {
+        $implement!();
+        $implement!(A1 M1);
+        $implement!(A1 M1 A2 M2);
+        $implement!(A1 M1 A2 M2 A3 M3);
+        $implement!(A1 M1 A2 M2 A3 M3 A4 M4);
+        $implement!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5);
+        $implement!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6);
+        $implement!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6 A7 M7);
+        $implement!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6 A7 M7 A8 M8);
+    };
+}
+
 mod end;
 mod function;
 mod init;

@@ -68,15 +68,7 @@ macro_rules! handlers {
     };
 }
 
-handlers!();
-handlers!(A1 M1);
-handlers!(A1 M1 A2 M2);
-handlers!(A1 M1 A2 M2 A3 M3);
-handlers!(A1 M1 A2 M2 A3 M3 A4 M4);
-handlers!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5);
-handlers!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6);
-handlers!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6 A7 M7);
-handlers!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6 A7 M7 A8 M8);
+arities!(handlers);
 
 /// A closure from the input of a call to its outcome, as a service.
 pub(crate) struct Function<S, F> {

@@ -8,7 +8,7 @@ use crate::extract::{Backing, InitArgument};
 use crate::plan::Plan;
 
 /// An `async fn(…) -> Result<S, E>` that builds the state `S`; it may take up
-/// to four arguments, each an [`InitArgument`].
+/// to eight arguments, each an [`InitArgument`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot build a state",
     label = "not a fn for `init`",
@@ -52,12 +52,4 @@ macro_rules! inits {
     };
 }
 
-inits!();
-inits!(A1 M1);
-inits!(A1 M1 A2 M2);
-inits!(A1 M1 A2 M2 A3 M3);
-inits!(A1 M1 A2 M2 A3 M3 A4 M4);
-inits!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5);
-inits!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6);
-inits!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6 A7 M7);
-inits!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6 A7 M7 A8 M8);
+arities!(inits);
