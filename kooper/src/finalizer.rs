@@ -30,11 +30,23 @@ pub(crate) struct Finalizers {
     pub(crate) own: String,
     /// Those of former names, which are taken over.
     pub(crate) former: Vec<String>,
+    /// Whether objects that leave the selector alive are cleaned up too.
+    pub(crate) on_leave: bool,
 }
 
 impl Finalizers {
+    /// Whether an object waits for its cleanup.
+    pub(crate) fn hold(&self, object: &Object) -> bool {
+        object.metadata().is_ok_and(|metadata| metadata.is_deleted() && self.are_on(&metadata))
+    }
+
+    /// Whether an object that is not selected needs anything.
+    pub(crate) fn concern(&self, object: &Object) -> bool {
+        object.metadata().is_ok_and(|metadata| self.are_on(&metadata) && (self.on_leave || metadata.is_deleted()))
+    }
+
     /// Whether one of ours is on the object.
-    pub(crate) fn are_on(&self, metadata: &Metadata) -> bool {
+    fn are_on(&self, metadata: &Metadata) -> bool {
         metadata.finalizers.iter().any(|one| self.is_ours(one))
     }
 
@@ -113,6 +125,11 @@ impl Finalizing {
         Err(self.contended(object.key()))
     }
 
+    fn contended(&self, key: &ObjectKey) -> CallError {
+        let resource = self.lookup.kind.resource();
+        boxed(format!("{resource} {key} changes faster than its finalizers can be set ({CONFLICTS} tries)"))
+    }
+
     /// Sets the finalizers; the object as it is then, whoever was first.
     async fn set(&self, object: &Object, finalizers: &[String]) -> Result<Option<Arc<Object>>, CallError> {
         let key = object.key();
@@ -129,13 +146,6 @@ impl Finalizing {
             Written::Conflict => self.lookup.get(key).await.map_err(boxed),
             Written::Gone => Ok(None),
         }
-    }
-}
-
-impl Finalizing {
-    fn contended(&self, key: &ObjectKey) -> CallError {
-        let resource = self.lookup.kind.resource();
-        boxed(format!("{resource} {key} changes faster than its finalizers can be set ({CONFLICTS} tries)"))
     }
 }
 
@@ -164,8 +174,6 @@ pub(crate) struct Unselected {
     pub(crate) finalizing: Arc<Finalizing>,
     /// The metadata of all objects, selected or not.
     pub(crate) all: Cache,
-    /// Whether objects that leave the selector alive are cleaned up too.
-    pub(crate) on_leave: bool,
 }
 
 /// What an object that is not among the selected ones needs.
@@ -179,11 +187,6 @@ pub(crate) enum Left {
 }
 
 impl Unselected {
-    /// Whether an object needs anything, judged by its metadata.
-    pub(crate) fn concerns(finalizers: &Finalizers, on_leave: bool, object: &Object) -> bool {
-        object.metadata().is_ok_and(|metadata| finalizers.are_on(&metadata) && (on_leave || metadata.is_deleted()))
-    }
-
     /// Says that an object lives on with our finalizer, and nobody handles it.
     pub(crate) fn tell(&self, object: &Object) {
         let (backing, own) = (&self.finalizing.backing, &self.finalizing.finalizers.own);
@@ -225,7 +228,7 @@ impl Unselected {
         if self.finalizing.lookup.selects(key).await? {
             return Ok(Left::Nothing);
         }
-        if self.on_leave {
+        if self.finalizing.finalizers.on_leave {
             return Ok(Left::CleanUp(object, Arc::new(Departing(self.finalizing.clone()))));
         }
         Ok(Left::Abandoned(object))
@@ -246,7 +249,7 @@ mod tests {
 
     #[test]
     fn finalizers_of_others_stay_in_their_order() {
-        let finalizers = Finalizers { own: "shop.io/a".to_owned(), former: list(&["shop.io/old"]) };
+        let finalizers = Finalizers { own: "shop.io/a".to_owned(), former: list(&["shop.io/old"]), on_leave: false };
         assert_eq!(finalizers.added(&list(&["x/1", "shop.io/old", "y/2"])), list(&["x/1", "y/2", "shop.io/a"]));
         assert_eq!(finalizers.added(&list(&["shop.io/a", "y/2"])), list(&["shop.io/a", "y/2"]));
         assert_eq!(finalizers.removed(&list(&["x/1", "shop.io/old", "shop.io/a", "y/2"])), list(&["x/1", "y/2"]));

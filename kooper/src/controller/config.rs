@@ -101,7 +101,7 @@ impl Config {
     pub(crate) fn finalizers(&self) -> Option<Finalizers> {
         let own = self.finalizer.clone()?;
         let former = self.formerly.iter().filter(|name| name.contains('/')).cloned().collect();
-        Some(Finalizers { own, former })
+        Some(Finalizers { own, former, on_leave: self.cleanup_on_leave })
     }
 
     /// The former names of the controller; those with a `/` are finalizers.
@@ -163,17 +163,8 @@ impl Config {
 
     /// Which objects the API server is asked for.
     pub(crate) fn scopes(&self) -> Vec<Scope> {
-        let scope = |namespace: Option<String>| Scope {
-            namespace,
-            labels: self.labels.clone(),
-            fields: self.fields.clone(),
-            metadata_only: self.metadata_only,
-        };
-        if self.namespaces.is_empty() {
-            return vec![scope(None)];
-        }
-        let distinct: std::collections::BTreeSet<_> = self.namespaces.iter().collect();
-        distinct.into_iter().map(|namespace| scope(Some(namespace.clone()))).collect()
+        let (labels, fields) = (self.labels.clone(), self.fields.clone());
+        Scope { namespace: None, labels, fields, metadata_only: self.metadata_only }.in_each(&self.namespaces)
     }
 
     pub(crate) fn error(&self, field: &'static str, problem: impl std::fmt::Display) -> ConfigError {

@@ -301,9 +301,8 @@ impl Runner {
                 let (lookup, backing) = (lookup.clone(), self.backing.clone());
                 let finalizing =
                     Arc::new(Finalizing { finalizers, handler: handlers.handler, cleanup, lookup, backing });
-                let unselected = self.watching.unselected().map(|all| {
-                    Arc::new(Unselected { finalizing: finalizing.clone(), all, on_leave: config.cleanup_on_leave })
-                });
+                let unselected = self.watching.unselected();
+                let unselected = unselected.map(|all| Arc::new(Unselected { finalizing: finalizing.clone(), all }));
                 (Arc::new(Guarded(finalizing)) as Arc<dyn Erased>, unselected)
             }
             _ => (handlers.handler, None),

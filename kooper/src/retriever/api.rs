@@ -1,6 +1,6 @@
 //! The retriever of the API server.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -27,6 +27,17 @@ pub struct Scope {
     pub fields: Option<String>,
     /// Fetch `PartialObjectMetadata` only.
     pub metadata_only: bool,
+}
+
+impl Scope {
+    /// This scope in each of several namespaces, or as it is where there are none.
+    pub(crate) fn in_each(&self, namespaces: &[String]) -> Vec<Self> {
+        if namespaces.is_empty() {
+            return vec![self.clone()];
+        }
+        let distinct: BTreeSet<&String> = namespaces.iter().collect();
+        distinct.into_iter().map(|namespace| Self { namespace: Some(namespace.clone()), ..self.clone() }).collect()
+    }
 }
 
 /// Lists and watches a kind at the API server: by a streaming list where the

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::controller::builder::MapKeys;
 use crate::extract::{Backing, Gone};
-use crate::finalizer::{Finalizers, Unselected};
+use crate::finalizer::Finalizers;
 use crate::handler::Wants;
 use crate::informer::{Seen, Sink};
 use crate::key::ObjectKey;
@@ -156,7 +156,7 @@ pub(super) struct Related {
     pub(super) ours: Cache,
     /// Those that wait to be cleaned up outside of the selector, which are
     /// woken too.
-    pub(super) leaving: Option<(Cache, Finalizers, bool)>,
+    pub(super) leaving: Option<(Cache, Finalizers)>,
     pub(super) keys: Keys,
 }
 
@@ -171,9 +171,10 @@ pub(super) enum Keys {
 impl Related {
     fn is_ours(&self, key: &ObjectKey) -> bool {
         self.ours.get(key).is_some()
-            || self.leaving.as_ref().is_some_and(|(all, finalizers, on_leave)| {
-                all.get(key).is_some_and(|object| Unselected::concerns(finalizers, *on_leave, &object))
-            })
+            || self
+                .leaving
+                .as_ref()
+                .is_some_and(|(all, finalizers)| all.get(key).is_some_and(|object| finalizers.concern(&object)))
     }
 
     fn keys(&self, object: &Object) -> Vec<ObjectKey> {
@@ -219,14 +220,12 @@ pub(super) struct Leaving {
     pub(super) gate: Arc<Gate>,
     pub(super) ours: Cache,
     pub(super) finalizers: Finalizers,
-    pub(super) on_leave: bool,
 }
 
 impl Sink for Leaving {
     fn changed(&self, change: &Change, _: Seen) {
         let Some(new) = &change.new else { return };
-        let concerned = Unselected::concerns(&self.finalizers, self.on_leave, new);
-        if concerned && self.ours.get(new.key()).is_none() {
+        if self.ours.get(new.key()).is_none() && self.finalizers.concern(new) {
             self.gate.wake(new.key(), Lane::Event, Reason::Modified);
         }
     }

@@ -1,7 +1,7 @@
 //! The watches of a controller: its own kind's, and those of its relations and
 //! readers.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,6 @@ use super::dispatch::{Dispatch, Gate, Keys, Leaving, Progress, Related};
 use crate::controller::{Config, Controller};
 use crate::error::BoxError;
 use crate::extract::Backing;
-use crate::finalizer::Unselected;
 use crate::handler::Wants;
 use crate::informer::{Sink, WatchStatus, Watched};
 use crate::key::ObjectKey;
@@ -50,17 +49,8 @@ impl Watching {
         let primary = Watches::new(controller, process, &controller.primary, scopes);
         let others = controller.plan.caches().iter().map(|request| {
             let namespaces: &[String] = if request.kind.namespaced { &config.namespaces } else { &[] };
-            let scope = |namespace: Option<&String>| Scope {
-                namespace: namespace.cloned(),
-                metadata_only: request.id.metadata_only,
-                ..Scope::default()
-            };
-            let distinct: BTreeSet<&String> = namespaces.iter().collect();
-            let mut scopes: Vec<Scope> = distinct.into_iter().map(|namespace| scope(Some(namespace))).collect();
-            if scopes.is_empty() {
-                scopes.push(scope(None));
-            }
-            (request.id, Watches::new(controller, process, request, scopes))
+            let scope = Scope { metadata_only: request.id.metadata_only, ..Scope::default() };
+            (request.id, Watches::new(controller, process, request, scope.in_each(namespaces)))
         });
         let unselected = (config.finalizer.is_some() && config.selected())
             .then_some(CacheId { metadata_only: true, ..controller.primary.id });
@@ -101,12 +91,10 @@ impl Watching {
 
     /// The keys of all objects that there is something to do for.
     pub(super) fn keys(&self, config: &Config) -> Vec<ObjectKey> {
-        let (all, finalizers) = (self.unselected(), config.finalizers());
-        let concerned = all.iter().flat_map(|cache| cache.all(None)).filter(|object| {
-            let on_leave = config.cleanup_on_leave;
-            finalizers.as_ref().is_some_and(|finalizers| Unselected::concerns(finalizers, on_leave, object))
-        });
-        self.primary().all(None).into_iter().chain(concerned).map(|object| object.key().clone()).collect()
+        let leaving = self.unselected().zip(config.finalizers()).into_iter();
+        let leaving = leaving
+            .flat_map(|(all, finalizers)| all.all(None).into_iter().filter(move |object| finalizers.concern(object)));
+        self.primary().all(None).into_iter().chain(leaving).map(|object| object.key().clone()).collect()
     }
 
     /// Begins to watch, as far as nobody has yet.
@@ -132,9 +120,7 @@ impl Watching {
             watches.subscribe(&progress);
         }
         if let (Some(id), Some(finalizers)) = (self.unselected, controller.config.finalizers()) {
-            let (gate, ours) = (gate.clone(), self.primary());
-            let sink: Arc<dyn Sink> =
-                Arc::new(Leaving { gate, ours, finalizers, on_leave: controller.config.cleanup_on_leave });
+            let sink: Arc<dyn Sink> = Arc::new(Leaving { gate: gate.clone(), ours: self.primary(), finalizers });
             if let Some(watches) = self.others.get(&id) {
                 watches.subscribe(&sink);
             }
@@ -150,10 +136,7 @@ impl Watching {
                 id: relation.cache,
                 kind: relation.kind.kind.as_str().into(),
                 ours: self.primary(),
-                leaving: self
-                    .unselected()
-                    .zip(controller.config.finalizers())
-                    .map(|(all, finalizers)| (all, finalizers, controller.config.cleanup_on_leave)),
+                leaving: self.unselected().zip(controller.config.finalizers()),
                 keys,
             });
             watches.subscribe(&sink);
@@ -234,7 +217,7 @@ fn watched(controller: &Controller, process: &Process, request: &CacheRequest, s
 pub(super) fn wants(controller: &Controller) -> Wants {
     let wants = controller.parts.wants();
     let Some(finalizers) = controller.config.finalizers() else { return wants };
-    Arc::new(move |object| wants(object) || Unselected::concerns(&finalizers, false, object))
+    Arc::new(move |object| wants(object) || finalizers.hold(object))
 }
 
 pub(super) fn gauge(
