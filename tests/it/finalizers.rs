@@ -15,6 +15,8 @@ use kooper_tests::wait::{eventually, until};
 use crate::live::{Live, configmap, connection};
 
 const FINALIZER: &str = "tests.example.com/cleanup";
+/// A patch that takes all finalizers off.
+const RELEASED: &str = r#"{"metadata":{"finalizers":null}}"#;
 
 /// What the handler and `cleanup` were called with, in this order.
 #[derive(Clone, Default)]
@@ -66,6 +68,10 @@ fn finalizers(cluster: &ControlPlane, namespace: &str, name: &str) -> String {
     cluster.must(&["-n", namespace, "get", "configmap", name, "--output", path])
 }
 
+fn patch(cluster: &ControlPlane, namespace: &str, name: &str, patch: &str) {
+    cluster.must(&["-n", namespace, "patch", "configmap", name, "--type=merge", "--patch", patch]);
+}
+
 fn wait_until_gone(cluster: &ControlPlane, namespace: &str, name: &str) {
     eventually(&format!("{name} is gone"), || !cluster.kubectl(&["-n", namespace, "get", "configmap", name]).success);
 }
@@ -89,16 +95,7 @@ fn the_finalizer_is_there_before_the_first_call_and_goes_after_cleanup_with_thos
     cluster.must(&["-n", namespace, "delete", "configmap", "a", "--wait=false"]);
     calls.wait_for(&format!("cleanup a [example.com/other {FINALIZER}]"));
     eventually("only the other finalizer is left", || finalizers(cluster, namespace, "a") == "example.com/other");
-    cluster.must(&[
-        "-n",
-        namespace,
-        "patch",
-        "configmap",
-        "a",
-        "--type=merge",
-        "--patch",
-        r#"{"metadata":{"finalizers":null}}"#,
-    ]);
+    patch(cluster, namespace, "a", RELEASED);
     wait_until_gone(cluster, namespace, "a");
     live.stop();
     // Neither the finalizer's own write nor the deletion of what is cleaned up called the handler.
@@ -133,16 +130,7 @@ fn cleanup_that_fails_panics_or_asks_to_come_back_keeps_the_finalizer_until_it_i
     assert_eq!(tries.load(Ordering::SeqCst), 4);
     assert_eq!(finalizers(cluster, namespace, "b"), FINALIZER);
     live.stop();
-    cluster.must(&[
-        "-n",
-        namespace,
-        "patch",
-        "configmap",
-        "b",
-        "--type=merge",
-        "--patch",
-        r#"{"metadata":{"finalizers":null}}"#,
-    ]);
+    patch(cluster, namespace, "b", RELEASED);
 }
 
 #[test]
@@ -166,16 +154,7 @@ fn no_filter_and_no_selector_hides_a_deletion() {
     for name in ["filtered", "relabelled"] {
         calls.wait_for(&format!("handle {name} [{FINALIZER}]"));
     }
-    cluster.must(&[
-        "-n",
-        namespace,
-        "patch",
-        "configmap",
-        "filtered",
-        "--type=merge",
-        "--patch",
-        r#"{"data":{"value":"2"}}"#,
-    ]);
+    patch(cluster, namespace, "filtered", r#"{"data":{"value":"2"}}"#);
     cluster.must(&["-n", namespace, "label", "configmap", "relabelled", "app=none", "--overwrite"]);
     live.wait_for_metric("kooper_abandoned_total{controller=\"keeper\"}", |count| count == 1.0);
     assert_eq!(finalizers(cluster, namespace, "relabelled"), FINALIZER);
@@ -202,16 +181,7 @@ fn an_object_that_leaves_the_selector_is_cleaned_up_where_that_is_asked_for() {
     eventually("it is handled again", || finalizers(cluster, namespace, "a") == FINALIZER);
     live.stop();
     assert_eq!(calls.all().iter().filter(|call| call.starts_with("cleanup")).count(), 1);
-    cluster.must(&[
-        "-n",
-        namespace,
-        "patch",
-        "configmap",
-        "a",
-        "--type=merge",
-        "--patch",
-        r#"{"metadata":{"finalizers":null}}"#,
-    ]);
+    patch(cluster, namespace, "a", RELEASED);
 }
 
 #[test]
