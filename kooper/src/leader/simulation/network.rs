@@ -28,17 +28,22 @@ impl Server {
             return Err(Refusal::Conflict);
         }
         self.version += 1;
-        let record = Record {
-            version: self.version.to_string().into(),
-            holder: Arc::clone(&write.holder),
-            lease: Some(Duration::from_secs(write.seconds.unsigned_abs().into())),
-            acquired: Some(write.acquired),
-            renewed: Some(write.renewed),
-            transitions: write.transitions,
-            program: Some(Arc::clone(mark)),
-        };
+        let record = stored(write, mark, self.version.to_string().into());
         self.record = Some(record.clone());
         Ok(record)
+    }
+}
+
+/// What a write makes of the lease.
+pub(super) fn stored(write: &Write, mark: &Arc<str>, version: Arc<str>) -> Record {
+    Record {
+        version,
+        holder: Arc::clone(&write.holder),
+        lease: Some(Duration::from_secs(write.seconds.unsigned_abs().into())),
+        acquired: Some(write.acquired),
+        renewed: Some(write.renewed),
+        transitions: write.transitions,
+        program: Some(Arc::clone(mark)),
     }
 }
 

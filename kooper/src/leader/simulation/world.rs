@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::Mutant;
 use super::dice::Dice;
-use super::network::{Refusal, Server};
+use super::network::{Refusal, Server, stored};
 use super::plan::{Entry, Event, Fault, Outcome, Plan, Trouble};
 use super::process::{Mode, Process, Request};
 use crate::leader::claim::{Answer, Record, Step, Write};
@@ -391,7 +391,9 @@ impl World {
             (Some(_), Some(Ok(Some(record)))) => process.claim.written(now, Answer::Committed(record)),
             (Some(_), Some(Err(true))) => process.claim.written(now, Answer::Conflict),
             (Some(write), _) if mutant == Some(Mutant::TrustingWrites) => {
-                process.claim.written(now, Answer::Committed(stored(&write, &self.mark)));
+                // The mutant takes a write for done that nobody answered.
+                let version = write.base.clone().unwrap_or_else(|| "0".into());
+                process.claim.written(now, Answer::Committed(stored(&write, &self.mark, version)));
             }
             (Some(_), _) => process.claim.written(now, Answer::Failed),
         }
@@ -409,18 +411,5 @@ impl World {
         if let (true, Some(other)) = (held, other) {
             self.broken = Some(format!("{who} and {other} lead at once"));
         }
-    }
-}
-
-/// What a write hopes to be.
-fn stored(write: &Write, mark: &Arc<str>) -> Record {
-    Record {
-        version: write.base.clone().unwrap_or_else(|| "0".into()),
-        holder: Arc::clone(&write.holder),
-        lease: Some(Duration::from_secs(write.seconds.unsigned_abs().into())),
-        acquired: Some(write.acquired),
-        renewed: Some(write.renewed),
-        transitions: write.transitions,
-        program: Some(Arc::clone(mark)),
     }
 }
