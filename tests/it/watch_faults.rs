@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kooper::Controller;
 use kooper::kube::Config;
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::faults::{Proxy, Verdict};
@@ -122,7 +124,7 @@ fn a_410_as_a_status_lists_once_and_shows_what_happened_in_the_gap() {
     let refused = Arc::new(AtomicUsize::new(0));
     let count = refused.clone();
     let proxy = Proxy::start_http(address, move |head| {
-        if !resumes(&head) || count.load(Ordering::SeqCst) == TIMES {
+        if !resumes(&head) || !head.contains("/configmaps?") || count.load(Ordering::SeqCst) == TIMES {
             return Verdict::Pass(for_a_second(&head));
         }
         let time = count.fetch_add(1, Ordering::SeqCst) + 1;
@@ -137,13 +139,21 @@ fn a_410_as_a_status_lists_once_and_shows_what_happened_in_the_gap() {
         Verdict::Answer(format!("{head}\r\nContent-Length: {length}\r\n\r\n{GONE}"))
     });
     let seen = Seen::default();
-    let live = Live::start(plain_connection(proxy.address()), [recorder("recorder", namespace, &seen)]);
+    let related = Controller::builder::<Secret>("related")
+        .namespaces([namespace])
+        .watches::<ConfigMap, _, _>(|_: &ConfigMap| None)
+        .handler(async || {})
+        .build()
+        .unwrap();
+    let live = Live::start(plain_connection(proxy.address()), [recorder("recorder", namespace, &seen), related]);
     seen.wait_for(&[("first", "3"), ("comes-1", "0"), ("comes-2", "0"), ("comes-3", "0")]);
     // Beside ours there may be the one that each namespace gets.
     let root = cluster.must(&["get", "configmaps", "--output=name", "--namespace", namespace]);
     live.wait_for_metric(OBJECTS, |objects| objects == root.lines().count() as f64);
     assert_eq!(refused.load(Ordering::SeqCst), TIMES);
     assert_eq!(live.metric(RELISTS), TIMES as f64, "one list for each 410");
+    let related = live.metric("kooper_relists_total{controller=\"related\"}");
+    assert_eq!(related, TIMES as f64, "the kinds that a controller watches beside its own count as well");
     live.wait_for_ready(true, &["ok"]);
     live.stop();
 }

@@ -132,18 +132,6 @@ impl Sink for Dispatch {
         };
         self.gate.add(key, lane, reason, self.id, change);
     }
-
-    fn relisted(&self) {
-        self.gate.metrics.count(&self.gate.name, Counter::Relist);
-    }
-
-    fn restored(&self) {
-        self.gate.metrics.count(&self.gate.name, Counter::Restore);
-    }
-
-    fn malformed(&self) {
-        self.gate.metrics.count(&self.gate.name, Counter::DecodeError);
-    }
 }
 
 /// Changes of children and of other objects that wake ours.
@@ -231,10 +219,11 @@ impl Sink for Leaving {
     }
 }
 
-/// Tells those who wait for a cache that it has changed, and forgets what is
-/// remembered of objects that are no more.
+/// Tells those who wait for a cache that it has changed, forgets what is
+/// remembered of objects that are no more, and counts what goes wrong.
 pub(super) struct Progress {
     pub(super) id: CacheId,
+    pub(super) gate: Arc<Gate>,
     pub(super) backing: Arc<Backing>,
 }
 
@@ -244,5 +233,17 @@ impl Sink for Progress {
             self.backing.former.forget(self.id, old.key());
         }
         self.backing.writes.progress();
+    }
+
+    fn relisted(&self) {
+        self.gate.metrics.count(&self.gate.name, Counter::Relist);
+    }
+
+    fn restored(&self) {
+        self.gate.metrics.count(&self.gate.name, Counter::Restore);
+    }
+
+    fn malformed(&self) {
+        self.gate.metrics.count(&self.gate.name, Counter::DecodeError);
     }
 }

@@ -61,17 +61,25 @@ impl Watching {
 
     /// What all caches of the controller hold, those that it shares too.
     fn measure(&self, name: &str, metrics: &dyn MetricsRecorder) {
-        let mut stores: Vec<Arc<Store>> = Vec::new();
-        for watched in self.others.values().chain([&self.primary]).flat_map(|watches| &watches.watched) {
-            if !stores.iter().any(|known| Arc::ptr_eq(known, &watched.store)) {
-                stores.push(watched.store.clone());
-            }
-        }
+        let stores: Vec<Arc<Store>> = self.each().into_iter().map(|(_, watched)| watched.store.clone()).collect();
         let again = stores.clone();
         gauge(metrics, name, Gauge::StoreObjects, move || {
             stores.iter().map(|store| store.size().0).sum::<usize>() as f64
         });
         gauge(metrics, name, Gauge::StoreBytes, move || again.iter().map(|store| store.size().1).sum::<usize>() as f64);
+    }
+
+    /// Every watch once: a reader of the controller's own kind shares its.
+    fn each(&self) -> Vec<(CacheId, &Arc<Watched>)> {
+        let mut each: Vec<(CacheId, &Arc<Watched>)> = Vec::new();
+        for watches in self.others.values().chain([&self.primary]) {
+            for watched in &watches.watched {
+                if !each.iter().any(|(_, known)| Arc::ptr_eq(known, watched)) {
+                    each.push((watches.request.id, watched));
+                }
+            }
+        }
+        each
     }
 
     /// The controller's own objects.
@@ -115,9 +123,9 @@ impl Watching {
             tombstones: controller.parts.tells_of_deleted().then(|| tombstones.clone()),
         });
         self.primary.subscribe(&dispatch);
-        for watches in self.others.values().chain([&self.primary]) {
-            let progress: Arc<dyn Sink> = Arc::new(Progress { id: watches.request.id, backing: backing.clone() });
-            watches.subscribe(&progress);
+        for (id, watched) in self.each() {
+            let progress: Arc<dyn Sink> = Arc::new(Progress { id, gate: gate.clone(), backing: backing.clone() });
+            watched.subscribe(&progress);
         }
         if let (Some(id), Some(finalizers)) = (self.unselected, controller.config.finalizers()) {
             let sink: Arc<dyn Sink> = Arc::new(Leaving { gate: gate.clone(), ours: self.primary(), finalizers });
