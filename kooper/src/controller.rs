@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
+#[cfg(feature = "cli")]
+use crate::finalizer::Finalizers;
 use crate::kind::KindInfo;
 use crate::leader::LeaderElection;
 use crate::plan::{CacheRequest, Plan};
@@ -159,6 +161,18 @@ impl Controller {
     }
 
     /// The finalizer that it sets, if it cleans up.
+    /// What is known of its kind.
+    #[cfg(feature = "cli")]
+    pub(crate) fn kind_info(&self) -> &KindInfo {
+        &self.kind
+    }
+
+    /// The finalizers that it sets and takes off.
+    #[cfg(feature = "cli")]
+    pub(crate) fn finalizers(&self) -> Option<Finalizers> {
+        self.config.finalizers()
+    }
+
     pub(crate) fn finalizer(&self) -> Option<&str> {
         self.config.finalizer.as_deref()
     }

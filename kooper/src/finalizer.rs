@@ -47,7 +47,12 @@ impl Finalizers {
 
     /// Whether one of ours is on the object.
     fn are_on(&self, metadata: &Metadata) -> bool {
-        metadata.finalizers.iter().any(|one| self.is_ours(one))
+        self.are_among(&metadata.finalizers)
+    }
+
+    /// Whether one of ours is in a list.
+    pub(crate) fn are_among(&self, list: &[String]) -> bool {
+        list.iter().any(|one| self.is_ours(one))
     }
 
     fn is_ours(&self, finalizer: &str) -> bool {

@@ -70,7 +70,14 @@ fn permissions(namespace: &'static str) -> Subject<'static> {
 #[test]
 fn the_printed_role_is_enough_with_streaming_lists() {
     let Some(cluster) = ControlPlane::shared() else { return };
-    permissions("least-role").install(cluster).is_enough();
+    let subject = permissions("least-role");
+    let installed = subject.install(cluster);
+    installed.is_enough();
+    // The audit log tells by name who asked.
+    let requests = installed.requests();
+    let named =
+        |event: &&Value| event["userAgent"].as_str().is_some_and(|name| name.starts_with("permissions kooper/"));
+    assert_eq!(requests.iter().filter(named).count(), requests.len());
 }
 
 #[test]
@@ -133,6 +140,41 @@ fn check_names_every_rule_that_a_user_lacks() {
     cluster.must(&["delete", "namespace", "lacking", "--wait=false"]);
     let (passed, stdout, _) = subject.call(Some(cluster.kubeconfig()), &["check"]);
     assert!(!passed && stdout.contains("missing  namespace lacking: it is being terminated"), "{stdout}");
+}
+
+#[test]
+fn check_names_what_a_narrowed_controller_left_behind() {
+    let Some(cluster) = ControlPlane::shared() else { return };
+    let subject = permissions("narrowed");
+    for namespace in ["narrowed", "narrowed-leases", "wide"] {
+        cluster.must(&["create", "namespace", namespace]);
+    }
+    let service = |namespace: &str, name: &str, finalizer: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Service", "spec": {"type": "ExternalName", "externalName": "example.com"},
+            "metadata": {"namespace": namespace, "name": name, "finalizers": [finalizer]}
+        })
+    };
+    let ours = "permissions.example.com/service";
+    cluster.apply([
+        service("wide", "left", ours),
+        service("wide", "foreign", "example.com/other"),
+        service("narrowed", "here", ours),
+    ]);
+    let (passed, stdout, stderr) = subject.call(Some(cluster.kubeconfig()), &["check"]);
+    assert!(passed, "{stdout}{stderr}");
+    let notes: Vec<_> = stdout.lines().filter(|line| line.starts_with("note ")).collect();
+    assert_eq!(notes.len(), 1, "{stdout}");
+    assert!(
+        notes[0].starts_with("note     services wide/left: outside of the namespaces of the controller `services` "),
+        "{notes:?}"
+    );
+    let (_, stdout, _) = subject.call(Some(cluster.limited_kubeconfig()), &["check"]);
+    assert!(stdout.contains("note     services: whether some outside of the namespaces"), "{stdout}");
+    let released = r#"{"metadata":{"finalizers":null}}"#;
+    for (namespace, name) in [("wide", "left"), ("wide", "foreign"), ("narrowed", "here")] {
+        cluster.must(&["-n", namespace, "patch", "service", name, "--type=merge", "--patch", released]);
+    }
 }
 
 #[test]

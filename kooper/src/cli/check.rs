@@ -1,5 +1,7 @@
 //! The command `check`: is everything there that the program needs.
 
+mod left;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::io::Write;
@@ -32,6 +34,9 @@ use crate::review::{may, own_namespace};
 /// How many permissions are asked for at a time.
 const AT_A_TIME: usize = 8;
 
+/// How many objects that were left behind are named.
+const NAMED: usize = 10;
+
 /// Prints a line for each thing that was looked at; exits with 1 if one of
 /// them is not as it has to be.
 pub(crate) fn check(
@@ -43,7 +48,7 @@ pub(crate) fn check(
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let metrics = Prometheus::new(&Registry::new())?;
     let failed = runtime.block_on(async {
-        let connection = connect::connect(settings, &metrics).await?;
+        let connection = connect::connect(program, settings, &metrics).await?;
         let lease_namespace = lease_namespace(program, &controllers, settings, &connection);
         let namespace = connection.client.default_namespace().to_owned();
         let place = Place { program: label(program), namespace, lease_namespace };
@@ -75,6 +80,11 @@ impl Check {
     fn missing(&mut self, text: impl Display) {
         self.failed = true;
         drop(writeln!(std::io::stdout(), "missing  {text}"));
+    }
+
+    /// What nothing is missing for, and somebody should know.
+    fn note(&self, text: impl Display) {
+        drop(writeln!(std::io::stdout(), "note     {text}"));
     }
 
     /// Whether the server answers; nothing else makes sense without.
@@ -120,6 +130,34 @@ impl Check {
                 self.access(&grants).await;
             }
             Err(error) => self.missing(format_args!("rules: {error}")),
+        }
+        for controller in controllers {
+            self.left(controller).await;
+        }
+    }
+
+    /// Names the objects that a controller cleaned up once, and looks at no more.
+    async fn left(&self, controller: &Controller) {
+        let Some(finalizer) = controller.finalizer() else { return };
+        let (name, kinds) = (controller.name(), controller.kind_info().resource());
+        match left::left_behind(&self.client, controller, NAMED).await {
+            Ok((_, 0)) => {}
+            Ok((named, count)) => {
+                let more = if count > named.len() { format!(" and {} more", count - named.len()) } else { String::new() };
+                self.note(format_args!(
+                    "{kinds} {}{more}: outside of the namespaces of the controller `{name}` with its finalizer {finalizer}: \
+                     if no other instance looks there, they can't be deleted until it does or the finalizer is taken off",
+                    named.join(", ")
+                ));
+            }
+            // The cluster does not serve the kind: that is said already.
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            // The least role has no right to look elsewhere.
+            Err(kube::Error::Api(status)) if status.code == 403 => self.note(format_args!(
+                "{kinds}: whether some outside of the namespaces of the controller `{name}` carry its finalizer {finalizer} \
+                 can't be seen: who may list them in all namespaces sees it"
+            )),
+            Err(error) => self.note(format_args!("{kinds} of other namespaces: {}", chain(&error))),
         }
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::Uri;
+use http::header::{HeaderName, HeaderValue, USER_AGENT};
 use kube::Client;
 use kube::client::ClientBuilder;
 use kube::config::{Config, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
@@ -14,6 +15,7 @@ use kube::config::{Config, InClusterError, KubeConfigOptions, Kubeconfig, Kubeco
 use super::args::Settings;
 use crate::error::chain;
 use crate::metrics::Prometheus;
+use crate::program::label;
 
 #[cfg(test)]
 mod tests;
@@ -67,7 +69,11 @@ pub(crate) enum ConnectError {
 
 /// Connects as the flags, the environment and the pod say, in this order.
 /// Nothing is sent yet.
-pub(crate) async fn connect(settings: &Settings, metrics: &Prometheus) -> Result<Connection, ConnectError> {
+pub(crate) async fn connect(
+    program: &str,
+    settings: &Settings,
+    metrics: &Prometheus,
+) -> Result<Connection, ConnectError> {
     let places = Places {
         flag: settings.kubeconfig.clone(),
         variable: std::env::var_os("KUBECONFIG"),
@@ -75,7 +81,8 @@ pub(crate) async fn connect(settings: &Settings, metrics: &Prometheus) -> Result
         pod: std::env::var_os("KUBERNETES_SERVICE_HOST").is_some(),
     };
     let in_pod = places.files().is_none();
-    let config = places.config(settings.context.clone()).await?;
+    let mut config = places.config(settings.context.clone()).await?;
+    config.headers.extend(user_agent(program));
     let server = shown(&config.cluster_url);
     let layer = metrics.client_layer(&config.cluster_url);
     let client = |config: Config| {
@@ -84,6 +91,12 @@ pub(crate) async fn connect(settings: &Settings, metrics: &Prometheus) -> Result
     };
     let lease_client = client(for_leases(config.clone()))?;
     Ok(Connection { client: client(config)?, lease_client, in_pod, server })
+}
+
+/// Who asks, for the server's audit log and for its operators.
+fn user_agent(program: &str) -> Option<(HeaderName, HeaderValue)> {
+    let text = format!("{} kooper/{}", label(program), env!("CARGO_PKG_VERSION"));
+    Some((USER_AGENT, HeaderValue::try_from(text).ok()?))
 }
 
 fn for_leases(mut config: Config) -> Config {

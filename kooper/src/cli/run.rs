@@ -39,7 +39,7 @@ pub(crate) fn run(
     let registry = Registry::new();
     let metrics = Prometheus::new(&registry)?;
     let connection = if controllers.iter().any(Controller::needs_client) {
-        Some(runtime.block_on(connect::connect(settings, &metrics))?)
+        Some(runtime.block_on(connect::connect(program, settings, &metrics))?)
     } else {
         None
     };

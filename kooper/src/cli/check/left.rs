@@ -1,0 +1,47 @@
+//! Objects with a finalizer of the program that it does not look at.
+
+use kube::api::{Api, ListParams};
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Client, ResourceExt};
+
+use crate::controller::Controller;
+
+/// How many objects are asked for at a time.
+const PAGE: u32 = 500;
+
+/// The objects outside of the controller's namespaces that carry its
+/// finalizer: `namespace/name` of each, the first `most` of them, and how many
+/// there are.
+pub(super) async fn left_behind(
+    client: &Client,
+    controller: &Controller,
+    most: usize,
+) -> Result<(Vec<String>, usize), kube::Error> {
+    let Some(finalizers) = controller.finalizers().filter(|_| !controller.namespaces().is_empty()) else {
+        return Ok((Vec::new(), 0));
+    };
+    let kind = controller.kind_info();
+    let resource = ApiResource {
+        group: kind.group.clone(),
+        version: kind.version.clone(),
+        api_version: kind.api_version(),
+        kind: kind.kind.clone(),
+        plural: kind.plural.clone(),
+    };
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let (mut found, mut count, mut params) = (Vec::new(), 0, ListParams::default().limit(PAGE));
+    loop {
+        let page = api.list_metadata(&params).await?;
+        for object in page.items {
+            let namespace = object.namespace().unwrap_or_default();
+            if finalizers.are_among(object.finalizers()) && !controller.namespaces().contains(&namespace) {
+                count += 1;
+                if found.len() < most {
+                    found.push(format!("{namespace}/{}", object.name_any()));
+                }
+            }
+        }
+        let Some(next) = page.metadata.continue_.filter(|next| !next.is_empty()) else { return Ok((found, count)) };
+        params = params.continue_token(&next);
+    }
+}
