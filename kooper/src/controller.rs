@@ -160,7 +160,6 @@ impl Controller {
         self.kinds().any(|one| one == kind) && !(self.config.optional && self.kind == *kind)
     }
 
-    /// The finalizer that it sets, if it cleans up.
     /// What is known of its kind.
     #[cfg(feature = "cli")]
     pub(crate) fn kind_info(&self) -> &KindInfo {
@@ -173,6 +172,7 @@ impl Controller {
         self.config.finalizers()
     }
 
+    /// The finalizer that it sets, if it cleans up.
     pub(crate) fn finalizer(&self) -> Option<&str> {
         self.config.finalizer.as_deref()
     }

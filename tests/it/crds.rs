@@ -87,6 +87,16 @@ fn start(cluster: &ControlPlane, controllers: impl IntoIterator<Item = Controlle
     Live::start(connection(cluster.kubeconfig(), None), controllers)
 }
 
+/// How often somebody wrote a CRD, or tried to.
+fn writes(cluster: &ControlPlane, name: &str) -> usize {
+    let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}?");
+    let is_write = |event: &&Value| {
+        ["create", "patch", "update"].contains(&event["verb"].as_str().unwrap_or_default())
+            && event["requestURI"].as_str().is_some_and(|uri| uri.starts_with(&path))
+    };
+    cluster.audit_log().iter().filter(is_write).count()
+}
+
 #[test]
 fn a_crd_is_installed_once_and_not_written_again() {
     let namespace = "crds-fresh";
@@ -103,6 +113,8 @@ fn a_crd_is_installed_once_and_not_written_again() {
     let annotations = &before["metadata"]["annotations"];
     assert_eq!(annotations["kooper.rs/version"], "0.0.0");
     assert_eq!(annotations["kooper.rs/schema-hash"].as_str().map(str::len), Some(16));
+    let sent = writes(cluster, "freshes.fresh.example.com");
+    assert_ne!(sent, 0);
     // Two replicas at once, and each anew.
     let replicas = [(); 2].map(|()| start(cluster, [installer::<Fresh>("fresh", namespace, &seen)]));
     for replica in &replicas {
@@ -110,6 +122,7 @@ fn a_crd_is_installed_once_and_not_written_again() {
     }
     let after = crd(cluster, "freshes.fresh.example.com");
     assert_eq!(after["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
+    assert_eq!(writes(cluster, "freshes.fresh.example.com"), sent, "not even a write that changes nothing");
     replicas.into_iter().for_each(Live::stop);
 }
 
