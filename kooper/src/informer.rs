@@ -55,6 +55,10 @@ pub(crate) trait Sink: Send + Sync {
     fn restored(&self) {}
     /// Something was no object.
     fn malformed(&self) {}
+    /// A list or a watch failed.
+    fn failed(&self, error: &RetrieveError) {
+        let _ = error;
+    }
 }
 
 /// One watch with its store.
@@ -265,6 +269,7 @@ impl Informer {
         };
         let seed = u64::from(self.failures) ^ (Arc::as_ptr(&self.store) as usize as u64);
         let wait = wait.mul_f64(1.0 + fraction(seed) / 4.0);
+        self.sink.failed(error);
         self.status.failed(error, wait, self.failures);
         tokio::time::sleep(wait).await;
     }

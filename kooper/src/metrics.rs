@@ -90,6 +90,8 @@ pub enum Counter {
     Retry,
     /// A watch had to list anew.
     Relist,
+    /// A list or a watch failed, and is tried again after a pause.
+    WatchError(WatchFault),
     /// An object could not be decoded.
     DecodeError,
     /// An object has left the selector and keeps the finalizer: nobody handles
@@ -103,6 +105,38 @@ pub enum Counter {
     /// A Kubernetes Event was not written: there were too many, or the server
     /// refused it.
     EventDropped,
+}
+
+/// Why a list or a watch failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WatchFault {
+    /// It is not allowed (403).
+    Forbidden,
+    /// The cluster does not serve the kind (404).
+    NotFound,
+    /// The credentials are refused (401).
+    Unauthorized,
+    /// The server answered with any other error.
+    Refused,
+    /// The server could not be reached, or what came was no answer.
+    Connection,
+}
+
+impl WatchFault {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Forbidden, Self::NotFound, Self::Unauthorized, Self::Refused, Self::Connection];
+
+    /// As metrics name it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Forbidden => "forbidden",
+            Self::NotFound => "not_found",
+            Self::Unauthorized => "unauthorized",
+            Self::Refused => "refused",
+            Self::Connection => "connection",
+        }
+    }
 }
 
 /// What [`MetricsRecorder::register_gauge`] registers.

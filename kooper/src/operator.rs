@@ -107,6 +107,16 @@ impl Operator {
     /// no key is begun any more, running handlers are asked to end, and ended
     /// when the drain time is over.
     ///
+    /// An operator runs once:
+    ///
+    /// ```compile_fail,E0382
+    /// # async fn twice(operator: kooper::Operator) {
+    /// let stop = kooper::CancellationToken::new();
+    /// operator.run(stop.clone()).await;
+    /// operator.run(stop).await;
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// When every controller has ended before, and when a handler goes on after
     /// its controller has lost its lease: then the process has to end, as

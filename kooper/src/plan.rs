@@ -148,6 +148,11 @@ impl Plan {
         self.events.get_or_insert(because);
     }
 
+    /// Whether Kubernetes Events may be written.
+    pub(crate) fn may_tell_events(&self) -> bool {
+        self.events.is_some()
+    }
+
     /// Turns what was noted about the controller's own kind into needs.
     pub(crate) fn settle<K: Kind>(&mut self) {
         let kind = KindInfo::of::<K>();

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures_util::Stream;
 
+use crate::metrics::WatchFault;
 use crate::object::{MalformedObject, Object};
 
 pub use api::{Api, Scope};
@@ -155,6 +156,17 @@ pub enum RetrieveError {
 }
 
 impl RetrieveError {
+    /// What kind of failure it is, for the metrics.
+    pub(crate) fn fault(&self) -> WatchFault {
+        match self {
+            Self::Forbidden(_) => WatchFault::Forbidden,
+            Self::NotFound(_) => WatchFault::NotFound,
+            Self::Unauthorized(_) => WatchFault::Unauthorized,
+            Self::Transport(_) => WatchFault::Connection,
+            _ => WatchFault::Refused,
+        }
+    }
+
     /// Any error of a retriever of one's own.
     pub fn other(error: impl Into<crate::error::BoxError>) -> Self {
         Self::Transport(crate::error::chain(&*error.into()))

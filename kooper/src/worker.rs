@@ -2,6 +2,7 @@
 
 mod busy;
 mod tombstones;
+mod unfit;
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -18,6 +19,7 @@ use tracing::Instrument;
 use crate::action::Action;
 use crate::call::{Call, Tasks};
 use crate::error::{self, BoxError, Wish};
+use crate::events::Note;
 use crate::extract::{Backing, Gone};
 use crate::finalizer::{Left, Unselected};
 use crate::handler::{CallError, Erased, Farewell, Wants};
@@ -33,6 +35,7 @@ use crate::writes::{Echo, Write};
 
 pub(crate) use busy::Busy;
 pub(crate) use tombstones::Tombstones;
+pub(crate) use unfit::Unfit;
 
 /// How long a call may tidy up between its cancellation and its end by force.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
@@ -67,6 +70,10 @@ pub(crate) struct Workers {
     pub(crate) tasks: Tasks,
     /// What runs now, in this term and what an earlier one left behind.
     pub(crate) busy: Arc<Busy>,
+    /// The objects that do not decode.
+    pub(crate) unfit: Arc<Unfit>,
+    /// Whether the controller may write Kubernetes Events.
+    pub(crate) tells_events: bool,
 }
 
 /// Why a call failed.
@@ -145,6 +152,7 @@ impl Workers {
     /// The object is gone: counted as Kooper for Go does, though there is
     /// nothing to hand to a handler.
     fn gone(&self, key: &ObjectKey, started: Instant) {
+        self.unfit.forget(key);
         self.give_back(key, Outcome::Gone);
         self.metrics.observe_processing_duration(&self.name, true, started.elapsed());
     }
@@ -192,7 +200,10 @@ impl Workers {
     }
 
     fn job(&self, item: &Item) -> Job {
-        let span = tracing::info_span!("call", controller = %self.name, key = %item.key, attempt = item.attempt, reasons = %item.reasons);
+        let span = tracing::info_span!(
+            "call", controller = %self.name, key = %item.key, attempt = item.attempt, reasons = %item.reasons,
+            otel.status_code = tracing::field::Empty,
+        );
         Job { key: item.key.clone(), attempt: item.attempt, started: Instant::now(), span }
     }
 
@@ -289,6 +300,7 @@ impl Workers {
         let retried = match ended {
             Ok(None) => return self.gone(&job.key, job.started),
             Ok(Some(action)) => {
+                self.unfit.forget(&job.key);
                 self.give_back(&job.key, Outcome::Success(action.delay()));
                 self.metrics
                     .count(&self.name, if action.delay().is_some() { Counter::RequeueAfter } else { Counter::Success });
@@ -317,7 +329,7 @@ impl Workers {
         let retried = self.give_back(&job.key, outcome);
         self.metrics.count(&self.name, Counter::Error);
         match failure {
-            Failure::Decode(_) => self.metrics.count(&self.name, Counter::DecodeError),
+            Failure::Decode(error) => self.tell_unfit(&job.key, error),
             Failure::Panic(_) => self.metrics.count(&self.name, Counter::Panic),
             Failure::Timeout(_) => self.metrics.count(&self.name, Counter::Timeout),
             Failure::Handler(_) | Failure::Stopped => {}
@@ -334,7 +346,24 @@ impl Workers {
             Failure::Decode(_) | Failure::Panic(_) => tracing::error!(key = %job.key, "{failure}; {next}"),
             _ => tracing::warn!(key = %job.key, attempt = job.attempt, "{failure}; {next}"),
         });
+        // As OpenTelemetry marks what failed.
+        job.span.record("otel.status_code", "ERROR");
         retried
+    }
+
+    /// Tells of an object that the controller's type does not fit.
+    fn tell_unfit(&self, key: &ObjectKey, error: &DecodeError) {
+        self.metrics.count(&self.name, Counter::DecodeError);
+        self.unfit.note(key);
+        let Some(object) = self.cache.get(key).filter(|_| self.tells_events) else { return };
+        self.backing.events.publish(Note {
+            regarding: self.backing.reference(&object),
+            related: None,
+            warning: true,
+            reason: "Undecodable".to_owned(),
+            action: "Skip".to_owned(),
+            message: format!("The controller {} does not handle the object: {error}.", self.name),
+        });
     }
 }
 
@@ -382,7 +411,8 @@ impl fmt::Display for Failure {
             Self::Decode(error) => write!(f, "{error}: the type of the controller does not fit what the cluster holds"),
             Self::Panic(message) => write!(f, "the handler panicked: {message}"),
             Self::Timeout(limit) => {
-                write!(f, "the handler took longer than its timeout of {}", kooper_grammar::duration::format(*limit))
+                let limit = kooper_grammar::duration::format(*limit);
+                write!(f, "the handler took longer than its timeout of {limit} (do less in a call, or raise `timeout`)")
             }
             Self::Stopped => f.write_str("the handler was ended: the drain time is over"),
         }

@@ -67,6 +67,10 @@ fn a_kind_that_is_not_installed_and_one_that_is_not_allowed_leave_the_third_alon
             "grant the rule \"secrets: list, watch\" in namespace `access`",
         ],
     );
+    for (controller, reason) in [("gadgets", "not_found"), ("secrets", "forbidden")] {
+        let series = format!("kooper_watch_errors_total{{controller=\"{controller}\",reason=\"{reason}\"}}");
+        live.wait_for_metric(&series, |errors| errors >= 1.0);
+    }
     cluster.apply([configmap(namespace, "settings", "2")]);
     seen.wait_for(&[("settings", "2")]);
     assert!(live.is_alive());

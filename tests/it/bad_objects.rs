@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::Controller;
 use kooper::prelude::*;
 use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::wait::eventually;
 use kube::{CustomResource, CustomResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,7 +47,8 @@ fn an_object_that_the_type_does_not_fit_is_told_of_and_the_others_are_handled() 
     let controller = Controller::builder::<Shoe>("shoes")
         .namespaces([namespace])
         .resync(None)
-        .handler(move |object: Arc<Shoe>| {
+        // A recorder, so that the controller may write Events.
+        .handler(move |object: Arc<Shoe>, _: Recorder| {
             sizes.note(object.name_any(), object.spec.size.to_string());
             async {}
         })
@@ -54,6 +56,11 @@ fn an_object_that_the_type_does_not_fit_is_told_of_and_the_others_are_handled() 
         .unwrap();
     let live = Live::start(connection(cluster.kubeconfig(), None), [controller]);
     seen.wait_for(&good.iter().map(|name| (name, "42")).collect::<Vec<_>>());
+    live.wait_for_ready(true, &["shoes: the object bad-objects/poison does not fit the controller's type"]);
+    eventually("an Event at the bad one", || {
+        let path = "jsonpath={.items[?(@.reason=='Undecodable')].regarding.name}";
+        cluster.must(&["-n", namespace, "get", "events.events.k8s.io", "--output", path]) == "poison"
+    });
     live.wait_for_metric("kooper_decode_errors_total{controller=\"shoes\"}", |errors| errors == 1.0);
     assert_eq!(live.metric("kooper_store_objects{controller=\"shoes\"}"), 31.0);
 
@@ -63,6 +70,8 @@ fn an_object_that_the_type_does_not_fit_is_told_of_and_the_others_are_handled() 
     live.wait_for_metric("kooper_decode_errors_total{controller=\"shoes\"}", |errors| errors == 2.0);
     assert_eq!(seen.of("shoe-1").as_deref(), Some("42"));
     assert_eq!(live.metric("kooper_relists_total{controller=\"shoes\"}"), 0.0);
+    live.wait_for_ready(true, &["shoes: the object bad-objects/shoe-1 does not fit the controller's type"]);
+    cluster.must(&["-n", namespace, "delete", "shoes", "shoe-1"]);
     live.wait_for_ready(true, &["ok"]);
     live.stop();
 }

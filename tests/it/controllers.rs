@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::object::Changed;
+use kooper::operator::OperatorError;
 use kooper::prelude::*;
 use kooper::retriever::{fixed, source};
-use kooper::{Controller, Operator};
+use kooper::{CancellationToken, Controller, Operator};
 use tower::{Layer, Service};
 
 use crate::fixture::{Log, config, eventually, run};
@@ -42,6 +44,40 @@ async fn a_change_outside_the_sections_that_count_wakes_nobody() {
     labelled.metadata.deletion_timestamp = Some(serde_json::from_str("\"2026-01-01T00:00:00Z\"").unwrap());
     events.modify(&labelled).unwrap();
     eventually("the deletion mark", || log.count() == 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_status_alone_wakes_nobody_where_the_generation_counts() {
+    let mut web = Deployment::default();
+    web.metadata.name = Some("web".to_owned());
+    web.metadata.uid = Some("1".to_owned());
+    web.metadata.generation = Some(1);
+    let (retriever, events) = source([web.clone()]).unwrap();
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<Deployment>("status-only")
+        .resync(None)
+        .changed([Changed::Generation])
+        .retriever(retriever)
+        .handler(move |object: Arc<Deployment>| {
+            seen.note(format!("{:?}", object.metadata.generation));
+            async {}
+        })
+        .build()
+        .unwrap();
+    let _running = run([controller]);
+    eventually("the first list", || log.count() == 1).await;
+    web.status = Some(DeploymentStatus { replicas: Some(3), ..DeploymentStatus::default() });
+    events.modify(&web).unwrap();
+    web.metadata.generation = Some(2);
+    events.modify(&web).unwrap();
+    eventually("the new generation", || log.count() == 2).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(log.lines(), ["Some(1)", "Some(2)"]);
+    web.status = None;
+    events.modify(&web).unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(log.count(), 2, "a status is no change of the generation");
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,18 +243,22 @@ async fn one_handler_serves_controllers_of_different_kinds_each_with_its_own_fat
     let mut lines = log.lines();
     lines.sort();
     assert_eq!(lines, ["ConfigMap c", "Secret s", "Secret s"]);
-    let metrics = running.metrics();
-    assert!(
-        metrics.contains("controller_runtime_reconcile_total{controller=\"multi-configmap\",result=\"success\"} 1")
-    );
+    let succeeded = "controller_runtime_reconcile_total{controller=\"multi-configmap\",result=\"success\"}";
+    assert_eq!(running.metric(succeeded), Some(1.0));
     // With limited retries a failure that is retried counts as success, as in
     // Kooper for Go.
     let series = |success| {
         format!(
-            "kooper_controller_processed_event_duration_seconds_count{{controller=\"multi-secret\",success=\"{success}\"}} 1"
+            "kooper_controller_processed_event_duration_seconds_count{{controller=\"multi-secret\",success=\"{success}\"}}"
         )
     };
-    assert!(metrics.contains(&series(true)) && metrics.contains(&series(false)), "{metrics}");
+    assert_eq!((running.metric(&series(true)), running.metric(&series(false))), (Some(1.0), Some(1.0)));
+}
+
+#[tokio::test]
+async fn an_operator_ends_when_all_its_controllers_have_ended() {
+    let error = Operator::builder().build().unwrap().run(CancellationToken::new()).await.unwrap_err();
+    assert_eq!(error, OperatorError::AllEnded("there were none".to_owned()));
 }
 
 #[test]

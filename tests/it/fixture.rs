@@ -46,6 +46,11 @@ impl Running {
         (&mut self.ended).await.unwrap()
     }
 
+    /// The value of a series, as a scrape shows it.
+    pub(crate) fn metric(&self, series: &str) -> Option<f64> {
+        self.metrics().lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
+    }
+
     /// The metrics as a scrape shows them.
     pub(crate) fn metrics(&self) -> String {
         prometheus::TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap()

@@ -79,8 +79,8 @@ async fn a_panic_is_that_keys_error_and_nobody_elses() {
         .unwrap();
     let running = run([controller]);
     eventually("the good one", || log.count() == 1).await;
-    let panics = "controller_runtime_reconcile_panics_total{controller=\"panics\"} 1000";
-    eventually("a thousand panics", || running.metrics().contains(panics)).await;
+    let panics = "controller_runtime_reconcile_panics_total{controller=\"panics\"}";
+    eventually("a thousand panics", || running.metric(panics) == Some(1000.0)).await;
     assert!(running.health.alive().is_ok() && running.health.ready().is_ok());
     running.stop().await.unwrap();
 }
@@ -115,9 +115,9 @@ async fn a_failed_key_is_retried_until_it_succeeds_and_never_dropped() {
         }
     };
     tokio::time::timeout(Duration::from_secs(86_400), wait).await.expect("it succeeds in the end");
-    let metrics = running.metrics();
-    assert!(metrics.contains("controller_runtime_reconcile_errors_total{controller=\"stubborn\"} 29"), "{metrics}");
-    assert!(metrics.contains("kooper_controller_queued_events_total{controller=\"stubborn\",requeue=\"true\"} 29"));
+    assert_eq!(running.metric("controller_runtime_reconcile_errors_total{controller=\"stubborn\"}"), Some(29.0));
+    let requeued = "kooper_controller_queued_events_total{controller=\"stubborn\",requeue=\"true\"}";
+    assert_eq!(running.metric(requeued), Some(29.0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -205,7 +205,7 @@ async fn a_call_past_its_timeout_is_cancelled_and_tried_again() {
         .unwrap();
     let running = run([controller]);
     eventually("the second attempt", || log.lines() == ["attempt 1", "attempt 2"]).await;
-    assert!(running.metrics().contains("kooper_handler_timeouts_total{controller=\"slow\"} 1"));
+    assert_eq!(running.metric("kooper_handler_timeouts_total{controller=\"slow\"}"), Some(1.0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,7 +236,7 @@ async fn no_key_is_with_two_workers_at_once() {
     }
     eventually("the last state", || log.lines().last().is_some_and(|value| value == "100")).await;
     assert!(log.count() < 40, "changes that come together are handled together");
-    assert!(running.metrics().contains("controller_runtime_reconcile_panics_total{controller=\"serial\"} 0"));
+    assert_eq!(running.metric("controller_runtime_reconcile_panics_total{controller=\"serial\"}"), Some(0.0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -256,11 +256,11 @@ async fn an_object_that_does_not_decode_is_reported_and_its_neighbours_go_on() {
         .build()
         .unwrap();
     let running = run([controller]);
-    let errors = "kooper_decode_errors_total{controller=\"poison\"} 1";
+    let errors = "kooper_decode_errors_total{controller=\"poison\"}";
     eventually("the good ones", || log.count() == 100).await;
-    eventually("the bad one counted", || running.metrics().contains(errors)).await;
+    eventually("the bad one counted", || running.metric(errors) == Some(1.0)).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert!(running.metrics().contains(errors), "it is not tried again");
+    assert_eq!(running.metric(errors), Some(1.0), "it is not tried again");
     events.modify(&config("poison", "healed")).unwrap();
     eventually("the healed one", || log.count() == 101).await;
 }
@@ -348,13 +348,12 @@ fn a_handler_that_blocks_is_left_behind_and_its_worker_replaced() {
         .await;
         eventually("it is said", || {
             running.health.ready().is_ok_and(|text| text.contains("1 handler calls are stuck"))
-                || !log.lines().contains(&"a".to_owned())
         })
         .await;
         assert!(running.health.alive().is_ok());
         release.wait();
         eventually("the stuck call comes back", || {
-            running.metrics().contains("kooper_stuck_calls{controller=\"blocked\"} 0")
+            running.metric("kooper_stuck_calls{controller=\"blocked\"}") == Some(0.0)
         })
         .await;
         running.stop().await.unwrap();
@@ -381,6 +380,6 @@ async fn a_call_past_its_timeout_can_hear_of_it_and_tidy_up() {
         .unwrap();
     let running = run([controller]);
     eventually("the end", || log.count() == 1).await;
-    let timeouts = "kooper_handler_timeouts_total{controller=\"tidy\"} 1";
-    eventually("it counts as a timeout", || running.metrics().contains(timeouts)).await;
+    let timeouts = "kooper_handler_timeouts_total{controller=\"tidy\"}";
+    eventually("it counts as a timeout", || running.metric(timeouts) == Some(1.0)).await;
 }

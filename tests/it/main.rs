@@ -12,6 +12,7 @@ mod handlers;
 mod layers;
 mod leader;
 mod live;
+mod logs;
 mod own_writes;
 mod parity;
 mod rbac;

@@ -24,12 +24,6 @@ fn value(object: &ConfigMap) -> &str {
     &object.data.as_ref().unwrap()["value"]
 }
 
-/// The value of a series, as a scrape shows it.
-fn metric(running: &Running, series: &str) -> Option<f64> {
-    let text = running.metrics();
-    text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
-}
-
 /// One worker that is busy with the object `busy` until the gate is opened.
 fn held(name: &str, log: &Log) -> (Running, Sender, Arc<Semaphore>) {
     let (retriever, events) = source([config("busy", "1")]).unwrap();
@@ -126,12 +120,12 @@ async fn every_add_is_counted_and_the_length_is_of_waiting_keys_only() {
         events.modify(&config("other", &n.to_string())).unwrap();
     }
     let queued = "kooper_controller_queued_events_total{controller=\"adds\",requeue=\"false\"}";
-    eventually("the first list and three changes", || metric(&running, queued) == Some(4.0)).await;
+    eventually("the first list and three changes", || running.metric(queued) == Some(4.0)).await;
     let length = "kooper_controller_event_queue_length{controller=\"adds\"}";
-    assert_eq!(metric(&running, length), Some(1.0), "one key waits, however often it was added; one runs");
+    assert_eq!(running.metric(length), Some(1.0), "one key waits, however often it was added; one runs");
     gate.add_permits(1);
     eventually("the key that waited", || log.lines() == ["busy 1", "other 2"]).await;
-    assert_eq!(metric(&running, length), Some(0.0));
+    assert_eq!(running.metric(length), Some(0.0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,7 +139,7 @@ async fn the_time_in_the_queue_runs_from_the_first_add() {
     }
     gate.add_permits(1);
     eventually("the key that waited", || log.count() == 2).await;
-    let sum = metric(&running, "kooper_controller_event_in_queue_duration_seconds_sum{controller=\"waits\"}").unwrap();
+    let sum = running.metric("kooper_controller_event_in_queue_duration_seconds_sum{controller=\"waits\"}").unwrap();
     assert!((15.0..16.0).contains(&sum), "{sum}");
 }
 
@@ -157,12 +151,12 @@ async fn a_key_whose_object_is_gone_is_counted_and_goes_to_no_handler() {
     events.add(&config("other", "1")).unwrap();
     events.delete(&config("other", "1")).unwrap();
     let queued = "kooper_controller_queued_events_total{controller=\"gone\",requeue=\"false\"}";
-    eventually("three events", || metric(&running, queued) == Some(3.0)).await;
+    eventually("three events", || running.metric(queued) == Some(3.0)).await;
     gate.add_permits(1);
     let processed = "kooper_controller_processed_event_duration_seconds_count{controller=\"gone\",success=\"true\"}";
-    eventually("two keys processed", || metric(&running, processed) == Some(2.0)).await;
+    eventually("two keys processed", || running.metric(processed) == Some(2.0)).await;
     let waited = "kooper_controller_event_in_queue_duration_seconds_count{controller=\"gone\"}";
-    assert_eq!(metric(&running, waited), Some(2.0));
+    assert_eq!(running.metric(waited), Some(2.0));
     assert_eq!(log.lines(), ["busy 1"]);
 }
 
@@ -198,10 +192,10 @@ async fn a_retry_that_is_refused_is_not_counted_and_leaves_no_time_in_the_queue(
     eventually("a call and its retry", || log.count() == 2).await;
     sleep(Duration::from_secs(3600)).await;
     let requeued = "kooper_controller_queued_events_total{controller=\"refused\",requeue=\"true\"}";
-    assert_eq!(metric(&running, requeued), Some(1.0), "the second failure is not retried");
+    assert_eq!(running.metric(requeued), Some(1.0), "the second failure is not retried");
     events.modify(&config("a", "1")).unwrap();
     eventually("the change", || log.count() == 3).await;
-    let waited = metric(&running, "kooper_controller_event_in_queue_duration_seconds_sum{controller=\"refused\"}");
+    let waited = running.metric("kooper_controller_event_in_queue_duration_seconds_sum{controller=\"refused\"}");
     assert!(waited.unwrap() < 2.0, "{waited:?}");
 }
 
@@ -217,7 +211,7 @@ async fn a_wish_to_come_back_is_no_requeue_of_a_failure() {
         run([builder("wish").retriever(fixed([config("a", "1")]).unwrap()).handler(handler).build().unwrap()]);
     eventually("five calls", || log.count() == 5).await;
     let queued = |requeue| {
-        metric(&running, &format!("kooper_controller_queued_events_total{{controller=\"wish\",requeue=\"{requeue}\"}}"))
+        running.metric(&format!("kooper_controller_queued_events_total{{controller=\"wish\",requeue=\"{requeue}\"}}"))
     };
     assert_eq!((queued(true), queued(false)), (Some(0.0), Some(5.0)));
 }
@@ -239,7 +233,7 @@ async fn a_failure_that_is_retried_counts_as_go_counts_it_or_as_it_is() {
         eventually("a failure and a success", || log.count() == 2).await;
         let count = |success| {
             let series = "kooper_controller_processed_event_duration_seconds_count";
-            metric(&running, &format!("{series}{{controller=\"{name}\",success=\"{success}\"}}")).unwrap_or_default()
+            running.metric(&format!("{series}{{controller=\"{name}\",success=\"{success}\"}}")).unwrap_or_default()
         };
         eventually("both are measured", || count(true) + count(false) == 2.0).await;
         count(false)

@@ -1,12 +1,12 @@
 //! Watches that break in every way, between a controller and a real API server: nothing is lost.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kooper::Controller;
 use kooper::kube::Config;
+use kooper::{Call, Controller};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::faults::{Proxy, Verdict};
 use kooper_tests::process::Process;
@@ -155,6 +155,41 @@ fn a_410_as_a_status_lists_once_and_shows_what_happened_in_the_gap() {
     let related = live.metric("kooper_relists_total{controller=\"related\"}");
     assert_eq!(related, TIMES as f64, "the kinds that a controller watches beside its own count as well");
     live.wait_for_ready(true, &["ok"]);
+    live.stop();
+}
+
+#[test]
+fn the_first_call_waits_until_every_namespace_is_listed_or_could_not_be() {
+    let [first, slow] = ["listed-first", "listed-later"];
+    let Some(cluster) = shared(first) else { return };
+    cluster.must(&["create", "namespace", slow]);
+    cluster.apply([configmap(slow, "there", "0")]);
+    let (_plain, address) = plain(cluster);
+    let (held, lists) = (Arc::new(Barrier::new(2)), Arc::new(AtomicUsize::new(0)));
+    let (holds, counts) = (held.clone(), lists.clone());
+    let proxy = Proxy::start_http(address, move |head| {
+        if head.contains(&format!("/namespaces/{slow}/configmaps?")) && counts.fetch_add(1, Ordering::SeqCst) == 0 {
+            holds.wait();
+        }
+        Verdict::Pass(head)
+    });
+    let (seen, released) = (Seen::default(), Arc::new(AtomicBool::new(false)));
+    let (noted, open) = (seen.clone(), released.clone());
+    let controller = Controller::builder::<ConfigMap>("patient")
+        .namespaces([first, slow])
+        .resync(None)
+        .handler(move |call: Call| {
+            noted.note(call.key().name(), if open.load(Ordering::SeqCst) { "in time" } else { "too early" });
+            async {}
+        })
+        .build()
+        .unwrap();
+    let live = Live::start(plain_connection(proxy.address()), [controller]);
+    live.wait_for_ready(false, &["patient: configmaps in listed-later: not synced yet"]);
+    live.wait_for_metric("kooper_store_objects{controller=\"patient\"}", |objects| objects >= 1.0);
+    released.store(true, Ordering::SeqCst);
+    held.wait();
+    seen.wait_for(&[("first", "in time"), ("there", "in time")]);
     live.stop();
 }
 

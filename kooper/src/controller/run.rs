@@ -33,7 +33,7 @@ use crate::lookup::Lookup;
 use crate::metrics::{Gauge, MetricsError, MetricsRecorder};
 use crate::queue::{Lane, QueueOptions, WorkQueue};
 use crate::reason::Reason;
-use crate::worker::{Busy, Tombstones, Workers};
+use crate::worker::{Busy, Tombstones, Unfit, Workers};
 use crate::writes::Writes;
 
 use dispatch::{Closing, Gate};
@@ -110,6 +110,7 @@ pub(crate) struct Runner {
     tombstones: Arc<Tombstones>,
     states: Arc<States>,
     busy: Arc<Busy>,
+    unfit: Arc<Unfit>,
 }
 
 impl Runner {
@@ -149,6 +150,8 @@ impl Runner {
         };
         let busy = Arc::new(Busy::new(&config.name, config.workers));
         process.health.add(busy.clone());
+        let unfit = Arc::new(Unfit::new(&config.name));
+        process.health.add(unfit.clone());
         // A state whose client is fenced by one lease is no other's.
         let states = if config.leader.is_some() { Arc::default() } else { process.states.clone() };
         let runner = Self {
@@ -161,6 +164,7 @@ impl Runner {
             tombstones: Arc::default(),
             states,
             busy,
+            unfit,
         };
         runner.worker_gauges();
         Ok(runner)
@@ -325,6 +329,8 @@ impl Runner {
             retried_is_success: compat == MetricsCompat::Go,
             tasks: Tasks::default(),
             busy: self.busy.clone(),
+            unfit: self.unfit.clone(),
+            tells_events: self.controller.plan().may_tell_events(),
         })
     }
 

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Informer, Seen, Sink, WatchStatus};
 use crate::plan::CacheId;
-use crate::retriever::{Erased, Scope};
+use crate::retriever::{Erased, RetrieveError, Scope};
 use crate::store::{Change, Store};
 
 /// The watches of a process, each shared by all who want the same kind, scope
@@ -124,6 +124,10 @@ impl Sink for Fan {
 
     fn malformed(&self) {
         self.each(|sink| sink.malformed());
+    }
+
+    fn failed(&self, error: &RetrieveError) {
+        self.each(|sink| sink.failed(error));
     }
 }
 

@@ -27,7 +27,15 @@ pub(crate) struct WatchStatus {
     /// Whether somebody needs the kind: without it, its absence is fine.
     required: AtomicBool,
     state: Mutex<State>,
-    synced: watch::Sender<bool>,
+    first: watch::Sender<First>,
+}
+
+/// What has come of the first list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum First {
+    Awaited,
+    Failed,
+    Complete,
 }
 
 #[derive(Debug)]
@@ -64,7 +72,7 @@ impl WatchStatus {
             from_server: server,
             required: AtomicBool::new(false),
             state: Mutex::new(state),
-            synced: watch::Sender::new(false),
+            first: watch::Sender::new(First::Awaited),
         }
     }
 
@@ -74,13 +82,18 @@ impl WatchStatus {
     }
 
     pub(crate) fn is_synced(&self) -> bool {
-        *self.synced.borrow()
+        *self.first.borrow() == First::Complete
     }
 
     /// Waits for the first complete list.
     pub(crate) async fn wait_synced(&self) {
         // The sender is `self`: it cannot be gone.
-        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
+        let _ = self.first.subscribe().wait_for(|first| *first == First::Complete).await;
+    }
+
+    /// Waits until the first list is complete, or could not be made.
+    pub(crate) async fn wait_tried(&self) {
+        let _ = self.first.subscribe().wait_for(|first| *first != First::Awaited).await;
     }
 
     pub(super) fn synced(&self, objects: usize) {
@@ -90,7 +103,7 @@ impl WatchStatus {
             let hint = if self.selected { "; is the selector as it should be?" } else { "" };
             tracing::info!(watch = %self, "there are no objects yet{hint}");
         }
-        self.synced.send_replace(true);
+        self.first.send_replace(First::Complete);
     }
 
     pub(super) fn heard(&self) {
@@ -111,6 +124,13 @@ impl WatchStatus {
     /// Notes what failed, `failures` times in a row, and says it: once, as
     /// long as it stays the same. A connection that breaks once is no news.
     pub(super) fn failed(&self, error: &RetrieveError, retry_in: Duration, failures: u32) {
+        self.first.send_if_modified(|first| {
+            let news = *first == First::Awaited;
+            if news {
+                *first = First::Failed;
+            }
+            news
+        });
         let advice = self.advice(error);
         let text = if advice.is_empty() { error.to_string() } else { format!("{error}: {advice}") };
         let mut state = self.lock();
@@ -198,8 +218,9 @@ impl Probe for WatchStatus {
             return Err(format!("{self}: nothing heard for {} s{because}", age.as_secs()));
         }
         let unreadable =
-            (state.unreadable > 0).then(|| format!("{self}: {} unreadable objects were passed over", state.unreadable));
-        Ok(unreadable.or_else(|| state.error.as_ref().map(|error| format!("{self}: {error}"))))
+            (state.unreadable > 0).then(|| format!("{} unreadable objects were passed over", state.unreadable));
+        let remarks: Vec<_> = state.error.iter().cloned().chain(unreadable).collect();
+        Ok((!remarks.is_empty()).then(|| format!("{self}: {}", remarks.join("; "))))
     }
 }
 

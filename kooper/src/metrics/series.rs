@@ -5,7 +5,7 @@ use std::time::Duration;
 use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts};
 
-use super::Counter;
+use super::{Counter, WatchFault};
 
 /// Kooper's buckets for the time in the queue.
 pub(super) const IN_QUEUE_BUCKETS: [f64; 12] = [0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 3.0, 10.0, 20.0, 60.0, 150.0, 300.0];
@@ -47,6 +47,7 @@ pub(super) struct Series {
     // our own
     handler_timeouts: IntCounterVec,
     relists: IntCounterVec,
+    watch_errors: IntCounterVec,
     decode_errors: IntCounterVec,
     restores: IntCounterVec,
     abandoned: IntCounterVec,
@@ -129,6 +130,11 @@ impl Series {
                 one,
             )?,
             relists: counter("kooper_relists_total", "Times that a watch had to list anew.", one)?,
+            watch_errors: counter(
+                "kooper_watch_errors_total",
+                "Times that a list or a watch failed, by reason.",
+                &["controller", "reason"],
+            )?,
             decode_errors: counter("kooper_decode_errors_total", "Objects that could not be decoded.", one)?,
             restores: counter(
                 "kooper_restores_total",
@@ -179,6 +185,9 @@ impl Series {
             &self.events_dropped,
         ] {
             counter.with_label_values(&[controller]);
+        }
+        for fault in WatchFault::ALL {
+            self.watch_errors.with_label_values(&[controller, fault.label()]);
         }
         self.adds.with_label_values(&[controller, controller]);
         self.retries.with_label_values(&[controller, controller]);
@@ -234,6 +243,7 @@ impl Series {
             Counter::Add => of_queue(&self.adds),
             Counter::Retry => of_queue(&self.retries),
             Counter::Relist => of(&self.relists),
+            Counter::WatchError(fault) => self.watch_errors.with_label_values(&[controller, fault.label()]).inc(),
             Counter::DecodeError => of(&self.decode_errors),
             Counter::Restore => of(&self.restores),
             Counter::Abandoned => of(&self.abandoned),
@@ -260,6 +270,7 @@ impl Series {
             &self.requests,
             &self.handler_timeouts,
             &self.relists,
+            &self.watch_errors,
             &self.decode_errors,
             &self.restores,
             &self.abandoned,

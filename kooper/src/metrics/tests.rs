@@ -87,6 +87,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("kooper_store_bytes", "gauge", "controller"),
     ("kooper_store_objects", "gauge", "controller"),
     ("kooper_stuck_calls", "gauge", "controller"),
+    ("kooper_watch_errors_total", "counter", "controller,reason"),
     ("kooper_watch_last_heard_seconds", "gauge", "controller,watch"),
     ("leader_election_master_status", "gauge", "name"),
     ("rest_client_requests_total", "counter", "code,host,method"),
@@ -170,7 +171,7 @@ fn the_other_series_have_their_names_and_labels() {
 
 #[test]
 fn counters_are_zero_from_the_start_and_each_counts_its_own() {
-    let counts: [(Counter, &[&str]); 14] = [
+    let counts: [(Counter, &[&str]); 15] = [
         (Counter::Success, &[r#"controller_runtime_reconcile_total{controller="echo",result="success"}"#]),
         (
             Counter::Error,
@@ -193,6 +194,10 @@ fn counters_are_zero_from_the_start_and_each_counts_its_own() {
         (Counter::Add, &[r#"workqueue_adds_total{controller="echo",name="echo"}"#]),
         (Counter::Retry, &[r#"workqueue_retries_total{controller="echo",name="echo"}"#]),
         (Counter::Relist, &[r#"kooper_relists_total{controller="echo"}"#]),
+        (
+            Counter::WatchError(WatchFault::NotFound),
+            &[r#"kooper_watch_errors_total{controller="echo",reason="not_found"}"#],
+        ),
         (Counter::DecodeError, &[r#"kooper_decode_errors_total{controller="echo"}"#]),
         (Counter::Restore, &[r#"kooper_restores_total{controller="echo"}"#]),
         (Counter::Abandoned, &[r#"kooper_abandoned_total{controller="echo"}"#]),

@@ -99,3 +99,22 @@ impl Probe for Busy {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restart_is_asked_for_when_every_worker_and_its_replacement_is_stuck() {
+        let busy = Busy::new("shop", 2);
+        for stuck in 1..=3 {
+            assert_eq!(busy.left_behind(), stuck);
+            assert_eq!(busy.alive(), Ok(()), "{stuck} of 4");
+            assert!(busy.ready().is_ok_and(|remark| remark.is_some()), "it is told, and goes on");
+        }
+        busy.left_behind();
+        assert!(busy.alive().is_err_and(|why| why.starts_with("shop: every worker and every replacement is stuck")));
+        busy.came_back();
+        assert_eq!(busy.alive(), Ok(()));
+    }
+}

@@ -15,6 +15,7 @@ use crate::object::{Changed, Object, differs};
 use crate::plan::CacheId;
 use crate::queue::{Lane, WorkQueue};
 use crate::reason::Reason;
+use crate::retriever::RetrieveError;
 use crate::store::{Cache, Change};
 use crate::worker::Tombstones;
 use crate::writes::{Echo, Write, Writes};
@@ -241,6 +242,10 @@ impl Sink for Progress {
 
     fn restored(&self) {
         self.gate.metrics.count(&self.gate.name, Counter::Restore);
+    }
+
+    fn failed(&self, error: &RetrieveError) {
+        self.gate.metrics.count(&self.gate.name, Counter::WatchError(error.fault()));
     }
 
     fn malformed(&self) {

@@ -162,12 +162,13 @@ impl Watching {
     }
 
     /// Waits until every cache is complete, as handlers read them and must not
-    /// take what is not listed for absent. Of the controller's own kind the
-    /// first namespace that is listed suffices: its objects are handled while
-    /// the others are not seen.
+    /// take what is not listed for absent. Of the controller's own kind one
+    /// namespace suffices where the others could not be listed: its objects are
+    /// handled while those are not seen.
     pub(super) async fn synced(&mut self, client: Option<Client>) {
         let own: Vec<_> = self.primary.watched.iter().map(|watched| watched.status.clone()).collect();
         select_all(own.iter().map(|status| Box::pin(status.wait_synced()))).await;
+        join_all(own.iter().map(|status| status.wait_tried())).await;
         let others = self.others.values().flat_map(|watches| &watches.watched);
         join_all(others.map(|watched| watched.status.wait_synced())).await;
         if let Some(client) = client {

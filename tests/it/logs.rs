@@ -1,0 +1,169 @@
+//! What the log says when something goes wrong: what happened, to which object, and what to do.
+
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use futures_util::stream;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::Controller;
+use kooper::prelude::*;
+use kooper::retriever::{Page, RetrieveError, fixed, from_fns, source};
+use tracing_subscriber::fmt::format::FmtSpan;
+
+use crate::fixture::{Log, config, eventually, run};
+
+/// What the controllers log whose names begin with `log-`.
+#[derive(Clone, Default)]
+struct Said(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Said {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // One line at a time; those of other files are nobody's business.
+        if bytes.windows(4).any(|part| part == b"log-") {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Said {
+    /// Begins to listen.
+    fn listen() -> Self {
+        static SAID: OnceLock<Said> = OnceLock::new();
+        let listen = || {
+            let said = Self::default();
+            let writer = said.clone();
+            let subscriber = tracing_subscriber::fmt()
+                .with_ansi(false)
+                .with_span_events(FmtSpan::CLOSE)
+                .with_writer(move || writer.clone())
+                .finish();
+            tracing::subscriber::set_global_default(subscriber).unwrap();
+            said
+        };
+        SAID.get_or_init(listen).clone()
+    }
+
+    /// Whether a line has all of these.
+    fn has(&self, parts: &[&str]) -> bool {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        text.lines().any(|line| parts.iter().all(|part| line.contains(part)))
+    }
+
+    async fn wait_for(&self, parts: &[&str]) {
+        eventually(&format!("a line with {parts:?}"), || self.has(parts)).await;
+    }
+}
+
+fn builder(name: &str) -> kooper::controller::Builder<ConfigMap> {
+    Controller::builder::<ConfigMap>(name).resync(None)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_an_error_and_a_timeout_are_told_with_the_object_and_what_comes_next() {
+    let said = Said::listen();
+    let handler = |object: Arc<ConfigMap>| async move {
+        match &*object.name_any() {
+            "panics" => panic!("out of milk"),
+            "hangs" => std::future::pending().await,
+            "gives-up" => Err(Error::permanent("no such shop").into()),
+            "fails" => Err(kooper::BoxError::from("the shop is shut")),
+            _ => Ok(()),
+        }
+    };
+    let objects = ["panics", "hangs", "gives-up", "fails", "works"].map(|name| config(name, "1"));
+    let controller = builder("log-calls").timeout(Duration::from_secs(10)).retriever(fixed(objects).unwrap());
+    let running = run([controller.handler(handler).build().unwrap()]);
+    let call = |name: &str| format!("call{{controller=log-calls key=test/{name} attempt=1 reasons=initial}}");
+    for (name, level, message) in [
+        ("panics", "ERROR", "the handler panicked: out of milk; it is retried"),
+        (
+            "hangs",
+            "WARN",
+            "the handler took longer than its timeout of 10s (do less in a call, or raise `timeout`); it is retried",
+        ),
+        ("gives-up", "WARN", "the handler failed: no such shop; it waits for the object's next change or resync"),
+        ("fails", "WARN", "the handler failed: the shop is shut; it is retried"),
+    ] {
+        said.wait_for(&[level, &call(name), message]).await;
+        // The span of a call that failed is marked.
+        said.wait_for(&["close", "log-calls", &format!("test/{name} "), "otel.status_code=\"ERROR\""]).await;
+    }
+    said.wait_for(&["close", "log-calls", "test/works "]).await;
+    assert!(!said.has(&["close", "log-calls", "test/works ", "ERROR"]));
+    running.stop().await.unwrap();
+}
+
+#[test]
+fn a_call_that_blocks_its_thread_is_told_with_the_way_out() {
+    let said = Said::listen();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
+    let release = Arc::new(std::sync::Barrier::new(2));
+    let barrier = release.clone();
+    runtime.block_on(async {
+        let controller = builder("log-stuck")
+            .retries(0)
+            .timeout(Duration::from_millis(10))
+            .stuck_after(Duration::from_millis(10))
+            .retriever(fixed([config("a", "1")]).unwrap())
+            .handler(move || {
+                let barrier = barrier.clone();
+                async move { _ = barrier.wait() }
+            });
+        let running = run([controller.build().unwrap()]);
+        said.wait_for(&["ERROR", "log-stuck", "key=test/a", "the handler has not ended", "spawn_blocking"]).await;
+        release.wait();
+        running.stop().await.unwrap();
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_does_not_fit_is_told_until_it_does() {
+    let said = Said::listen();
+    let (retriever, events) = source::<ConfigMap>([config("good", "1")]).unwrap();
+    events.add(&serde_json::json!({"metadata": {"name": "poison", "namespace": "test"}, "data": 7})).unwrap();
+    let running = run([builder("log-unfit").retriever(retriever).handler(async || {}).build().unwrap()]);
+    said.wait_for(&["ERROR", "log-unfit", "key=test/poison", "the type of the controller does not fit"]).await;
+    let told = "log-unfit: the object test/poison does not fit the controller's type, and is not handled";
+    assert!(running.health.ready().is_ok_and(|text| text.contains(told)));
+    events.modify(&config("poison", "healed")).unwrap();
+    eventually("it is handled", || running.health.ready().is_ok_and(|text| !text.contains("poison"))).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_fails_and_one_that_is_empty_are_told_with_their_watch() {
+    let said = Said::listen();
+    let refused = from_fns::<ConfigMap, _, _, _, _, _>(
+        |_| async { Err(RetrieveError::Forbidden("configmaps is forbidden".to_owned())) },
+        |_| async { Ok(stream::pending()) },
+    );
+    let log = Log::default();
+    let (seen, noted) = (log.clone(), log.clone());
+    let empty = from_fns::<ConfigMap, _, _, _, _, _>(
+        |_| async { Ok(Page { objects: Vec::new(), version: "1".to_owned(), continue_token: None }) },
+        move |_| {
+            noted.note("watched");
+            let old = log.count() == 1;
+            async move { if old { Err(RetrieveError::Expired("too old".to_owned())) } else { Ok(stream::pending()) } }
+        },
+    );
+    let controllers = [
+        builder("log-refused").retriever(refused).handler(async || {}).build().unwrap(),
+        builder("log-empty").retriever(empty).handler(async || {}).build().unwrap(),
+    ];
+    let running = run(controllers);
+    said.wait_for(&["WARN", "log-refused: configmaps", "not allowed: configmaps is forbidden", "retry_in="]).await;
+    said.wait_for(&["INFO", "log-empty: configmaps", "there are no objects yet"]).await;
+    eventually("two watches", || seen.count() == 2).await;
+    said.wait_for(&["log-empty: configmaps", "listing anew"]).await;
+    let refusals = "kooper_watch_errors_total{controller=\"log-refused\",reason=\"forbidden\"}";
+    assert!(running.metric(refusals) >= Some(1.0));
+    assert_eq!(running.metric("kooper_watch_errors_total{controller=\"log-empty\",reason=\"forbidden\"}"), Some(0.0));
+    running.stop().await.unwrap();
+}
