@@ -134,7 +134,7 @@ fn tests(folder: &Path, found: &mut BTreeSet<String>) {
 #[test]
 fn each_row_for_those_who_come_from_go_names_a_test_that_exists() {
     let mut found = BTreeSet::new();
-    for folder in ["kooper/src", "kooper/grammar/tests", "tests/it"] {
+    for folder in ["kooper/src", "kooper/grammar/tests", "tests/it", "examples/tests"] {
         tests(&root().join(folder), &mut found);
     }
     let page = text("docs/from-go-kooper.md");

@@ -12,7 +12,7 @@ fn a_restarted_api_server_keeps_its_data_and_its_clients() {
 
     let version = cluster.kubectl(&["get", "--raw", "/version"]);
     let version: serde_json::Value = serde_json::from_str(&version.stdout).expect("the version is JSON");
-    assert_eq!((&version["major"], &version["minor"]), (&"1".into(), &"36".into()));
+    assert_eq!(version["major"], "1", "{version}");
 
     let namespaces = cluster.kubectl(&["get", "namespaces", "--output=name"]);
     assert!(namespaces.stdout.contains("namespace/kube-system\n"), "{namespaces:?}");

@@ -241,21 +241,22 @@ fn assets() -> Option<&'static Path> {
 }
 
 fn find_assets() -> Option<PathBuf> {
-    let complete = |folder: &PathBuf| ["etcd", "kube-apiserver"].iter().all(|name| folder.join(name).is_file());
+    let programs = ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"];
+    let complete = |folder: &PathBuf| programs.iter().all(|name| folder.join(name).is_file());
     if let Some(folder) = env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from).filter(complete) {
         return Some(folder);
     }
     let folder = scripts().join("bin");
     if Command::new("go").arg("version").output().is_ok_and(|output| output.status.success()) {
         // Keeps what is up to date. Its output is shown: building anew takes minutes.
-        let built = Command::new(scripts().join("build")).status();
+        let built = Command::new(scripts().join("build")).env_remove("KUBEBUILDER_ASSETS").status();
         assert!(built.is_ok_and(|status| status.success()), "the control plane could not be built");
         return Some(folder);
     }
     if complete(&folder) {
         return Some(folder);
     }
-    let reason = "no real kube-apiserver (install Go or set KUBEBUILDER_ASSETS)";
+    let reason = "no real kube-apiserver (install Go, or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager and kubectl)";
     assert!(env::var_os("KOOPER_REQUIRE_CONTROL_PLANE").is_none(), "{reason}");
     // Written past the test harness, which shows no output of a test that passes.
     drop(writeln!(io::stderr(), "skipped: {reason}"));
