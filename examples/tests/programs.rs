@@ -86,7 +86,7 @@ fn config_custom_has_one_worker_and_gives_up_after_five_retries() {
     program.wait_for_line(&["attempt 6 came to nothing", "it waits for the object's next change or resync"]);
     assert_eq!(program.count(&["came to nothing; it is retried"]), 5);
     assert_eq!(program.metric("controller_runtime_max_concurrent_reconciles{controller=\"config-custom\"}"), Some(1.0));
-    // A change is a new beginning.
+    // A change brings it back.
     cluster.must(&["label", "pod", "very-broken", "new=label", "--namespace", namespace]);
     program.wait_for_line(&["reasons=modified", "came to nothing"]);
     stop(program);
