@@ -4,6 +4,7 @@ mod builder;
 mod config;
 mod run;
 mod staged;
+mod states;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use tower::Service;
 
 use super::config::{Config, ConfigError, MetricsCompat};
-use super::run::Context;
+use super::states::Context;
 use crate::action::Action;
 use crate::error::BoxError;
 use crate::extract::{Backing, Input, State, Vanished};
@@ -104,7 +104,7 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
             let init = init.clone();
             Box::pin(async move {
                 let backing = context.backing.clone();
-                context.states().get_or_build(id, || init.build(&backing)).await.map(State::shared)
+                context.states.get_or_build(id, || init.build(&backing)).await.map(State::shared)
             })
         });
         Builder { layers: self.layers, when: self.when, ..Builder::with(self.common, state) }

@@ -2,7 +2,6 @@
 
 mod dispatch;
 mod election;
-mod states;
 mod watching;
 
 use std::panic::AssertUnwindSafe;
@@ -17,6 +16,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::builder::Handlers;
+use super::states::{Context, States};
 use super::{Controller, MetricsCompat};
 use crate::backoff::Backoff;
 use crate::call::Tasks;
@@ -37,7 +37,6 @@ use crate::worker::{Busy, Tombstones, Unfit, Workers};
 use crate::writes::Writes;
 
 use dispatch::{Closing, Gate};
-use states::States;
 use watching::Watching;
 
 /// The waits of an `init` that fails.
@@ -70,20 +69,6 @@ pub(crate) struct Process {
     pub(crate) drain: Duration,
     /// Whether a controller that lost its lease stands as a candidate again.
     pub(crate) stands_again: bool,
-}
-
-/// What the fns of a controller are made with.
-#[derive(Clone)]
-pub(crate) struct Context {
-    pub(crate) backing: Arc<Backing>,
-    states: Arc<States>,
-}
-
-impl Context {
-    /// The states that this controller shares with others.
-    pub(crate) fn states(&self) -> &States {
-        &self.states
-    }
 }
 
 /// Why a controller ended although nobody stopped it.

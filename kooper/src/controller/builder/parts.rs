@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::{Builder, Common, MakeRetriever, MakeService, MakeState, Wrap};
 use crate::controller::Controller;
 use crate::controller::config::ConfigError;
-use crate::controller::run::Context;
+use crate::controller::states::Context;
 use crate::error::BoxError;
 use crate::extract::Vanished;
 use crate::handler::{self, Farewell, Filter, Typed};

@@ -8,6 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::error::BoxError;
+use crate::extract::Backing;
+
+/// What the fns of a controller are made with.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) backing: Arc<Backing>,
+    /// The states that this controller shares with others.
+    pub(crate) states: Arc<States>,
+}
 
 /// The states that `init` fns built, each once.
 #[derive(Default)]
