@@ -65,9 +65,9 @@ async fn icecream(
     if icecream.metadata.deletion_timestamp.is_some() {
         return Ok(()); // A Deployment that was made now would hold up the deletion.
     }
-    let applied = deployments.apply_owned(&*icecream, &deployment(&icecream)?).await;
+    let applied = deployments.apply_owned(&icecream, &deployment(&icecream)?).await;
     let before = icecream.status.clone().unwrap_or_default();
-    let mut conditions = Conditions::of(&*icecream, &before.conditions);
+    let mut conditions = Conditions::of(&icecream, &before.conditions);
     let mut status = IceCreamStatus::default();
     match &applied {
         Ok(deployment) => {

@@ -85,7 +85,7 @@ async fn pod_terminator(
     }
     drop(running);
     let before = terminator.status.clone().unwrap_or_default();
-    let mut conditions = Conditions::of(&*terminator, &before.conditions);
+    let mut conditions = Conditions::of(&terminator, &before.conditions);
     match spec.selector.is_empty() {
         true => conditions.failed("NoSelector", &"`selector` is empty, and would select every pod: name labels"),
         false => conditions.complete("Running", "its task runs"),

@@ -53,9 +53,9 @@ fn parents(namespace: &str, seen: &Seen) -> Controller {
             let Some((name, value)) = state(&parent) else { return Ok(()) };
             let child = secret(value, "ours");
             let done = if name.starts_with("adopts") {
-                secrets.adopt(&*parent, &child).await
+                secrets.adopt(&parent, &child).await
             } else {
-                secrets.apply_owned(&*parent, &child).await
+                secrets.apply_owned(&parent, &child).await
             };
             match &done {
                 Ok(_) => seen.note(name, "applied"),
@@ -236,7 +236,7 @@ fn a_status_that_is_as_it_was_is_not_written() {
         let seen = noted.clone();
         async move {
             let status = service.status.clone().unwrap_or_default();
-            let mut conditions = Conditions::of(&*service, status.conditions.as_deref().unwrap_or_default());
+            let mut conditions = Conditions::of(&service, status.conditions.as_deref().unwrap_or_default());
             conditions.set("Seen", true, "Handled", "it was handled").complete("Done", "all is done");
             let status = ServiceStatus { conditions: Some(conditions.finish()), ..status };
             let written = statuses.apply_status(&service, &status).await?;

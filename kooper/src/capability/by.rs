@@ -17,8 +17,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use kooper_grammar::selector::{Operator, Selector};
-use kube::Resource;
+use kube::Resource as _;
 
+use super::object::AsObject;
 use crate::kind::Kind;
 use crate::object::{DecodeError, Object};
 use crate::store::{Cache, Indexer};
@@ -97,8 +98,8 @@ pub fn labels<T>(selector: &str) -> Result<Selection<T>, SelectorError> {
 
 /// The objects that name this one among their owners. One that was never
 /// created, and so has no uid, owns nothing.
-pub fn owner<T>(owner: &impl Resource) -> Selection<T> {
-    owner_uid(owner.meta().uid.clone().unwrap_or_default())
+pub fn owner<T, M>(owner: &impl AsObject<M>) -> Selection<T> {
+    owner_uid(owner.as_object().meta().uid.clone().unwrap_or_default())
 }
 
 /// The objects that name the uid among their owners.

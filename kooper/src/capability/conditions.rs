@@ -2,7 +2,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
-use kube::Resource;
+use kube::Resource as _;
+
+use super::object::AsObject;
 
 /// The condition that sums up all others.
 const READY: &str = "Ready";
@@ -56,10 +58,10 @@ impl From<bool> for Holds {
 
 impl Conditions {
     /// Begins a pass over an object, whose status has the conditions `before`.
-    pub fn of<K: Resource>(object: &K, before: &[Condition]) -> Self {
+    pub fn of<M>(object: &impl AsObject<M>, before: &[Condition]) -> Self {
         let unfinished = "the handler has not come to its end".to_owned();
         Self {
-            generation: object.meta().generation,
+            generation: object.as_object().meta().generation,
             list: before.to_vec(),
             ready: (false, "Incomplete".to_owned(), unfinished),
         }

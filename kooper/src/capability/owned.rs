@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::error::Error;
 use super::grant::MayApply;
-use super::owner::{describe, owned_by};
+use super::object::AsObject;
+use super::owner::{describe, own};
 use super::request::{Doing, Objects, body};
 use super::write::answered;
 use super::{Access, Request};
@@ -59,12 +60,12 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// # Errors
     /// [`Error::NotOurs`] as said; when the owner cannot own it, or the server
     /// refuses or does not answer.
-    pub fn apply_owned<'a, O>(&'a self, owner: &O, child: &T) -> Request<'a, T>
+    pub fn apply_owned<'a, O, M>(&'a self, owner: &O, child: &T) -> Request<'a, T>
     where
-        O: Resource<DynamicType = (), Scope: 'static>,
+        O: AsObject<M>,
         V: MayApply<T>,
     {
-        self.apply_child(owner, child, false)
+        self.apply_child(owner.as_object(), child, false)
     }
 
     /// As [`apply_owned`](Self::apply_owned), and takes over an object that
@@ -72,12 +73,12 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     ///
     /// # Errors
     /// As of [`apply_owned`](Self::apply_owned).
-    pub fn adopt<'a, O>(&'a self, owner: &O, child: &T) -> Request<'a, T>
+    pub fn adopt<'a, O, M>(&'a self, owner: &O, child: &T) -> Request<'a, T>
     where
-        O: Resource<DynamicType = (), Scope: 'static>,
+        O: AsObject<M>,
         V: MayApply<T>,
     {
-        self.apply_child(owner, child, true)
+        self.apply_child(owner.as_object(), child, true)
     }
 
     fn apply_child<O>(&self, owner: &O, child: &T, adopt: bool) -> Request<'_, T>
@@ -85,7 +86,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         O: Resource<DynamicType = (), Scope: 'static>,
     {
         let objects = self.objects();
-        let prepared = owned_by(owner, child.clone()).map_err(Error::from).and_then(|child| body(&child));
+        let prepared = own(owner, child.clone()).map_err(Error::from).and_then(|child| body(&child));
         let parent = Parent {
             name: describe(owner),
             uid: owner.meta().uid.clone().unwrap_or_default(),

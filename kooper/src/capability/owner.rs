@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use kube::core::ClusterResourceScope;
 
+use super::object::AsObject;
 use crate::key::ObjectKey;
 
 /// Why one object cannot be the child of another. No retry helps.
@@ -71,7 +72,15 @@ pub enum OwnerError {
 /// # Errors
 /// When the owner is in another namespace than the child, or does not come
 /// from the API server, or the child has another controller.
-pub fn owned_by<O, T>(owner: &O, mut child: T) -> Result<T, OwnerError>
+pub fn owned_by<O, M, T>(owner: &O, child: T) -> Result<T, OwnerError>
+where
+    O: AsObject<M>,
+    T: Resource<DynamicType = (), Scope: 'static>,
+{
+    own(owner.as_object(), child)
+}
+
+pub(super) fn own<O, T>(owner: &O, mut child: T) -> Result<T, OwnerError>
 where
     O: Resource<DynamicType = (), Scope: 'static>,
     T: Resource<DynamicType = (), Scope: 'static>,
