@@ -6,6 +6,12 @@
 //!
 //! Run it against the cluster of your kubeconfig:
 //! `cargo run --bin traced -- --log-level debug`
+//!
+//! The feature `otel` of `kooper` sends the spans to an OpenTelemetry
+//! collector, if a variable names one. Jaeger takes them and shows them on
+//! <http://localhost:16686>:
+//! `docker run --rm -p 4318:4318 -p 16686:16686 jaegertracing/jaeger`
+//! `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 cargo run --bin traced`
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kooper::prelude::*;

@@ -8,4 +8,5 @@ mod pod_terminator;
 mod programs;
 mod stops;
 mod support;
+mod traces;
 mod trouble;

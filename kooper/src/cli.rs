@@ -9,6 +9,8 @@ mod preflight;
 mod print;
 mod run;
 mod signals;
+#[cfg(feature = "otel")]
+mod traces;
 
 use std::process::ExitCode;
 
@@ -30,7 +32,19 @@ pub fn main(program: &'static str, version: &'static str, controllers: &[fn(&mut
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(FAILED));
         }
     };
-    logging::start(settings.log_format, settings.log_level.clone());
+    #[cfg(feature = "otel")]
+    let traces = match traces_of(task, program, version) {
+        Ok(traces) => traces,
+        Err(error) => {
+            logging::say(&format!("error: {error}"));
+            return ExitCode::from(error.exit_code());
+        }
+    };
+    #[cfg(feature = "otel")]
+    let spans = traces.as_ref().map(|traces| traces.layer(settings.log_level.clone()));
+    #[cfg(not(feature = "otel"))]
+    let spans = None;
+    logging::start(settings.log_format, settings.log_level.clone(), spans);
     let what = if task == Task::Run { "cannot start" } else { "cannot say" };
     let ended = match task {
         Task::Run => run::run(program, version, controllers, &settings),
@@ -38,7 +52,7 @@ pub fn main(program: &'static str, version: &'static str, controllers: &[fn(&mut
         Task::Rbac => print::rbac(program, controllers, &settings),
         Task::Check => check::check(program, controllers, &settings),
     };
-    ended.unwrap_or_else(|error| {
+    let code = ended.unwrap_or_else(|error| {
         // Whoever turned logs off still wants to know why nothing runs.
         if tracing::enabled!(tracing::Level::ERROR) {
             tracing::error!("{program} {what}: {error}");
@@ -46,5 +60,20 @@ pub fn main(program: &'static str, version: &'static str, controllers: &[fn(&mut
             logging::say(&format!("{program} {what}: {error}"));
         }
         ExitCode::from(FAILED)
-    })
+    });
+    #[cfg(feature = "otel")]
+    if let Some(traces) = traces {
+        traces.end();
+    }
+    code
+}
+
+/// Nobody wants to see spans of a program that only prints something.
+#[cfg(feature = "otel")]
+fn traces_of(
+    task: Task,
+    program: &'static str,
+    version: &'static str,
+) -> Result<Option<traces::Traces>, traces::TracesError> {
+    if task == Task::Run { traces::Traces::begin(program, version) } else { Ok(None) }
 }

@@ -37,6 +37,7 @@
 //! |---|---|---|
 //! | `macros` | yes | the attribute |
 //! | `cli` | yes | [`main!`] and the generated `main` |
+//! | `otel` | | spans for an OpenTelemetry collector |
 //! | `rustls-tls` | yes | TLS by rustls |
 //! | `ring` | yes | ring for rustls |
 //! | `aws-lc-rs` | | aws-lc-rs for rustls, in place of ring |

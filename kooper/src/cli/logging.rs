@@ -66,16 +66,19 @@ fn level(text: &str) -> Result<LevelFilter, String> {
     })
 }
 
+/// Where spans go, beside the lines that name them.
+pub(crate) type Spans = Box<dyn Layer<Registry> + Send + Sync>;
+
 /// Starts to log to stderr, unless the program has a log of its own already.
-pub(crate) fn start(format: LogFormat, levels: Targets) {
+pub(crate) fn start(format: LogFormat, levels: Targets, spans: Option<Spans>) {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let colours = std::io::stderr().is_terminal() && !plain;
-    if logger(format, levels, colours, std::io::stderr).try_init().is_ok() && format == LogFormat::Json {
+    if logger(format, levels, colours, std::io::stderr, spans).try_init().is_ok() && format == LogFormat::Json {
         log_panics();
     }
 }
 
-fn logger<W>(format: LogFormat, levels: Targets, colours: bool, writer: W) -> Dispatch
+fn logger<W>(format: LogFormat, levels: Targets, colours: bool, writer: W, spans: Option<Spans>) -> Dispatch
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
@@ -86,7 +89,11 @@ where
         LogFormat::Text => lines.with_ansi(colours).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).boxed(),
     };
-    tracing_subscriber::registry().with(lines.with_filter(levels)).into()
+    let lines = lines.with_filter(levels);
+    match spans {
+        Some(spans) => tracing_subscriber::registry().with(lines.and_then(spans)).into(),
+        None => tracing_subscriber::registry().with(lines).into(),
+    }
 }
 
 /// Writes panics into the log, so that every line of it is JSON.
@@ -129,7 +136,7 @@ mod tests {
     fn logged(format: LogFormat, text: &str, colours: bool) -> String {
         let written = Written::default();
         let writer = written.clone();
-        let logger = logger(format, levels(text).expect("levels"), colours, move || writer.clone());
+        let logger = logger(format, levels(text).expect("levels"), colours, move || writer.clone(), None);
         tracing::dispatcher::with_default(&logger, || {
             let _span = tracing::info_span!("call", controller = "echo").entered();
             tracing::info!(key = "default/a", "seen");
