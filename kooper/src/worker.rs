@@ -200,8 +200,9 @@ impl Workers {
     }
 
     fn job(&self, item: &Item) -> Job {
+        // Signed, as OpenTelemetry knows no other numbers.
         let span = tracing::info_span!(
-            "call", controller = %self.name, key = %item.key, attempt = item.attempt, reasons = %item.reasons,
+            "call", controller = %self.name, key = %item.key, attempt = i64::from(item.attempt), reasons = %item.reasons,
             otel.status_code = tracing::field::Empty,
         );
         Job { key: item.key.clone(), attempt: item.attempt, started: Instant::now(), span }
