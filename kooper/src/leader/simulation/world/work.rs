@@ -60,13 +60,15 @@ impl World {
         if !self.lives(who, reign) {
             return;
         }
-        if !self.leads(who, reign) && self.plan.mutant != Some(Mutant::EarlyLook) {
+        let unfenced = self.plan.mutant == Some(Mutant::EarlyLook);
+        if !self.leads(who, reign) && !unfenced {
             self.outcome.fenced += 1;
             return;
         }
         // What a partition swallows is not sent.
         if let Some(travel) = self.processes[who].way.request(self.now, &mut self.luck) {
-            let waits = self.luck.within(travel);
+            // Such a write has no excuse but its early look.
+            let waits = if unfenced { Duration::ZERO } else { self.luck.within(travel) };
             self.at(self.now + waits, Event::Depart(who, reign, travel - waits));
         }
     }
