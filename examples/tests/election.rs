@@ -1,54 +1,41 @@
-//! Two replicas of one program, as processes: who writes when, as the API server's audit log shows.
+//! Two replicas of one program, as processes: who writes when, as the API server's audit log shows, and what they tell.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::least_role::Subject;
 use kooper_tests::process::Process;
-use serde_json::{Value, json};
+use kooper_tests::wait::until;
+use serde_json::Value;
 
-use crate::support::{LEADER_ELECTION, cluster};
+use crate::support::{LEADER_ELECTION, stop};
 
 const LEASE: Duration = Duration::from_secs(6);
+const LEASE_NAME: &str = "leader-election-leader-election";
 
-/// A loaded machine is slow.
-const HEAD_ROOM: Duration = Duration::from_secs(5);
+/// What is promised: from the release, and from the last renewal of a leader that crashed.
+const AFTER_RELEASE: Duration = Duration::from_millis(250);
+const AFTER_CRASH: Duration = Duration::from_secs(7);
 
-/// The replicas connect as these, so that the audit log tells them apart.
-const ADMIN: &str = "admin";
-const LIMITED: &str = "limited";
+/// The best of so many hand-overs holds the promise: a loaded machine is slow.
+const TRIES: usize = 3;
 
-fn replica(cluster: &ControlPlane, namespace: &str, user: &str) -> Process {
-    let kubeconfig = if user == ADMIN { cluster.kubeconfig() } else { cluster.limited_kubeconfig() };
-    let kubeconfig = kubeconfig.to_str().expect("the path is UTF-8");
-    let common = ["--kubeconfig", kubeconfig, "--namespace", namespace, "--lease-namespace", namespace];
-    // Each object is written all the time.
-    let args = ["--listen", "127.0.0.1:0", "--resync", "100ms"];
-    Process::start(LEADER_ELECTION, &[&common[..], &args].concat(), &[])
+fn subject(namespace: &'static str) -> Subject<'static> {
+    Subject { program: LEADER_ELECTION, namespace, objects: Vec::new(), done: &[], lease: LEASE_NAME, unseen: &[] }
 }
 
-/// Lets the user `limited` do what the program says that it needs.
-fn grant(cluster: &ControlPlane, namespace: &str) {
-    let group = "rbac.authorization.k8s.io";
-    let metadata = json!({"namespace": namespace, "name": "leader-election"});
-    let rule = |group: &str, resource: &str, verbs: &[&str]| json!({"apiGroups": [group], "resources": [resource], "verbs": verbs});
-    let mut lease = rule("coordination.k8s.io", "leases", &["get", "create", "update", "watch"]);
-    lease["resourceNames"] = json!(["leader-election-leader-election"]);
-    cluster.apply([
-        json!({
-            "apiVersion": format!("{group}/v1"), "kind": "Role", "metadata": metadata,
-            "rules": [lease, rule("", "configmaps", &["list", "watch", "patch"])]
-        }),
-        json!({
-            "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": metadata,
-            "roleRef": {"apiGroup": group, "kind": "Role", "name": "leader-election"},
-            "subjects": [{"apiGroup": group, "kind": "User", "name": LIMITED}]
-        }),
-    ]);
+fn start(subject: &Subject<'_>, kubeconfig: &Path) -> Process {
+    let (kubeconfig, leases) = (kubeconfig.to_str().expect("the path is UTF-8"), subject.lease_namespace());
+    let common = ["--kubeconfig", kubeconfig, "--namespace", subject.namespace, "--lease-namespace", &leases];
+    // Each object is written all the time.
+    let args = ["--listen", "127.0.0.1:0", "--resync", "100ms"];
+    Process::start(subject.program, &[&common[..], &args].concat(), &[])
 }
 
 /// A write of a replica: by whom, when the server got it and when it was done, in microseconds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Write {
     user: String,
     begun: i64,
@@ -87,49 +74,129 @@ fn terms(writes: &[Write]) -> Vec<&[Write]> {
     writes.chunk_by(|one, next| one.user == next.user).collect()
 }
 
+/// A leader, and those who follow it. They connect as two users in turn, so that the audit log tells them apart; one of
+/// them may do no more than the program says that it needs.
+struct Succession<'a> {
+    cluster: &'a ControlPlane,
+    subject: &'a Subject<'a>,
+    users: [PathBuf; 2],
+    leader: Process,
+}
+
+impl<'a> Succession<'a> {
+    fn new(cluster: &'a ControlPlane, subject: &'a Subject<'a>, limited: &Path) -> Self {
+        let leader = start(subject, cluster.kubeconfig());
+        leader.wait_for_line(&["this process leads"]);
+        leader.wait_for_lines(20, &["handled"]);
+        Self { cluster, subject, users: [limited.to_owned(), cluster.kubeconfig().to_owned()], leader }
+    }
+
+    /// Ends the leader, and returns its last write to the lease and the first of its successor.
+    fn hand_over(&mut self, end: impl FnOnce(Process)) -> [Write; 2] {
+        let standby = start(self.subject, &self.users[0]);
+        self.users.swap(0, 1);
+        standby.wait_for_line(&["standby: the lease is held by "]);
+        standby.wait_for_page("/readyz", 200, &["leader-election: standby: the lease is held by "]);
+        let leads = format!("leader_election_master_status{{name=\"{LEASE_NAME}\"}}");
+        assert_eq!(standby.metric(&leads), Some(0.0));
+        end(std::mem::replace(&mut self.leader, standby));
+        self.leader.wait_for_line(&["this process leads"]);
+        self.leader.wait_for_lines(20, &["handled"]);
+        let leases = writes(self.cluster, &self.subject.lease_namespace(), "leases");
+        let [.., before, after] = &terms(&leases)[..] else { panic!("two terms: {leases:?}") };
+        [&before[before.len() - 1], &after[0]].map(Clone::clone)
+    }
+}
+
+/// The shortest of some hand-overs, from one write to the other; the first that holds the limit is the last.
+fn shortest(limit: Duration, mut hand_over: impl FnMut() -> [Write; 2]) -> Duration {
+    let mut shortest = Duration::MAX;
+    for _ in 0..TRIES {
+        let [last, first] = hand_over();
+        shortest = shortest.min(Duration::from_micros((first.done - last.done).try_into().unwrap_or_default()));
+        if shortest <= limit {
+            break;
+        }
+    }
+    shortest
+}
+
 #[test]
 fn a_standby_takes_over_from_a_leader_that_stops_and_from_one_that_is_killed() {
-    let namespace = "leader-election";
-    let Some(cluster) = cluster(namespace) else { return };
-    grant(cluster, namespace);
+    let Some(cluster) = ControlPlane::shared() else { return };
+    let subject = subject("leader-election");
+    let installed = subject.install(cluster);
     for name in ["a", "b", "c"] {
-        cluster.must(&["create", "configmap", name, "--namespace", namespace]);
+        cluster.must(&["create", "configmap", name, "--namespace", subject.namespace]);
     }
-    let first = replica(cluster, namespace, ADMIN);
-    first.wait_for_line(&["this process leads"]);
-    first.wait_for_lines(20, &["handled"]);
-    let second = replica(cluster, namespace, LIMITED);
-    second.wait_for_line(&["standby: the lease is held by "]);
-    second.wait_for_page("/readyz", 200, &["leader-election: standby: the lease is held by "]);
-    assert_eq!(second.metric("leader_election_master_status{name=\"leader-election-leader-election\"}"), Some(0.0));
+    let mut succession = Succession::new(cluster, &subject, installed.kubeconfig());
+    let released = shortest(AFTER_RELEASE, || succession.hand_over(stop));
+    let crashed = shortest(AFTER_CRASH, || {
+        let [last, first] = succession.hand_over(|leader| leader.signal("KILL"));
+        let waited = first.done - last.begun;
+        assert!(waited >= LEASE.as_micros() as i64, "the lease of a leader that may live was respected: {waited} µs");
+        [last, first]
+    });
+    stop(succession.leader);
 
-    crate::support::stop(first);
-    second.wait_for_line(&["this process leads"]);
-    second.wait_for_lines(20, &["handled"]);
-    let third = replica(cluster, namespace, ADMIN);
-    third.wait_for_line(&["standby: the lease is held by "]);
-
-    second.signal("KILL");
-    third.wait_for_line(&["this process leads"]);
-    third.wait_for_lines(20, &["handled"]);
-    crate::support::stop(third);
-
-    let (leases, configs) = (writes(cluster, namespace, "leases"), writes(cluster, namespace, "configmaps"));
+    let leases = writes(cluster, &subject.lease_namespace(), "leases");
+    let configs = writes(cluster, subject.namespace, "configmaps");
     let (leases, configs) = (terms(&leases), terms(&configs));
     let user = |term: &&[Write]| term[0].user.clone();
     assert_eq!(leases.iter().map(user).collect::<Vec<_>>(), configs.iter().map(user).collect::<Vec<_>>());
-    let [released, followed, last] = &leases[..] else { panic!("three terms: {leases:?}") };
     for [before, after] in configs.windows(2).filter_map(|pair| <&[&[Write]; 2]>::try_from(pair).ok()) {
         let done = before.iter().map(|write| write.done).max();
         assert!(done < Some(after[0].begun), "what one writes is done before another one begins");
     }
+    println!("taken {released:?} after the release; {crashed:?} after the last renewal of a leader that was killed");
+    assert!(released <= AFTER_RELEASE, "the release was noticed, not waited out: {released:?}");
+    assert!(crashed <= AFTER_CRASH, "{crashed:?}");
+}
 
-    let end = |term: &[Write]| term.last().map_or(0, |write| write.done);
-    let took = Duration::from_micros((followed[0].done - end(released)).try_into().unwrap_or_default());
-    let crashed = Duration::from_micros((last[0].done - end(followed)).try_into().unwrap_or_default());
-    println!("taken {took:?} after the release; {crashed:?} after the last renewal of a leader that was killed");
-    assert!(took < LEASE / 2, "the release was noticed, not waited out: {took:?}");
-    let waited = last[0].done - followed.last().map_or(0, |write| write.begun);
-    assert!(waited >= LEASE.as_micros() as i64, "the lease of a leader that may live was respected: {waited} µs");
-    assert!(crashed <= LEASE + Duration::from_secs(1) + HEAD_ROOM, "{crashed:?}");
+/// The type and the message of each Event of the lease.
+fn told(cluster: &ControlPlane, subject: &Subject<'_>) -> Vec<(String, String)> {
+    let place = format!("--namespace={}", subject.lease_namespace());
+    let selector = format!("--field-selector=involvedObject.kind=Lease,involvedObject.name={LEASE_NAME}");
+    let events = cluster.must(&["get", "events", &place, &selector, "--output=json"]);
+    let events: Value = serde_json::from_str(&events).expect("kubectl prints JSON");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut told = Vec::new();
+    for event in events["items"].as_array().into_iter().flatten() {
+        assert_eq!(event["reason"], "LeaderElection", "client-go's: {event}");
+        told.push((text(&event["type"]), text(&event["message"])));
+    }
+    told.sort();
+    told
+}
+
+#[test]
+fn the_lease_has_events_of_who_leads_and_of_who_leads_no_more() {
+    let Some(cluster) = ControlPlane::shared() else { return };
+    let subject = subject("leader-tells");
+    let installed = subject.install(cluster);
+    let place = format!("--namespace={}", subject.lease_namespace());
+    let lead = || {
+        let replica = start(&subject, installed.kubeconfig());
+        replica.wait_for_line(&["this process leads"]);
+        let path = "--output=jsonpath={.spec.holderIdentity}";
+        (replica, cluster.must(&["get", "lease", LEASE_NAME, &place, path]))
+    };
+    let normal = |message: String| ("Normal".to_owned(), message);
+    let (replica, first) = lead();
+    stop(replica);
+    // Written before its end, so there is nothing to wait for.
+    let mut expected = vec![normal(format!("{first} became leader")), normal(format!("{first} stopped leading"))];
+    assert_eq!(told(cluster, &subject), expected);
+
+    let (replica, second) = lead();
+    let patch = r#"{"spec":{"holderIdentity":"somebody"}}"#;
+    cluster.must(&["patch", "lease", LEASE_NAME, "--type=merge", "--patch", patch, &place]);
+    replica.wait_for_line(&["leadership lost: "]);
+    let lost = format!("{second} stopped leading: the lease is held by somebody");
+    expected.extend([normal(format!("{second} became leader")), ("Warning".to_owned(), lost)]);
+    expected.sort();
+    let all = || (told(cluster, &subject) == expected).then_some(());
+    until("the lease has its Events", all, || format!("{:#?}\n{expected:#?}", told(cluster, &subject)));
+    stop(replica);
+    assert_eq!(told(cluster, &subject), expected, "it did not lead: it has nothing to tell at its end");
 }

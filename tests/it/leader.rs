@@ -2,5 +2,6 @@
 
 mod mistakes;
 mod replica;
+mod tells;
 mod terms;
 mod trouble;

@@ -152,6 +152,12 @@ impl Installed<'_> {
         Self::forbade_nothing(&self.requests()[before..]);
     }
 
+    /// The kubeconfig of the service account.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
     /// Starts the program as the service account.
     pub fn start(&self) -> Process {
         self.subject.start(&self.kubeconfig)

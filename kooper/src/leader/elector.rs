@@ -49,6 +49,8 @@ pub(crate) enum Told {
     Became,
     /// It leads no more, for this reason.
     Lost(String),
+    /// It leads no more, as it was stopped.
+    Stopped,
     /// The lease is somebody's that is no replica of this controller.
     Foreign {
         /// The mark of the other controller, if there is one, and the identity.
@@ -71,6 +73,8 @@ pub(crate) struct Elector {
     watch: Option<BoxStream<'static, Result<Option<Value>, LeaseError>>>,
     /// Not before that a watch that failed is opened again.
     watch_at: Moment,
+    /// Whether it told that it leads, and not yet that it does no more.
+    told_lead: bool,
 }
 
 impl Elector {
@@ -108,6 +112,7 @@ impl Elector {
             status: Arc::new(status),
             watch: None,
             watch_at: Duration::ZERO,
+            told_lead: false,
         };
         elector.register(&lease);
         elector
@@ -135,6 +140,7 @@ impl Elector {
         self.status.enter(Phase::Leading);
         self.metrics.count(&self.controller, Counter::LeaderTransition);
         tracing::info!(controller = &*self.controller, lease = &*self.lease.name, "this process leads");
+        self.told_lead = true;
         (self.told)(Told::Became);
     }
 
@@ -158,6 +164,7 @@ impl Elector {
         };
         self.look();
         tracing::warn!(controller = &*self.controller, lease = &*self.lease.name, "leadership lost: {reason}");
+        self.told_lead = false;
         (self.told)(Told::Lost(reason));
         lost
     }
@@ -198,6 +205,10 @@ impl Elector {
         self.claim.abandon();
         self.leadership.set(None);
         self.status.left();
+        if std::mem::take(&mut self.told_lead) {
+            tracing::info!(controller = &*self.controller, lease = &*self.lease.name, "leadership given up");
+            (self.told)(Told::Stopped);
+        }
     }
 
     /// Whether a lease of a former name has a holder.

@@ -37,10 +37,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identity_is_a_host_and_a_random_uuid() {
+    fn an_identity_is_the_machines_name_and_a_random_uuid() {
         let (one, other) = (make(), make());
         assert_ne!(one, other);
         let (host, uuid) = one.rsplit_once('_').unwrap();
+        #[cfg(unix)]
+        {
+            let machine = std::process::Command::new("uname").arg("-n").output().unwrap();
+            assert_eq!(host, std::str::from_utf8(&machine.stdout).unwrap().trim_end());
+        }
         assert!(!host.is_empty());
         assert_eq!(uuid.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12], "{uuid}");
         assert!(uuid.as_bytes()[14] == b'4' && b"89ab".contains(&uuid.as_bytes()[19]), "{uuid}");

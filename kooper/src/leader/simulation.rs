@@ -38,6 +38,10 @@ enum Mutant {
     HalfTheWait,
     /// A write without an answer counts as done.
     TrustingWrites,
+    /// Handlers look at the token when they begin, and not when they write.
+    EarlyLook,
+    /// Requests that wait to be sent outlive the token.
+    LateRequests,
 }
 
 const SEEDS: u64 = 10_000;
@@ -58,7 +62,8 @@ fn scenario(seed: u64, mutant: Option<Mutant>) -> Result<Outcome, String> {
         faults: (0..faults).map(|_| (dice.within(span), Fault::any(&mut dice, count, lease))).collect(),
         mutant,
     };
-    World::new(plan, dice).run()
+    // Of its own, so that no handler changes what happens to the elections.
+    World::new(plan, dice, Dice::new(!seed)).run()
 }
 
 fn seeds() -> Vec<u64> {
@@ -89,18 +94,29 @@ fn no_two_lead_at_once_whatever_happens() {
     let slowest = outcomes.iter().map(|outcome| outcome.recovered).max().unwrap_or_default();
     let share = outcomes.iter().map(|outcome| outcome.recovered.as_secs_f64() / outcome.lease.as_secs_f64());
     println!(
-        "{} scenarios in {:.1} s: {} terms, {} worker writes, {} renewals, {} conflicts; slowest recovery {:.2} s, {:.2} leases",
+        "{} scenarios in {:.1} s: {} terms, {} renewals, {} conflicts; slowest recovery {:.2} s, {:.2} leases",
         outcomes.len(),
         begun.elapsed().as_secs_f64(),
         sum(|outcome| outcome.terms),
-        sum(|outcome| outcome.works),
         sum(|outcome| outcome.commits),
         sum(|outcome| outcome.conflicts),
         slowest.as_secs_f64(),
         share.fold(0.0, f64::max),
     );
+    println!(
+        "{} writes sent, none after its term; {} not let through, {} ended before they were sent; \
+         {} arrived after the term, at most {:.2} s, {} of these after the next leader's had begun",
+        sum(|outcome| outcome.works),
+        sum(|outcome| outcome.fenced),
+        sum(|outcome| outcome.ended),
+        sum(|outcome| outcome.late),
+        outcomes.iter().map(|outcome| outcome.tail).max().unwrap_or_default().as_secs_f64(),
+        sum(|outcome| outcome.overtaken),
+    );
     if outcomes.len() > 1 {
         assert!(sum(|outcome| outcome.terms) > 2 * SEEDS, "leaders change in the scenarios");
+        let put_to_the_test = sum(|outcome| outcome.fenced.min(1)).min(sum(|outcome| outcome.ended.min(1)));
+        assert!(put_to_the_test > SEEDS / 10, "terms end while writes are made and under way: {put_to_the_test}");
     }
 }
 
@@ -116,6 +132,8 @@ fn the_simulation_notices_a_broken_protocol() {
         Mutant::SleepingClock,
         Mutant::HalfTheWait,
         Mutant::TrustingWrites,
+        Mutant::EarlyLook,
+        Mutant::LateRequests,
     ] {
         let found = (0..3_000).find_map(|seed| scenario(seed, Some(mutant)).err().map(|broken| (seed, broken)));
         match found {

@@ -11,7 +11,7 @@ use kooper::kube::api::{Patch, PatchParams};
 use kooper::kube::{Api, Client, Config};
 use kooper::leader::LeaderElection;
 use kooper::metrics::Prometheus;
-use kooper::operator::OperatorError;
+use kooper::operator::{self, OperatorError};
 use kooper::{Call, CancellationToken, Controller, Operator};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::process::value;
@@ -55,15 +55,25 @@ impl Replica {
         config: impl Future<Output = Config>,
         controllers: impl IntoIterator<Item = Controller>,
     ) -> Self {
+        Self::with(program, config, controllers, operator::Builder::client)
+    }
+
+    /// A replica that gets its clients so.
+    pub(super) fn with(
+        program: &str,
+        config: impl Future<Output = Config>,
+        controllers: impl IntoIterator<Item = Controller>,
+        clients: impl FnOnce(operator::Builder, Client) -> operator::Builder,
+    ) -> Self {
         let runtime = Runtime::new().unwrap();
         let (shutdown, health, registry) = (CancellationToken::new(), Health::default(), prometheus::Registry::new());
         let operator = runtime.block_on(async {
             let builder = Operator::builder()
                 .program(program)
-                .client(Client::try_from(config.await).unwrap())
                 .health(health.clone())
                 .metrics(Arc::new(Prometheus::new(&registry).unwrap()));
-            controllers.into_iter().fold(builder, kooper::operator::Builder::controller).build().unwrap()
+            let builder = clients(builder, Client::try_from(config.await).unwrap());
+            controllers.into_iter().fold(builder, operator::Builder::controller).build().unwrap()
         });
         let ended = runtime.spawn(operator.run(shutdown.clone()));
         Self { runtime: Some(runtime), shutdown, health, registry, ended: Some(ended) }

@@ -11,6 +11,8 @@ use kooper::operator::{OperatorError, RunAloneError};
 use kooper::retriever::fixed;
 use kooper::{Call, CancellationToken, Controller};
 use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::faults::Proxy;
+use kooper_tests::process::Process;
 use kooper_tests::wait::{eventually, until};
 
 use super::replica::{Replica, assert_one_at_a_time, cluster, quick, wait_for, wait_for_many, writer};
@@ -148,6 +150,25 @@ fn a_handler_that_ignores_its_abort_after_the_lease_is_lost_ends_the_operator() 
     assert_eq!(holder(cluster, namespace, "shop-writer"), "somebody");
 }
 
+#[test]
+fn a_program_whose_handler_ignores_its_abort_after_the_lease_is_lost_ends_with_exit_code_1() {
+    let namespace = "leader-exit";
+    let Some(cluster) = cluster(namespace) else { return };
+    let proxy = Proxy::start(cluster.address());
+    let (direct, proxied) = (cluster.address().to_string(), proxy.address().to_string());
+    let kubeconfig = cluster.kubeconfig_with(namespace, |text| text.replace(&direct, &proxied));
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    let places = ["--namespace", namespace, "--lease-namespace", namespace];
+    let args = [&["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0"], &places[..]].concat();
+    // One thread is blocked; others have to see to the election.
+    let mut program = Process::start(env!("CARGO_BIN_EXE_blocks"), &args, &[("TOKIO_WORKER_THREADS", "4")]);
+    program.wait_for_line(&["the handler begins"]);
+    proxy.shut();
+    assert_eq!(program.exit_code(), Some(1), "{}", program.lines().join("\n"));
+    program.wait_for_line(&["leadership lost: the lease could not be renewed in time: "]);
+    program.wait_for_line(&["controller `blocks`: a handler ignored its abort after the lease was lost"]);
+}
+
 /// Somebody else's hand in the record.
 const TAKEN: &str = r#"{"spec":{"holderIdentity":"somebody"}}"#;
 
@@ -186,7 +207,7 @@ fn a_standby_stops_at_once() {
     let log = Log::default();
     let first = Replica::on(cluster, writer("writer", namespace, "first", &log));
     wait_for(&log, "first wrote");
-    let proxy = kooper_tests::faults::Proxy::start(cluster.address());
+    let proxy = Proxy::start(cluster.address());
     let config = connection(cluster.kubeconfig(), Some(proxy.address()));
     let second = Replica::start(config, [writer("writer", namespace, "second", &log).build().unwrap()]);
     second.wait_for_ready(true, &["standby: "]);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +14,10 @@ use crate::leader::{Elector, ElectorOptions, Told};
 use crate::queue::Lane;
 use crate::reason::Reason;
 
+/// How long the Event of the released lease may take: a process that stops has
+/// spent its time on its handlers and on the release.
+const LAST_WORD: Duration = Duration::from_secs(1);
+
 impl Runner {
     /// Stands as a candidate, works while it leads, and stands again.
     pub(super) async fn lead(&self, starting: &Starting, shutdown: &CancellationToken) -> Result<(), RunError> {
@@ -23,6 +28,7 @@ impl Runner {
             if shutdown.run_until_cancelled(elector.campaign()).await.is_none() {
                 // It may have won at this very moment.
                 elector.release().await;
+                events.drain(LAST_WORD).await;
                 return Ok(());
             }
             self.tombstones.clear();
@@ -51,12 +57,9 @@ impl Runner {
                 return if shutdown.is_cancelled() { Ok(()) } else { Err(RunError::OutlivedLease) };
             }
             elector.release().await;
-            if shutdown.is_cancelled() {
-                return Ok(());
-            }
-            if !self.process.stands_again {
-                events.drain(EVENTS_GRACE).await;
-                return Err(RunError::LeadershipLost);
+            if shutdown.is_cancelled() || !self.process.stands_again {
+                events.drain(LAST_WORD).await;
+                return if shutdown.is_cancelled() { Ok(()) } else { Err(RunError::LeadershipLost) };
             }
         }
     }
@@ -106,6 +109,7 @@ fn tell(events: EventSink, leases: &Leases, identity: &str) -> Arc<dyn Fn(Told) 
         let (warning, action, message) = match told {
             Told::Became => (false, "Lead", format!("{identity} became leader")),
             Told::Lost(why) => (true, "StepDown", format!("{identity} stopped leading: {why}")),
+            Told::Stopped => (false, "StepDown", format!("{identity} stopped leading")),
             Told::Foreign { holder } => {
                 (true, "Wait", format!("{identity} waits: the lease is held by {holder}, which is no replica of it"))
             }

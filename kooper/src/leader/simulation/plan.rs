@@ -57,11 +57,22 @@ impl Fault {
 }
 
 /// What a scenario came to.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Outcome {
     pub(super) lease: Duration,
     pub(super) terms: u64,
+    /// Writes of handlers that were sent.
     pub(super) works: u64,
+    /// Those that the fence did not let through.
+    pub(super) fenced: u64,
+    /// Those that it ended before they were sent.
+    pub(super) ended: u64,
+    /// Those that arrived when the term was over in which they were sent.
+    pub(super) late: u64,
+    /// Those that arrived when somebody else's had begun.
+    pub(super) overtaken: u64,
+    /// From the end of a term to the last arrival of what was sent in it.
+    pub(super) tail: Duration,
     pub(super) commits: u64,
     pub(super) conflicts: u64,
     /// From the end of the last trouble until somebody led.
@@ -78,6 +89,11 @@ pub(super) enum Event {
     Seen(usize, u64, Option<Record>),
     Closed(usize, u64),
     Work(usize),
+    /// A handler's write comes to the fence, is sent, is at the server. The
+    /// number is that of the term.
+    Write(usize, usize),
+    Depart(usize, usize, Duration),
+    Land(usize),
     Fault(usize),
     Restart(usize),
     Healed,

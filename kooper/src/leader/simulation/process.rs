@@ -80,6 +80,8 @@ pub(super) struct Process {
     pub(super) terms: Terms,
     pub(super) leadership: Leadership,
     pub(super) mode: Mode,
+    /// The number of its latest term among everybody's.
+    pub(super) reign: Option<usize>,
     pub(super) way: Way,
     /// In true time.
     pub(super) paused: Duration,
@@ -118,6 +120,7 @@ impl Process {
             claim,
             terms,
             mode: Mode::Campaign,
+            reign: None,
             way: Way::default(),
             paused: Duration::ZERO,
             request: None,

@@ -14,9 +14,15 @@ use super::process::{Mode, Process, Request};
 use crate::leader::claim::{Answer, Record, Step, Write};
 use crate::leader::clock::Clock;
 
+mod work;
+
+use work::Reign;
+
 pub(super) struct World {
     plan: Plan,
     dice: Dice,
+    /// Of the handlers and their writes.
+    luck: Dice,
     mark: Arc<str>,
     truth: Arc<AtomicU64>,
     now: Duration,
@@ -24,6 +30,8 @@ pub(super) struct World {
     next: u64,
     server: Server,
     processes: Vec<Process>,
+    /// In the order in which they began.
+    reigns: Vec<Reign>,
     last_led: Vec<bool>,
     outcome: Outcome,
     broken: Option<String>,
@@ -31,13 +39,13 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(plan: Plan, dice: Dice) -> Self {
-        let outcome =
-            Outcome { lease: plan.terms[0], terms: 0, works: 0, commits: 0, conflicts: 0, recovered: Duration::ZERO };
+    pub(super) fn new(plan: Plan, dice: Dice, luck: Dice) -> Self {
+        let outcome = Outcome { lease: plan.terms[0], ..Outcome::default() };
         let mut world = Self {
             last_led: vec![false; plan.candidates],
             plan,
             dice,
+            luck,
             mark: "sim/echo".into(),
             truth: Arc::new(AtomicU64::new(0)),
             now: Duration::ZERO,
@@ -45,6 +53,7 @@ impl World {
             next: 0,
             server: Server::default(),
             processes: Vec::new(),
+            reigns: Vec::new(),
             outcome,
             broken: None,
             started: 0,
@@ -74,6 +83,7 @@ impl World {
             self.now = at;
             self.truth.store(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
             self.happen(event);
+            self.keep_reigns();
             if let Some(broken) = self.broken.take() {
                 return Err(format!("{broken} at {:.6} s", at.as_secs_f64()));
             }
@@ -108,8 +118,10 @@ impl World {
             | Event::Opened(who, _)
             | Event::Seen(who, ..)
             | Event::Closed(who, _)
-            | Event::Work(who) => Some(*who),
-            Event::Arrive(..) | Event::Fault(_) | Event::Restart(_) | Event::Healed => None,
+            | Event::Work(who)
+            | Event::Write(who, _)
+            | Event::Depart(who, ..) => Some(*who),
+            Event::Arrive(..) | Event::Land(_) | Event::Fault(_) | Event::Restart(_) | Event::Healed => None,
         };
         if let Some(who) = who
             && self.now < self.processes[who].paused
@@ -149,13 +161,13 @@ impl World {
                 }
             }
             Event::Work(who) => {
-                if self.processes[who].leadership.is_held() {
-                    self.outcome.works += 1;
-                    self.alone(who);
-                }
+                self.begin(who);
                 let pause = Duration::from_millis(100) + self.dice.within(Duration::from_millis(900));
                 self.at(self.now + pause, Event::Work(who));
             }
+            Event::Write(who, reign) => self.write(who, reign),
+            Event::Depart(who, reign, travel) => self.depart(who, reign, travel),
+            Event::Land(reign) => self.land(reign),
             Event::Fault(index) => self.fault(self.plan.faults[index].1),
             Event::Restart(who) => {
                 let process = self.process();

@@ -132,6 +132,20 @@ async fn a_standby_respects_the_holder_of_a_lease_that_was_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_end_of_leadership_is_told_once() {
+    let server = FakeServer::new();
+    let mut stand = Stand::leading(&server, "a").await;
+    stand.elector.release().await;
+    assert_eq!(stand.told(), [Told::Became, Told::Stopped]);
+    stand.elector.campaign().await;
+    held_by(&server, "b", OURS);
+    stand.elector.hold().await;
+    stand.elector.release().await;
+    let lost = Told::Lost("the lease is held by b".to_owned());
+    assert_eq!(stand.told(), [Told::Became, Told::Stopped, Told::Became, lost]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_without_its_holder_ends_leadership() {
     let server = FakeServer::new();
     let mut stand = Stand::leading(&server, "a").await;

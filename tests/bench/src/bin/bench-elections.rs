@@ -31,25 +31,31 @@ struct Subject {
     flags: &'static [&'static str],
 }
 
-/// What happens to the leader's connection.
+/// What happens to the leader.
 #[derive(Clone, Copy)]
 enum Fault {
-    /// It is cut, and new ones hang.
+    /// Its connection is cut, and new ones hang.
     Cut,
     /// Answers come 8 s late, and after these it is cut.
     SlowThenCut,
     /// Requests go through, and answers do not come any more.
     Silent,
+    /// Its connection is well, and somebody else is written into the Lease, who leads from then on.
+    Foreign,
 }
 
-const FAULTS: [(Fault, &str); 3] = [
+const FAULTS: [(Fault, &str); 4] = [
     (Fault::Cut, "cut off"),
     (Fault::SlowThenCut, "an answer 8 s late, then cut off"),
     (Fault::Silent, "answers no more"),
+    (Fault::Foreign, "somebody else is in the Lease"),
 ];
 
 /// Longer than any leader goes on.
 const AFTERWARDS: Duration = Duration::from_secs(15);
+
+/// Longer than a renew deadline, and shorter than a lease: nobody takes it back meanwhile.
+const AFTER_FOREIGN: Duration = Duration::from_secs(12);
 
 fn main() -> anyhow::Result<()> {
     let Arguments { peers, binaries, runs } = Arguments::parse();
@@ -119,14 +125,29 @@ fn windows(cluster: &ControlPlane, subject: &Subject, fault: Fault, run: u32) ->
             thread::sleep(Duration::from_millis(200));
             proxy.shut();
         }
+        Fault::Foreign => {
+            let patch = r#"{"spec":{"holderIdentity":"somebody"}}"#;
+            let place = format!("--namespace={namespace}");
+            cluster.must(&["patch", "lease", "leader", "--type=merge", "--patch", patch, &place]);
+            let taken = uptime()?;
+            thread::sleep(AFTER_FOREIGN);
+            let last = times(&leader).last().copied().context("nobody led")?;
+            return Ok((last - taken).max(0.0));
+        }
     }
     standby.wait_for_line(&["leads"]);
     thread::sleep(AFTERWARDS);
-    let times = |process: &Process| -> Vec<f64> {
-        let lines = process.lines();
-        lines.iter().filter_map(|line| line.strip_prefix("leads ")?.parse().ok()).collect()
-    };
     let (old, new) = (times(&leader), times(&standby));
     let (last, first) = (old.last().context("nobody led")?, new.first().context("nobody followed")?);
     Ok(last - first)
+}
+
+/// When a replica said that it leads, by the machine's uptime.
+fn times(process: &Process) -> Vec<f64> {
+    process.lines().iter().filter_map(|line| line.strip_prefix("leads ")?.parse().ok()).collect()
+}
+
+fn uptime() -> anyhow::Result<f64> {
+    let text = std::fs::read_to_string("/proc/uptime")?;
+    Ok(text.split(' ').next().unwrap_or_default().parse()?)
 }

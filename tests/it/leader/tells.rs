@@ -1,0 +1,46 @@
+//! What a replica tells on its Lease.
+
+use std::time::Duration;
+
+use kooper::kube::Client;
+use kooper::kube::client::Body;
+use kooper_tests::wait::eventually;
+
+use super::replica::{Replica, cluster, wait_for, writer};
+use crate::fixture::Log;
+use crate::live::connection;
+
+/// A client by which Events take a while.
+fn slow(client: Client) -> Client {
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let client = client.clone();
+        async move {
+            if request.uri().path().ends_with("/events") {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+            }
+            client.send(request).await
+        }
+    });
+    Client::new(service, "default")
+}
+
+#[test]
+fn a_stop_waits_until_the_lease_has_its_last_event() {
+    let namespace = "leader-last-word";
+    let Some(cluster) = cluster(namespace) else { return };
+    let log = Log::default();
+    let controller = writer("writer", namespace, "first", &log).build().unwrap();
+    let replica = Replica::with("shop", connection(cluster.kubeconfig(), None), [controller], |operator, client| {
+        operator.lease_client(client.clone()).client(slow(client))
+    });
+    wait_for(&log, "first wrote");
+    let place = format!("--namespace={namespace}");
+    let told = |message: &str| {
+        let path = "--output=jsonpath={.items[*].message}";
+        let selector = "--field-selector=involvedObject.name=shop-writer,reason=LeaderElection";
+        cluster.must(&["get", "events", &place, selector, path]).contains(message)
+    };
+    eventually("it tells that it leads", || told(" became leader"));
+    replica.stop();
+    assert!(told(" stopped leading"), "told at its end");
+}
