@@ -32,11 +32,6 @@ pub trait Argument<O, S, M = ()>: Sized + Send + 'static {
 }
 
 /// Something that `init` can take: an argument that needs no object.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is no argument that `init` can take",
-    label = "not an argument of `init`",
-    note = "take `Client`, or a capability such as `Getter<T>` or `Creator<T>`"
-)]
 pub trait InitArgument<M = ()>: Sized + Send + 'static {
     /// Notes what the argument needs; asked once, before anything runs.
     fn plan(plan: &mut Plan);

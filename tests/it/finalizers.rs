@@ -134,6 +134,52 @@ fn cleanup_that_fails_panics_or_asks_to_come_back_keeps_the_finalizer_until_it_i
 }
 
 #[test]
+fn cleanup_that_hangs_or_fails_for_ever_keeps_its_object_and_hinders_no_other() {
+    const TIMEOUTS: &str = "kooper_handler_timeouts_total{controller=\"keeper\"}";
+    let namespace = "finalizers-stuck";
+    let Some(cluster) = cluster(namespace) else { return };
+    let calls = Calls::default();
+    let cleaned = calls.clone();
+    let controller = builder(namespace, &calls).timeout(Duration::from_millis(200)).cleanup(
+        FINALIZER,
+        move |object: Arc<ConfigMap>| {
+            cleaned.note("cleanup", &object);
+            async move {
+                match &*object.name_any() {
+                    "hangs" => std::future::pending().await,
+                    "fails" => Err("it never works".into()),
+                    _ => Ok::<_, kooper::BoxError>(()),
+                }
+            }
+        },
+    );
+    let live = start(cluster, controller);
+    let bad = ["hangs", "fails"];
+    for name in bad {
+        cluster.apply([configmap(namespace, name, "1")]);
+        calls.wait_for(&format!("handle {name} [{FINALIZER}]"));
+    }
+    let before = live.metric(TIMEOUTS);
+    cluster.must(&["-n", namespace, "delete", "configmap", "hangs", "fails", "--wait=false"]);
+    live.wait_for_metric(TIMEOUTS, |count| count >= before + 2.0);
+    let failed = format!("cleanup fails [{FINALIZER}]");
+    eventually("the other fails again", || calls.all().iter().filter(|call| **call == failed).count() >= 3);
+
+    cluster.apply([configmap(namespace, "good", "1")]);
+    calls.wait_for(&format!("handle good [{FINALIZER}]"));
+    cluster.must(&["-n", namespace, "delete", "configmap", "good", "--wait=false"]);
+    wait_until_gone(cluster, namespace, "good");
+    let again = live.metric(TIMEOUTS);
+    live.wait_for_metric(TIMEOUTS, |count| count > again);
+    live.stop();
+    for name in bad {
+        assert_eq!(finalizers(cluster, namespace, name), FINALIZER, "{name}");
+        patch(cluster, namespace, name, RELEASED);
+        wait_until_gone(cluster, namespace, name);
+    }
+}
+
+#[test]
 fn no_filter_and_no_selector_hides_a_deletion() {
     let namespace = "finalizers-hidden";
     let Some(cluster) = cluster(namespace) else { return };

@@ -89,7 +89,7 @@ fn without_streaming_lists_it_is_enough_and_each_rule_of_it_is_needed() {
     let installed = subject.install(&cluster);
     installed.is_enough();
     let (crds, others): (Vec<_>, Vec<_>) = installed.rules().into_iter().partition(Rule::is_of_crd);
-    assert_eq!((crds.len(), others.len()), (4, 53));
+    assert_eq!((crds.len(), others.len()), (4, 54));
     // The objects of a CRD go with it: it comes last.
     for rule in others.iter().chain(&crds) {
         installed.needs(rule);

@@ -331,6 +331,30 @@ async fn the_last_state_of_what_is_deleted_is_told_once_and_before_its_successor
     assert_eq!(log.lines()[3], "deleted: a 3 Deleted");
 }
 
+#[test]
+fn what_leaves_the_selector_is_told_from_what_is_deleted() {
+    let namespace = "mourns";
+    let Some(cluster) = shared(&[namespace]) else { return };
+    cluster.apply(["leaves", "goes"].map(|name| {
+        let mut config = configmap(namespace, name, name);
+        config["metadata"]["labels"] = json!({"app": "shop"});
+        config
+    }));
+    let log = Log::default();
+    let live = start(cluster, [mourns(&log).namespaces([namespace]).labels("app=shop").build().unwrap()]);
+    wait_for(&log, "handler: leaves leaves");
+    wait_for(&log, "handler: goes goes");
+    cluster.must(&["label", "configmap", "leaves", "--namespace", namespace, "app=none", "--overwrite"]);
+    wait_for(&log, "deleted: leaves leaves Left");
+    // What has left is told of no more.
+    cluster.must(&["delete", "configmap", "leaves", "--namespace", namespace]);
+    cluster.must(&["delete", "configmap", "goes", "--namespace", namespace]);
+    wait_for(&log, "deleted: goes goes Deleted");
+    live.stop();
+    let told: Vec<_> = log.lines().into_iter().filter(|line| line.starts_with("deleted")).collect();
+    assert_eq!(told, ["deleted: leaves leaves Left", "deleted: goes goes Deleted"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_vanishes_in_a_gap_is_told_with_its_last_known_state() {
     let (retriever, events) = source([config("a", "1")]).unwrap();

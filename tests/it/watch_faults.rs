@@ -10,8 +10,10 @@ use kooper::{Call, Controller};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::faults::{Proxy, Verdict};
 use kooper_tests::process::Process;
-use serde_json::Value;
+use kooper_tests::wait::eventually;
+use serde_json::{Value, json};
 
+use crate::fixture::Log;
 use crate::live::{Live, Seen, configmap, connection, recorder};
 
 const RELISTS: &str = "kooper_relists_total{controller=\"recorder\"}";
@@ -47,6 +49,14 @@ async fn plain_connection(proxy: SocketAddr) -> Config {
 /// A watch that resumes, or `false` for a list, streaming or not.
 fn resumes(head: &str) -> bool {
     head.contains("watch=true") && !head.contains("sendInitialEvents=true")
+}
+
+/// The answer to a watch from a version that is too old.
+fn gone() -> Verdict {
+    const GONE: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"too old resource version: 1 (2)"}"#;
+    let length = GONE.len();
+    let head = "HTTP/1.1 410 Gone\r\nContent-Type: application/json\r\nConnection: close";
+    Verdict::Answer(format!("{head}\r\nContent-Length: {length}\r\n\r\n{GONE}"))
 }
 
 /// The head of a request whose watch ends after a second.
@@ -114,7 +124,6 @@ fn connections_that_break_again_and_again_lose_nothing() {
 
 #[test]
 fn a_410_as_a_status_lists_once_and_shows_what_happened_in_the_gap() {
-    const GONE: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"too old resource version: 1 (2)"}"#;
     const TIMES: usize = 3;
     let namespace = "gone";
     let Some(cluster) = shared(namespace) else { return };
@@ -134,9 +143,7 @@ fn a_410_as_a_status_lists_once_and_shows_what_happened_in_the_gap() {
             configmap(namespace, &format!("comes-{time}"), "0"),
         ]);
         cluster.must(&["delete", "configmap", &format!("goes-{time}"), "--namespace", namespace]);
-        let length = GONE.len();
-        let head = "HTTP/1.1 410 Gone\r\nContent-Type: application/json\r\nConnection: close";
-        Verdict::Answer(format!("{head}\r\nContent-Length: {length}\r\n\r\n{GONE}"))
+        gone()
     });
     let seen = Seen::default();
     let related = Controller::builder::<Secret>("related")
@@ -190,6 +197,57 @@ fn the_first_call_waits_until_every_namespace_is_listed_or_could_not_be() {
     released.store(true, Ordering::SeqCst);
     held.wait();
     seen.wait_for(&[("first", "in time"), ("there", "in time")]);
+    live.stop();
+}
+
+#[test]
+fn a_child_that_is_deleted_in_a_gap_wakes_its_owner() {
+    const GOES: &str = "Secret orphaned/goes";
+    let namespace = "orphaned";
+    let Some(cluster) = shared(namespace) else { return };
+    let (_plain, address) = plain(cluster);
+    let path = "--output=jsonpath={.metadata.uid}";
+    let uid = cluster.must(&["get", "configmap", "first", "--namespace", namespace, path]);
+    let child = |name: &str| {
+        let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "first", "uid": uid, "controller": true});
+        let metadata = json!({"namespace": namespace, "name": name, "ownerReferences": [owner]});
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+    };
+    cluster.apply([child("goes"), child("stays")]);
+
+    let armed = Arc::new(AtomicBool::new(false));
+    let gap = armed.clone();
+    let proxy = Proxy::start_http(address, move |head| {
+        if !resumes(&head) || !head.contains("/secrets?") || !gap.swap(false, Ordering::SeqCst) {
+            return Verdict::Pass(for_a_second(&head));
+        }
+        cluster.must(&["delete", "secret", "goes", "--namespace", namespace]);
+        gone()
+    });
+    let log = Log::default();
+    let calls = log.clone();
+    let controller = Controller::builder::<ConfigMap>("parents")
+        .namespaces([namespace])
+        .fields("metadata.name=first")
+        .resync(None)
+        .owns::<Secret>()
+        .handler(move |call: Call| {
+            calls.note(call.reasons().to_string());
+            async {}
+        })
+        .build()
+        .unwrap();
+    let live = Live::start(plain_connection(proxy.address()), [controller]);
+    eventually("the first call", || log.count() > 0);
+    cluster.apply([child("comes")]);
+    let woken_by = |name: &str| log.lines().iter().filter(|reasons| reasons.contains(name)).count();
+    eventually("a child wakes its owner", || woken_by("Secret orphaned/comes") > 0);
+    // What the first list brought is behind us.
+    let before = woken_by(GOES);
+    armed.store(true, Ordering::SeqCst);
+    eventually("the end of a child wakes its owner", || woken_by(GOES) > before);
+    assert_eq!(woken_by(GOES), before + 1);
+    live.wait_for_metric("kooper_relists_total{controller=\"parents\"}", |relists| relists == 1.0);
     live.stop();
 }
 

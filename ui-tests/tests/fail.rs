@@ -34,6 +34,8 @@ fn one_mistake_is_one_error() {
             "retriever_stands_beside_labels"
             | "leader_election_has_two_bad_settings"
             | "two_arguments_are_no_extractors" => 2,
+            // Our word at the type, and at the call, whose result is of no type either.
+            "a_type_is_no_index" => 2,
             // The compiler's own word beside ours.
             "a_controller_of_a_module_brings_a_main" | "two_controllers_bring_a_main_each" => 2,
             "a_type_of_the_fns_name_is_in_the_way" => 2,

@@ -42,6 +42,71 @@ fn messages(tokens: TokenStream, found: &mut Vec<String>) {
     }
 }
 
+/// The texts of each `#[diagnostic::on_unimplemented(…)]`.
+fn diagnostics(tokens: TokenStream, found: &mut Vec<String>) {
+    let tokens: Vec<_> = tokens.into_iter().collect();
+    for (at, token) in tokens.iter().enumerate() {
+        let TokenTree::Group(group) = token else { continue };
+        let before = at.checked_sub(1).and_then(|before| tokens.get(before));
+        if matches!(before, Some(TokenTree::Ident(name)) if name == "on_unimplemented") {
+            literals(group.stream(), found);
+        } else {
+            diagnostics(group.stream(), found);
+        }
+    }
+}
+
+/// The texts in code.
+fn literals(tokens: TokenStream, found: &mut Vec<String>) {
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => literals(group.stream(), found),
+            TokenTree::Literal(text) => {
+                found.extend(syn::parse_str::<syn::LitStr>(&text.to_string()).map(|text| text.value()));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The texts of each `impl Display for Type`, by the type.
+fn displays(tokens: TokenStream) -> Vec<(String, Vec<String>)> {
+    let tokens: Vec<_> = tokens.into_iter().collect();
+    let displays = tokens.windows(4).filter_map(|window| match window {
+        [TokenTree::Ident(display), TokenTree::Ident(_), TokenTree::Ident(name), TokenTree::Group(body)]
+            if display == "Display" =>
+        {
+            let mut found = Vec::new();
+            literals(body.stream(), &mut found);
+            Some((name.to_string(), found))
+        }
+        _ => None,
+    });
+    displays.collect()
+}
+
+/// What the errors of the grammars say. One that has a hole for the words of a type, as `{form}` is for those of
+/// `Form`, is there once more with each of them, as far as the word.
+fn errors_of_grammars() -> Vec<String> {
+    let sources = texts(&workspace("kooper/grammar/src"), "rs");
+    let displays: Vec<_> =
+        sources.iter().flat_map(|source| displays(source.parse().expect("a file of Rust"))).collect();
+    let (errors, words): (Vec<_>, Vec<_>) = displays.into_iter().partition(|(name, _)| name.ends_with("Error"));
+    let mut messages: Vec<String> = errors.into_iter().flat_map(|(_, texts)| texts).collect();
+    for (name, words) in words {
+        if words.iter().any(|word| word.contains('{')) {
+            continue;
+        }
+        let hole = format!("{{{}}}", name.to_lowercase());
+        let begins: Vec<_> =
+            messages.iter().filter_map(|text| text.split_once(&hole)).map(|(begin, _)| begin).collect();
+        let all: Vec<_> =
+            begins.iter().flat_map(|begin| words.iter().map(move |word| format!("{begin}{word}"))).collect();
+        messages.extend(all);
+    }
+    messages
+}
+
 /// The parts of a format's text that stand in every message made with it.
 fn fixed_parts(text: &str) -> Vec<String> {
     let plain = text.replace("{{", "\u{1}").replace("}}", "\u{2}");
@@ -73,8 +138,28 @@ fn every_message_is_seen() {
         messages(source.parse().expect("a file of Rust"), &mut found);
     }
     assert!(found.len() >= 30, "the messages are written with `say!`: {}", found.len());
+    for message in &found {
+        let says = |part: &String| part.contains(char::is_alphabetic);
+        assert!(fixed_parts(message).iter().any(says), "this has no words of its own to look for: {message}");
+    }
+    let errors = errors_of_grammars();
+    assert!(errors.len() >= 40, "the errors of the grammars are found: {errors:#?}");
+    all_are_seen(found.into_iter().chain(errors));
+}
+
+#[test]
+fn every_diagnostic_of_a_trait_is_seen() {
+    let mut found = Vec::new();
+    for source in texts(&workspace("kooper/src"), "rs") {
+        diagnostics(source.parse().expect("a file of Rust"), &mut found);
+    }
+    assert!(found.len() >= 40, "the diagnostics are found: {found:#?}");
+    all_are_seen(found);
+}
+
+fn all_are_seen(messages: impl IntoIterator<Item = String>) {
     let said = texts(&workspace("ui-tests/fail"), "stderr").join("\n");
-    for message in found {
+    for message in messages {
         let parts = fixed_parts(&message);
         assert!(said.lines().any(|line| has_in_order(line, &parts)), "no program is told: {message}");
     }

@@ -127,6 +127,6 @@ pub(crate) fn check(election: &Spanned<Election>, errors: &mut Errors) {
             _ => [retry_period, &None],
         };
         let span = compared.into_iter().flatten().next().map_or(election.span, |(_, span)| *span);
-        errors.add(span, say!("{error}"));
+        errors.add(span, error.to_string());
     }
 }

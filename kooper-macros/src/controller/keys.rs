@@ -257,7 +257,7 @@ pub(crate) const KEYS: &[Key] = &[
         form: "a list of names that the controller or its finalizer had",
         example: "formerly = [\"old-name\", \"shop.example.com/old\"]",
         default: "none",
-        doc: "Former names: their finalizers and applied fields are taken over, and a Lease of theirs that is held is respected. Of a list of kinds each name stands with its kind.",
+        doc: "Former names: their finalizers and applied fields are taken over, and a Lease of theirs that is held is respected. A former finalizer needs `cleanup`, which takes it off. Of a list of kinds each name stands with its kind.",
         read: field!(formerly, former_names),
     },
     Key {
@@ -293,7 +293,7 @@ pub(crate) const KEYS: &[Key] = &[
         form: "the path of an `async fn(…) -> Result<S, E>`",
         example: "init = connect",
         default: "none",
-        doc: "Builds the shared state, once in a process. It may take `Client` and capabilities; handlers take `State<S>`.",
+        doc: "Builds the shared state, once in a process for each distinct fn; with `leader_election` once for each controller. It may take `Client` and capabilities; handlers take `State<S>`.",
         read: field!(init, path),
     },
     Key {

@@ -30,8 +30,10 @@ fn one_kind_and_a_main() {
     insta::assert_snapshot!(expanded(quote!(resource = Pod), &echo()));
 }
 
-#[test]
-fn every_key() {
+/// An attribute and what it stands on.
+type Case = (TokenStream, TokenStream);
+
+fn with_every_key() -> Case {
     let attribute = quote! {
         resource = v1::Pod, name = "pods", resync = off, workers = 4, retries = 5, backoff = ("10ms", "1m"),
         retry_rate = 20, timeout = "1.5s", namespaces = ["a", "b"], labels = "app in (web, api)",
@@ -41,11 +43,10 @@ fn every_key() {
     let item = quote! {
         pub(crate) async fn pods(call: Call, pod: Arc<PartialObjectMeta<v1::Pod>>, State(db): State<Db>) {}
     };
-    insta::assert_snapshot!(expanded(attribute, &item));
+    (attribute, item)
 }
 
-#[test]
-fn every_key_for_production() {
+fn with_every_key_for_production() -> Case {
     let attribute = quote! {
         resource(Shop, optional), labels = "app=web", owns = [Deployment, v1::Service],
         watches = [ConfigMap => users_of, Secret => v1::holders_of], sources = [orders],
@@ -57,28 +58,47 @@ fn every_key_for_production() {
     let item = quote! {
         async fn shops(shop: Arc<Shop>) -> Result<()> { Ok(()) }
     };
-    insta::assert_snapshot!(expanded(attribute, &item));
+    (attribute, item)
 }
 
-#[test]
-fn a_list_of_kinds_with_crds() {
-    let item = quote! {
-        async fn each<K: Kind>(object: Arc<K>) {}
-    };
-    insta::assert_snapshot!(expanded(
-        quote!(resource([Shop, Mall], optional), leader_election, install_crd, main = false),
-        &item
-    ));
-}
-
-#[test]
-fn a_list_of_kinds() {
+fn with_a_list() -> Case {
     let item = quote! {
         pub async fn each<K: Kind + Debug>(object: Arc<K>) -> Result<Action> where K: Clone {
             Ok(Action::done())
         }
     };
-    insta::assert_snapshot!(expanded(quote!(resource = [Pod, v1::Service], namespace = "shop", main = false), &item));
+    (quote!(resource = [Pod, v1::Service], namespace = "shop", main = false), item)
+}
+
+fn with_a_list_and_crds() -> Case {
+    let item = quote! {
+        async fn each<K: Kind>(object: Arc<K>) {}
+    };
+    (quote!(resource([Shop, Mall], optional), leader_election, install_crd, main = false), item)
+}
+
+#[test]
+fn every_key() {
+    let (attribute, item) = with_every_key();
+    insta::assert_snapshot!(expanded(attribute, &item));
+}
+
+#[test]
+fn every_key_for_production() {
+    let (attribute, item) = with_every_key_for_production();
+    insta::assert_snapshot!(expanded(attribute, &item));
+}
+
+#[test]
+fn a_list_of_kinds_with_crds() {
+    let (attribute, item) = with_a_list_and_crds();
+    insta::assert_snapshot!(expanded(attribute, &item));
+}
+
+#[test]
+fn a_list_of_kinds() {
+    let (attribute, item) = with_a_list();
+    insta::assert_snapshot!(expanded(attribute, &item));
 }
 
 #[test]
@@ -97,11 +117,16 @@ fn what_remains_of_a_method() {
 
 #[test]
 fn a_path_of_the_users_own_is_the_only_way_to_kooper() {
-    for attribute in [
-        quote!(resource = Pod, crate = my::platform),
-        quote!(resource = Pod, crate = my::platform, workers = 0, main = false),
-    ] {
-        let tokens = expand(attribute, &echo()).to_string();
+    let cases = [
+        (quote!(resource = Pod), echo()),
+        (quote!(resource = Pod, workers = 0, main = false), echo()),
+        with_every_key(),
+        with_every_key_for_production(),
+        with_a_list(),
+        with_a_list_and_crds(),
+    ];
+    for (attribute, item) in cases {
+        let tokens = expand(quote!(crate = my::platform, #attribute), &item).to_string();
         assert!(!tokens.contains(":: kooper"), "{tokens}");
         assert!(tokens.contains("my :: platform :: __private :: v1"), "{tokens}");
     }

@@ -374,5 +374,5 @@ pub(crate) fn plain(ty: &Type) -> &Type {
 
 /// Reads a text by one of the shared grammars, whose error says what to write.
 pub(crate) fn checked<T, E: Display>(text: &LitStr, read: impl Fn(&str) -> Result<T, E>) -> syn::Result<T> {
-    read(&text.value()).map_err(|error| syn::Error::new(text.span(), say!("{error}")))
+    read(&text.value()).map_err(|error| syn::Error::new(text.span(), error))
 }

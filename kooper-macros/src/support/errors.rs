@@ -4,8 +4,8 @@ use proc_macro2::Span;
 
 /// Writes the text of an error.
 ///
-/// Every text that the macro shows goes through here: a test reads these calls and wants
-/// each of them seen in a compile-fail case.
+/// Every text that the macro shows goes through here, or is an error of the shared grammars: a
+/// test reads these calls and those errors, and wants each of them seen in a compile-fail case.
 macro_rules! say {
     ($($text:tt)*) => { ::std::format!($($text)*) };
 }

@@ -137,14 +137,14 @@ impl NameError {
 impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLong { input, form: form @ (Form::Qualified | Form::Finalizer), most } => write!(
-                f,
-                "\"{input}\" is too long for {form}: write at most {most} characters {} the `/`",
-                if *most == 63 { "after" } else { "before" }
-            ),
             Self::TooLong { input, form, most } => {
-                let length = input.len();
-                write!(f, "\"{input}\" is too long for {form}: write at most {most} characters, it has {length}")
+                write!(f, "\"{input}\" is too long for {form}: ")?;
+                let prefixed = matches!(form, Form::Qualified | Form::Finalizer) && input.contains('/');
+                match (prefixed, most) {
+                    (false, _) => write!(f, "write at most {most} characters, it has {}", input.len()),
+                    (true, 63) => write!(f, "write at most {most} characters after the `/`"),
+                    (true, _) => write!(f, "write at most {most} characters before the `/`"),
+                }
             }
             Self::Invalid { input, form } => {
                 let rule = match form {

@@ -57,10 +57,19 @@ fn says_what_is_wrong_and_what_to_write() {
             .to_owned())
     );
     let long = "a".repeat(64);
-    assert_eq!(
-        label(&long).map_err(|error| error.to_string()),
-        Err(format!("\"{long}\" is too long for a DNS label: write at most 63 characters, it has 64"))
-    );
+    for (checked, form) in [(label(&long), "DNS label"), (qualified(&long), "label key")] {
+        assert_eq!(
+            checked.map_err(|error| error.to_string()),
+            Err(format!("\"{long}\" is too long for a {form}: write at most 63 characters, it has 64"))
+        );
+    }
+    let (before, after) = (format!("{}/app", "a.".repeat(126) + "aa"), format!("example.com/{long}"));
+    for (text, side) in [(&before, "253 characters before"), (&after, "63 characters after")] {
+        assert_eq!(
+            qualified(text).map_err(|error| error.to_string()),
+            Err(format!("\"{text}\" is too long for a label key: write at most {side} the `/`"))
+        );
+    }
 }
 
 #[test]

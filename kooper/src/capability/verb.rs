@@ -8,11 +8,6 @@ use crate::plan::Plan;
 
 /// A verb that a capability grants on the kind `T`. `M` is inferred: it only
 /// keeps impls apart.
-#[diagnostic::on_unimplemented(
-    message = "no argument grants this on `{T}`",
-    label = "not a kind that this argument is for",
-    note = "name a kind of Kubernetes objects, such as `Getter<ConfigMap>`; `Evictor` takes none"
-)]
 pub trait Verb<T, M = ()>: 'static {
     /// Notes what the verb needs.
     fn plan(plan: &mut Plan);

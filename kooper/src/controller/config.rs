@@ -220,6 +220,13 @@ impl Config {
                 let problem = format!("\"{former}\" is what it has now: write only what it had before");
                 return Err(self.error("formerly", problem));
             }
+            if former.contains('/') && self.finalizer.is_none() {
+                let problem = format!(
+                    "the former finalizer \"{former}\" is taken off by `cleanup`: set `cleanup` with the finalizer of now, \
+                     or leave the former one out"
+                );
+                return Err(self.error("formerly", problem));
+            }
         }
         Ok(())
     }

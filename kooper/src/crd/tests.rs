@@ -1,3 +1,7 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::*;
@@ -295,4 +299,44 @@ async fn a_crd_that_is_never_established_is_told_in_the_end() {
     let error = Installer::new("shop", "1.0.0", []).install(&silent(&there), ours).await.expect_err("it never is");
     assert_eq!(error.to_string(), "the CRD `gadgets.crd.example.com` is not established: not within 30 s: not yet");
     assert_eq!(began.elapsed(), PATIENCE);
+}
+
+/// A server without a CRD, which takes a second for each request and establishes a CRD at once; `most` is how many
+/// requests it has had at the same time.
+fn slow(most: &Arc<AtomicUsize>) -> Client {
+    let (most, now) = (most.clone(), Arc::new(AtomicUsize::new(0)));
+    let answer = move |request: http::Request<kube::client::Body>| {
+        let (most, now) = (most.clone(), now.clone());
+        async move {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            sleep(Duration::from_secs(1)).await;
+            now.fetch_sub(1, Ordering::SeqCst);
+            let (code, body) = if request.method() == http::Method::GET {
+                (404, json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": ""}))
+            } else {
+                let mut made = serde_json::to_value(crd(&json!({"type": "string"})))?;
+                let is = |condition: &str| json!({"type": condition, "status": "True"});
+                made["status"] = json!({"conditions": [is("NamesAccepted"), is("Established")]});
+                (200, made)
+            };
+            let body = kube::client::Body::from(body.to_string().into_bytes());
+            Ok::<_, crate::BoxError>(http::Response::builder().status(code).body(body)?)
+        }
+    };
+    Client::new(tower::service_fn(answer), "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_crds_are_applied_at_once_up_to_a_limit() {
+    let most = Arc::new(AtomicUsize::new(0));
+    let (client, installer) = (slow(&most), Installer::new("shop", "1.0.0", []));
+    let installs = (0..AT_A_TIME + 2).map(|number| {
+        let mut crd = crd(&json!({"type": "string"}));
+        crd.metadata.name = Some(format!("gadgets-{number}.crd.example.com"));
+        installer.install(&client, crd)
+    });
+    for installed in join_all(installs).await {
+        installed.expect("it is installed");
+    }
+    assert_eq!(most.load(Ordering::SeqCst), AT_A_TIME);
 }

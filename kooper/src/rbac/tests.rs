@@ -166,7 +166,8 @@ fn election() -> LeaderElection {
 
 #[test]
 fn leases_are_pinned_by_their_names_and_old_ones_are_only_read() {
-    let a = controller("a", &["x"]).leader_election(election()).formerly(["z", "example.com/finalizer"]).build();
+    let a = controller("a", &["x"]).leader_election(election()).formerly(["z", "example.com/old"]);
+    let a = a.cleanup("example.com/new", async || {}).build();
     let b = controller("b", &["x"]).leader_election(election()).build();
     assert_eq!(
         told(&[a.expect("a controller"), b.expect("a controller")]),
@@ -178,7 +179,7 @@ fn leases_are_pinned_by_their_names_and_old_ones_are_only_read() {
             "  events.k8s.io/events [] create patch",
             "RoleBinding leases",
             "Role x",
-            "  /pods [] list watch",
+            "  /pods [] get list patch watch",
             "RoleBinding x",
         ]
     );

@@ -1,6 +1,6 @@
 //! What is cleaned up, what leaves a selector, and what is told of as deleted.
 
-use k8s_openapi::api::core::v1::{PodTemplate, Service, ServiceAccount, ServiceStatus};
+use k8s_openapi::api::core::v1::{PodTemplate, ReplicationController, Service, ServiceAccount, ServiceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 use kooper::__private::v1::Program;
@@ -66,6 +66,8 @@ async fn delete_account(account: Arc<ServiceAccount>, accounts: Deleter<ServiceA
     Ok(accounts.delete_object(&account).await?)
 }
 
-async fn farewell(gone: Gone) {
+async fn farewell(account: Arc<ServiceAccount>, gone: Gone, others: Getter<ReplicationController>) -> Result {
+    others.fetch(&ObjectKey::namespaced(&account.namespace().unwrap_or_default(), "none")).await?;
     tracing::info!("accounts: {gone:?}");
+    Ok(())
 }

@@ -121,6 +121,13 @@ pub(super) fn check_former(args: &Args, names: &[&str], errors: &mut Errors) {
             errors.add(former.span(), say!("\"{text}\" is the controller's name now: write only those it had before"));
         } else if finalizer == Some(text.as_str()) {
             errors.add(former.span(), say!("\"{text}\" is the finalizer now: write only those it had before"));
+        } else if text.contains('/') && !args.tries("cleanup") && !args.tries("finalizer") {
+            errors.add(
+                former.span(),
+                say!(
+                    "the former finalizer \"{text}\" is taken off by `cleanup`: write `cleanup = path, finalizer = \"…\"`, or leave the former one out"
+                ),
+            );
         }
     }
 }

@@ -35,7 +35,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
 
     /// Former names of this controller, and former finalizers (with a `/`): a
     /// held lease of theirs is respected, their finalizers and the fields that
-    /// they applied are taken over.
+    /// they applied are taken over. A former finalizer needs `cleanup`, which
+    /// takes it off.
     pub fn formerly<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.common.config.formerly = names.into_iter().map(Into::into).collect();
         self
