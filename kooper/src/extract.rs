@@ -1,6 +1,7 @@
 //! The arguments of a handler, each found by its type.
 
 mod backing;
+mod contested;
 mod former;
 
 use std::ops::Deref;
@@ -12,6 +13,7 @@ use crate::call::Call;
 use crate::plan::Plan;
 
 pub use backing::Backing;
+pub(crate) use contested::Contested;
 pub(crate) use former::Former;
 
 /// Something that a handler of the object type `O` and the state type `S` can

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceStatus};
 use kooper::capability::{Error as Refusal, Patch};
+use kooper::controller::Builder;
 use kooper::prelude::*;
 use kooper::{Controller, Evictor};
 use kooper_tests::control_plane::ControlPlane;
@@ -45,7 +46,7 @@ fn secret(name: &str, value: &str) -> Secret {
 }
 
 /// A controller of ConfigMaps, each of which wants a Secret of the name that is its value.
-fn parents(namespace: &str, seen: &Seen) -> Controller {
+fn parents(namespace: &str, seen: &Seen, set: impl FnOnce(Builder<ConfigMap>) -> Builder<ConfigMap>) -> Controller {
     let seen = seen.clone();
     let handler = move |parent: Arc<ConfigMap>, secrets: Applier<Secret>| {
         let seen = seen.clone();
@@ -68,12 +69,8 @@ fn parents(namespace: &str, seen: &Seen) -> Controller {
             done.map(drop)
         }
     };
-    Controller::builder::<ConfigMap>("parents")
-        .namespaces([namespace])
-        .owns::<Secret>()
-        .handler(handler)
-        .build()
-        .unwrap()
+    let builder = Controller::builder::<ConfigMap>("parents").namespaces([namespace]).owns::<Secret>().handler(handler);
+    set(builder).build().unwrap()
 }
 
 #[test]
@@ -85,7 +82,7 @@ fn a_child_is_created_corrected_and_never_taken_from_somebody_else() {
     cluster.must(&["-n", namespace, "create", "secret", "generic", "orphan", "--from-literal=value=theirs"]);
     cluster.apply([configmap(namespace, "one", "first")]);
     let seen = Seen::default();
-    let live = start(cluster.kubeconfig(), parents(namespace, &seen));
+    let live = start(cluster.kubeconfig(), parents(namespace, &seen, |builder| builder));
     seen.wait_for(&[("one", "applied")]);
     let child = get(cluster, namespace, "secret", "first");
     let owner = &child["metadata"]["ownerReferences"][0];
@@ -108,6 +105,28 @@ fn a_child_is_created_corrected_and_never_taken_from_somebody_else() {
     cluster.apply([configmap(namespace, "adopts", "orphan"), configmap(namespace, "adopts-too", "first")]);
     seen.wait_for(&[("adopts", "applied"), ("adopts-too", "not ours: ConfigMap `one`")]);
     assert_eq!(value("orphan").as_deref(), Some("b3Vycw=="));
+    live.stop();
+}
+
+#[test]
+fn who_was_refused_a_child_is_woken_when_it_goes() {
+    let namespace = "contested";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    cluster.apply([configmap(namespace, "one", "wanted")]);
+    let seen = Seen::default();
+    // Its own retry would come too late for the test.
+    let long = Duration::from_secs(3600);
+    let controller = parents(namespace, &seen, |builder| builder.resync(None).backoff(long, long));
+    let live = start(cluster.kubeconfig(), controller);
+    seen.wait_for(&[("one", "applied")]);
+    cluster.apply([configmap(namespace, "two", "wanted")]);
+    seen.wait_for(&[("two", "not ours: ConfigMap `one`")]);
+    // The child goes with its owner.
+    cluster.must(&["-n", namespace, "delete", "configmap", "one"]);
+    seen.wait_for(&[("two", "applied")]);
+    let child = get(cluster, namespace, "secret", "wanted");
+    assert_eq!(child["metadata"]["ownerReferences"][0]["name"], "two", "{child}");
     live.stop();
 }
 

@@ -188,6 +188,9 @@ impl Objects<'_> {
             wanted: parent.name.clone(),
             owner,
         };
+        let ObjectReference { namespace, name, .. } = &parent.reference;
+        let owner = ObjectKey::new(namespace.as_deref(), name.as_deref().unwrap_or_default());
+        self.backing.contested.refused(self.cache, known.key(), owner);
         self.backing.events.publish(Note {
             regarding: parent.reference.clone(),
             related: Some(ObjectReference {

@@ -23,7 +23,7 @@ use crate::call::Tasks;
 use crate::crd::Installer;
 use crate::error;
 use crate::events::EventSink;
-use crate::extract::{Backing, Former};
+use crate::extract::{Backing, Contested, Former};
 use crate::finalizer::{Finalizing, Guarded, Unselected};
 use crate::handler::Erased;
 use crate::health::{Health, Probe};
@@ -124,6 +124,7 @@ impl Runner {
             owned: controller.relations.iter().filter(|one| one.map.is_none()).map(|one| one.cache).collect(),
             writes: writes.clone(),
             former: Former::new(config.former_names().map(|name| format!("{}/{name}", process.program)).collect()),
+            contested: Contested::default(),
             events: EventSink::start(client, &process.program, &name, &process.identity, process.metrics.clone()),
         });
         let gate = Gate {

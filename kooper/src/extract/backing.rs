@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 
+use super::contested::Contested;
 use super::former::Former;
 use crate::events::EventSink;
 use crate::kind::{Kind, KindInfo};
@@ -35,6 +36,8 @@ pub struct Backing {
     pub(crate) writes: Arc<Writes>,
     /// What was applied under former names.
     pub(crate) former: Former,
+    /// Who waits for a child that is somebody else's.
+    pub(crate) contested: Contested,
     /// Where Kubernetes Events go.
     pub(crate) events: EventSink,
 }
@@ -77,6 +80,7 @@ impl Backing {
             caches: [(id, cache)].into(),
             owned: Vec::new(),
             former: Former::new(Vec::new()),
+            contested: Contested::default(),
             writes: Arc::new(Writes::new(id)),
             events: EventSink::default(),
         }

@@ -1,5 +1,6 @@
 //! Takes changes of the stores to the queue.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -147,6 +148,7 @@ pub(super) struct Related {
     /// woken too.
     pub(super) leaving: Option<(Cache, Finalizers)>,
     pub(super) keys: Keys,
+    pub(super) backing: Arc<Backing>,
 }
 
 /// How a related object is mapped to keys.
@@ -186,12 +188,32 @@ impl Related {
     }
 }
 
+impl Related {
+    /// Who was refused this child as long as it was somebody else's.
+    fn freed(&self, change: &Change) -> BTreeSet<ObjectKey> {
+        let contested = &self.backing.contested;
+        let controller = |object: &Arc<Object>| Some(object.metadata().ok()?.controller()?.uid.clone());
+        match (&self.keys, &change.old) {
+            (Keys::Owner(_), Some(old)) if !contested.is_empty() => {
+                let same = change.new.as_ref().is_some_and(|new| controller(new) == controller(old));
+                if same { BTreeSet::new() } else { contested.freed(self.id, old.key()) }
+            }
+            _ => BTreeSet::new(),
+        }
+    }
+}
+
 impl Sink for Related {
     fn changed(&self, change: &Change, seen: Seen) {
         // Before the first list of ours is complete every key of ours is
         // queued anyway, and what an old version named a new one may not.
-        let mut keys: Vec<ObjectKey> =
-            change.old.iter().chain(&change.new).flat_map(|object| self.keys(object)).collect();
+        let mut keys: Vec<ObjectKey> = change
+            .old
+            .iter()
+            .chain(&change.new)
+            .flat_map(|object| self.keys(object))
+            .chain(self.freed(change))
+            .collect();
         keys.sort_unstable();
         keys.dedup();
         let lane = if seen == Seen::First { Lane::Background } else { Lane::Event };

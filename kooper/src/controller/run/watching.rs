@@ -146,6 +146,7 @@ impl Watching {
                 ours: self.primary(),
                 leaving: self.unselected().zip(controller.config.finalizers()),
                 keys,
+                backing: backing.clone(),
             });
             watches.subscribe(&sink);
         }
