@@ -79,6 +79,17 @@ struct Wrote {
     seen: bool,
 }
 
+impl Wrote {
+    /// An object that is no more shows no write any more: none is waited for.
+    fn end(&mut self, event: &Write) {
+        let Write { cache, object, uid, .. } = &self.write;
+        if event.version.is_none() && (cache, object, uid) == (&event.cache, &event.object, &event.uid) {
+            self.seen = true;
+            self.heard |= self.write.version.is_some();
+        }
+    }
+}
+
 impl Known {
     /// What an event is, by the writes that are known.
     fn echo(&self, event: &Write) -> Echo {
@@ -140,8 +151,9 @@ impl Writes {
         let Some(known) = keys.get_mut(key) else { return wake(Echo::Foreign) };
         let event = event();
         let echo = known.echo(&event);
-        for wrote in known.writes.iter_mut().filter(|wrote| wrote.write == event) {
-            wrote.heard = true;
+        for wrote in &mut known.writes {
+            wrote.heard |= wrote.write == event;
+            wrote.end(&event);
         }
         match &mut known.call {
             Some(events) if events.len() < COMPARED => events.push(event),
@@ -170,7 +182,8 @@ impl Writes {
     fn note(&self, key: &ObjectKey, write: Write, silent: bool) {
         let mut keys = self.lock();
         let known = keys.entry(key.clone()).or_default();
-        known.tidy();
+        // What was heard and seen stays until the call ends, which compares.
+        known.writes.retain(|wrote| wrote.at.elapsed() < PATIENCE);
         // A few of each object, as the echo of an earlier one may be on its way.
         let same = |wrote: &Wrote| (wrote.write.cache, &wrote.write.object) == (write.cache, &write.object);
         if known.writes.iter().filter(|wrote| same(wrote)).count() >= KEPT
@@ -178,7 +191,9 @@ impl Writes {
         {
             known.writes.remove(oldest);
         }
-        known.writes.push(Wrote { write, at: Instant::now(), silent, heard: false, seen: false });
+        let mut wrote = Wrote { write, at: Instant::now(), silent, heard: false, seen: false };
+        known.call.iter().flatten().for_each(|event| wrote.end(event));
+        known.writes.push(wrote);
     }
 
     /// Waits until the caches have what the key's last call wrote, though not
@@ -190,9 +205,7 @@ impl Writes {
             notified.as_mut().enable();
             let Some(until) = self.behind(key, &find) else { return };
             if timeout_at(until, notified).await.is_err() {
-                if self.behind(key, &find).is_some() {
-                    tracing::debug!(%key, "no cache has shown the last write of this key within {PATIENCE:?}: going on");
-                }
+                tracing::debug!(%key, "no cache has shown the last write of this key within {PATIENCE:?}: going on");
                 return;
             }
         }
@@ -236,7 +249,7 @@ impl Write {
         match (found, &self.version) {
             (None, None) => true,
             (Some(found), None) => found.uid() != self.uid,
-            // Its creation is not seen yet; or it is gone already, which only time tells.
+            // Its creation is not seen yet; or it is gone already, and nobody told the key.
             (None, Some(_)) => false,
             (Some(found), Some(version)) => found.uid() != self.uid || !older(found.version(), version),
         }

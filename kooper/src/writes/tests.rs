@@ -76,6 +76,37 @@ async fn a_call_waits_for_its_cache_and_not_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_does_not_wait_for_what_was_deleted_after_its_write() {
+    let gone = Write::event(CacheId::of::<ConfigMap>(), &object("child", "u", 7), true);
+    let before = Instant::now();
+    // After the call, and while it runs, before the answer to its write.
+    let writes = writes();
+    writes.wrote(&key(), child("u", Some(5)));
+    assert_eq!(hears(&writes, &gone), Echo::Foreign);
+    writes.settled(&key(), |_| None).await;
+    writes.begin(&key(), || false);
+    hears(&writes, &gone);
+    writes.wrote(&key(), child("u", Some(6)));
+    writes.end(&key(), drop);
+    writes.settled(&key(), |_| None).await;
+    assert_eq!(before.elapsed(), Duration::ZERO);
+    assert_eq!(writes.known(), 0);
+    // What the call deletes itself stays its own, whatever it writes next.
+    writes.begin(&key(), || false);
+    writes.wrote(&key(), child("u", None));
+    assert_eq!(hears(&writes, &gone), Echo::Own);
+    writes.wrote(&key(), child("w", Some(8)));
+    assert_eq!(hears(&writes, &child("w", Some(8))), Echo::Own);
+    assert_eq!(writes.end(&key(), |echo| echo), Echo::Own);
+    writes.settled(&key(), |_| Some(object("child", "w", 8))).await;
+    // Another one of its name is waited for.
+    writes.wrote(&key(), child("v", Some(9)));
+    hears(&writes, &gone);
+    writes.settled(&key(), |_| None).await;
+    assert_eq!(before.elapsed(), PATIENCE);
+}
+
+#[tokio::test(start_paused = true)]
 async fn progress_of_a_cache_ends_the_wait() {
     let writes = Arc::new(writes());
     writes.wrote(&key(), child("u", Some(6)));
