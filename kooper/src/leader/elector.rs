@@ -139,7 +139,8 @@ impl Elector {
         self.claim.watching(false);
         self.status.enter(Phase::Leading);
         self.metrics.count(&self.controller, Counter::LeaderTransition);
-        tracing::info!(controller = &*self.controller, lease = &*self.lease.name, "this process leads");
+        let identity = &**self.claim.identity();
+        tracing::info!(controller = &*self.controller, lease = &*self.lease.name, identity, "this process leads");
         self.told_lead = true;
         (self.told)(Told::Became);
     }
