@@ -62,12 +62,7 @@ impl KindInfo {
 
     /// The rule that allows verbs on the objects, or on a subresource of them.
     pub(crate) fn rule(&self, subresource: Option<&str>, verbs: &[&str]) -> Rule {
-        Rule {
-            group: self.group.clone(),
-            resource: self.plural.clone(),
-            subresource: subresource.map(str::to_owned),
-            verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
-        }
+        Rule::new(&self.group, &self.plural, subresource, verbs)
     }
 
     /// The URL path of the objects in a namespace, or of all.

@@ -162,12 +162,7 @@ impl Plan {
             self.tells_events("owns");
         }
         let Some(because) = self.events else { return };
-        let rule = Rule {
-            group: "events.k8s.io".to_owned(),
-            resource: "events".to_owned(),
-            subresource: None,
-            verbs: vec!["create".to_owned(), "patch".to_owned()],
-        };
+        let rule = Rule::new("events.k8s.io", "events", None, &["create", "patch"]);
         // Events about objects in no namespace are in this one.
         let reach = if kind.namespaced { Reach::Watched } else { Reach::Namespace("default".to_owned()) };
         self.add(Need { rule, names: Vec::new(), reach, because: because.to_owned() });

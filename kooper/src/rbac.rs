@@ -109,13 +109,18 @@ pub(crate) fn grants(controllers: &[Controller], place: &Place) -> Result<Grants
             add(rule, &[], &reach(rule), "access");
         }
         if let Some(leases) = &leases {
-            let lease = |verbs: &[&str]| rule("coordination.k8s.io", "leases", verbs);
+            let lease = |verbs: &[&str]| Rule::new("coordination.k8s.io", "leases", None, verbs);
             let own = std::slice::from_ref(&leases.name);
             add(&lease(&["create", "get", "update", "watch"]), own, &Reach::Lease, "leader_election");
             if !leases.former.is_empty() {
                 add(&lease(&["get"]), &leases.former, &Reach::Lease, "formerly");
             }
-            add(&rule("events.k8s.io", "events", &["create", "patch"]), &[], &Reach::Lease, "leader_election");
+            add(
+                &Rule::new("events.k8s.io", "events", None, &["create", "patch"]),
+                &[],
+                &Reach::Lease,
+                "leader_election",
+            );
         }
     }
     let all = grants.clone();
@@ -141,11 +146,6 @@ pub(crate) fn warnings(controllers: &[Controller]) -> Vec<String> {
         )
     };
     controllers.iter().filter(reads).map(warning).collect()
-}
-
-fn rule(group: &str, resource: &str, verbs: &[&str]) -> Rule {
-    let verbs = verbs.iter().map(|verb| (*verb).to_owned()).collect();
-    Rule { group: group.to_owned(), resource: resource.to_owned(), subresource: None, verbs }
 }
 
 /// Where a rule of `access` has to hold.

@@ -28,6 +28,22 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// What may be done to a resource of a group, or to a subresource of it.
+    ///
+    /// ```
+    /// use kooper_grammar::access::Rule;
+    ///
+    /// assert_eq!(Rule::new("apps", "deployments", Some("scale"), &["get"]).to_string(), "apps/deployments/scale: get");
+    /// ```
+    pub fn new(group: &str, resource: &str, subresource: Option<&str>, verbs: &[&str]) -> Self {
+        Self {
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            subresource: subresource.map(str::to_owned),
+            verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+        }
+    }
+
     /// Reads `[group/]resource[/subresource]: verb[, verb]…`.
     ///
     /// Of two segments the first is a group when it has a dot or is `apps`, `autoscaling`,

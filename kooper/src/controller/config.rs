@@ -137,10 +137,13 @@ impl Config {
         }
         if self.install_crd {
             // The create is an apply, which is authorised with the name.
-            let verbs = ["create", "get", "patch", "watch"].map(str::to_owned).to_vec();
-            let (group, resource) = ("apiextensions.k8s.io".to_owned(), "customresourcedefinitions".to_owned());
             plan.add(Need {
-                rule: Rule { group, resource, subresource: None, verbs },
+                rule: Rule::new(
+                    "apiextensions.k8s.io",
+                    "customresourcedefinitions",
+                    None,
+                    &["create", "get", "patch", "watch"],
+                ),
                 names: vec![kind.resource()],
                 reach: Reach::Cluster,
                 because: "install_crd".to_owned(),
