@@ -34,7 +34,7 @@ async fn forget(_: Gone, _: Reader<ConfigMap>, _: Getter<Secret>, _: Creator<Sec
     init = prepare,
     cleanup = write_last,
     finalizer = "example.com/services",
-    deleted = write_after,
+    deleted = write_last,
     main = false
 )]
 #[expect(clippy::too_many_arguments, reason = "each argument is what the case is about")]
@@ -71,16 +71,6 @@ async fn prepare(
 }
 
 async fn write_last(
-    _: Applier<Secret>,
-    _: Patcher<Secret>,
-    _: Deleter<Secret>,
-    _: StatusWriter<Service>,
-    _: Evictor,
-    _: Recorder,
-) {
-}
-
-async fn write_after(
     _: Applier<Secret>,
     _: Patcher<Secret>,
     _: Deleter<Secret>,
