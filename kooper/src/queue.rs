@@ -18,8 +18,8 @@ use crate::backoff::Backoff;
 use crate::key::ObjectKey;
 use crate::reason::{Reason, Reasons};
 
-pub(crate) use state::Outcome;
 use state::State;
+pub(crate) use state::{Outcome, Returned};
 
 /// What the queue needs to know of a controller.
 #[derive(Debug, Clone)]
@@ -143,15 +143,15 @@ impl WorkQueue {
         self.finish(key, Outcome::Failure);
     }
 
-    /// Gives back a key with what became of its call; says whether it is
-    /// retried.
-    pub(crate) fn finish(&self, key: &ObjectKey, outcome: Outcome) -> bool {
+    /// Gives back a key with what became of its call; returns when it runs
+    /// next.
+    pub(crate) fn finish(&self, key: &ObjectKey, outcome: Outcome) -> Returned {
         self.update(|state, now| state.finish(key, outcome, now))
     }
 
     /// As [`finish`](Self::finish); where what was heard during the call is no
     /// `news`, it does not run the key again.
-    pub(crate) fn finish_after(&self, key: &ObjectKey, outcome: Outcome, news: bool) -> bool {
+    pub(crate) fn finish_after(&self, key: &ObjectKey, outcome: Outcome, news: bool) -> Returned {
         self.update(|state, now| {
             if !news {
                 state.unheard(key);

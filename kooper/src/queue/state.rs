@@ -27,6 +27,16 @@ pub(crate) enum Outcome {
     Gone,
 }
 
+/// What happens next to a key that was given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Returned {
+    /// Whether its failed call is retried.
+    pub(crate) retried: bool,
+    /// How long until it runs without a new event: queued again, retried, or
+    /// resynced, whichever comes first.
+    pub(crate) next: Option<Duration>,
+}
+
 /// No delay is longer: ten years are for ever, and no clock overflows.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
@@ -241,11 +251,11 @@ impl State {
         Some(item)
     }
 
-    pub(super) fn finish(&mut self, key: &ObjectKey, outcome: Outcome, now: Instant) -> bool {
-        let Some(&id) = self.ids.get(key) else { return false };
-        let Some(entry) = entry(&mut self.entries, id) else { return false };
+    pub(super) fn finish(&mut self, key: &ObjectKey, outcome: Outcome, now: Instant) -> Returned {
+        let Some(&id) = self.ids.get(key) else { return Returned::default() };
+        let Some(entry) = entry(&mut self.entries, id) else { return Returned::default() };
         if !entry.running {
-            return false;
+            return Returned::default();
         }
         entry.running = false;
         let initial = entry.initial;
@@ -260,7 +270,7 @@ impl State {
                 self.set_pending(id, None);
                 self.run_again(id, now);
                 self.drop_if_idle(id);
-                return false;
+                return Returned::default();
             }
             Outcome::Failure | Outcome::FailureAfter(_) | Outcome::FailureForGood => {
                 entry.failures = entry.failures.saturating_add(1);
@@ -279,8 +289,17 @@ impl State {
         }
         self.plan_resync(id, initial, now);
         self.run_again(id, now);
+        let next = self.next_run(id, now);
         self.drop_if_idle(id);
-        retried
+        Returned { retried, next }
+    }
+
+    /// How long until a key runs without a new event.
+    fn next_run(&mut self, id: Id, now: Instant) -> Option<Duration> {
+        let entry = entry(&mut self.entries, id)?;
+        let queued = entry.place.map(|_| now);
+        let at = queued.into_iter().chain(entry.pending.map(|(at, _)| at)).chain(entry.resync_at).min()?;
+        Some(at.saturating_duration_since(now))
     }
 
     pub(super) fn forget(&mut self, key: &ObjectKey, now: Instant) {

@@ -44,7 +44,7 @@ impl Clock {
     }
 
     fn finish(&mut self, name: &str, outcome: Outcome) -> bool {
-        self.state.finish(&key(name), outcome, self.now)
+        self.state.finish(&key(name), outcome, self.now).retried
     }
 
     /// How long until something can be taken, at most a day.
@@ -219,6 +219,26 @@ fn a_retry_after_error_says_its_own_delay_and_a_permanent_one_none() {
     assert_eq!(queue.take().unwrap().1, "retry");
     assert!(!queue.finish("a", Outcome::FailureForGood));
     assert_eq!(queue.wait(), None);
+}
+
+#[test]
+fn a_key_that_is_given_back_has_the_time_of_its_next_run() {
+    let mut queue = Clock::new(QueueOptions { resync: Some(ms(60_000)), ..options() });
+    let mut next = |outcome, touched| {
+        queue.event("a");
+        queue.take();
+        if touched {
+            queue.event("a");
+        }
+        queue.state.finish(&key("a"), outcome, queue.now).next
+    };
+    assert_eq!(next(Outcome::FailureAfter(ms(7_000)), false), Some(ms(7_000)));
+    assert_eq!(next(Outcome::Success(Some(ms(5_000))), false), Some(ms(5_000)));
+    // The resync, a little before its interval is over.
+    let resync = next(Outcome::FailureForGood, false).unwrap();
+    assert!((ms(54_000)..=ms(60_000)).contains(&resync), "{resync:?}");
+    assert_eq!(next(Outcome::Success(None), true), Some(Duration::ZERO));
+    assert_eq!(next(Outcome::Gone, false), None);
 }
 
 #[test]
