@@ -54,10 +54,10 @@ struct Scoop {
 const LABEL: &str = "controller.nicoleh.io/icecream";
 
 /// Sees to the Deployment, then says how things are.
-#[kooper::controller(resource = IceCream, owns = [Deployment], watches = [Pod => icecream_of], install_crd)]
+#[kooper::controller(resource = IceCream, watches = [Pod => icecream_of], install_crd)]
 async fn icecream(
     icecream: Arc<IceCream>,
-    deployments: Applier<Deployment>,
+    deployments: OwnedApplier<Deployment>,
     pods: Reader<Pod>,
     statuses: StatusWriter<IceCream>,
     recorder: Recorder,

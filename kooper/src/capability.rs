@@ -32,7 +32,7 @@ pub use by::{Index, Selection};
 pub use conditions::{Conditions, Holds, set_condition};
 pub use entry::Entry;
 pub use error::{Error, Refused};
-pub use grant::{MayApply, MayCreate, MayDelete, MayEvict, MayGet, MayPatch, MayWriteStatus};
+pub use grant::{MayApply, MayApplyOwned, MayCreate, MayDelete, MayEvict, MayGet, MayPatch, MayWriteStatus};
 pub use object::AsObject;
 pub use owner::{OwnerError, owned_by};
 pub use patch::Patch;
@@ -58,10 +58,14 @@ pub type Getter<T> = Access<T, verb::Get>;
 /// Creates: [`create`](Access::create).
 pub type Creator<T> = Access<T, verb::Create>;
 
-/// Applies on the side of the server: [`apply`](Access::apply), and for
-/// children [`apply_owned`](Access::apply_owned) and [`adopt`](Access::adopt).
-/// It writes as the field manager `program/controller`, and forces.
+/// Applies on the side of the server: [`apply`](Access::apply). It writes as
+/// the field manager `program/controller`, and forces.
 pub type Applier<T> = Access<T, verb::Apply>;
+
+/// Applies children of the controller's objects as [`Applier`] does, and
+/// watches them as `owns` does: [`apply_owned`](Access::apply_owned),
+/// [`adopt`](Access::adopt).
+pub type OwnedApplier<T> = Access<T, verb::ApplyOwned>;
 
 /// Changes some fields: [`patch`](Access::patch),
 /// [`patch_object`](Access::patch_object).

@@ -89,7 +89,9 @@ mod writes;
 
 pub use action::Action;
 pub use call::Call;
-pub use capability::{Applier, Conditions, Creator, Deleter, Evictor, Getter, Patcher, Reader, Recorder, StatusWriter};
+pub use capability::{
+    Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder, StatusWriter,
+};
 pub use controller::{ConfigError, Controller};
 pub use error::{BoxError, Error, Result};
 pub use extract::State;
@@ -136,7 +138,7 @@ pub mod prelude {
     pub use kube::{Client, Resource, ResourceExt};
 
     pub use crate::capability::{
-        Applier, Conditions, Creator, Deleter, Evictor, Getter, Patcher, Reader, Recorder, StatusWriter,
+        Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder, StatusWriter,
     };
     pub use crate::controller::Kind;
     pub use crate::tracing;

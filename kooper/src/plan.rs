@@ -19,8 +19,8 @@ pub struct Plan {
     access: Option<Vec<Rule>>,
     needs: Vec<Need>,
     caches: Vec<CacheRequest>,
-    /// The kinds in `owns`.
-    owned: Vec<TypeId>,
+    /// The kinds of children.
+    owned: Vec<CacheRequest>,
     /// The kinds that are created or applied.
     written: Vec<TypeId>,
     events: Option<&'static str>,
@@ -137,9 +137,19 @@ impl Plan {
         self.written.push(TypeId::of::<K>());
     }
 
-    /// Objects of a kind are children of the controller's own.
-    pub(crate) fn owns<K: Kind>(&mut self) {
-        self.owned.push(TypeId::of::<K>());
+    /// Objects of a kind are children of the controller's own: they are watched,
+    /// and each wakes its owner.
+    pub(crate) fn owns<K: Kind>(&mut self, because: impl Into<String>) {
+        self.cache::<K>(because);
+        let request = CacheRequest::of::<K>(false);
+        if !self.owned.iter().any(|known| known.id == request.id) {
+            self.owned.push(request);
+        }
+    }
+
+    /// The kinds of children, each once.
+    pub(crate) fn owned(&self) -> &[CacheRequest] {
+        &self.owned
     }
 
     /// Tells Kubernetes Events about the controller's objects.
@@ -156,7 +166,7 @@ impl Plan {
     /// Turns what was noted about the controller's own kind into needs.
     pub(crate) fn settle<K: Kind>(&mut self) {
         let kind = KindInfo::of::<K>();
-        let children = self.written.iter().any(|written| self.owned.contains(written));
+        let children = self.owned.iter().any(|owned| self.written.contains(&owned.id.type_id));
         if children {
             self.need::<K>(Some("finalizers"), &["update"], "owns");
             self.tells_events("owns");

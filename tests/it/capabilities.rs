@@ -48,7 +48,7 @@ fn secret(name: &str, value: &str) -> Secret {
 /// A controller of ConfigMaps, each of which wants a Secret of the name that is its value.
 fn parents(namespace: &str, seen: &Seen, set: impl FnOnce(Builder<ConfigMap>) -> Builder<ConfigMap>) -> Controller {
     let seen = seen.clone();
-    let handler = move |parent: Arc<ConfigMap>, secrets: Applier<Secret>| {
+    let handler = move |parent: Arc<ConfigMap>, secrets: OwnedApplier<Secret>| {
         let seen = seen.clone();
         async move {
             let Some((name, value)) = state(&parent) else { return Ok(()) };
@@ -69,7 +69,7 @@ fn parents(namespace: &str, seen: &Seen, set: impl FnOnce(Builder<ConfigMap>) ->
             done.map(drop)
         }
     };
-    let builder = Controller::builder::<ConfigMap>("parents").namespaces([namespace]).owns::<Secret>().handler(handler);
+    let builder = Controller::builder::<ConfigMap>("parents").namespaces([namespace]).handler(handler);
     set(builder).build().unwrap()
 }
 

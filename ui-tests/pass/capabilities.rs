@@ -30,7 +30,6 @@ async fn forget(_: Gone, _: Reader<ConfigMap>, _: Getter<Secret>, _: Creator<Sec
 
 #[kooper::controller(
     resource = Service,
-    owns = [Secret],
     init = prepare,
     cleanup = write_last,
     finalizer = "example.com/services",
@@ -41,7 +40,7 @@ async fn forget(_: Gone, _: Reader<ConfigMap>, _: Getter<Secret>, _: Creator<Sec
 async fn writing(
     service: Arc<Service>,
     creator: Creator<Secret>,
-    applier: Applier<Secret>,
+    children: OwnedApplier<Secret>,
     patcher: Patcher<Secret>,
     deleter: Deleter<Secret>,
     statuses: StatusWriter<Service>,
@@ -50,8 +49,8 @@ async fn writing(
 ) -> Result<()> {
     let secret = Secret::default();
     creator.create(&secret).await?;
-    applier.apply_owned(&*service, &secret).await?;
-    applier.adopt(&*service, &secret).await?;
+    children.apply_owned(&*service, &secret).await?;
+    children.adopt(&*service, &secret).await?;
     patcher.patch_object(&secret, kooper::capability::Patch::merge(serde_json::json!({}))).await?;
     deleter.delete_unchanged(&secret).await?;
     statuses.apply_status(&service, &Default::default()).await?;
@@ -62,6 +61,7 @@ async fn writing(
 
 async fn prepare(
     _: Applier<Secret>,
+    _: OwnedApplier<Secret>,
     _: Patcher<Secret>,
     _: Deleter<Secret>,
     _: StatusWriter<Service>,
@@ -72,6 +72,7 @@ async fn prepare(
 
 async fn write_last(
     _: Applier<Secret>,
+    _: OwnedApplier<Secret>,
     _: Patcher<Secret>,
     _: Deleter<Secret>,
     _: StatusWriter<Service>,

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::verb::{Apply, Create, Delete, Evict, Get, Patch, WriteStatus};
+use super::verb::{Apply, ApplyOwned, Create, Delete, Evict, Get, Patch, WriteStatus};
 
 macro_rules! grants {
     ($($(#[$doc:meta])* $name:ident<$kind:ident> = $verb:ident, $message:literal, $note:literal;)*) => {
@@ -30,6 +30,10 @@ grants! {
     MayApply<T> = Apply,
         "this argument may not apply `{T}`: take `Applier<{T}>`, which also adds the rule",
         "the status of `{T}` is applied by `StatusWriter<{T}>`";
+    /// Granted by [`OwnedApplier`](super::OwnedApplier).
+    MayApplyOwned<T> = ApplyOwned,
+        "this argument may not apply a child `{T}`: take `OwnedApplier<{T}>`, which also adds the rules and watches the children",
+        "`Applier<{T}>` applies objects that are not children";
     /// Granted by [`Patcher`](super::Patcher).
     MayPatch<T> = Patch,
         "this argument may not patch `{T}`: take `Patcher<{T}>`, which also adds the rule",

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::error::Error;
-use super::grant::MayApply;
+use super::grant::MayApplyOwned;
 use super::object::AsObject;
 use super::owner::{describe, own};
 use super::request::{Doing, Objects, body};
@@ -27,8 +27,8 @@ use crate::object::Object;
 const NEVER: &str = "1";
 
 impl<T: Kind + Serialize + Clone, V> Access<T, V> {
-    /// Applies a child: the owner controls it, and it is deleted with it. The
-    /// controller needs `owns = [T]`.
+    /// Applies a child: the owner controls it, and it is deleted with it.
+    /// [`OwnedApplier`](super::OwnedApplier) grants it.
     ///
     /// The cache of children says whose the object of that name is. There is
     /// none: it is created, and only created. It is the owner's: it is
@@ -45,7 +45,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
     /// use kooper::prelude::*;
     ///
-    /// async fn password(owner: Arc<ConfigMap>, secrets: Applier<Secret>) -> Result<()> {
+    /// async fn password(owner: Arc<ConfigMap>, secrets: OwnedApplier<Secret>) -> Result<()> {
     ///     let mut child = Secret::default();
     ///     child.metadata.name = Some(format!("{}-password", owner.name_any()));
     ///     child.string_data = Some([("password".to_owned(), "open sesame".to_owned())].into());
@@ -53,7 +53,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     ///     Ok(())
     /// }
     ///
-    /// let controller = kooper::Controller::builder::<ConfigMap>("passwords").owns::<Secret>().handler(password);
+    /// let controller = kooper::Controller::builder::<ConfigMap>("passwords").handler(password);
     /// # let _ = controller.build().unwrap();
     /// ```
     ///
@@ -63,7 +63,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     pub fn apply_owned<'a, O, M>(&'a self, owner: &O, child: &T) -> Request<'a, T>
     where
         O: AsObject<M>,
-        V: MayApply<T>,
+        V: MayApplyOwned<T>,
     {
         self.apply_child(owner.as_object(), child, false)
     }
@@ -76,7 +76,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     pub fn adopt<'a, O, M>(&'a self, owner: &O, child: &T) -> Request<'a, T>
     where
         O: AsObject<M>,
-        V: MayApply<T>,
+        V: MayApplyOwned<T>,
     {
         self.apply_child(owner.as_object(), child, true)
     }
@@ -164,15 +164,9 @@ impl Objects<'_> {
 
     /// What the cache of children has of this name.
     fn known_child(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, Error> {
-        let kind = &self.kind.kind;
-        if !self.backing.owned.contains(&self.cache) {
-            return Err(Error::wrong(format!(
-                "the controller `{}` has no cache that says whose {kind} `{key}` is: add `owns = [{kind}]` to it (`.owns::<{kind}>()` of the builder)",
-                self.backing.controller
-            )));
-        }
         let cache = self.backing.cache(self.cache);
         if !cache.covers(key.namespace()) {
+            let kind = &self.kind.kind;
             return Err(Error::wrong(format!(
                 "{kind} `{key}` is in a namespace that the controller `{}` does not watch: it cannot know whose it is",
                 self.backing.controller

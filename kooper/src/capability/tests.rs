@@ -44,6 +44,7 @@ fn a_signature_is_a_list_of_rules() {
 #[test]
 fn children_bring_what_their_owner_references_and_their_events_need() {
     async fn apply(_: Applier<Secret>) {}
+    async fn apply_owned(_: OwnedApplier<Secret>) {}
     let controller = Controller::builder::<ConfigMap>("apply").handler(apply).build().unwrap();
     assert_eq!(rules(&controller), ["configmaps: list, watch", "secrets: create, patch"]);
     let controller = Controller::builder::<ConfigMap>("apply").owns::<Secret>().handler(apply).build().unwrap();
@@ -55,6 +56,18 @@ fn children_bring_what_their_owner_references_and_their_events_need() {
         "secrets: list, watch",
     ];
     assert_eq!(rules(&controller), expected);
+    let controller = Controller::builder::<ConfigMap>("apply").handler(apply_owned).build().unwrap();
+    assert_eq!(rules(&controller), expected);
+}
+
+#[test]
+fn children_are_watched_once_however_often_they_are_named() {
+    async fn twice(_: OwnedApplier<Secret>, _: Reader<Secret>, _: OwnedApplier<Secret>) {}
+    async fn clean_up(_: OwnedApplier<Secret>) {}
+    let builder = Controller::builder::<ConfigMap>("twice").owns::<Secret>().cleanup("example.com/twice", clean_up);
+    let controller = builder.owns::<Secret>().handler(twice).build().unwrap();
+    assert_eq!(controller.plan().owned().len(), 1);
+    assert_eq!(controller.plan().caches().len(), 1);
 }
 
 #[test]

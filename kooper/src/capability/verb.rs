@@ -29,6 +29,10 @@ pub enum Create {}
 #[derive(Debug)]
 pub enum Apply {}
 
+/// Applies children of the controller's objects.
+#[derive(Debug)]
+pub enum ApplyOwned {}
+
 /// Patches.
 #[derive(Debug)]
 pub enum Patch {}
@@ -78,6 +82,15 @@ impl<T: Kind> Verb<T> for Apply {
     fn plan(plan: &mut Plan) {
         plan.need::<T>(None, &["create", "patch"], format!("Applier<{}>", T::kind(&())));
         plan.sets_owner::<T>();
+    }
+}
+
+impl<T: Kind> Verb<T> for ApplyOwned {
+    fn plan(plan: &mut Plan) {
+        let because = format!("OwnedApplier<{}>", T::kind(&()));
+        plan.need::<T>(None, &["create", "patch"], because.as_str());
+        plan.sets_owner::<T>();
+        plan.owns::<T>(because);
     }
 }
 

@@ -76,6 +76,7 @@ impl<T: Kind, V> Access<T, V> {
     ///
     /// Set only what the controller decides: an object that was read and
     /// changed claims every field. For a child of the call's object,
+    /// take [`OwnedApplier`](super::OwnedApplier): its
     /// [`apply_owned`](Self::apply_owned) looks first whose it is.
     ///
     /// # Errors

@@ -121,7 +121,6 @@ impl Runner {
             primary: controller.primary.id,
             client: client.clone(),
             caches: watching.caches(),
-            owned: controller.relations.iter().filter(|one| one.map.is_none()).map(|one| one.cache).collect(),
             writes: writes.clone(),
             former: Former::new(config.former_names().map(|name| format!("{}/{name}", process.program)).collect()),
             contested: Contested::default(),

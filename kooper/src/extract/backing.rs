@@ -30,8 +30,6 @@ pub struct Backing {
     /// The caches of the controller's kind, of its readers, `owns` and
     /// `watches`.
     pub(crate) caches: HashMap<CacheId, Cache>,
-    /// The kinds in `owns`.
-    pub(crate) owned: Vec<CacheId>,
     /// What the calls wrote, until the caches have seen it.
     pub(crate) writes: Arc<Writes>,
     /// What was applied under former names.
@@ -78,7 +76,6 @@ impl Backing {
             primary: id,
             client: None,
             caches: [(id, cache)].into(),
-            owned: Vec::new(),
             former: Former::new(Vec::new()),
             contested: Contested::default(),
             writes: Arc::new(Writes::new(id)),

@@ -28,7 +28,6 @@ pub(super) fn define(program: &mut Program) {
     program.add(
         Controller::builder::<Gadget>("gadgets")
             .install_crd()
-            .owns::<ConfigMap>()
             .watches(|_: &LimitRange| None::<ObjectKey>)
             .changed([Changed::Generation])
             .handler(gadgets),
@@ -38,7 +37,7 @@ pub(super) fn define(program: &mut Program) {
 
 async fn gadgets(
     gadget: Arc<Gadget>,
-    configs: Applier<ConfigMap>,
+    configs: OwnedApplier<ConfigMap>,
     _slices: Reader<EndpointSlice>,
     statuses: StatusWriter<Gadget>,
     recorder: Recorder,

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use kube::Client;
 use serde::de::DeserializeOwned;
 
-use super::{Builder, Common, MakeRetriever, MakeService, MakeState, Wrap};
+use super::{Builder, Common, MakeRetriever, MakeService, MakeState, Relation, Wrap};
 use crate::controller::Controller;
 use crate::controller::config::ConfigError;
 use crate::controller::states::Context;
@@ -61,7 +61,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// handler and retriever are checked in this order.
     pub fn build(self) -> Result<Controller, ConfigError> {
         let Self { common, state, handler, cleanup, deleted, layers, when, kind: _ } = self;
-        let Common { config, mut plan, mistake, retriever, relations, sources, crd } = common;
+        let Common { config, mut plan, mistake, retriever, mut relations, sources, crd } = common;
         config.check()?;
         let handler = handler
             .ok_or_else(|| config.error("handler", "it is missing: give the controller one with `.handler(…)`"))?;
@@ -79,6 +79,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             return Err(config.error("retriever", problem));
         }
         config.plan::<K>(&mut plan, own_retriever, deleted.is_some());
+        let owned = plan.owned().iter();
+        relations.extend(owned.map(|owned| Relation { cache: owned.id, kind: owned.kind.clone(), map: None }));
         Ok(Controller {
             kind: KindInfo::of::<K>(),
             primary: CacheRequest::of::<K>(config.metadata_only),

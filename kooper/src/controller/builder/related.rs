@@ -14,7 +14,7 @@ use crate::extract::Backing;
 use crate::key::ObjectKey;
 use crate::kind::{Kind, KindInfo};
 use crate::object::{DecodeError, Object};
-use crate::plan::{CacheId, CacheRequest, Plan};
+use crate::plan::CacheId;
 
 /// Keys from outside, until the controller takes them.
 pub(crate) type KeyStream = Mutex<Option<BoxStream<'static, ObjectKey>>>;
@@ -128,9 +128,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// Objects of the kind `T` whose controller owner is one of ours wake
     /// their owner.
     pub fn owns<T: Kind>(mut self) -> Self {
-        let kind = watched::<T>(&mut self.common.plan, "owns");
-        self.common.plan.owns::<T>();
-        self.common.relations.push(Relation { cache: CacheId::of::<T>(), kind, map: None });
+        self.common.plan.owns::<T>(format!("owns = [{}]", T::kind(&())));
         self
     }
 
@@ -141,7 +139,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         T: Kind,
         F: MapFn<T, K, Args>,
     {
-        let kind = watched::<T>(&mut self.common.plan, "watches");
+        let kind = KindInfo::of::<T>();
+        self.common.plan.cache::<T>(format!("watches = [{}]", kind.kind));
         if F::READS {
             self.common.plan.cache::<K>(format!("watches = [{} => …]", kind.kind));
         }
@@ -177,11 +176,4 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     {
         self.source(stream::once(async move { make().keys() }).flatten())
     }
-}
-
-fn watched<T: Kind>(plan: &mut Plan, key: &str) -> KindInfo {
-    let kind = KindInfo::of::<T>();
-    plan.need::<T>(None, &["list", "watch"], format!("{key} = [{}]", kind.kind));
-    plan.request(CacheRequest::of::<T>(false));
-    kind
 }
