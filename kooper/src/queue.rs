@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::backoff::Backoff;
 use crate::key::ObjectKey;
@@ -69,14 +69,29 @@ pub struct Item {
 /// The verbs are those of client-go's work queue.
 #[derive(Debug)]
 pub struct WorkQueue {
-    state: Mutex<State>,
-    changed: Notify,
+    shared: Mutex<Shared>,
+    /// A key is ready, or a timer has nobody who waits for it.
+    ready: Notify,
+    /// The next timer has changed: for the timekeeper.
+    earlier: Notify,
 }
+
+#[derive(Debug)]
+struct Shared {
+    state: State,
+    /// Whether one of the consumers that wait has taken on the timers.
+    timekept: bool,
+}
+
+/// The one consumer that waits for the next timer, so that a due timer wakes
+/// one and not all. When it leaves, with a key or without, another takes over.
+struct Timekeeper<'a>(&'a WorkQueue);
 
 impl WorkQueue {
     /// An empty queue.
     pub fn new(options: QueueOptions) -> Self {
-        Self { state: Mutex::new(State::new(options, Instant::now())), changed: Notify::new() }
+        let state = State::new(options, Instant::now());
+        Self { shared: Mutex::new(Shared { state, timekept: false }), ready: Notify::new(), earlier: Notify::new() }
     }
 
     /// Queues a key, or notes one more reason on it. A key that fails runs at
@@ -103,31 +118,39 @@ impl WorkQueue {
 
     /// The next key, or `None` when the queue is shut down.
     pub async fn get(&self) -> Option<Item> {
+        let mut timekeeper = None;
         loop {
-            let notified = self.changed.notified();
-            tokio::pin!(notified);
-            notified.as_mut().enable();
-            let wake = {
-                let mut state = self.lock();
-                if state.is_shut_down() {
+            let ready = self.ready.notified();
+            tokio::pin!(ready);
+            ready.as_mut().enable();
+            let deadline = {
+                let mut shared = self.lock();
+                if shared.state.is_shut_down() {
                     return None;
                 }
                 let now = Instant::now();
-                state.wake(now);
-                if let Some(item) = state.take(now) {
-                    if state.ready() > 0 {
-                        // Several adds may have left one permit.
-                        self.changed.notify_one();
+                shared.state.wake(now);
+                if let Some(item) = shared.state.take(now) {
+                    // Several adds may have left one permit.
+                    if shared.state.ready() > 0 {
+                        self.ready.notify_one();
                     }
                     return Some(item);
                 }
-                state.next_wake(now)
-            };
-            match wake {
-                Some(at) => {
-                    let _ = tokio::time::timeout_at(at, notified).await;
+                let deadline = shared.state.next_wake(now);
+                if timekeeper.is_none() && deadline.is_some() && !shared.timekept {
+                    shared.timekept = true;
+                    timekeeper = Some(Timekeeper(self));
                 }
-                None => notified.await,
+                deadline
+            };
+            match deadline.filter(|_| timekeeper.is_some()) {
+                Some(at) => tokio::select! {
+                    () = ready => {}
+                    () = self.earlier.notified() => {}
+                    () = sleep_until(at) => {}
+                },
+                None => ready.await,
             }
         }
     }
@@ -162,7 +185,7 @@ impl WorkQueue {
 
     /// Whether a key that a worker has was added meanwhile.
     pub(crate) fn is_touched(&self, key: &ObjectKey) -> bool {
-        self.lock().is_touched(key)
+        self.lock().state.is_touched(key)
     }
 
     /// Forgets a key whose object is gone: its failures, delays and resync.
@@ -178,7 +201,7 @@ impl WorkQueue {
 
     /// How many keys wait for a worker now; delayed ones do not count.
     pub fn len(&self) -> usize {
-        self.lock().ready()
+        self.lock().state.ready()
     }
 
     /// Whether no key waits for a worker now.
@@ -188,31 +211,49 @@ impl WorkQueue {
 
     /// How many keys the queue knows of: waiting, running, delayed or failing.
     pub fn known(&self) -> usize {
-        self.lock().known()
+        self.lock().state.known()
     }
 
     /// No more keys are given out; [`get`](Self::get) answers `None`.
     pub fn shut_down(&self) {
-        self.lock().shut_down();
-        self.changed.notify_waiters();
-        self.changed.notify_one();
+        self.lock().state.shut_down();
+        self.ready.notify_waiters();
+        self.ready.notify_one();
     }
 
     fn update<T>(&self, change: impl FnOnce(&mut State, Instant) -> T) -> T {
-        let mut state = self.lock();
+        let mut shared = self.lock();
         let now = Instant::now();
+        let state = &mut shared.state;
         let before = (state.ready(), state.earliest());
-        let result = change(&mut state, now);
-        let wake = state.ready() > before.0 || state.earliest() != before.1;
-        drop(state);
-        if wake {
-            self.changed.notify_one();
+        let result = change(state, now);
+        let (added, timer) = (state.ready() > before.0, state.earliest() != before.1);
+        let timekept = shared.timekept;
+        drop(shared);
+        if added || (timer && !timekept) {
+            self.ready.notify_one();
+        }
+        if timer && timekept {
+            self.earlier.notify_one();
         }
         result
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Shared> {
         // No user code runs under the lock, so a poisoned one is still whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+impl Drop for Timekeeper<'_> {
+    fn drop(&mut self) {
+        let mut shared = self.0.lock();
+        shared.timekept = false;
+        if shared.state.earliest().is_some() {
+            self.0.ready.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
