@@ -12,12 +12,12 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, Patch, PatchParams, WatchEvent, WatchParams};
-use kube::core::Status;
 use kube::{Client, ResourceExt};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 use crate::error::chain;
+use crate::refusal::{Cause, Refusal};
 
 use content::{VERSION, is_newer, same};
 pub(crate) use content::{annotated, merged};
@@ -140,13 +140,14 @@ impl Installer {
     ) -> Result<CustomResourceDefinition, InstallError> {
         let applied = crds.patch(name, &PatchParams::apply(&self.program), &Patch::Apply(crd)).await;
         applied.map_err(|error| match &error {
-            kube::Error::Api(status) if status.code == 409 => match owner(status) {
-                Some(owner) => {
+            kube::Error::Api(status) => match Refusal::of(status).cause {
+                Cause::FieldManagers(others) => {
                     let (name, program) = (name.to_owned(), self.program.clone());
-                    InstallError::Foreign { name, program, owner }
+                    let others = others.iter().map(|(who, field)| format!("`{who}` (`{field}`)"));
+                    InstallError::Foreign { name, program, owner: others.collect::<Vec<_>>().join(", ") }
                 }
-                // Another replica was first.
-                None => self.failed(name, "applied", error),
+                // A conflict without them: another replica was first.
+                _ => self.failed(name, "applied", error),
             },
             _ => self.failed(name, "applied", error),
         })
@@ -193,25 +194,12 @@ impl Installer {
     fn failed(&self, name: &str, verb: &'static str, error: kube::Error) -> InstallError {
         let name = name.to_owned();
         match error {
-            kube::Error::Api(status) if status.code == 403 => {
+            kube::Error::Api(status) if Refusal::of(&status).cause == Cause::MissingRule => {
                 InstallError::Forbidden { name, program: self.program.clone(), message: status.message }
             }
             error => InstallError::Api { name, verb, error },
         }
     }
-}
-
-/// Who else has said what a field of the object is, and of which fields.
-fn owner(status: &Status) -> Option<String> {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    let conflicts: Vec<_> = causes
-        .filter(|cause| cause.reason == "FieldManagerConflict")
-        .map(|cause| {
-            let who = cause.message.split('"').nth(1).unwrap_or("another program");
-            format!("`{who}` (`{}`)", cause.field)
-        })
-        .collect();
-    (!conflicts.is_empty()).then(|| conflicts.join(", "))
 }
 
 /// How far the server is with a CRD.

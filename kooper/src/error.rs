@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use kube::core::Status;
+use crate::refusal::{Cause, Refusal};
 
 /// Any error, boxed; what a handler's own error is turned into.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
@@ -92,11 +92,20 @@ impl StdError for Marked {
     }
 }
 
-/// The wish in an error's chain, the outermost one.
+/// The wish in an error's chain, the outermost one; without one, what a refusal
+/// of the API server in the chain asks for.
 pub(crate) fn wish(error: &(dyn StdError + 'static)) -> Wish {
-    std::iter::successors(Some(error), |error: &&(dyn StdError + 'static)| (*error).source())
-        .find_map(|error| error.downcast_ref::<Marked>())
-        .map_or(Wish::Retry, |marked| marked.wish)
+    let marked = std::iter::successors(Some(error), |error: &&(dyn StdError + 'static)| (*error).source())
+        .find_map(|error| error.downcast_ref());
+    if let Some(Marked { wish, .. }) = marked {
+        return *wish;
+    }
+    match Refusal::behind(error).map(|refusal| refusal.cause) {
+        // No retry helps.
+        Some(Cause::NamespaceTerminating) => Wish::Never,
+        Some(Cause::Busy(pause)) => Wish::After(pause),
+        _ => Wish::Retry,
+    }
 }
 
 /// An error and its causes in one line, for logs.
@@ -111,13 +120,6 @@ pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
         }
     }
     text
-}
-
-/// Whether the server refuses because the namespace is being deleted: nothing
-/// can be created in it, whatever the rules say.
-pub(crate) fn is_terminating(status: &Status) -> bool {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    status.code == 403 && causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 /// What a panic said.

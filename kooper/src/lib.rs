@@ -81,6 +81,7 @@ pub mod queue;
 #[cfg(feature = "cli")]
 mod rbac;
 pub mod reason;
+mod refusal;
 pub mod retriever;
 mod review;
 mod store;

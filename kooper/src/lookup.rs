@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
+use kube::core::Request;
 use kube::core::params::{ListParams, Patch, PatchParams};
-use kube::core::{Request, Status};
 use serde_json::json;
 
 use crate::error::BoxError;
@@ -14,6 +14,7 @@ use crate::extract::Gone;
 use crate::key::ObjectKey;
 use crate::kind::KindInfo;
 use crate::object::Object;
+use crate::refusal::{Needs, Refusal};
 
 /// A request that is not answered for so long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,9 +40,9 @@ pub(crate) enum Written {
 /// An object that the API server did not hand out or take.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LookupError {
-    #[error("{verb} {resource} {key}: not allowed: {message}; grant the rule {rule}")]
-    Forbidden { verb: &'static str, resource: String, key: ObjectKey, message: String, rule: String },
-    #[error("{verb} {resource} {key}: {source}")]
+    #[error("{text}")]
+    Refused { text: String, source: Refusal },
+    #[error("cannot {verb} {resource} `{key}`: {source}")]
     Failed { verb: &'static str, resource: String, key: ObjectKey, source: BoxError },
 }
 
@@ -112,7 +113,7 @@ impl Lookup {
         let answer = tokio::time::timeout(PATIENCE, self.client.request_text(request)).await.map_err(silent)?;
         answer.map_err(|error| match error {
             kube::Error::Api(status) if matches!(status.code, 404 | 409) => Refused::Code(status.code),
-            kube::Error::Api(status) if status.code == 403 => Refused::Other(self.forbidden(verb, key, &status)),
+            kube::Error::Api(status) => Refused::Other(self.told(verb, key, Refusal::of(&status))),
             error => Refused::Other(self.failed(verb, key, error)),
         })
     }
@@ -132,11 +133,11 @@ impl Lookup {
         LookupError::Failed { verb, resource: self.kind.resource(), key: key.clone(), source: source.into() }
     }
 
-    fn forbidden(&self, verb: &'static str, key: &ObjectKey, status: &Status) -> LookupError {
-        let place = key.namespace().map_or(String::new(), |namespace| format!(" in namespace `{namespace}`"));
-        let rule = format!("\"{}\"{place}", self.kind.rule(None, &[verb]));
-        let (resource, message) = (self.kind.resource(), status.message.clone());
-        LookupError::Forbidden { verb, resource, key: key.clone(), message, rule }
+    fn told(&self, verb: &'static str, key: &ObjectKey, refusal: Refusal) -> LookupError {
+        let rule = self.kind.rule(None, &[verb]);
+        let advice = refusal.advice(&Needs { rule: &rule, only: None, namespace: key.namespace() });
+        let text = format!("cannot {verb} {} `{key}`: {refusal}{advice}", self.kind.resource());
+        LookupError::Refused { text, source: refusal }
     }
 }
 

@@ -1,18 +1,13 @@
 //! What the API server refuses, and what to do about it.
 
-use std::time::Duration;
-
 use kooper_grammar::access::Rule;
 use kube::core::Status;
 
 use super::owner::OwnerError;
 use crate::error::BoxError;
-use crate::error::is_terminating;
 use crate::key::ObjectKey;
 use crate::object::DecodeError;
-
-/// What a namespace that is being deleted means: no retry helps.
-const NOTHING_NEW: &str = "nothing can be created in it any more";
+use crate::refusal::{Cause, Needs, Refusal, is_missing_rule};
 
 /// Why a capability could not do what it was asked to. A handler returns it
 /// with `?`; the key is then tried again with back-off, or after the time that
@@ -69,7 +64,7 @@ pub enum Error {
 
 /// What the server refused, and why.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {verb} {kind} `{object}`: {}{advice}", words(status))]
+#[error("cannot {verb} {kind} `{object}`: {refusal}{advice}")]
 #[non_exhaustive]
 pub struct Refused {
     /// What was asked for, such as `delete`.
@@ -82,9 +77,9 @@ pub struct Refused {
     pub status: Box<Status>,
     /// What to do; empty where the server's words say it all.
     pub advice: String,
-    /// How long the server asks to wait, or that no retry helps: the worker finds it.
+    /// How it reads: the worker finds it.
     #[source]
-    wish: Option<crate::error::Error>,
+    refusal: Refusal,
 }
 
 /// What was asked of the server.
@@ -110,7 +105,7 @@ impl Error {
         self.status().map(|status| status.code)
     }
 
-    /// Whether the object is not there.
+    /// Whether the object does not exist.
     pub fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }
@@ -118,13 +113,41 @@ impl Error {
     /// Whether the object has changed, was replaced by another of its name,
     /// or exists already.
     pub fn is_conflict(&self) -> bool {
-        self.status().is_some_and(|status| status.code == 409 || is_another(status))
-            || matches!(self, Self::Unseen { .. })
+        self.code() == Some(409) || self.is_another() || matches!(self, Self::Unseen { .. })
     }
 
-    /// Whether a rule is missing, or a namespace is being deleted.
+    /// Whether the server forbids the request (403). There are many reasons:
+    /// a missing rule ([`is_missing_rule`](Self::is_missing_rule)), a quota, an
+    /// admission plugin, a namespace that is being deleted
+    /// ([`is_namespace_terminating`](Self::is_namespace_terminating)).
     pub fn is_forbidden(&self) -> bool {
         self.code() == Some(403)
+    }
+
+    /// Whether the authorizer refused the request: no rule grants it.
+    pub fn is_missing_rule(&self) -> bool {
+        is_missing_rule(self)
+    }
+
+    /// Whether the request was refused because the namespace is being deleted:
+    /// nothing can be created in it. A `cleanup` that creates something has to
+    /// do without it then, as the namespace waits for the finalizer.
+    pub fn is_namespace_terminating(&self) -> bool {
+        self.cause() == Some(&Cause::NamespaceTerminating)
+    }
+
+    /// Whether the object itself does not exist, though its kind does.
+    pub(super) fn is_gone(&self) -> bool {
+        self.cause() == Some(&Cause::Gone)
+    }
+
+    /// Whether the object that was meant, by its uid, does not exist.
+    pub(super) fn is_another(&self) -> bool {
+        self.cause() == Some(&Cause::AnotherObject)
+    }
+
+    fn cause(&self) -> Option<&Cause> {
+        if let Self::Refused(refused) = self { Some(&refused.refusal.cause) } else { None }
     }
 
     pub(super) fn wrong(problem: impl Into<BoxError>) -> Self {
@@ -133,21 +156,13 @@ impl Error {
 
     /// What a failed request amounts to.
     pub(super) fn of(asked: Asked, error: kube::Error) -> Self {
-        let told = match &error {
-            kube::Error::Api(status) => advice(&asked, status),
-            _ => String::new(),
-        };
-        let Asked { verb, kind, object, .. } = asked;
+        let Asked { verb, kind, object, rule, owner } = asked;
         match error {
             kube::Error::Api(status) => {
-                let wish = if is_terminating(&status) {
-                    Some(crate::error::Error::permanent(NOTHING_NEW))
-                } else {
-                    pause(&status).map(|pause| {
-                        crate::error::Error::retry_after(pause, format!("the API server asks for a pause of {pause:?}"))
-                    })
-                };
-                Self::Refused(Box::new(Refused { verb, kind, object, status, advice: told, wish }))
+                let refusal = Refusal::of(&status);
+                let rule = if refusal.cause == Cause::MissingOwnerRule { &owner } else { &rule };
+                let advice = refusal.advice(&Needs { rule, only: None, namespace: object.namespace() });
+                Self::Refused(Box::new(Refused { verb, kind, object, status, advice, refusal }))
             }
             other => Self::Unanswered { verb, kind, object, source: other.into() },
         }
@@ -158,64 +173,6 @@ impl From<OwnerError> for Error {
     fn from(error: OwnerError) -> Self {
         Self::wrong(error)
     }
-}
-
-/// Whether the status says that the object itself is not there, and not its
-/// kind.
-pub(super) fn is_gone(status: &Status) -> bool {
-    status.code == 404 && status.details.as_ref().is_some_and(|details| !details.name.is_empty())
-}
-
-/// Whether the object that was meant, by its uid, is no more; another may have
-/// its name.
-pub(super) fn is_another(status: &Status) -> bool {
-    let mut causes = status.details.iter().flat_map(|details| &details.causes);
-    match status.code {
-        409 => status.message.to_ascii_lowercase().contains("uid"),
-        422 => causes.any(|cause| cause.field == "metadata.uid"),
-        _ => false,
-    }
-}
-
-/// How long the server asks to wait.
-fn pause(status: &Status) -> Option<Duration> {
-    /// Where it does not say: as `kubectl drain` does.
-    const USUAL: u32 = 5;
-    let asked = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-    (status.code == 429).then(|| Duration::from_secs(if asked == 0 { USUAL } else { asked }.into()))
-}
-
-fn advice(asked: &Asked, status: &Status) -> String {
-    let place = asked.object.namespace().map_or_else(String::new, |namespace| format!(" in namespace `{namespace}`"));
-    let about = status.details.as_ref();
-    match status.code {
-        401 => "; renew the token or certificate of this program".to_owned(),
-        403 if is_terminating(status) => {
-            format!("; the namespace is being deleted, which is no matter of rules: {NOTHING_NEW}")
-        }
-        // The server looks up kinds by a list that it makes anew now and then.
-        403 if status.message.contains("RESTMapping") => {
-            "; the API server learns of a new kind within half a minute, which is no matter of rules".to_owned()
-        }
-        403 if status.message.contains("blockOwnerDeletion") => {
-            format!("; grant the rule \"{}\"{place}: owner references need it", asked.owner)
-        }
-        403 => format!("; grant the rule \"{}\"{place}", asked.rule),
-        404 if about.is_some_and(|about| about.kind == "namespaces") => "; create the namespace first".to_owned(),
-        404 if !is_gone(status) => {
-            format!("; the cluster serves no `{}`: apply its CRD, or check the API version", asked.rule.resource)
-        }
-        409 if about.is_some_and(|about| about.causes.iter().any(|cause| cause.reason == "FieldManagerConflict")) => {
-            "; somebody else applies these fields: agree on who does".to_owned()
-        }
-        409 | 422 if is_another(status) => "; it was deleted, and another object may have its name".to_owned(),
-        _ => String::new(),
-    }
-}
-
-/// The server's own words.
-fn words(status: &Status) -> &str {
-    if status.message.is_empty() { &status.reason } else { &status.message }
 }
 
 fn controlled(owner: Option<&str>) -> String {

@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use kube::api::{DeleteParams, Preconditions};
 use serde::Serialize;
 
-use super::error::{Error, is_another, is_gone};
+use super::error::Error;
 use super::grant::{MayApply, MayCreate, MayDelete, MayEvict, MayGet, MayPatch};
 use super::patch::Patch;
 use super::request::{Doing, Objects, body};
@@ -34,7 +34,7 @@ impl<T: Kind, V> Access<T, V> {
             match objects.send(key, Doing::Get).await {
                 Ok(Some(object)) => Ok(Some(object.decode()?)),
                 Ok(None) => Ok(None),
-                Err(error) if refused_as(&error, is_gone) => Ok(None),
+                Err(error) if error.is_gone() => Ok(None),
                 Err(error) => Err(error),
             }
         })
@@ -203,7 +203,7 @@ impl<T: Kind, V> Access<T, V> {
         Box::pin(async move {
             match objects.send(key, Doing::Evict).await {
                 Ok(_) => Ok(()),
-                Err(error) if refused_as(&error, is_gone) => Ok(()),
+                Err(error) if error.is_gone() => Ok(()),
                 Err(error) => Err(error),
             }
         })
@@ -215,15 +215,10 @@ impl Objects<'_> {
         let by_uid = params.preconditions.as_ref().is_some_and(|wanted| wanted.uid.is_some());
         match self.send(key, Doing::Delete(params)).await {
             Ok(_) => Ok(()),
-            Err(error) if refused_as(&error, is_gone) || (by_uid && refused_as(&error, is_another)) => Ok(()),
+            Err(error) if error.is_gone() || (by_uid && error.is_another()) => Ok(()),
             Err(error) => Err(error),
         }
     }
-}
-
-/// Whether the server refused with such a status.
-fn refused_as(error: &Error, what: fn(&kube::core::Status) -> bool) -> bool {
-    error.status().is_some_and(what)
 }
 
 /// The object in the answer to a write.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
+use kooper_grammar::access::Rule;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -16,9 +17,10 @@ use tokio::time::{Instant, sleep, timeout};
 use super::Message;
 use super::correlate::{Correlator, Due};
 use super::wire::Source;
-use crate::error::{self, is_terminating};
+use crate::error;
 use crate::leader;
 use crate::metrics::{Counter, MetricsRecorder};
+use crate::refusal::{Needs, Refusal};
 
 /// So many notes are looked at together.
 const BATCH: usize = 100;
@@ -168,17 +170,12 @@ impl Writer {
         self.dropped();
         let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
         let (cause, advice) = match failure {
-            Failure::Server(kube::Error::Api(status)) if is_terminating(status) => (
-                format!("terminating {namespace}"),
-                "; the namespace is being deleted, which is no matter of rules: nothing can be created in it any more"
-                    .to_owned(),
-            ),
             Failure::Server(error) if leader::is_fenced(error) => return,
-            Failure::Server(kube::Error::Api(status)) if status.code == 403 => (
-                format!("forbidden in {namespace}"),
-                format!("; grant the rule \"events.k8s.io/events: create, patch\" in namespace `{namespace}`"),
-            ),
-            Failure::Server(kube::Error::Api(status)) => (format!("{} {}", status.code, status.reason), String::new()),
+            Failure::Server(kube::Error::Api(status)) => {
+                let rule = Rule::new("events.k8s.io", "events", None, &["create", "patch"]);
+                let advice = Refusal::of(status).advice(&Needs { rule: &rule, only: None, namespace: Some(namespace) });
+                (format!("{} {}{advice}", status.code, status.reason), advice)
+            }
             Failure::Server(_) | Failure::Silence => ("no answer".to_owned(), String::new()),
         };
         self.causes.tell(&cause, || {

@@ -5,11 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use kooper_grammar::access::Rule;
+use kube::core::Status;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::health::Probe;
 use crate::object::MalformedObject;
+use crate::refusal::{Needs, Refusal};
 use crate::retriever::RetrieveError;
 
 /// A watch that was not heard from for so long makes the process not ready.
@@ -131,8 +134,7 @@ impl WatchStatus {
             }
             news
         });
-        let advice = self.advice(error);
-        let text = if advice.is_empty() { error.to_string() } else { format!("{error}: {advice}") };
+        let text = format!("{error}{}", self.advice(error));
         let mut state = self.lock();
         state.error = Some(text.clone());
         state.missing = matches!(error, RetrieveError::NotFound(_));
@@ -163,31 +165,25 @@ impl WatchStatus {
         self.namespace.as_deref().filter(|_| empty)
     }
 
-    /// What to do about an error.
+    /// What to do about an error, as the end of its message.
     fn advice(&self, error: &RetrieveError) -> String {
-        let resource = &self.resource;
+        let refusal = |code, message: &String| {
+            let (plural, group) = self.resource.split_once('.').unwrap_or((&self.resource, ""));
+            let rule = Rule::new(group, plural, None, &["list", "watch"]);
+            let status = Status { code, message: message.clone(), ..Status::default() };
+            let needs = Needs { rule: &rule, only: None, namespace: self.namespace.as_deref() };
+            Refusal::of(&status).advice(&needs)
+        };
         match error {
-            RetrieveError::Forbidden(_) => {
-                let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
-                let group = if group.is_empty() { String::new() } else { format!("{group}/") };
-                let place = match &self.namespace {
-                    Some(namespace) => format!("in namespace `{namespace}`"),
-                    None => "for the whole cluster".to_owned(),
-                };
-                format!("grant the rule \"{group}{plural}: list, watch\" {place}")
-            }
-            RetrieveError::NotFound(_) => {
-                format!("the cluster serves no `{resource}`: apply its CRD, or check the API version")
-            }
-            RetrieveError::Unauthorized(_) => {
-                "renew the token or certificate of the kubeconfig or service account".to_owned()
-            }
+            RetrieveError::Forbidden(message) => refusal(403, message),
+            RetrieveError::NotFound(message) => refusal(404, message),
+            RetrieveError::Unauthorized(message) => refusal(401, message),
             RetrieveError::Transport(text) if is_certificate(text) => {
-                "the server's certificate is not signed by the CA of the kubeconfig: check `certificate-authority`"
+                "; the server's certificate is not signed by the CA of the kubeconfig: check `certificate-authority`"
                     .to_owned()
             }
             RetrieveError::Transport(_) if self.from_server => {
-                "is the API server up, and its address right?".to_owned()
+                "; is the API server up, and its address right?".to_owned()
             }
             _ => String::new(),
         }

@@ -116,6 +116,7 @@ impl FakeServer {
             (state.decide)(&parts.method, watch)
         };
         match fate {
+            Fate::Fail(403) => return Ok(refusal(403, "leases is forbidden: User \"shop\" cannot use it", "")),
             Fate::Fail(code) => return Ok(refusal(code, "so it was decided", "")),
             Fate::Hang => return std::future::pending().await,
             Fate::Overtaken => self.change(&name, |lease| lease["spec"]["holderIdentity"] = json!("b")),

@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use k8s_openapi::api::coordination::v1::Lease as Kind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
+use kooper_grammar::access::Rule;
 use kube::client::Body;
 use kube::core::WatchEvent;
 use kube::core::params::{GetParams, PostParams, WatchParams};
@@ -18,7 +19,7 @@ use kube::{Client, Resource};
 use serde_json::{Value, json};
 
 use super::claim::{Record, Write};
-use crate::error::is_terminating;
+use crate::refusal::{Needs, Refusal};
 
 /// The annotation that says which controller of which program a Lease is of.
 pub(super) const MARK: &str = "kooper.rs/controller";
@@ -29,17 +30,8 @@ const WATCH_SECONDS: u32 = 290;
 /// Why the Lease could not be read, written or watched.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum LeaseError {
-    #[error(
-        "this identity may not {verb} the Lease {namespace}/{name}: grant the rule \
-         \"coordination.k8s.io/leases: {}\" with resourceNames `{name}` in namespace `{namespace}` ({message})",
-        if *.former { "get" } else { "create, get, update, watch" }
-    )]
-    Forbidden { verb: &'static str, namespace: Arc<str>, name: Arc<str>, former: bool, message: String },
-    #[error(
-        "the Lease {namespace}/{name} cannot be created: the namespace is being deleted, which is no matter of rules \
-         ({message})"
-    )]
-    Terminating { namespace: Arc<str>, name: Arc<str>, message: String },
+    #[error("cannot {verb} the Lease {namespace}/{name}: {message}{advice}")]
+    Forbidden { verb: &'static str, namespace: Arc<str>, name: Arc<str>, message: String, advice: String },
     #[error("the Lease {namespace}/{name} cannot be created: is there a namespace `{namespace}`? ({message})")]
     NoPlace { namespace: Arc<str>, name: Arc<str>, message: String },
     #[error("the Lease was changed by somebody else meanwhile; it is read again")]
@@ -135,9 +127,7 @@ impl Lease {
         let failed = move |error: kube::Error| {
             let (verb, namespace, name) = ("watch", Arc::clone(&namespace), Arc::clone(&name));
             match error {
-                kube::Error::Api(status) if status.code == 403 => {
-                    LeaseError::Forbidden { verb, namespace, name, former: false, message: status.message }
-                }
+                kube::Error::Api(status) if status.code == 403 => forbidden(verb, namespace, name, false, &status),
                 error => LeaseError::Server { verb, namespace, name, message: crate::error::chain(&error) },
             }
         };
@@ -249,12 +239,12 @@ impl Lease {
     /// The error of an answer that is no success.
     fn error(&self, verb: &'static str, code: StatusCode, body: &[u8]) -> LeaseError {
         let status: Status = serde_json::from_slice(body).unwrap_or_default();
-        let terminating = is_terminating(&status);
+        let (namespace, name) = (Arc::clone(&self.namespace), Arc::clone(&self.name));
+        if code == StatusCode::FORBIDDEN {
+            return forbidden(verb, namespace, name, self.former, &Status { code: code.as_u16(), ..status });
+        }
         let message = if status.message.is_empty() { format!("HTTP {code}") } else { status.message };
-        let (namespace, name, former) = (Arc::clone(&self.namespace), Arc::clone(&self.name), self.former);
         match code {
-            StatusCode::FORBIDDEN if terminating => LeaseError::Terminating { namespace, name, message },
-            StatusCode::FORBIDDEN => LeaseError::Forbidden { verb, namespace, name, former, message },
             StatusCode::NOT_FOUND => LeaseError::NoPlace { namespace, name, message },
             StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
                 LeaseError::Server { verb, namespace, name, message }
@@ -270,6 +260,15 @@ impl Lease {
         let (namespace, name) = (Arc::clone(&self.namespace), Arc::clone(&self.name));
         LeaseError::Malformed { namespace, name, problem: problem.to_string() }
     }
+}
+
+/// A request for the Lease that is refused with 403.
+fn forbidden(verb: &'static str, namespace: Arc<str>, name: Arc<str>, former: bool, status: &Status) -> LeaseError {
+    let verbs: &[_] = if former { &["get"] } else { &["create", "get", "update", "watch"] };
+    let rule = Rule::new("coordination.k8s.io", "leases", None, verbs);
+    let refusal = Refusal::of(status);
+    let advice = refusal.advice(&Needs { rule: &rule, only: Some(&name), namespace: Some(&namespace) });
+    LeaseError::Forbidden { verb, namespace, name, message: refusal.to_string(), advice }
 }
 
 /// A PUT without a version over an object that exists is invalid by its version.

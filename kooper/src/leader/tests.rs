@@ -298,7 +298,7 @@ async fn a_standby_polls_where_it_may_not_watch_and_says_so() {
     let mut stand = Stand::new(&server, "a");
     stand.stands_in_vain(SECOND * 8).await;
     let remark = stand.ready().unwrap().unwrap();
-    for part in ["held by b", "may not watch", "create, get, update, watch"] {
+    for part in ["held by b", "cannot watch", "create, get, update, watch"] {
         assert!(remark.contains(part), "{remark}");
     }
     let begun = Instant::now();

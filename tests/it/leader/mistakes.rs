@@ -41,15 +41,15 @@ fn a_missing_rule_is_named_and_the_four_verbs_on_the_one_lease_are_enough() {
     let first = limited(cluster, writer("writer", namespace, "first", &log));
     let advice = "grant the rule \"coordination.k8s.io/leases: create, get, update, watch\" with resourceNames `shop-writer` in \
                   namespace `leader-rules`";
-    first.wait_for_ready(false, &["writer: this identity may not get the Lease leader-rules/shop-writer", advice]);
+    first.wait_for_ready(false, &["writer: cannot get the Lease leader-rules/shop-writer", advice]);
     // One verb after the other: the next one is missing then.
     cluster.apply(leases(namespace, &["get"]));
-    first.wait_for_ready(false, &["this identity may not create the Lease", advice]);
+    first.wait_for_ready(false, &["cannot create the Lease", advice]);
     cluster.apply(leases(namespace, &["get", "create", "update"]));
     wait_for(&log, "first wrote");
     first.wait_for_ready(true, &["ok"]);
     let second = limited(cluster, writer("writer", namespace, "second", &log));
-    second.wait_for_ready(true, &["standby: ", "this identity may not watch the Lease", advice, "is polled"]);
+    second.wait_for_ready(true, &["standby: ", "cannot watch the Lease", advice, "is polled"]);
     cluster.apply(leases(namespace, &["get", "create", "update", "watch"]));
     first.stop();
     wait_for(&log, "second wrote");

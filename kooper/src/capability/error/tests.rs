@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use kube::core::response::{StatusCause, StatusDetails};
 
 use super::*;
@@ -31,13 +33,14 @@ fn details() -> StatusDetails {
 
 #[test]
 fn a_missing_rule_is_named() {
-    let error = refused(403, "deployments.apps \"web\" is forbidden", details());
+    let error = refused(403, "deployments.apps \"web\" is forbidden: User \"shop\" cannot patch it", details());
     assert_eq!(
         error.to_string(),
-        "cannot apply Deployment `shop/web`: deployments.apps \"web\" is forbidden; \
+        "cannot apply Deployment `shop/web`: deployments.apps \"web\" is forbidden: User \"shop\" cannot patch it; \
          grant the rule \"apps/deployments: create, patch\" in namespace `shop`"
     );
-    let error = refused(403, "cannot set blockOwnerDeletion if …", details());
+    assert!(error.is_missing_rule() && is_missing_rule(&error));
+    let error = refused(403, "deployments.apps \"web\" is forbidden: cannot set blockOwnerDeletion if …", details());
     assert!(error.to_string().contains("grant the rule \"example.com/shops/finalizers: update\""), "{error}");
 }
 
@@ -45,6 +48,7 @@ fn a_missing_rule_is_named() {
 fn a_namespace_that_is_being_deleted_is_no_matter_of_rules() {
     let error = refused(403, "forbidden", caused("NamespaceTerminating"));
     assert!(error.to_string().contains("being deleted") && !error.to_string().contains("grant"), "{error}");
+    assert!(error.is_namespace_terminating() && !error.is_missing_rule(), "{error}");
     assert_eq!((wish(&error), chain(&error)), (Wish::Never, error.to_string()), "no retry helps");
 }
 
@@ -55,7 +59,7 @@ fn the_pause_that_the_server_asks_for_reaches_the_worker() {
     assert_eq!(wish(&refused(429, "budget", details())), Wish::After(Duration::from_secs(5)));
     assert_eq!(wish(&refused(409, "conflict", details())), Wish::Retry);
     let text = chain(&refused(429, "budget", details()));
-    assert_eq!(text, "cannot apply Deployment `shop/web`: budget: the API server asks for a pause of 5s");
+    assert_eq!(text, "cannot apply Deployment `shop/web`: budget; the API server asks for a pause of 5s");
 }
 
 #[test]
@@ -71,7 +75,11 @@ fn another_object_of_the_name_is_a_conflict_however_the_server_says_it() {
     let mut immutable = caused("FieldValueInvalid");
     immutable.causes[0].field = "metadata.uid".to_owned();
     for error in [
-        refused(409, "uid mismatch: the provided object specified uid 1, and no existing object was found", details()),
+        refused(
+            409,
+            "\"web\": uid mismatch: the provided object specified uid 1, and no existing object was found",
+            details(),
+        ),
         refused(422, "field is immutable", immutable),
     ] {
         assert!(error.is_conflict() && error.to_string().ends_with("another object may have its name"), "{error}");

@@ -1,0 +1,209 @@
+//! What a refusal is about, and the advice for each cause.
+
+use std::time::Duration;
+
+use kube::core::Status;
+
+use super::Needs;
+
+/// How long to wait where the server does not say; as `kubectl drain` does.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// What a refusal is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The credentials are not accepted.
+    Credentials,
+    /// The authorizer found no rule that grants the request.
+    MissingRule,
+    /// An owner reference that blocks the owner's deletion needs a rule of its
+    /// own.
+    MissingOwnerRule,
+    /// An admission plugin has not discovered a new kind yet.
+    UndiscoveredKind,
+    /// A role would grant what the caller is not granted.
+    Escalation,
+    /// The namespace is being deleted.
+    NamespaceTerminating,
+    /// A ResourceQuota.
+    Quota,
+    /// A LimitRange.
+    Limits,
+    /// The Pod Security Standard of the namespace.
+    PodSecurity,
+    /// An admission webhook or a ValidatingAdmissionPolicy rejected the object.
+    Rejected(String),
+    /// An admission webhook did not answer.
+    WebhookFailed(String),
+    /// The namespace does not exist.
+    NoNamespace,
+    /// The cluster does not serve the resource.
+    NotServed,
+    /// The object does not exist.
+    Gone,
+    /// The object that was meant, by its uid, does not exist; another may have
+    /// its name.
+    AnotherObject,
+    /// Other field managers own the fields: each with the field.
+    FieldManagers(Vec<(String, String)>),
+    /// The object has changed since it was read, or exists already.
+    Conflict,
+    /// These fields cannot be changed.
+    Immutable(Vec<String>),
+    /// The server or a disruption budget asks to wait.
+    Busy(Duration),
+    /// Anything else: the server's words say it all.
+    Other,
+}
+
+impl Cause {
+    pub(super) fn of(status: &Status) -> Self {
+        let details = status.details.as_ref();
+        let causes = || details.into_iter().flat_map(|details| &details.causes);
+        let caused = |reason: &str| causes().any(|cause| cause.reason == reason);
+        let message = status.message.as_str();
+        // What an admission webhook says is its own: it must not be read as the server's.
+        if let Some(rejected) = rejected(message) {
+            return rejected;
+        }
+        match status.code {
+            401 => Self::Credentials,
+            403 if caused("NamespaceTerminating") => Self::NamespaceTerminating,
+            403 => forbidden(message),
+            404 if details.is_none_or(|details| details.name.is_empty()) => Self::NotServed,
+            404 if details.is_some_and(|details| details.kind == "namespaces") => Self::NoNamespace,
+            404 => Self::Gone,
+            409 if caused("FieldManagerConflict") => Self::FieldManagers(
+                causes()
+                    .filter(|cause| cause.reason == "FieldManagerConflict")
+                    .map(|cause| {
+                        (quoted(&cause.message, '"').unwrap_or("another program").to_owned(), cause.field.clone())
+                    })
+                    .collect(),
+            ),
+            409 if is_another(message) => Self::AnotherObject,
+            409 => Self::Conflict,
+            422 if causes().any(|cause| cause.field == "metadata.uid") => Self::AnotherObject,
+            422 => {
+                let fields = causes().filter(|cause| is_immutable(&cause.message)).map(|cause| cause.field.clone());
+                let fields: Vec<_> = fields.collect();
+                if fields.is_empty() { Self::Other } else { Self::Immutable(fields) }
+            }
+            code @ (429 | 503) => match details.map_or(0, |details| details.retry_after_seconds) {
+                0 if code == 503 => Self::Other,
+                0 => Self::Busy(PAUSE),
+                seconds => Self::Busy(Duration::from_secs(seconds.into())),
+            },
+            _ => Self::Other,
+        }
+    }
+
+    /// What to do; empty where the server's words say it all.
+    pub(super) fn advice(&self, needs: &Needs<'_>) -> String {
+        let resource = &needs.rule.resource;
+        let place = needs.namespace.map_or_else(|| "the namespace".to_owned(), |name| format!("namespace `{name}`"));
+        match self {
+            Self::Credentials => "renew the token or client certificate of this program".to_owned(),
+            Self::MissingRule => needs.to_string(),
+            Self::MissingOwnerRule => format!("{needs}: owner references need it"),
+            Self::UndiscoveredKind => {
+                "the API server discovers a new kind within half a minute: no rule is missing".to_owned()
+            }
+            Self::Escalation => format!(
+                "a program can only grant what it is granted: add the rules of the role to its own, or the verb \
+                 `escalate` (`bind` for a binding) on `{resource}`"
+            ),
+            Self::NamespaceTerminating => {
+                format!("{place} is being deleted and nothing can be created in it: no rule is missing")
+            }
+            Self::Quota => format!("raise the ResourceQuota of {place} or request less: no rule is missing"),
+            Self::Limits => {
+                format!("set requests and limits that the LimitRange of {place} allows: no rule is missing")
+            }
+            Self::PodSecurity => format!(
+                "meet the Pod Security Standard of {place}, or change its label \
+                 `pod-security.kubernetes.io/enforce`: no rule is missing"
+            ),
+            Self::Rejected(who) => format!("change the object or the configuration of {who}: no rule is missing"),
+            Self::WebhookFailed(who) => format!("check the Service and the pods of {who}, or its failurePolicy"),
+            Self::NoNamespace => "create the namespace first".to_owned(),
+            Self::NotServed => format!("the cluster serves no `{resource}`: apply its CRD, or check the API version"),
+            Self::AnotherObject => "it was deleted, and another object may have its name".to_owned(),
+            Self::FieldManagers(_) => {
+                "another field manager applies these fields: let only one of the two set them".to_owned()
+            }
+            Self::Immutable(fields) => format!(
+                "{} cannot be changed: keep the value, or delete the object and let the next call create it again",
+                fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(", ")
+            ),
+            Self::Busy(pause) => format!("the API server asks for a pause of {pause:?}"),
+            Self::Gone | Self::Conflict | Self::Other => String::new(),
+        }
+    }
+}
+
+/// Which part of the API server a 403 is from: what follows the first
+/// `forbidden: ` is that part's own.
+fn forbidden(message: &str) -> Cause {
+    let Some((_, words)) = message.split_once("forbidden: ") else { return Cause::Other };
+    let begins = |beginnings: &[&str]| beginnings.iter().any(|beginning| words.starts_with(beginning));
+    if begins(&["User \""]) && words.contains(" cannot ") {
+        Cause::MissingRule
+    } else if begins(&["cannot set blockOwnerDeletion"]) {
+        // The plugin looks up kinds in a list that is renewed now and then.
+        if words.contains("RESTMapping") { Cause::UndiscoveredKind } else { Cause::MissingOwnerRule }
+    } else if words.contains(" is attempting to grant RBAC permissions not currently held") {
+        Cause::Escalation
+    } else if begins(&["exceeded quota: ", "failed quota: ", "insufficient quota ", "status unknown for quota: "]) {
+        Cause::Quota
+    } else if begins(&["violates PodSecurity "]) {
+        Cause::PodSecurity
+    } else if ["minimum ", "maximum "].iter().any(|bound| words.trim_start_matches('[').starts_with(bound))
+        || words.contains(" max limit to request ratio per ")
+    {
+        Cause::Limits
+    } else {
+        Cause::Other
+    }
+}
+
+/// An admission webhook or policy, whichever code it chose.
+fn rejected(message: &str) -> Option<Cause> {
+    let webhook = |text| quoted(text, '"').map(|name| format!("the admission webhook `{name}`"));
+    if message.starts_with("admission webhook \"") {
+        return Some(Cause::Rejected(webhook(message)?));
+    }
+    if let Some(rest) = message.strip_prefix("Internal error occurred: failed calling webhook ") {
+        return Some(Cause::WebhookFailed(webhook(rest)?));
+    }
+    let (_, rest) = message.split_once("forbidden: ").or_else(|| message.split_once("invalid: "))?;
+    let policy = rest
+        .strip_prefix("ValidatingAdmissionPolicy ")
+        .or_else(|| rest.strip_prefix(": ")?.strip_prefix("ValidatingAdmissionPolicy "))?;
+    Some(Cause::Rejected(format!("the ValidatingAdmissionPolicy `{}`", quoted(policy, '\'')?)))
+}
+
+/// The server's words for a precondition on the uid that does not hold: of
+/// storage, of a deletion with a grace period, and of an apply that would
+/// create. A name has no spaces, so it cannot look like them.
+fn is_another(message: &str) -> bool {
+    [
+        "Precondition failed: UID in precondition: ",
+        ": the UID in the precondition (",
+        ": uid mismatch: the provided object specified uid ",
+    ]
+    .iter()
+    .any(|words| message.contains(words))
+}
+
+/// Whether the server's words say that a field cannot be changed.
+fn is_immutable(message: &str) -> bool {
+    ["immutable", "may not change", "cannot change", "cannot be changed", "updates to ", "pod updates "]
+        .iter()
+        .any(|words| message.contains(words))
+}
+
+/// What stands in the first pair of quotation marks.
+fn quoted(text: &str, mark: char) -> Option<&str> {
+    text.split(mark).nth(1)
+}
