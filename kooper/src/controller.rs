@@ -13,6 +13,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 #[cfg(feature = "cli")]
 use crate::finalizer::Finalizers;
+use crate::installation::Installation;
 use crate::kind::KindInfo;
 use crate::leader::LeaderElection;
 use crate::plan::{CacheRequest, Plan};
@@ -135,10 +136,9 @@ impl Controller {
         &self.plan
     }
 
-    /// Its leases in a program, unless it runs without leader election.
-    #[cfg(feature = "cli")]
-    pub(crate) fn leases(&self, program: &str, namespace: &str) -> Option<Leases> {
-        self.config.leases(program, namespace)
+    /// Its leases in an installation, unless it runs without leader election.
+    pub(crate) fn leases(&self, installation: &Installation, namespace: &str) -> Option<Leases> {
+        self.config.leases(installation, namespace)
     }
 
     /// The CRD of its kind, where it is known to have one, and whether the
@@ -180,6 +180,10 @@ impl Controller {
 
     pub(crate) fn formerly(&self) -> &[String] {
         &self.config.formerly
+    }
+
+    pub(crate) fn former_program(&self) -> Option<&str> {
+        self.config.former_program.as_deref()
     }
 
     pub(crate) fn error(&self, field: &'static str, problem: &str) -> ConfigError {

@@ -49,6 +49,7 @@ mod former;
 mod identity;
 mod leadership;
 mod lease;
+mod scope;
 #[cfg(test)]
 mod simulation;
 mod status;
@@ -59,6 +60,7 @@ mod tests;
 use claim::Lost;
 pub(crate) use elector::{Elector, ElectorOptions, Told};
 pub(crate) use fence::is_fenced;
+pub(crate) use former::{FormerLease, Whose};
 pub use leadership::Leadership;
 #[cfg(test)]
 use status::ElectionStatus;

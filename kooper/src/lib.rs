@@ -68,6 +68,7 @@ pub mod handler;
 pub mod health;
 pub mod http;
 mod informer;
+mod installation;
 pub mod key;
 pub mod kind;
 pub mod leader;

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kooper_grammar::name;
 use kube::Client;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -12,6 +13,7 @@ use crate::controller::{ConfigError, Controller, Process, RunError, Runner};
 use crate::crd::Installer;
 use crate::health::Health;
 use crate::informer::Watches;
+use crate::installation::Installation;
 use crate::leader;
 use crate::metrics::{MetricsError, MetricsRecorder, NoMetrics};
 use crate::program::label;
@@ -54,6 +56,9 @@ pub enum BuildError {
     /// A controller's description makes no sense.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The instance's name is none.
+    #[error("the instance name: {0}")]
+    Instance(String),
     /// The metrics refuse a controller.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
@@ -76,6 +81,7 @@ pub enum OperatorError {
 pub struct Builder {
     controllers: Vec<Controller>,
     program: String,
+    instance: Option<String>,
     version: String,
     client: Option<Client>,
     lease_client: Option<Client>,
@@ -92,6 +98,7 @@ impl Operator {
         Builder {
             controllers: Vec::new(),
             program: program_name(),
+            instance: None,
             version: "0.0.0".to_owned(),
             client: None,
             lease_client: None,
@@ -207,6 +214,13 @@ impl Builder {
         self
     }
 
+    /// The name of this installation, where a namespace has several of one
+    /// program: its leases are named after it. Default: none.
+    pub fn instance(mut self, instance: impl Into<String>) -> Self {
+        self.instance = Some(instance.into());
+        self
+    }
+
     /// The version of the program, which CRDs carry: one of a newer version is
     /// never replaced. Default: `0.0.0`.
     pub fn version(mut self, version: impl Into<String>) -> Self {
@@ -266,18 +280,20 @@ impl Builder {
             }
         }
         check_claims(&self.controllers)?;
+        let installation = Installation { program: self.program, instance: self.instance };
+        check_names(&self.controllers, &installation)?;
         let namespace = || self.client.as_ref().map_or("default", Client::default_namespace).to_owned();
         let crds = self.controllers.iter().filter_map(Controller::crd);
         let crds = crds.filter(|(_, installs)| *installs).map(|(crd, _)| crd);
         let process = Process {
-            program: self.program.as_str().into(),
+            crds: Arc::new(Installer::new(&installation.program, &self.version, crds)),
+            installation,
             lease_namespace: self.lease_namespace.clone().unwrap_or_else(namespace),
             client: self.client,
             lease_client: self.lease_client,
             identity: leader::identity(),
             states: Arc::default(),
             watches: Arc::default(),
-            crds: Arc::new(Installer::new(&self.program, &self.version, crds)),
             metrics: self.metrics,
             health: self.health,
             drain: self.drain,
@@ -286,6 +302,26 @@ impl Builder {
         let runners = self.controllers.into_iter().map(|controller| Runner::new(controller, &process));
         Ok(Operator { runners: runners.collect::<Result<_, _>>()?, watches: process.watches })
     }
+}
+
+/// The names of the installation, and of the leases that are made of them.
+fn check_names(controllers: &[Controller], installation: &Installation) -> Result<(), BuildError> {
+    if let Some(instance) = &installation.instance {
+        name::label(instance).map_err(|error| BuildError::Instance(error.to_string()))?;
+    }
+    for one in controllers {
+        if one.former_program() == Some(&installation.program) {
+            let problem = format!("`{}` is the program's name now: write the one it had before", installation.program);
+            return Err(one.error("former_program", &problem).into());
+        }
+        if let Some(leases) = one.leases(installation, "default") {
+            let leases = std::iter::once(&leases.name).chain(leases.former.iter().map(|former| &former.name));
+            for lease in leases {
+                name::subdomain(lease).map_err(|error| one.error("leader_election", &error.to_string()))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// No controller may take off the finalizer of another, or take over what

@@ -10,6 +10,7 @@ use std::fmt;
 use kooper_grammar::access::Rule;
 
 use crate::controller::Controller;
+use crate::installation::Installation;
 use crate::plan::Reach;
 
 pub(crate) use roles::documents;
@@ -40,7 +41,7 @@ const CLUSTER_SCOPED: [(&str, &[&str]); 10] = [
 /// Where a program is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
-    pub(crate) program: String,
+    pub(crate) installation: Installation,
     /// The namespace of its service account.
     pub(crate) namespace: String,
     /// The namespace of its leases, where a controller names none.
@@ -83,7 +84,7 @@ pub(crate) fn grants(controllers: &[Controller], place: &Place) -> Result<Grants
         if !unruled.is_empty() && plan.access().is_none() {
             return Err(Unruled { controller: controller.name().to_owned(), what: unruled.join(" and ") });
         }
-        let leases = controller.leases(&place.program, &place.lease_namespace);
+        let leases = controller.leases(&place.installation, &place.lease_namespace);
         let lease_namespace = leases.as_ref().map_or(&place.lease_namespace, |leases| &leases.namespace);
         let mut add = |rule: &Rule, names: &[String], reach: &Reach, because: &str| {
             let watched = || controller.namespaces().iter().cloned().map(Some).collect::<Vec<_>>();
@@ -112,8 +113,8 @@ pub(crate) fn grants(controllers: &[Controller], place: &Place) -> Result<Grants
             let lease = |verbs: &[&str]| Rule::new("coordination.k8s.io", "leases", None, verbs);
             let own = std::slice::from_ref(&leases.name);
             add(&lease(&["create", "get", "update", "watch"]), own, &Reach::Lease, "leader_election");
-            if !leases.former.is_empty() {
-                add(&lease(&["get"]), &leases.former, &Reach::Lease, "formerly");
+            for former in &leases.former {
+                add(&lease(&["get"]), std::slice::from_ref(&former.name), &Reach::Lease, former.whose.key());
             }
             add(
                 &Rule::new("events.k8s.io", "events", None, &["create", "patch"]),
@@ -168,12 +169,18 @@ fn product<'a>(
 }
 
 impl Place {
+    /// The name of the service account.
+    pub(crate) fn account(&self) -> String {
+        self.installation.to_string()
+    }
+
     /// The name of the role for a namespace, or for the cluster, and of its
     /// binding. Outside of its own namespace the program may be installed
     /// twice: the name says from where.
     pub(crate) fn role(&self, namespace: Option<&str>) -> String {
-        let Self { program, namespace: own, .. } = self;
-        if namespace == Some(own) { program.clone() } else { format!("{own}:{program}") }
+        let Self { namespace: own, .. } = self;
+        let account = self.account();
+        if namespace == Some(own) { account } else { format!("{own}:{account}") }
     }
 }
 

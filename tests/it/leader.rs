@@ -1,5 +1,6 @@
 //! Leader election, on a real API server: who works, when it stops, and who works then.
 
+mod instances;
 mod mistakes;
 mod replica;
 mod tells;

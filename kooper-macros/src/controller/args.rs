@@ -42,6 +42,7 @@ pub(crate) struct Args {
     pub(crate) finalizer: Option<Spanned<String>>,
     pub(crate) on_leave: Option<Spanned<()>>,
     pub(crate) formerly: Option<Spanned<Vec<LitStr>>>,
+    pub(crate) former_program: Option<Spanned<String>>,
     pub(crate) deleted: Option<Spanned<Path>>,
     pub(crate) leader_election: Option<Spanned<Election>>,
     pub(crate) install_crd: Option<Spanned<()>>,

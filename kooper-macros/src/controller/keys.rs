@@ -261,6 +261,15 @@ pub(crate) const KEYS: &[Key] = &[
         read: field!(formerly, former_names),
     },
     Key {
+        name: "former_program",
+        shapes: EQUALS,
+        form: "the name that the program had",
+        example: "former_program = \"old-shop\"",
+        default: "none",
+        doc: "The program's name before its binary was renamed: the fields that it applied are taken over, and a Lease of it that is held is respected.",
+        read: field!(former_program, label),
+    },
+    Key {
         name: "deleted",
         shapes: EQUALS,
         form: "the path of an async fn",

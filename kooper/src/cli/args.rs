@@ -14,7 +14,9 @@ use tracing_subscriber::filter::Targets;
 
 use super::logging::{self, LogFormat};
 use crate::http::Listener;
+use crate::installation::Installation;
 use crate::operator::DRAIN;
+use crate::program::label;
 
 #[cfg(test)]
 mod tests;
@@ -57,6 +59,7 @@ pub(crate) struct Settings {
     pub(crate) log_level: Targets,
     pub(crate) drain_timeout: Duration,
     pub(crate) lease_namespace: Option<String>,
+    pub(crate) instance: Option<String>,
     /// In place of what is built in.
     pub(crate) leader_election: Option<bool>,
     /// Where the program is installed.
@@ -80,6 +83,7 @@ impl Default for Settings {
             log_level: logging::levels("").unwrap_or_default(),
             drain_timeout: DRAIN,
             lease_namespace: None,
+            instance: None,
             leader_election: None,
             install_namespace: "default".to_owned(),
         }
@@ -98,7 +102,7 @@ struct Flag {
     take: fn(&mut Settings, &str) -> Result<(), String>,
 }
 
-static FLAGS: [Flag; 12] = [
+static FLAGS: [Flag; 13] = [
     Flag {
         name: "kubeconfig",
         value: "FILE",
@@ -227,6 +231,18 @@ static FLAGS: [Flag; 12] = [
         },
     },
     Flag {
+        name: "instance",
+        value: "NAME",
+        help: "Name of this installation, where a namespace has several of the program [default: none]",
+        repeatable: false,
+        only: None,
+        take: |settings, text| {
+            name::label(text).map_err(|error| error.to_string())?;
+            settings.instance = Some(text.to_owned());
+            Ok(())
+        },
+    },
+    Flag {
         name: "leader-election",
         value: "on|off",
         help: "Whether handlers run in one replica only [default: as built in]",
@@ -329,6 +345,13 @@ impl Flag {
             .action(if self.repeatable { ArgAction::Append } else { ArgAction::Set })
             .value_parser(ValueParser::new(check))
             .global(self.only.is_none())
+    }
+}
+
+impl Settings {
+    /// This installation of a program.
+    pub(crate) fn installation(&self, program: &str) -> Installation {
+        Installation { program: label(program), instance: self.instance.clone() }
     }
 }
 

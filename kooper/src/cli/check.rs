@@ -27,7 +27,7 @@ use crate::crd::is_established;
 use crate::error::{BoxError, chain};
 use crate::kind::KindInfo;
 use crate::metrics::Prometheus;
-use crate::program::{Program, label};
+use crate::program::Program;
 use crate::rbac::{self, Grant, Grants, Place};
 use crate::review::{may, own_namespace};
 
@@ -51,7 +51,7 @@ pub(crate) fn check(
         let connection = connect::connect(program, settings, &metrics).await?;
         let lease_namespace = lease_namespace(program, &controllers, settings, &connection);
         let namespace = connection.client.default_namespace().to_owned();
-        let place = Place { program: label(program), namespace, lease_namespace };
+        let place = Place { installation: settings.installation(program), namespace, lease_namespace };
         let mut check = Check { client: connection.client.clone(), place, failed: false };
         if check.connection(&connection).await {
             // Where the program is installed, if it is the program that asks.
@@ -178,7 +178,7 @@ impl Check {
                     to_come.insert(name);
                 }
                 Ok(None) => {
-                    let program = self.place.program.clone();
+                    let program = self.place.installation.program.clone();
                     self.missing(format_args!("CRD {name}: apply it with `{program} crd | kubectl apply -f -`"));
                     to_come.insert(name);
                 }

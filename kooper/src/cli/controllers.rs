@@ -53,9 +53,10 @@ pub(crate) fn lease_namespace(
         return namespace.clone();
     }
     let namespace = connection.client.default_namespace();
+    let installation = settings.installation(program);
     // A lease with a namespace of its own is in it, whichever is the default.
     let guessed = |controller: &Controller| {
-        let of = |namespace| controller.leases(program, namespace).map(|leases| leases.namespace);
+        let of = |namespace| controller.leases(&installation, namespace).map(|leases| leases.namespace);
         of("a").is_some() && of("a") != of("b")
     };
     if !connection.in_pod && controllers.iter().any(guessed) {

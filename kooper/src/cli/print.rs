@@ -10,7 +10,7 @@ use super::controllers::controllers;
 use crate::controller::Controller;
 use crate::crd::{annotated, merged};
 use crate::error::BoxError;
-use crate::program::{Program, label};
+use crate::program::Program;
 use crate::rbac::{self, Place};
 
 /// The CRDs of the controllers' kinds, each once.
@@ -28,7 +28,7 @@ pub(crate) fn rbac(program: &str, definitions: &[fn(&mut Program)], settings: &S
     let controllers = controllers(definitions, settings)?;
     let namespace = settings.install_namespace.clone();
     let lease_namespace = settings.lease_namespace.clone().unwrap_or_else(|| namespace.clone());
-    let place = Place { program: label(program), namespace, lease_namespace };
+    let place = Place { installation: settings.installation(program), namespace, lease_namespace };
     let grants = rbac::grants(&controllers, &place)?;
     for warning in rbac::warnings(&controllers) {
         tracing::warn!("{warning}");

@@ -52,6 +52,9 @@ pub(crate) fn run(
         .metrics(Arc::new(metrics))
         .health(health.clone())
         .drain_timeout(settings.drain_timeout);
+    if let Some(instance) = &settings.instance {
+        operator = operator.instance(instance);
+    }
     if let Some(connection) = &connection {
         operator = operator
             .client(connection.client.clone())
@@ -94,6 +97,7 @@ fn announce(
     };
     tracing::info!(
         program,
+        instance = settings.instance,
         version,
         server = connection.map_or("none", |connection| &connection.server),
         controllers = controllers.join(", "),

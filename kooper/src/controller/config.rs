@@ -8,8 +8,9 @@ use kooper_grammar::selector::{FieldSelector, Selector};
 
 use crate::backoff::Backoff;
 use crate::finalizer::Finalizers;
+use crate::installation::Installation;
 use crate::kind::{Kind, KindInfo};
-use crate::leader::LeaderElection;
+use crate::leader::{FormerLease, LeaderElection, Whose};
 use crate::object::Changed;
 use crate::plan::{CacheRequest, Need, Plan, Reach};
 use crate::retriever::Scope;
@@ -42,8 +43,13 @@ pub enum MetricsCompat {
 pub(crate) struct Leases {
     pub(crate) name: String,
     pub(crate) namespace: String,
-    /// Those of its former names: they are respected, and never written.
-    pub(crate) former: Vec<String>,
+    /// What its records are marked with.
+    pub(crate) mark: String,
+    /// What they were marked with under former names.
+    pub(crate) former_marks: Vec<String>,
+    /// Those of former names, and of the installation without an instance
+    /// name: they are respected, and never written.
+    pub(crate) former: Vec<FormerLease>,
 }
 
 /// The settings of a controller.
@@ -65,6 +71,7 @@ pub(crate) struct Config {
     pub(crate) stuck_after: Duration,
     pub(crate) leader: Option<LeaderElection>,
     pub(crate) formerly: Vec<String>,
+    pub(crate) former_program: Option<String>,
     pub(crate) finalizer: Option<String>,
     pub(crate) cleanup_on_leave: bool,
     pub(crate) install_crd: bool,
@@ -90,6 +97,7 @@ impl Config {
             stuck_after: Duration::from_secs(30),
             leader: None,
             formerly: Vec::new(),
+            former_program: None,
             finalizer: None,
             cleanup_on_leave: false,
             install_crd: false,
@@ -107,6 +115,20 @@ impl Config {
     /// The former names of the controller; those with a `/` are finalizers.
     pub(crate) fn former_names(&self) -> impl Iterator<Item = &str> {
         self.formerly.iter().map(String::as_str).filter(|name| !name.contains('/'))
+    }
+
+    /// The program and the controller that this one is, and was, the latest
+    /// names first.
+    fn names<'a>(&'a self, program: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let programs = [Some(program), self.former_program.as_deref()].into_iter().flatten();
+        programs.flat_map(|program| {
+            std::iter::once(self.name.as_str()).chain(self.former_names()).map(move |name| (program, name))
+        })
+    }
+
+    /// The field managers of former names.
+    pub(crate) fn former_managers(&self, program: &str) -> Vec<String> {
+        self.names(program).skip(1).map(|(program, name)| format!("{program}/{name}")).collect()
     }
 
     /// Whether a selector narrows what is retrieved.
@@ -152,15 +174,28 @@ impl Config {
         plan.settle::<K>();
     }
 
-    /// The leases of a program's controller, in a namespace unless it has one
-    /// of its own; `None` without leader election.
-    pub(crate) fn leases(&self, program: &str, namespace: &str) -> Option<Leases> {
+    /// The leases of an installation's controller, in a namespace unless it has
+    /// one of its own; `None` without leader election.
+    pub(crate) fn leases(&self, installation: &Installation, namespace: &str) -> Option<Leases> {
         let election = self.leader.as_ref()?;
-        let named = |name: &str| format!("{program}-{name}");
+        let shared = |(program, name): (&str, &str)| format!("{program}-{name}");
+        let own = election.lease.clone().unwrap_or_else(|| shared((&installation.program, &self.name)));
+        let name = installation.name(&own);
+        let former = |lease: String, whose| FormerLease { name: lease, whose };
+        let mut all: Vec<_> = installation.instance.iter().map(|_| former(own.clone(), Whose::NoInstance)).collect();
+        for names in self.names(&installation.program).skip(1) {
+            let whose = if names.0 == installation.program { Whose::Controller } else { Whose::Program };
+            all.push(former(installation.name(&shared(names)), whose));
+            all.extend(installation.instance.iter().map(|_| former(shared(names), whose)));
+        }
+        let marks = self.names(&installation.program);
+        let mut marks = marks.map(|(program, name)| format!("{}/{name}", installation.of(program)));
         Some(Leases {
-            name: election.lease.clone().unwrap_or_else(|| named(&self.name)),
+            name,
             namespace: election.namespace.clone().unwrap_or_else(|| namespace.to_owned()),
-            former: self.former_names().map(named).collect(),
+            mark: marks.next().unwrap_or_default(),
+            former_marks: marks.collect(),
+            former: all,
         })
     }
 
@@ -230,6 +265,9 @@ impl Config {
                 );
                 return Err(self.error("formerly", problem));
             }
+        }
+        if let Some(program) = &self.former_program {
+            name::label(program).map_err(|error| self.error("former_program", error))?;
         }
         Ok(())
     }

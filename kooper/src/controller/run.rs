@@ -28,6 +28,7 @@ use crate::finalizer::{Finalizing, Guarded, Unselected};
 use crate::handler::Erased;
 use crate::health::{Health, Probe};
 use crate::informer::Watches;
+use crate::installation::Installation;
 use crate::leader::Leadership;
 use crate::lookup::Lookup;
 use crate::metrics::{Gauge, MetricsError, MetricsRecorder};
@@ -55,7 +56,7 @@ const EVENTS_GRACE: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(crate) struct Process {
     /// As it is named in field managers and leases.
-    pub(crate) program: Arc<str>,
+    pub(crate) installation: Installation,
     pub(crate) client: Option<Client>,
     /// The connection of the elections, which waits for nobody else's requests.
     pub(crate) lease_client: Option<Client>,
@@ -115,16 +116,22 @@ impl Runner {
         let writes = Arc::new(Writes::new(controller.primary.id));
         let client = process.client.as_ref().map(|client| leadership.fence(client.clone()));
         let backing = Arc::new(Backing {
-            program: process.program.clone(),
+            program: process.installation.program.as_str().into(),
             controller: name.clone(),
             kind: controller.kind.clone(),
             primary: controller.primary.id,
             client: client.clone(),
             caches: watching.caches(),
             writes: writes.clone(),
-            former: Former::new(config.former_names().map(|name| format!("{}/{name}", process.program)).collect()),
+            former: Former::new(config.former_managers(&process.installation.program)),
             contested: Contested::default(),
-            events: EventSink::start(client, &process.program, &name, &process.identity, process.metrics.clone()),
+            events: EventSink::start(
+                client,
+                &process.installation.program,
+                &name,
+                &process.identity,
+                process.metrics.clone(),
+            ),
         });
         let gate = Gate {
             name,

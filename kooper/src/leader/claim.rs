@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock::Moment;
+use super::scope::Scope;
 use crate::backoff::fraction;
 
 mod known;
@@ -132,6 +133,11 @@ impl Claim {
     /// Whether the record has a controller's mark.
     pub(super) fn is_marked(&self) -> bool {
         self.known.record().is_some_and(|record| record.program.is_some())
+    }
+
+    /// Where its holder looks, if the record states it.
+    pub(super) fn scope(&self) -> Option<&Scope> {
+        self.known.record().and_then(|record| record.scope.as_ref())
     }
 
     /// The mark of another controller on the record.

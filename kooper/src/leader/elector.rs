@@ -12,9 +12,10 @@ use tokio::time::{sleep, timeout};
 
 use super::claim::{Answer, Candidate, Claim, Lost, Record, Step, Terms, Write};
 use super::clock::{Clock, Moment};
-use super::former::Former;
+use super::former::{Former, FormerLease};
 use super::leadership::LOOK;
 use super::lease::{Lease, LeaseError};
+use super::scope::Scope;
 use super::status::{ElectionStatus, Phase};
 use super::{LeaderElection, Leadership};
 use crate::metrics::{Counter, Gauge, MetricsRecorder};
@@ -24,16 +25,20 @@ const RELEASE: Duration = Duration::from_millis(2500);
 
 /// What an elector needs.
 pub(crate) struct ElectorOptions {
-    /// The controller's name, and its program's: together they mark the Lease.
     pub(crate) controller: Arc<str>,
-    pub(crate) program: String,
+    /// What its records are marked with.
+    pub(crate) mark: Arc<str>,
+    /// What they were marked with under former names.
+    pub(crate) former_marks: Vec<Arc<str>>,
+    /// The namespaces that it looks into; none for all.
+    pub(crate) namespaces: Vec<String>,
     pub(crate) lease: String,
     pub(crate) namespace: String,
     pub(crate) identity: String,
     /// The timings; the names in it are not read.
     pub(crate) election: LeaderElection,
-    /// Leases of former names: while one is held, ours is not taken.
-    pub(crate) former: Vec<String>,
+    /// While one of these is held, ours is not taken.
+    pub(crate) former: Vec<FormerLease>,
     /// One that does not retry: a request has its own short timeout.
     pub(crate) client: Client,
     pub(crate) metrics: Arc<dyn MetricsRecorder>,
@@ -63,6 +68,7 @@ pub(crate) struct Elector {
     claim: Claim,
     lease: Lease,
     former: Vec<Former>,
+    scope: Scope,
     terms: Terms,
     clock: Arc<dyn Clock>,
     leadership: Leadership,
@@ -79,30 +85,35 @@ pub(crate) struct Elector {
 
 impl Elector {
     pub(crate) fn new(options: ElectorOptions) -> Self {
-        let ElectorOptions { controller, lease, namespace, election, leadership, metrics, .. } = options;
+        let ElectorOptions { controller, mark, lease, namespace, election, leadership, metrics, .. } = options;
         let terms = Terms::new(election.lease_duration, election.renew_deadline, election.retry_period);
-        let mark: Arc<str> = format!("{}/{controller}", options.program).into();
-        // A Lease with a name of its own outlives the renaming of its controller.
-        let prefix = format!("{}-", options.program);
-        let renamed = options.former.iter().filter_map(|former| former.strip_prefix(&prefix));
+        let scope = Scope::of(&options.namespaces);
         let me = Candidate {
             identity: options.identity.into(),
             program: Arc::clone(&mark),
-            former: renamed.map(|name| format!("{}/{name}", options.program).into()).collect(),
+            // A Lease with a name of its own outlives the renaming of its controller.
+            former: options.former_marks,
         };
         let clock = leadership.clock();
-        let object = |name: &str| Lease::new(options.client.clone(), &namespace, name, Arc::clone(&mark));
+        let object =
+            |name: &str| Lease::new(options.client.clone(), &namespace, name, Arc::clone(&mark), scope.clone());
         let status = ElectionStatus::new(
             Arc::clone(&controller),
             format!("{namespace}/{lease}"),
             Arc::clone(&mark),
+            scope.clone(),
             terms.lease,
             Arc::clone(&clock),
         );
         let elector = Self {
             claim: Claim::new(me, terms, clock.now()),
             lease: object(&lease),
-            former: options.former.iter().map(|name| Former::new(object(name).former(), terms.lease)).collect(),
+            former: options
+                .former
+                .iter()
+                .map(|former| Former::new(object(&former.name).former(), former.whose, terms.lease))
+                .collect(),
+            scope,
             terms,
             clock,
             leadership,
@@ -212,20 +223,18 @@ impl Elector {
         }
     }
 
-    /// Whether a lease of a former name has a holder.
+    /// Whether a lease that is respected has a holder.
     async fn blocked(&mut self) -> bool {
         let patience = self.terms.patience();
         for former in &mut self.former {
             match timeout(patience, former.holder(&*self.clock)).await.unwrap_or(Err(LeaseError::Silent(patience))) {
                 Ok(None) => {}
                 Ok(Some(holder)) => {
-                    let phase = Phase::Former { lease: Arc::clone(former.name()), holder: Arc::clone(&holder) };
+                    let (lease, whose) = (Arc::clone(former.name()), former.whose());
+                    let phase = Phase::Former { lease, whose, holder };
+                    let text = self.status.standby(&phase).unwrap_or_default();
                     if self.status.enter(phase) {
-                        let (lease, holder) = (former.name(), &*holder);
-                        tracing::info!(
-                            controller = &*self.controller,
-                            "the lease `{lease}` of a former name is held by {holder}: waiting for it"
-                        );
+                        tracing::info!(controller = &*self.controller, "{text}");
                     }
                     return true;
                 }
@@ -349,12 +358,16 @@ impl Elector {
             _ if self.claim.until().is_some() => Phase::Leading,
             (Some(mark), holder) => Phase::Foreign { mark, holder: holder.unwrap_or_default() },
             (None, None) => Phase::Free,
-            (None, Some(holder)) if self.claim.is_marked() => Phase::Standby(holder),
+            (None, Some(holder)) if self.claim.is_marked() => match self.claim.scope() {
+                Some(scope) if *scope != self.scope => Phase::Apart { holder, scope: scope.clone() },
+                _ => Phase::Standby(holder),
+            },
             (None, Some(holder)) => Phase::Unmarked(holder),
         };
         if !self.status.enter(phase.clone()) {
             return;
         }
+        let text = self.status.standby(&phase).unwrap_or_default();
         let (controller, lease) = (&*self.controller, &*self.lease.name);
         match phase {
             Phase::Foreign { mark, holder } => {
@@ -363,17 +376,13 @@ impl Elector {
                 (self.told)(Told::Foreign { holder });
             }
             Phase::Unmarked(holder) => {
-                tracing::warn!(
-                    controller,
-                    lease,
-                    "the lease is held by {holder}, which has not marked it as a controller does: it is taken when \
-                     it expires or is released"
-                );
+                tracing::warn!(controller, lease, "{text}: it is taken when it expires or is released");
                 (self.told)(Told::Foreign { holder: holder.to_string() });
             }
             // It is leaving.
             Phase::Standby(holder) if holder == *self.claim.identity() => {}
-            Phase::Standby(holder) => tracing::info!(controller, lease, "standby: the lease is held by {holder}"),
+            Phase::Standby(_) => tracing::info!(controller, lease, "{text}"),
+            Phase::Apart { .. } => tracing::warn!(controller, lease, "{text}"),
             Phase::Free | Phase::Former { .. } | Phase::Leading => {}
         }
     }

@@ -1,4 +1,5 @@
-//! A lease of a former name: its holder is respected, it is never written.
+//! A lease of a former name, or of the installation without an instance name:
+//! its holder is respected, it is never written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,16 +8,50 @@ use super::claim::Record;
 use super::clock::{Clock, Moment};
 use super::lease::{Lease, LeaseError};
 
+/// A lease that is respected, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FormerLease {
+    pub(crate) name: String,
+    pub(crate) whose: Whose,
+}
+
+/// Whose lease it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// The controller's, under a former name.
+    Controller,
+    /// The controller's, when the program had its former name.
+    Program,
+    /// That of the installation without an instance name.
+    NoInstance,
+}
+
+impl Whose {
+    /// The setting that brings it.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::Controller => "formerly",
+            Self::Program => "former_program",
+            Self::NoInstance => "--instance",
+        }
+    }
+}
+
 pub(super) struct Former {
     object: Lease,
+    whose: Whose,
     /// Waited for at least.
     lease: Duration,
     seen: Option<(Record, Moment)>,
 }
 
 impl Former {
-    pub(super) fn new(object: Lease, lease: Duration) -> Self {
-        Self { object, lease, seen: None }
+    pub(super) fn new(object: Lease, whose: Whose, lease: Duration) -> Self {
+        Self { object, whose, lease, seen: None }
+    }
+
+    pub(super) fn whose(&self) -> Whose {
+        self.whose
     }
 
     pub(super) fn name(&self) -> &Arc<str> {

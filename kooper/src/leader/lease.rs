@@ -19,10 +19,14 @@ use kube::{Client, Resource};
 use serde_json::{Value, json};
 
 use super::claim::{Record, Write};
+use super::scope::Scope;
 use crate::refusal::{Needs, Refusal};
 
 /// The annotation that says which controller of which program a Lease is of.
 pub(super) const MARK: &str = "kooper.rs/controller";
+
+/// The annotation that says which namespaces its holder looks into.
+pub(super) const SCOPE: &str = "kooper.rs/namespaces";
 
 /// After so many seconds the server ends a watch, which is then opened again.
 const WATCH_SECONDS: u32 = 290;
@@ -60,6 +64,7 @@ pub(super) struct Lease {
     pub(super) name: Arc<str>,
     /// What our records are marked with.
     mark: Arc<str>,
+    scope: Scope,
     /// Whether it is of a former name: it is only read.
     former: bool,
     /// The whole object that was last seen: the next write is made of it.
@@ -67,9 +72,9 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    pub(super) fn new(client: Client, namespace: &str, name: &str, mark: Arc<str>) -> Self {
+    pub(super) fn new(client: Client, namespace: &str, name: &str, mark: Arc<str>, scope: Scope) -> Self {
         let (namespace, name) = (namespace.into(), name.into());
-        Self { client, namespace, name, mark, former: false, last: None }
+        Self { client, namespace, name, mark, scope, former: false, last: None }
     }
 
     /// The Lease of a former name.
@@ -174,6 +179,7 @@ impl Lease {
             renewed: time("renewTime").map(Timestamp::as_microsecond),
             transitions: spec["leaseTransitions"].as_i64().and_then(|count| count.try_into().ok()).unwrap_or_default(),
             program: meta["annotations"][MARK].as_str().map(Arc::from),
+            scope: meta["annotations"][SCOPE].as_str().map(Scope::stated),
         })
     }
 
@@ -193,6 +199,7 @@ impl Lease {
             meta["annotations"] = json!({});
         }
         meta["annotations"][MARK] = json!(&*self.mark);
+        meta["annotations"][SCOPE] = json!(self.scope.as_str());
         if !object["spec"].is_object() {
             object["spec"] = json!({});
         }

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::clock::Clock;
+use super::former::Whose;
 use super::lease::LeaseError;
+use super::scope::Scope;
 use crate::health::Probe;
 
 /// How the election of one controller is. A standby is ready: a roll-out waits
@@ -15,6 +17,8 @@ pub(crate) struct ElectionStatus {
     lease: String,
     /// The mark of our own records.
     mark: Arc<str>,
+    /// Where this candidate looks.
+    scope: Scope,
     /// A failure that lasts longer is no hiccup.
     patience: Duration,
     clock: Arc<dyn Clock>,
@@ -55,9 +59,15 @@ pub(super) enum Phase {
         mark: Arc<str>,
         holder: Arc<str>,
     },
-    /// A lease of a former name has a holder.
+    /// The holder looks into other namespaces: it is another installation.
+    Apart {
+        holder: Arc<str>,
+        scope: Scope,
+    },
+    /// A lease that is respected has a holder.
     Former {
         lease: Arc<str>,
+        whose: Whose,
         holder: Arc<str>,
     },
     Leading,
@@ -68,10 +78,11 @@ impl ElectionStatus {
         controller: Arc<str>,
         lease: String,
         mark: Arc<str>,
+        scope: Scope,
         patience: Duration,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { controller, lease, mark, patience, clock, state: Mutex::default() }
+        Self { controller, lease, mark, scope, patience, clock, state: Mutex::default() }
     }
 
     /// A request succeeded.
@@ -124,7 +135,7 @@ impl ElectionStatus {
     }
 
     /// Sets the phase; whether it is another one. That nobody holds our lease
-    /// is no news while one of a former name is waited for.
+    /// is no news while one that is respected is waited for.
     pub(super) fn enter(&self, phase: Phase) -> bool {
         let mut state = self.lock();
         if matches!(state.phase, Phase::Former { .. }) && phase == Phase::Free {
@@ -143,6 +154,29 @@ impl ElectionStatus {
             "the Lease {lease} belongs to `{mark}`{holder}; this is `{ours}`, which never takes it: set another \
              `lease`, or delete that one if `{mark}` is no more"
         )
+    }
+
+    /// Why a standby waits, and what to do if it should not.
+    pub(super) fn standby(&self, phase: &Phase) -> Option<String> {
+        let why = match phase {
+            Phase::Leading | Phase::Foreign { .. } => return None,
+            Phase::Free => "nobody holds the lease".to_owned(),
+            Phase::Standby(holder) => format!("the lease is held by {holder}"),
+            Phase::Unmarked(holder) => {
+                format!("the lease is held by {holder}, which has not marked it as a controller does")
+            }
+            Phase::Apart { holder, scope } => format!(
+                "the lease is held by {holder}, which watches {scope}, and not {}: if both are to work, give each \
+                 installation a name with `--instance NAME`",
+                self.scope
+            ),
+            Phase::Former { lease, whose: Whose::NoInstance, holder } => format!(
+                "the lease `{lease}` of the installation without an instance name is held by {holder}: stop that one, \
+                 or give it a name with `--instance NAME`"
+            ),
+            Phase::Former { lease, holder, .. } => format!("the lease `{lease}` of a former name is held by {holder}"),
+        };
+        Some(format!("standby: {why}"))
     }
 
     /// The last failure, for the reason why leadership was lost.
@@ -169,15 +203,7 @@ impl Probe for ElectionStatus {
         let remark = match &state.phase {
             _ if !state.known => return Err(format!("{controller}: the Lease {lease} is not read yet")),
             Phase::Foreign { mark, holder } => return Err(format!("{controller}: {}", self.dispute(mark, holder))),
-            Phase::Leading => None,
-            Phase::Free => Some("standby: nobody holds the lease".to_owned()),
-            Phase::Standby(holder) => Some(format!("standby: the lease is held by {holder}")),
-            Phase::Unmarked(holder) => {
-                Some(format!("standby: the lease is held by {holder}, which has not marked it as a controller does"))
-            }
-            Phase::Former { lease, holder } => {
-                Some(format!("standby: the lease `{lease}` of a former name is held by {holder}"))
-            }
+            phase => self.standby(phase),
         };
         let failure = state.error.as_ref().map(|failure| failure.text.clone());
         // A leader needs no watch.

@@ -40,25 +40,38 @@ impl Stand {
         former: &[&str],
         metrics: Arc<dyn MetricsRecorder>,
     ) -> Self {
+        Self::made(server, identity, |options| {
+            let of = |name: &str| FormerLease { name: name.to_owned(), whose: Whose::Controller };
+            options.former = former.iter().map(|name| of(name)).collect();
+            options.former_marks = former.iter().map(|name| name.replacen('-', "/", 1).into()).collect();
+            options.election = election;
+            options.metrics = metrics;
+        })
+    }
+
+    fn made(server: &FakeServer, identity: &str, change: impl FnOnce(&mut ElectorOptions)) -> Self {
         // The clock of a machine that has been up for a while.
         let start = Instant::now().checked_sub(1000 * SECOND).unwrap();
         let leadership = Leadership::by(Arc::new(TokioTime(start)));
         let told = Arc::new(Mutex::new(Vec::new()));
         let telling = Arc::clone(&told);
-        let elector = Elector::new(ElectorOptions {
+        let mut options = ElectorOptions {
             controller: "echo".into(),
-            program: "shop".to_owned(),
+            mark: "shop/echo".into(),
+            former_marks: Vec::new(),
+            namespaces: Vec::new(),
             lease: "shop-echo".to_owned(),
             namespace: "shops".to_owned(),
             identity: identity.to_owned(),
-            election,
-            former: former.iter().map(ToString::to_string).collect(),
+            election: LeaderElection::new(),
+            former: Vec::new(),
             client: server.client(),
-            metrics,
+            metrics: Arc::new(NoMetrics),
             leadership: leadership.clone(),
             told: Arc::new(move |news| telling.lock().unwrap().push(news)),
-        });
-        Self { elector, leadership, told }
+        };
+        change(&mut options);
+        Self { elector: Elector::new(options), leadership, told }
     }
 
     async fn leading(server: &FakeServer, identity: &str) -> Self {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::{Grant, Grants, Place};
+use crate::installation::Installation;
 
 /// The API group of roles and bindings.
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -13,7 +14,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 /// each namespace in which something is granted.
 pub(crate) fn documents(grants: &Grants, place: &Place) -> Vec<Value> {
     let mut documents = vec![json!({
-        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(place, Some(&place.namespace), &place.program),
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(place, Some(&place.namespace), &place.account()),
     })];
     let mut places: BTreeMap<Option<&str>, Vec<&Grant>> = BTreeMap::new();
     for grant in grants.keys() {
@@ -30,14 +31,18 @@ pub(crate) fn documents(grants: &Grants, place: &Place) -> Vec<Value> {
         documents.push(json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": binding, "metadata": metadata(place, namespace, &name),
             "roleRef": {"apiGroup": GROUP, "kind": role, "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": place.program, "namespace": place.namespace}],
+            "subjects": [{"kind": "ServiceAccount", "name": place.account(), "namespace": place.namespace}],
         }));
     }
     documents
 }
 
 fn metadata(place: &Place, namespace: Option<&str>, name: &str) -> Value {
-    let mut metadata = json!({"name": name, "labels": {"app.kubernetes.io/name": place.program}});
+    let Installation { program, instance } = &place.installation;
+    let mut metadata = json!({"name": name, "labels": {"app.kubernetes.io/name": program}});
+    if let Some(instance) = instance {
+        metadata["labels"]["app.kubernetes.io/instance"] = instance.as_str().into();
+    }
     if let Some(namespace) = namespace {
         metadata["namespace"] = namespace.into();
     }

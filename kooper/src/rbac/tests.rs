@@ -18,7 +18,11 @@ struct GadgetSpec {
 }
 
 fn place() -> Place {
-    Place { program: "shop".into(), namespace: "shops".into(), lease_namespace: "leases".into() }
+    Place {
+        installation: Installation { program: "shop".into(), instance: None },
+        namespace: "shops".into(),
+        lease_namespace: "leases".into(),
+    }
 }
 
 fn controller(name: &str, namespaces: &[&str]) -> crate::controller::Builder<Pod> {
@@ -27,23 +31,30 @@ fn controller(name: &str, namespaces: &[&str]) -> crate::controller::Builder<Pod
 
 /// Each document in a line, each rule in one more.
 fn told(controllers: &[Controller]) -> Vec<String> {
-    let grants = grants(controllers, &place()).expect("every client has rules");
+    told_at(controllers, &place())
+}
+
+fn told_at(controllers: &[Controller], place: &Place) -> Vec<String> {
+    let account = place.account();
+    let grants = grants(controllers, place).expect("every client has rules");
     let list = |value: &serde_json::Value| {
         let items = value.as_array().into_iter().flatten().filter_map(|item| item.as_str());
         items.collect::<Vec<_>>().join(" ")
     };
     let mut lines = Vec::new();
-    for document in documents(&grants, &place()) {
+    for document in documents(&grants, place) {
         let metadata = &document["metadata"];
         let namespace = metadata["namespace"].as_str().unwrap_or("-");
-        assert_eq!(metadata["name"], if namespace == "shops" { "shop" } else { "shops:shop" });
+        assert_eq!(metadata["name"], if namespace == "shops" { account.clone() } else { format!("shops:{account}") });
+        assert_eq!(metadata["labels"]["app.kubernetes.io/name"], "shop");
+        assert_eq!(metadata["labels"]["app.kubernetes.io/instance"].as_str(), place.installation.instance.as_deref());
         lines.push(format!("{} {namespace}", document["kind"].as_str().unwrap_or_default()));
         for rule in document["rules"].as_array().into_iter().flatten() {
             let (groups, resources) = (list(&rule["apiGroups"]), list(&rule["resources"]));
             lines.push(format!("  {groups}/{resources} [{}] {}", list(&rule["resourceNames"]), list(&rule["verbs"])));
         }
         if let Some(subject) = document["subjects"].get(0) {
-            assert_eq!((&subject["name"], &subject["namespace"]), (&"shop".into(), &"shops".into()));
+            assert_eq!((&subject["name"], &subject["namespace"]), (&account.as_str().into(), &"shops".into()));
             assert_eq!(document["roleRef"]["name"], metadata["name"]);
             assert_eq!(
                 document["roleRef"]["kind"],
@@ -183,6 +194,65 @@ fn leases_are_pinned_by_their_names_and_old_ones_are_only_read() {
             "RoleBinding x",
         ]
     );
+}
+
+fn blue() -> Place {
+    Place { installation: Installation { program: "shop".into(), instance: Some("blue".into()) }, ..place() }
+}
+
+#[test]
+fn an_instance_has_an_account_roles_and_leases_of_its_own() {
+    let a = controller("a", &["x"]).leader_election(election()).build();
+    assert_eq!(
+        told_at(&[a.expect("a controller")], &blue()),
+        [
+            "ServiceAccount shops",
+            "Role leases",
+            "  coordination.k8s.io/leases [shop-a] get",
+            "  coordination.k8s.io/leases [shop-a.blue] create get update watch",
+            "  events.k8s.io/events [] create patch",
+            "RoleBinding leases",
+            "Role x",
+            "  /pods [] list watch",
+            "RoleBinding x",
+        ]
+    );
+}
+
+#[test]
+fn a_lease_with_a_name_of_its_own_is_one_for_each_instance() {
+    let own = LeaderElection { lease: Some("mine".into()), ..election() };
+    let one = controller("a", &["x"]).leader_election(own).build();
+    let told = told_at(&[one.expect("a controller")], &blue());
+    assert_eq!(
+        told[2..4],
+        ["  coordination.k8s.io/leases [mine] get", "  coordination.k8s.io/leases [mine.blue] create get update watch",]
+    );
+}
+
+#[test]
+fn the_leases_of_a_former_program_and_of_former_names_are_read_with_and_without_the_instance() {
+    let a = controller("a", &["x"]).leader_election(election()).formerly(["z"]).former_program("stall");
+    let a = [a.build().expect("a controller")];
+    let read = |place: &Place| told_at(&a, place).into_iter().find(|line| line.ends_with("] get")).expect("a rule");
+    assert_eq!(read(&place()), "  coordination.k8s.io/leases [shop-z stall-a stall-z] get");
+    assert_eq!(
+        read(&blue()),
+        "  coordination.k8s.io/leases [shop-a shop-z shop-z.blue stall-a stall-a.blue stall-z stall-z.blue] get"
+    );
+}
+
+#[test]
+fn a_rule_says_which_setting_brings_it() {
+    let a = controller("a", &["x"]).leader_election(election()).former_program("stall").build();
+    let grants = grants(&[a.expect("a controller")], &blue()).expect("no clients");
+    let of = |name: &str| {
+        let found = grants.iter().find(|(grant, _)| grant.name.as_deref() == Some(name) && grant.verb == "get");
+        found.and_then(|(_, because)| because.first()).map(String::as_str)
+    };
+    assert_eq!(of("shop-a"), Some("--instance of the controller `a`"));
+    assert_eq!(of("stall-a"), Some("former_program of the controller `a`"));
+    assert_eq!(of("shop-a.blue"), Some("leader_election of the controller `a`"));
 }
 
 #[test]

@@ -45,6 +45,10 @@ impl Steps<'_> {
             let names = &formerly.value;
             set(formerly.span, "formerly", none(), quote!([#(#names),*]));
         }
+        if let Some(program) = &args.former_program {
+            let name = &program.value;
+            set(program.span, "former_program", none(), quote!(#name));
+        }
         if let Some(path) = &args.deleted {
             set(path.span, "deleted", none(), path.value.to_token_stream());
         }

@@ -42,7 +42,7 @@ fn without_flags_the_program_says_everything() {
 #[test]
 fn every_flag_and_its_variable_say_the_same() {
     type Check = fn(&Settings) -> bool;
-    let cases: [(&str, &str, &str, Check); 17] = [
+    let cases: [(&str, &str, &str, Check); 18] = [
         ("kubeconfig", "KOOPER_KUBECONFIG", "/a/b", |s| s.kubeconfig == Some("/a/b".into())),
         ("context", "KOOPER_CONTEXT", "kind", |s| s.context.as_deref() == Some("kind")),
         ("namespace", "KOOPER_NAMESPACE", "a", |s| s.namespaces == ["a"]),
@@ -58,6 +58,7 @@ fn every_flag_and_its_variable_say_the_same() {
         ("log-level", "KOOPER_LOG_LEVEL", "debug", |s| logging::levels("debug").as_ref() == Ok(&s.log_level)),
         ("drain-timeout", "KOOPER_DRAIN_TIMEOUT", "1m", |s| s.drain_timeout == Duration::from_secs(60)),
         ("lease-namespace", "KOOPER_LEASE_NAMESPACE", "a", |s| s.lease_namespace.as_deref() == Some("a")),
+        ("instance", "KOOPER_INSTANCE", "blue", |s| s.instance.as_deref() == Some("blue")),
         ("leader-election", "KOOPER_LEADER_ELECTION", "on", |s| s.leader_election == Some(true)),
         ("leader-election", "KOOPER_LEADER_ELECTION", "off", |s| s.leader_election == Some(false)),
     ];

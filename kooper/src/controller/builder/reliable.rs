@@ -42,6 +42,14 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
+    /// The name that the program had before its binary was renamed: a held
+    /// lease of that program is respected, and the fields that it applied are
+    /// taken over.
+    pub fn former_program(mut self, program: impl Into<String>) -> Self {
+        self.common.config.former_program = Some(program.into());
+        self
+    }
+
     /// What is done before an object vanishes, guaranteed: the finalizer is
     /// put on the object before the first call of the handler, and taken off
     /// only when `cleanup` has returned `Ok` without asking to come back.

@@ -67,20 +67,21 @@ impl Runner {
     /// A sink of its own: that of the handlers is behind the fence, and the
     /// loss of the lease is told when that is shut.
     fn lease_events(&self) -> EventSink {
-        let Process { client, program, identity, metrics, .. } = &self.process;
-        EventSink::start(client.clone(), program, &self.gate.name, identity, metrics.clone())
+        let Process { client, installation, identity, metrics, .. } = &self.process;
+        EventSink::start(client.clone(), &installation.program, &self.gate.name, identity, metrics.clone())
     }
 
     fn elector(&self, events: EventSink) -> Option<Elector> {
         let config = &self.controller.config;
         let election = config.leader.clone()?;
         let client = self.process.lease_client.clone().or_else(|| self.process.client.clone())?;
-        let program = &self.process.program;
-        let leases = config.leases(program, &self.process.lease_namespace)?;
+        let leases = config.leases(&self.process.installation, &self.process.lease_namespace)?;
         let told = tell(events, &leases, &self.process.identity);
         Some(Elector::new(ElectorOptions {
             controller: config.name.as_str().into(),
-            program: program.to_string(),
+            mark: leases.mark.into(),
+            former_marks: leases.former_marks.into_iter().map(Into::into).collect(),
+            namespaces: config.namespaces.clone(),
             lease: leases.name,
             namespace: leases.namespace,
             identity: self.process.identity.clone(),

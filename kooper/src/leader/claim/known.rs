@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::leader::clock::Moment;
+use crate::leader::scope::Scope;
 
 /// What counts of a Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub(in crate::leader) struct Record {
     pub(in crate::leader) transitions: i32,
     /// The mark of the controller that wrote it.
     pub(in crate::leader) program: Option<Arc<str>>,
+    /// The namespaces that it looks into.
+    pub(in crate::leader) scope: Option<Scope>,
 }
 
 impl Record {

@@ -44,6 +44,7 @@ pub(super) fn stored(write: &Write, mark: &Arc<str>, version: Arc<str>) -> Recor
         renewed: Some(write.renewed),
         transitions: write.transitions,
         program: Some(Arc::clone(mark)),
+        scope: None,
     }
 }
 

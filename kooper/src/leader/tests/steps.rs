@@ -207,6 +207,51 @@ async fn the_holder_of_a_lease_of_a_former_name_is_respected() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_instance_waits_for_the_installation_without_a_name() {
+    let server = FakeServer::new();
+    server.change("shop-echo", |lease| {
+        lease["spec"] = json!({"holderIdentity": "b", "renewTime": "2020-01-01T00:00:00.000000Z"});
+    });
+    let mut stand = Stand::made(&server, "a", |options| {
+        options.lease = "shop-echo.blue".to_owned();
+        options.former = vec![FormerLease { name: "shop-echo".to_owned(), whose: Whose::NoInstance }];
+    });
+    stand.stands_in_vain(SECOND * 10).await;
+    assert_eq!(
+        stand.ready().unwrap().unwrap(),
+        "echo: standby: the lease `shop-echo` of the installation without an instance name is held by b: stop that \
+         one, or give it a name with `--instance NAME`"
+    );
+    server.change("shop-echo", |lease| lease["spec"]["holderIdentity"] = json!(""));
+    timeout(SECOND * 5, stand.elector.campaign()).await.expect("it was released");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_installations_with_one_lease_are_told_to_have_names() {
+    let server = FakeServer::new();
+    let looking = |identity, namespaces: &[&str]| {
+        Stand::made(&server, identity, |options| {
+            options.namespaces = namespaces.iter().map(ToString::to_string).collect();
+        })
+    };
+    let mut leader = looking("a", &["y", "x"]);
+    leader.elector.campaign().await;
+    let mut replica = looking("b", &["x", "y"]);
+    replica.stands_in_vain(SECOND * 5).await;
+    assert_eq!(replica.ready().unwrap().unwrap(), "echo: standby: the lease is held by a");
+    let mut other = looking("c", &["z"]);
+    other.stands_in_vain(SECOND * 5).await;
+    assert_eq!(
+        other.ready().unwrap().unwrap(),
+        "echo: standby: the lease is held by a, which watches namespaces x, y, and not namespace z: if both are to \
+         work, give each installation a name with `--instance NAME`"
+    );
+    let mut everywhere = looking("d", &[]);
+    everywhere.stands_in_vain(SECOND * 5).await;
+    assert!(everywhere.ready().unwrap().unwrap().contains("and not all namespaces"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_former_lease_that_nobody_renews_expires() {
     let server = FakeServer::new();
     server.change("shop-old", |lease| {

@@ -1,0 +1,41 @@
+//! Where a candidate looks, as its record states it.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// What stands for all namespaces.
+const ALL: &str = "*";
+
+/// The namespaces that a candidate looks into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Scope(Arc<str>);
+
+impl Scope {
+    /// Of these namespaces; none for all.
+    pub(super) fn of(namespaces: &[String]) -> Self {
+        let mut names: Vec<_> = namespaces.iter().map(String::as_str).collect();
+        names.sort_unstable();
+        names.dedup();
+        Self(if names.is_empty() { ALL.into() } else { names.join(",").into() })
+    }
+
+    /// As a record states it.
+    pub(super) fn stated(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// As a record states it.
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            ALL => f.write_str("all namespaces"),
+            one if !one.contains(',') => write!(f, "namespace {one}"),
+            several => write!(f, "namespaces {}", several.replace(',', ", ")),
+        }
+    }
+}
