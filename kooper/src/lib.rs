@@ -66,6 +66,7 @@ pub mod extract;
 mod finalizer;
 pub mod handler;
 pub mod health;
+mod held;
 pub mod http;
 mod informer;
 mod installation;

@@ -150,11 +150,8 @@ impl Object {
     /// # Errors
     /// When the JSON does not fit it; the error names the object.
     pub fn decode<K: DeserializeOwned>(&self) -> Result<K, DecodeError> {
-        serde_json::from_slice(&self.json()).map_err(|cause| DecodeError {
-            key: self.key.clone(),
-            kind: std::any::type_name::<K>().rsplit("::").next().unwrap_or_default(),
-            cause,
-        })
+        let kind = std::any::type_name::<K>().rsplit("::").next().unwrap_or_default();
+        serde_json::from_slice(&self.json()).map_err(|cause| DecodeError { key: self.key.clone(), kind, cause })
     }
 
     /// Whether both are the same version of the same object.
@@ -162,6 +159,14 @@ impl Object {
         let told = !self.version().is_empty() && self.version() == other.version() && self.uid() == other.uid();
         // A source without versions, as in a test, leaves the contents.
         told || (self.version().is_empty() && other.version().is_empty() && self.json() == other.json())
+    }
+}
+
+impl DecodeError {
+    /// The same error once more.
+    pub(crate) fn again(&self) -> Self {
+        let cause = serde::de::Error::custom(&self.cause);
+        Self { key: self.key.clone(), kind: self.kind, cause }
     }
 }
 

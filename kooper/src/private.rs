@@ -134,4 +134,7 @@ pub mod v1 {
 
     #[cfg(feature = "cli")]
     pub use crate::cli::main;
+
+    #[cfg(feature = "measure")]
+    pub use crate::held::measure::longest_held;
 }

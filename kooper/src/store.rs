@@ -1,216 +1,131 @@
 //! The objects that a watch has seen last, as raw bytes.
 
+mod cache;
+mod change;
 mod index;
+mod listed;
+mod shard;
 
-use std::any::TypeId;
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::key::ObjectKey;
 use crate::object::{Dictionary, Object};
-use index::Catalogue;
-pub(crate) use index::Indexer;
+pub(crate) use cache::Cache;
+pub(crate) use change::Change;
+pub(crate) use index::{Found, Indexer};
+pub(crate) use listed::Listed;
+use shard::{Keyed, SHARDS, Shard, shard_of};
 
 /// What one watch knows: written by its informer alone, read by everybody.
-#[derive(Debug, Default)]
+///
+/// It is cut into shards with a lock each. What takes time in proportion to
+/// the number of objects holds one of these at a time.
+#[derive(Debug)]
 pub(crate) struct Store {
-    contents: RwLock<Contents>,
+    shards: Box<[Shard]>,
+    objects: AtomicUsize,
+    bytes: AtomicUsize,
     dictionary: Dictionary,
 }
 
-#[derive(Debug, Default)]
-struct Contents {
-    objects: HashMap<ObjectKey, Arc<Object>>,
-    bytes: usize,
-    /// The indexes that somebody has asked.
-    catalogues: HashMap<TypeId, Catalogue>,
-}
-
-impl Contents {
-    fn reindex(&mut self, key: &ObjectKey, is_there: bool) {
-        for catalogue in self.catalogues.values_mut() {
-            if is_there { catalogue.changed(key) } else { catalogue.removed(key) }
+impl Default for Store {
+    fn default() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            objects: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            dictionary: Dictionary::default(),
         }
-    }
-}
-
-/// One object's step from one state to the next.
-#[derive(Debug, Clone)]
-pub(crate) struct Change {
-    pub(crate) old: Option<Arc<Object>>,
-    pub(crate) new: Option<Arc<Object>>,
-}
-
-impl Change {
-    /// The object as it is now, or was last.
-    pub(crate) fn last(&self) -> Option<&Arc<Object>> {
-        self.new.as_ref().or(self.old.as_ref())
-    }
-
-    pub(crate) fn key(&self) -> Option<&ObjectKey> {
-        self.last().map(|object| object.key())
     }
 }
 
 impl Store {
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.read().objects.get(key).cloned()
+        self.shard(key).get(key)
     }
 
     /// Every object, in no order.
     pub(crate) fn all(&self) -> Vec<Arc<Object>> {
-        self.read().objects.values().cloned().collect()
+        self.parts().flatten().collect()
+    }
+
+    /// Every object, in no order: as many at a time as one lock is held for.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Vec<Arc<Object>>> {
+        self.shards.iter().map(|shard| shard.read().objects.iter().map(|Keyed(object)| object.clone()).collect())
     }
 
     /// How many objects, and how many bytes they take.
     pub(crate) fn size(&self) -> (usize, usize) {
-        let contents = self.read();
-        (contents.objects.len(), contents.bytes)
+        (self.objects.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 
     /// Puts an object in the place of its older version.
     pub(crate) fn put(&self, object: Object) -> Change {
         let new = Arc::new(object.packed(&self.dictionary));
-        let mut contents = self.write();
-        contents.bytes += new.size();
-        let old = contents.objects.insert(new.key().clone(), new.clone());
-        contents.bytes -= old.as_ref().map_or(0, |old| old.size());
-        contents.reindex(new.key(), true);
-        Change { old, new: Some(new) }
-    }
-
-    /// Takes an object out. What vanished is its last state as the source
-    /// tells it, or else as the store knew it.
-    pub(crate) fn remove(&self, object: Object) -> Change {
-        let mut contents = self.write();
-        if let Some(old) = contents.objects.remove(object.key()) {
-            contents.bytes -= old.size();
-        }
-        contents.reindex(object.key(), false);
-        Change { old: Some(Arc::new(object)), new: None }
-    }
-
-    /// Puts a whole list in the place of everything, at once. The changes
-    /// that this makes come back, those of vanished objects too.
-    pub(crate) fn replace(&self, list: Listed) -> Vec<Change> {
-        let mut contents = self.write();
-        let before = std::mem::replace(&mut contents.objects, list.objects);
-        contents.bytes = list.bytes;
-        let mut changes = Vec::new();
-        for (key, new) in &contents.objects {
-            let old = before.get(key).cloned();
-            if old.as_ref().is_none_or(|old| !Arc::ptr_eq(old, new)) {
-                changes.push(Change { old, new: Some(new.clone()) });
-            }
-        }
-        let gone = before.into_iter().filter(|(key, _)| !contents.objects.contains_key(key));
-        changes.extend(gone.map(|(_, old)| Change { old: Some(old), new: None }));
-        if !contents.catalogues.is_empty() {
-            for change in &changes {
-                change.key().into_iter().for_each(|key| contents.reindex(key, change.new.is_some()));
-            }
-        }
-        changes
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Contents> {
-        self.contents.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Contents> {
-        self.contents.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A list on its way into the store.
-#[derive(Debug, Default)]
-pub(crate) struct Listed {
-    objects: HashMap<ObjectKey, Arc<Object>>,
-    bytes: usize,
-}
-
-impl Listed {
-    /// Adds an object of the list. One that the store has in this version
-    /// already is shared, so that a relist holds nothing twice.
-    pub(crate) fn add(&mut self, object: Object, known: &Store) {
-        let object = match known.get(object.key()) {
-            Some(old) if old.same_version(&object) => old,
-            _ => Arc::new(object.packed(&known.dictionary)),
+        let old = {
+            let mut contents = self.shard(new.key()).write();
+            contents.reindex([new.key()], true);
+            contents.objects.replace(Keyed(new.clone())).map(|Keyed(old)| old)
         };
-        self.bytes += object.size();
-        if let Some(twice) = self.objects.insert(object.key().clone(), object) {
-            self.bytes -= twice.size();
+        let change = Change::new(old, Some(new));
+        self.measure(&change);
+        change
+    }
+
+    /// Takes an object out. The change has its last state as the source sent
+    /// it.
+    pub(crate) fn remove(&self, object: Object) -> Change {
+        let known = {
+            let mut contents = self.shard(object.key()).write();
+            contents.reindex([object.key()], false);
+            contents.objects.take(object.key()).map(|Keyed(known)| known)
+        };
+        self.measure(&Change::new(known, None));
+        Change::new(Some(Arc::new(object)), None)
+    }
+
+    /// Puts a whole list in the place of everything, one shard at each step of
+    /// the iterator. A step yields its changes, those of deleted objects too;
+    /// only to exchange the objects does it hold the lock.
+    pub(crate) fn replace(&self, list: Listed) -> impl Iterator<Item = Vec<Change>> {
+        self.shards.iter().zip(list.shards).map(|(shard, objects)| {
+            // Nobody else writes: what is compared now is there until the exchange.
+            let mut changes: Vec<Change> = objects
+                .iter()
+                .map(|Keyed(new)| (shard.get(new.key()), new))
+                .filter(|(old, new)| old.as_ref().is_none_or(|old| !Arc::ptr_eq(old, new)))
+                .map(|(old, new)| Change::new(old, Some(new.clone())))
+                .collect();
+            let before = {
+                let mut contents = shard.write();
+                contents.reindex(changes.iter().filter_map(Change::key), true);
+                std::mem::replace(&mut contents.objects, objects)
+            };
+            let gone: Vec<_> =
+                before.into_iter().filter(|Keyed(old)| shard.get(old.key()).is_none()).map(|Keyed(old)| old).collect();
+            shard.write().reindex(gone.iter().map(|old| old.key()), false);
+            changes.extend(gone.into_iter().map(|old| Change::new(Some(old), None)));
+            changes.iter().for_each(|change| self.measure(change));
+            changes
+        })
+    }
+
+    /// Counts what a change adds and takes away.
+    fn measure(&self, change: &Change) {
+        if let Some(new) = &change.new {
+            self.objects.fetch_add(1, Ordering::Relaxed);
+            self.bytes.fetch_add(new.size(), Ordering::Relaxed);
+        }
+        if let Some(old) = &change.old {
+            self.objects.fetch_sub(1, Ordering::Relaxed);
+            self.bytes.fetch_sub(old.size(), Ordering::Relaxed);
         }
     }
 
-    /// An object vanished while the list was sent.
-    pub(crate) fn remove(&mut self, key: &ObjectKey) {
-        if let Some(object) = self.objects.remove(key) {
-            self.bytes -= object.size();
-        }
+    fn shard(&self, key: &ObjectKey) -> &Shard {
+        &self.shards[shard_of(key)]
     }
-
-    pub(crate) fn len(&self) -> usize {
-        self.objects.len()
-    }
-}
-
-/// The stores of one kind: one for all namespaces, or one for each that is
-/// watched.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Cache {
-    stores: Vec<(Option<String>, Arc<Store>)>,
-}
-
-impl Cache {
-    pub(crate) fn new(stores: impl IntoIterator<Item = (Option<String>, Arc<Store>)>) -> Self {
-        Self { stores: stores.into_iter().collect() }
-    }
-
-    /// The stores.
-    #[cfg(test)]
-    pub(crate) fn stores(&self) -> impl Iterator<Item = &Arc<Store>> {
-        self.stores.iter().map(|(_, store)| store)
-    }
-
-    /// Whether objects of a namespace, or of none, are in it if they exist.
-    pub(crate) fn covers(&self, namespace: Option<&str>) -> bool {
-        self.stores.iter().any(|(watched, _)| watched.is_none() || watched.as_deref() == namespace)
-    }
-
-    pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.stores
-            .iter()
-            .filter(|(namespace, _)| namespace.is_none() || namespace.as_deref() == key.namespace())
-            .find_map(|(_, store)| store.get(key))
-    }
-
-    /// Every object of a namespace, or of all, in no order.
-    pub(crate) fn all(&self, namespace: Option<&str>) -> Vec<Arc<Object>> {
-        self.of(namespace).flat_map(|store| store.all()).filter(|object| is_in(object, namespace)).collect()
-    }
-
-    /// The objects of a namespace, or of all, that have one of the values, and
-    /// those that cannot be read, so that it is not known. In no order.
-    pub(crate) fn find(&self, by: Indexer, values: &[String], namespace: Option<&str>) -> Vec<Arc<Object>> {
-        self.of(namespace).flat_map(|store| store.find(by, values)).filter(|object| is_in(object, namespace)).collect()
-    }
-
-    /// The stores where objects of a namespace, or of all, may be.
-    fn of(&self, namespace: Option<&str>) -> impl Iterator<Item = &Arc<Store>> {
-        let may_hold = move |watched: Option<&str>| namespace.is_none() || watched.is_none() || watched == namespace;
-        self.stores.iter().filter(move |(watched, _)| may_hold(watched.as_deref())).map(|(_, store)| store)
-    }
-
-    /// How many objects, and how many bytes they take, in all stores.
-    #[cfg(test)]
-    pub(crate) fn size(&self) -> (usize, usize) {
-        self.stores.iter().map(|(_, store)| store.size()).fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
-    }
-}
-
-fn is_in(object: &Object, namespace: Option<&str>) -> bool {
-    namespace.is_none() || object.key().namespace() == namespace
 }
 
 #[cfg(test)]

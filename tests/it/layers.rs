@@ -5,7 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 const ROWS: [&[&str]; 6] = [
-    &["action", "backoff", "error", "health", "installation", "key", "kind", "metrics", "reason", "refusal", "review"],
+    &[
+        "action",
+        "backoff",
+        "error",
+        "health",
+        "held",
+        "installation",
+        "key",
+        "kind",
+        "metrics",
+        "reason",
+        "refusal",
+        "review",
+    ],
     &[
         "call",
         "events",

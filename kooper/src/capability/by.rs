@@ -22,7 +22,7 @@ use kube::Resource as _;
 use super::object::AsObject;
 use crate::kind::Kind;
 use crate::object::{DecodeError, Object};
-use crate::store::{Cache, Indexer};
+use crate::store::{Cache, Found, Indexer};
 
 pub use kooper_grammar::selector::SelectorError;
 
@@ -41,7 +41,9 @@ pub struct Selection<T> {
 /// An index of one's own: the values that an object is found by.
 ///
 /// It is made when [`index`] first asks for it, and all readers of a cache
-/// share it. Each version of an object is decoded for it at most once.
+/// share it. Each version of an object is decoded for it at most once. An
+/// index that panics at an object costs only that object: it is selected as an
+/// error until it changes.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
@@ -107,8 +109,8 @@ pub fn owner_uid<T>(uid: impl Into<String>) -> Selection<T> {
     Selection { owner: Some(uid.into()), ..Selection::all() }
 }
 
-/// The objects that an [`Index`] has under the value. Those that do not decode
-/// may be among them: each comes as its error.
+/// The objects that an [`Index`] has under the value. Those that do not decode,
+/// or at which the index panics, may be among them: each comes as its error.
 pub fn index<I: Index>(value: impl Into<String>) -> Selection<I::Object> {
     let read = |object: &Object| Ok(I::values(&object.decode()?).into_iter().collect());
     Selection { index: Some((Indexer::new::<I>(read), value.into())), ..Selection::all() }
@@ -142,16 +144,17 @@ impl<T> Selection<T> {
     /// selected, and comes as its error.
     pub(super) fn of(self, cache: &Cache) -> Vec<Result<Arc<Object>, DecodeError>> {
         let mut found = self.candidates(cache);
-        found.sort_unstable_by(|one, other| one.key().cmp(other.key()));
-        let read = found.into_iter().filter_map(|object| match self.matches(&object) {
-            Ok(matches) => matches.then_some(Ok(object)),
-            Err(error) => Some(Err(error)),
+        found.sort_unstable_by(|one, other| one.object.key().cmp(other.object.key()));
+        let read = found.into_iter().filter_map(|Found { object, error }| match (self.matches(&object), error) {
+            (Ok(false), _) => None,
+            (Ok(true), None) => Some(Ok(object)),
+            (Ok(true), Some(error)) | (Err(error), _) => Some(Err(error)),
         });
         read.collect()
     }
 
     /// What one index finds, or else everything.
-    fn candidates(&self, cache: &Cache) -> Vec<Arc<Object>> {
+    fn candidates(&self, cache: &Cache) -> Vec<Found> {
         let find = |by, values: &[String]| cache.find(by, values, self.namespace.as_deref());
         if let Some((by, value)) = &self.index {
             return find(*by, std::slice::from_ref(value));
@@ -167,7 +170,8 @@ impl<T> Selection<T> {
             let values: Vec<_> = one.values().iter().map(|value| format!("{}={value}", one.key())).collect();
             return find(Indexer::labels(), &values);
         }
-        cache.all(self.namespace.as_deref())
+        let all = cache.all(self.namespace.as_deref()).into_iter();
+        all.map(|object| Found { object, error: None }).collect()
     }
 
     fn matches(&self, object: &Object) -> Result<bool, DecodeError> {

@@ -200,10 +200,9 @@ impl Runner {
         self.install_crd(starting).await;
         let mut failures = 0;
         loop {
-            let opened = std::panic::catch_unwind(AssertUnwindSafe(|| {
-                self.watching.open(&self.controller, &self.process, &self.backing, &self.gate, &self.tombstones)
-            }));
-            let error = match opened {
+            let opening =
+                self.watching.open(&self.controller, &self.process, &self.backing, &self.gate, &self.tombstones);
+            let error = match AssertUnwindSafe(opening).catch_unwind().await {
                 Ok(Ok(())) => break,
                 Ok(Err(error)) => error::chain(&*error),
                 Err(panic) => format!("it panicked: {}", error::panic_text(&*panic)),

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::JoinSet;
+use tokio::task::coop::consume_budget;
 use tokio_util::sync::CancellationToken;
 
 use super::{Informer, Seen, Sink, WatchStatus};
@@ -62,20 +63,29 @@ impl Watches {
 impl Watched {
     pub(crate) fn new(status: WatchStatus) -> Self {
         let (store, status) = (Arc::<Store>::default(), Arc::new(status));
-        let fan = Arc::new(Fan { store: store.clone(), status: status.clone(), sinks: Mutex::new(Arc::new([])) });
+        let fan = Arc::new(Fan { status: status.clone(), sinks: Mutex::new(Arc::new([])) });
         Self { store, status, fan, started: Mutex::default() }
     }
 
     /// Tells `sink` of every change from now on, and of what is known already
     /// as of a first list.
-    pub(crate) fn subscribe(&self, sink: &Arc<dyn Sink>) {
-        self.fan.subscribe(sink);
+    pub(crate) async fn subscribe(&self, sink: &Arc<dyn Sink>) {
+        self.fan.join(sink);
+        // What changes meanwhile may be told twice, and is never left out: it
+        // is in the store before any sink is told. So is a first list that the
+        // other sinks are being told of at this moment.
+        let store = self.store.clone();
+        for part in store.parts() {
+            for new in part {
+                sink.changed(&Change::new(None, Some(new)), Seen::First);
+                consume_budget().await;
+            }
+        }
     }
 }
 
 /// Takes changes to everybody who wants them.
 struct Fan {
-    store: Arc<Store>,
     status: Arc<WatchStatus>,
     sinks: Mutex<Arc<[Arc<dyn Sink>]>>,
 }
@@ -87,17 +97,9 @@ impl std::fmt::Debug for Fan {
 }
 
 impl Fan {
-    fn subscribe(&self, sink: &Arc<dyn Sink>) {
-        // A change that comes meanwhile may be told twice, never not at all:
-        // it is in the store before anybody is told. So is a first list that
-        // others are being told of at this moment.
-        {
-            let mut sinks = lock(&self.sinks);
-            *sinks = sinks.iter().cloned().chain([sink.clone()]).collect();
-        }
-        for new in self.store.all() {
-            sink.changed(&Change { old: None, new: Some(new) }, Seen::First);
-        }
+    fn join(&self, sink: &Arc<dyn Sink>) {
+        let mut sinks = lock(&self.sinks);
+        *sinks = sinks.iter().cloned().chain([sink.clone()]).collect();
     }
 
     fn each(&self, tell: impl Fn(&dyn Sink)) {

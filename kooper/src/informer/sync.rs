@@ -1,6 +1,7 @@
 //! The list: the whole state at once, streamed or in pages.
 
 use futures_util::StreamExt;
+use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 
 use super::{Events, Informer, Seen};
@@ -37,7 +38,7 @@ impl Informer {
             (listed, version, None)
         };
         self.check_version(&version)?;
-        self.commit(listed, version);
+        self.commit(listed, version).await;
         Ok(events)
     }
 
@@ -133,24 +134,33 @@ impl Informer {
         )))
     }
 
-    fn commit(&mut self, listed: Listed, version: String) {
+    /// Puts a list into the store and hands on its changes, part by part: after
+    /// each few the other tasks of the thread have their turn.
+    async fn commit(&mut self, listed: Listed, version: String) {
         let objects = listed.len();
-        let changes = self.store.replace(listed);
         let first = !self.status.is_synced();
+        let seen = if first { Seen::First } else { Seen::Listed };
+        if !first {
+            self.sink.relisted();
+        }
+        let mut count = 0;
+        let store = self.store.clone();
+        for changes in store.replace(listed) {
+            count += changes.len();
+            for change in changes {
+                self.sink.changed(&change, seen);
+                consume_budget().await;
+            }
+        }
         if first {
             tracing::info!(watch = %self.status, objects, version, "synced");
         } else {
-            tracing::info!(watch = %self.status, objects, changes = changes.len(), version, "listed anew");
-            self.sink.relisted();
+            tracing::info!(watch = %self.status, objects, changes = count, version, "listed anew");
         }
-        let seen = if first { Seen::First } else { Seen::Listed };
         self.version = version;
         self.restored = false;
         self.failures = 0;
-        for change in changes {
-            self.sink.changed(&change, seen);
-        }
-        // Only now: who waits for the sync finds all keys queued.
+        // Only now: when the sync is awaited, all keys are queued after it.
         self.status.synced(objects);
     }
 }

@@ -267,6 +267,20 @@ async fn a_list_and_then_each_event_reach_the_store_and_the_listener() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn other_tasks_have_their_turn_while_a_long_list_is_taken_over() {
+    let names: Vec<String> = (0..10_000).map(|name| name.to_string()).collect();
+    let objects: Vec<_> = names.iter().map(|name| (name.as_str(), "1")).collect();
+    let run = run(Script::default().list(page("5", &objects)), false);
+    let mut turns = 0;
+    while !run.status.is_synced() {
+        turns += 1;
+        tokio::task::yield_now().await;
+    }
+    assert!(turns >= 50, "{turns} turns");
+    run.until_seen(&objects).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn pages_are_put_together() {
     let first = Page { continue_token: Some("next".to_owned()), ..page("5", &[("a", "1")]).unwrap() };
     let script = Script::default();

@@ -31,7 +31,7 @@ fn a_relist_tells_of_what_vanished_in_the_gap() {
     }
     let mut changes: Vec<_> = store
         .replace(list)
-        .iter()
+        .flatten()
         .map(|change| (change.key().unwrap().to_string(), change.old.is_some(), change.new.is_some()))
         .collect();
     changes.sort();
@@ -48,7 +48,7 @@ fn a_relist_shares_the_objects_that_are_known() {
     let before = store.get(&ObjectKey::cluster("kept")).unwrap();
     let mut list = Listed::default();
     list.add(object("kept", 1), &store);
-    store.replace(list);
+    store.replace(list).for_each(drop);
     assert!(Arc::ptr_eq(&before, &store.get(&ObjectKey::cluster("kept")).unwrap()));
 }
 
@@ -105,7 +105,7 @@ proptest! {
                     for (name, version) in list {
                         listed.add(object(NAMES[name], version), &store);
                     }
-                    store.replace(listed)
+                    store.replace(listed).flatten().collect()
                 }
             };
             for change in changes {

@@ -85,6 +85,35 @@ fn one_replica_handles_everything_and_a_warm_standby_begins_with_every_key_when_
 }
 
 #[test]
+fn a_lease_is_renewed_while_init_blocks_its_thread() {
+    let namespace = "leader-init";
+    let Some(cluster) = cluster(namespace) else { return };
+    let (log, inits) = (Log::default(), Arc::new(AtomicUsize::new(0)));
+    let (count, noted) = (inits.clone(), log.clone());
+    let blocking = Controller::builder::<ConfigMap>("blocking")
+        .namespaces([namespace])
+        .leader_election(quick(namespace))
+        .init(move || {
+            count.fetch_add(1, Ordering::SeqCst);
+            let renewed =
+                || cluster.must(&["get", "lease", "shop-blocking", "-n", namespace, "-o=jsonpath={.spec.renewTime}"]);
+            for _ in 0..5 {
+                let before = renewed();
+                eventually("it is renewed", || renewed() != before);
+            }
+            std::future::ready(Ok::<_, kooper::BoxError>(()))
+        })
+        .handler(move |call: Call| {
+            noted.note(call.key().name().to_owned());
+            async {}
+        });
+    let replica = Replica::start(connection(cluster.kubeconfig(), None), [blocking.build().unwrap()]);
+    wait_for(&log, "work");
+    assert_eq!(inits.load(Ordering::SeqCst), 1, "the first term has not ended");
+    replica.stop();
+}
+
+#[test]
 fn a_stop_ends_calls_and_their_tasks_before_it_releases_and_renews_until_then() {
     let namespace = "leader-drain";
     let Some(cluster) = cluster(namespace) else { return };

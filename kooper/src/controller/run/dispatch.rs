@@ -12,7 +12,7 @@ use crate::informer::{Seen, Sink};
 use crate::key::ObjectKey;
 use crate::kind::KindInfo;
 use crate::metrics::{Counter, MetricsRecorder};
-use crate::object::{Changed, Object, differs};
+use crate::object::{Changed, DecodeError, Metadata, Object, differs};
 use crate::plan::CacheId;
 use crate::queue::{Lane, WorkQueue};
 use crate::reason::Reason;
@@ -168,34 +168,43 @@ impl Related {
                 .is_some_and(|(all, finalizers)| all.get(key).is_some_and(|object| finalizers.concern(&object)))
     }
 
-    fn keys(&self, object: &Object) -> Vec<ObjectKey> {
-        let mapped = match &self.keys {
-            Keys::Map(map) => map(object),
-            Keys::Owner(kind) => object.metadata().map(|metadata| {
-                let owner = metadata.controller().filter(|owner| {
-                    let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
-                    owner.kind == kind.kind && group == kind.group
-                });
-                let namespace = object.key().namespace().filter(|_| kind.namespaced);
-                owner.map(|owner| ObjectKey::new(namespace, &owner.name)).into_iter().collect()
-            }),
-        };
-        mapped.unwrap_or_else(|error| {
-            tracing::error!(controller = %self.gate.name, "{error}; it wakes nothing");
-            self.gate.metrics.count(&self.gate.name, Counter::DecodeError);
-            Vec::new()
-        })
+    /// The keys that the old and the new object are mapped to.
+    fn keys(&self, change: &Change) -> Vec<ObjectKey> {
+        match &self.keys {
+            Keys::Map(map) => {
+                let objects = change.old.iter().chain(&change.new);
+                objects.flat_map(|object| map(object).unwrap_or_else(|error| self.unmapped(&error))).collect()
+            }
+            Keys::Owner(kind) => {
+                let Some(namespace) = change.key().map(|key| key.namespace().filter(|_| kind.namespaced)) else {
+                    return Vec::new();
+                };
+                let key = |metadata: &Metadata| {
+                    let owner = metadata.controller().filter(|owner| {
+                        let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+                        owner.kind == kind.kind && group == kind.group
+                    });
+                    owner.map(|owner| ObjectKey::new(namespace, &owner.name)).into_iter().collect()
+                };
+                let versions = change.old_metadata().into_iter().chain(change.new_metadata());
+                versions.flat_map(|one| one.map_or_else(|error| self.unmapped(error), key)).collect()
+            }
+        }
     }
-}
 
-impl Related {
+    fn unmapped(&self, error: &DecodeError) -> Vec<ObjectKey> {
+        tracing::error!(controller = %self.gate.name, "{error}; it wakes nothing");
+        self.gate.metrics.count(&self.gate.name, Counter::DecodeError);
+        Vec::new()
+    }
+
     /// Who was refused this child as long as it was somebody else's.
     fn freed(&self, change: &Change) -> BTreeSet<ObjectKey> {
         let contested = &self.backing.contested;
-        let controller = |object: &Arc<Object>| Some(object.metadata().ok()?.controller()?.uid.clone());
         match (&self.keys, &change.old) {
             (Keys::Owner(_), Some(old)) if !contested.is_empty() => {
-                let same = change.new.as_ref().is_some_and(|new| controller(new) == controller(old));
+                let before = change.old_metadata().map(controller_uid);
+                let same = change.new.is_some() && change.new_metadata().map(controller_uid) == before;
                 if same { BTreeSet::new() } else { contested.freed(self.id, old.key()) }
             }
             _ => BTreeSet::new(),
@@ -203,17 +212,16 @@ impl Related {
     }
 }
 
+fn controller_uid(metadata: Result<&Metadata, &DecodeError>) -> Option<String> {
+    Some(metadata.ok()?.controller()?.uid.clone())
+}
+
 impl Sink for Related {
     fn changed(&self, change: &Change, seen: Seen) {
         // Before the first list of ours is complete every key of ours is
         // queued anyway, and what an old version named a new one may not.
-        let mut keys: Vec<ObjectKey> = change
-            .old
-            .iter()
-            .chain(&change.new)
-            .flat_map(|object| self.keys(object))
-            .chain(self.freed(change))
-            .collect();
+        let mut keys = self.keys(change);
+        keys.extend(self.freed(change));
         keys.sort_unstable();
         keys.dedup();
         let lane = if seen == Seen::First { Lane::Background } else { Lane::Event };

@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
+use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{EVENTS_GRACE, Process, RunError, Runner, Starting};
 use crate::controller::config::Leases;
@@ -33,21 +35,18 @@ impl Runner {
             }
             self.tombstones.clear();
             self.gate.open.store(true, Ordering::SeqCst);
-            for key in self.watching.keys(&self.controller.config) {
-                self.gate.wake(&key, Lane::Background, Reason::Leader);
-            }
             let stop = shutdown.child_token();
             let lost = CancellationToken::new();
-            let work = self.term(starting, &stop, &lost);
-            tokio::pin!(work);
-            let ended = tokio::select! {
-                ended = &mut work => ended,
-                _ = elector.hold() => {
-                    lost.cancel();
-                    stop.cancel();
-                    work.await
-                }
-            };
+            let holding = Holding::start(elector, &stop, &lost);
+            // A new task waits for the thread that started it: it begins before
+            // an `init` that blocks the thread.
+            yield_now().await;
+            let filling = self.watching.each_key(&self.controller.config, |key| {
+                self.gate.wake(key, Lane::Background, Reason::Leader);
+            });
+            let _ = stop.run_until_cancelled(filling).await;
+            let ended = self.term(starting, &stop, &lost).await;
+            elector = holding.end().await;
             self.gate.close();
             self.tombstones.clear();
             if !ended {
@@ -92,6 +91,38 @@ impl Runner {
             leadership: self.leadership.clone(),
             told,
         }))
+    }
+}
+
+/// An elector that renews in a task of its own: neither `init` nor the filling
+/// of the queue keeps it waiting.
+struct Holding {
+    ended: CancellationToken,
+    task: AbortOnDropHandle<Elector>,
+}
+
+impl Holding {
+    /// Renews until [`end`](Self::end). When the lease is lost, however that
+    /// comes, `lost` and `stop` are cancelled.
+    fn start(mut elector: Elector, stop: &CancellationToken, lost: &CancellationToken) -> Self {
+        let ended = CancellationToken::new();
+        let (until, guards) = (ended.clone(), (lost.clone().drop_guard(), stop.clone().drop_guard()));
+        let task = tokio::spawn(async move {
+            let _guards = guards;
+            let _ = until.run_until_cancelled(elector.hold()).await;
+            elector
+        });
+        Self { ended, task: AbortOnDropHandle::new(task) }
+    }
+
+    /// The work has ended: the elector is given back, to release the lease.
+    async fn end(self) -> Elector {
+        self.ended.cancel();
+        self.task.await.unwrap_or_else(|error| match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // Only the end of the runtime cancels it, which ends this task too.
+            Err(cancelled) => std::panic::panic_any(cancelled.to_string()),
+        })
     }
 }
 

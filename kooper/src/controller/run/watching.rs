@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::future::{join_all, select_all};
 use kube::Client;
 use tokio::task::JoinSet;
+use tokio::task::coop::consume_budget;
 use tokio::time::timeout;
 
 use super::Process;
@@ -97,16 +98,28 @@ impl Watching {
         Some(self.others.get(&self.unselected?)?.cache())
     }
 
-    /// The keys of all objects that there is something to do for.
-    pub(super) fn keys(&self, config: &Config) -> Vec<ObjectKey> {
-        let leaving = self.unselected().zip(config.finalizers()).into_iter();
-        let leaving = leaving
-            .flat_map(|(all, finalizers)| all.all(None).into_iter().filter(move |object| finalizers.concern(object)));
-        self.primary().all(None).into_iter().chain(leaving).map(|object| object.key().clone()).collect()
+    /// Takes the key of each object that there is something to do for. After
+    /// each few the other tasks of the thread have their turn.
+    pub(super) async fn each_key(&self, config: &Config, take: impl Fn(&ObjectKey)) {
+        for part in self.primary().parts() {
+            for object in part {
+                take(object.key());
+                consume_budget().await;
+            }
+        }
+        let Some((all, finalizers)) = self.unselected().zip(config.finalizers()) else { return };
+        for part in all.parts() {
+            for object in part {
+                if finalizers.concern(&object) {
+                    take(object.key());
+                }
+                consume_budget().await;
+            }
+        }
     }
 
     /// Begins to watch, as far as nobody has yet.
-    pub(super) fn open(
+    pub(super) async fn open(
         &self,
         controller: &Controller,
         process: &Process,
@@ -122,15 +135,15 @@ impl Watching {
             changed: controller.config.changed.clone(),
             tombstones: controller.parts.tells_of_deleted().then(|| tombstones.clone()),
         });
-        self.primary.subscribe(&dispatch);
+        self.primary.subscribe(&dispatch).await;
         for (id, watched) in self.each() {
             let progress: Arc<dyn Sink> = Arc::new(Progress { id, gate: gate.clone(), backing: backing.clone() });
-            watched.subscribe(&progress);
+            watched.subscribe(&progress).await;
         }
         if let (Some(id), Some(finalizers)) = (self.unselected, controller.config.finalizers()) {
             let sink: Arc<dyn Sink> = Arc::new(Leaving { gate: gate.clone(), ours: self.primary(), finalizers });
             if let Some(watches) = self.others.get(&id) {
-                watches.subscribe(&sink);
+                watches.subscribe(&sink).await;
             }
         }
         for relation in controller.relations.iter() {
@@ -148,7 +161,7 @@ impl Watching {
                 keys,
                 backing: backing.clone(),
             });
-            watches.subscribe(&sink);
+            watches.subscribe(&sink).await;
         }
         for (watched, retriever) in self.primary.watched.iter().zip(retrievers) {
             process.watches.start(watched, || retriever);
@@ -191,9 +204,9 @@ impl Watches {
         Cache::new(stores.map(|(scope, watched)| (scope.namespace.clone(), watched.store.clone())))
     }
 
-    fn subscribe(&self, sink: &Arc<dyn Sink>) {
+    async fn subscribe(&self, sink: &Arc<dyn Sink>) {
         for watched in &self.watched {
-            watched.subscribe(sink);
+            watched.subscribe(sink).await;
         }
     }
 }

@@ -40,7 +40,7 @@ fn lamp(name: &str, version: u32, colours: Option<&[&str]>) -> Object {
 
 fn find(store: &Store, value: &str) -> Vec<String> {
     let mut found: Vec<_> =
-        store.find(colours(), &[value.to_owned()]).iter().map(|one| one.key().to_string()).collect();
+        store.find(colours(), &[value.to_owned()]).iter().map(|one| one.object.key().to_string()).collect();
     found.sort();
     found
 }
@@ -90,6 +90,31 @@ fn an_object_that_does_not_decode_may_be_under_any_value() {
 }
 
 #[test]
+fn an_object_at_which_the_index_panics_comes_as_its_error_and_costs_no_other() {
+    enum Strict {}
+    let strict = Indexer::new::<Strict>(|object| {
+        READ.set(READ.get() + 1);
+        let colours = object.decode::<Lamp>()?.colours;
+        assert!(!colours.is_empty(), "a lamp has a colour");
+        Ok(colours)
+    });
+    let store = Store::default();
+    store.put(lamp("a", 1, Some(&[])));
+    store.put(lamp("b", 1, Some(&["red"])));
+    let found = |value: &str| -> BTreeMap<_, _> {
+        let found = store.find(strict, &[value.to_owned()]).into_iter();
+        found.map(|one| (one.object.key().to_string(), one.error.map(|error| error.to_string()))).collect()
+    };
+    let error = "object a is no Strict: the index panicked: a lamp has a colour".to_owned();
+    let unreadable = ("a".to_owned(), Some(error));
+    assert_eq!(found("red"), [unreadable.clone(), ("b".to_owned(), None)].into());
+    assert_eq!(found("green"), [unreadable].into());
+    assert_eq!(READ.get(), 2, "it is not read again until it changes");
+    store.put(lamp("a", 2, Some(&["green"])));
+    assert_eq!(found("green"), [("a".to_owned(), None)].into());
+}
+
+#[test]
 fn an_index_keeps_nothing_of_what_is_gone() {
     let store = Store::default();
     for version in 1..4 {
@@ -101,10 +126,12 @@ fn an_index_keeps_nothing_of_what_is_gone() {
     }
     store.put(lamp("c", 1, None));
     store.remove(lamp("c", 1, None));
-    let contents = store.read();
-    let catalogue = &contents.catalogues[&colours().id];
-    assert!(catalogue.keys.is_empty() && catalogue.values.is_empty());
-    assert!(catalogue.unread.is_empty() && catalogue.unreadable.is_empty());
+    for shard in &store.shards {
+        let contents = shard.read();
+        let Some(catalogue) = contents.catalogues.get(&colours().id) else { continue };
+        assert!(catalogue.keys.is_empty() && catalogue.values.is_empty());
+        assert!(catalogue.unread.is_empty() && catalogue.unreadable.is_empty());
+    }
 }
 
 #[test]
@@ -171,13 +198,13 @@ proptest! {
                     for (name, colours) in &list {
                         listed.add(object(*name, colours), &store);
                     }
-                    store.replace(listed);
+                    store.replace(listed).for_each(drop);
                     model = list;
                 }
                 Step::Find(values) => {
                     let owned: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
                     let mut found: Vec<_> =
-                        store.find(colours(), &owned).iter().map(|one| one.key().to_string()).collect();
+                        store.find(colours(), &owned).iter().map(|one| one.object.key().to_string()).collect();
                     found.sort();
                     prop_assert_eq!(found, scan(&model, &values));
                 }
@@ -193,4 +220,28 @@ proptest! {
             }
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn other_tasks_have_their_turn_while_an_index_reads_many_objects() {
+    enum Waits {}
+    static TURN: Mutex<Option<std::sync::mpsc::Receiver<()>>> = Mutex::new(None);
+    let waits = Indexer::new::<Waits>(|_| {
+        if let Some(turn) = TURN.lock().unwrap().take() {
+            turn.recv_timeout(std::time::Duration::from_secs(60)).expect("the other task never had its turn");
+        }
+        Ok(Vec::new())
+    });
+    let store = Store::default();
+    for name in 0..=MANY {
+        store.put(lamp(&name.to_string(), 1, Some(&[])));
+    }
+    let (had_turn, turn) = std::sync::mpsc::channel();
+    *TURN.lock().unwrap() = Some(turn);
+    let reading = tokio::spawn(async move {
+        // On the same thread, behind this task.
+        tokio::spawn(async move { had_turn.send(()) });
+        store.find(waits, &["red".to_owned()]).len()
+    });
+    assert_eq!(reading.await.unwrap(), 0);
 }
