@@ -2,6 +2,7 @@
 
 mod builder;
 mod config;
+mod once;
 mod run;
 mod staged;
 mod states;
@@ -27,6 +28,7 @@ pub use config::{ConfigError, MetricsCompat};
 pub use run::RunError;
 pub(crate) use run::{Process, Runner};
 pub use staged::{Called, Staged};
+pub(crate) use states::States;
 
 pub use crate::kind::{Kind, Namespaced};
 
@@ -162,7 +164,6 @@ impl Controller {
     }
 
     /// What is known of its kind.
-    #[cfg(feature = "cli")]
     pub(crate) fn kind_info(&self) -> &KindInfo {
         &self.kind
     }

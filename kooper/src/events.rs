@@ -25,7 +25,12 @@ const WAITING: usize = 1000;
 pub struct EventSink {
     /// None where there is no server to tell.
     inner: Option<Arc<Inner>>,
+    /// Where a test finds what was recorded.
+    kept: Option<Kept>,
 }
+
+/// What was recorded, in order.
+pub(crate) type Kept = Arc<Mutex<Vec<Note>>>;
 
 struct Inner {
     sender: mpsc::Sender<Message>,
@@ -48,18 +53,30 @@ enum Message {
     Drain(oneshot::Sender<()>),
 }
 
-/// One thing to tell about an object.
+/// A Kubernetes Event as it was recorded.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Note {
-    pub(crate) regarding: ObjectReference,
+#[non_exhaustive]
+pub struct Note {
+    /// The object that it is about.
+    pub regarding: ObjectReference,
     /// What else it is about.
-    pub(crate) related: Option<ObjectReference>,
-    pub(crate) warning: bool,
+    pub related: Option<ObjectReference>,
+    /// Whether it is a Warning, and not Normal.
+    pub warning: bool,
     /// Why, in one word of CamelCase.
-    pub(crate) reason: String,
+    pub reason: String,
     /// What was done, in one word of CamelCase.
-    pub(crate) action: String,
-    pub(crate) message: String,
+    pub action: String,
+    /// The message for people.
+    pub message: String,
+}
+
+impl std::fmt::Display for Note {
+    /// Such as `Warning NoPassword: the Secret does not exist`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = if self.warning { "Warning" } else { "Normal" };
+        write!(f, "{kind} {}: {}", self.reason, self.message)
+    }
 }
 
 impl EventSink {
@@ -78,11 +95,21 @@ impl EventSink {
         let source = wire::Source::new(program, controller, instance);
         let writer = Writer::new(client, source, controller.clone(), metrics.clone(), causes.clone());
         let task = Mutex::new(Some(Task { receiver, writer }));
-        Self { inner: Some(Arc::new(Inner { sender, task, controller: controller.clone(), metrics, causes })) }
+        let inner = Inner { sender, task, controller: controller.clone(), metrics, causes };
+        Self { inner: Some(Arc::new(inner)), kept: None }
+    }
+
+    /// A sink that keeps everything, and writes nothing.
+    pub(crate) fn kept(kept: Kept) -> Self {
+        Self { inner: None, kept: Some(kept) }
     }
 
     /// Takes a note along; one too many is counted and dropped.
     pub(crate) fn publish(&self, note: Note) {
+        if let Some(kept) = &self.kept {
+            kept.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+            return;
+        }
         let Some(inner) = &self.inner else { return };
         inner.wake();
         if inner.sender.try_send(Message::Note(Box::new(note))).is_err() {

@@ -87,6 +87,7 @@ mod refusal;
 pub mod retriever;
 mod review;
 mod store;
+pub mod testing;
 mod worker;
 mod writes;
 

@@ -9,6 +9,7 @@ pub mod v1 {
     pub use std::result::Result;
     pub use std::sync::Arc;
     pub use std::time::Duration;
+    pub use std::vec::Vec;
     pub use std::{assert, env, module_path, option_env};
 
     use std::ops::Deref;
@@ -16,8 +17,7 @@ pub mod v1 {
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
     use kube::CustomResourceExt;
 
-    use crate::controller::Controller;
-    pub use crate::controller::{Builder, CustomKind, Kind, Namespaced};
+    pub use crate::controller::{Builder, ConfigError, Controller, CustomKind, Kind, Namespaced};
     pub use crate::leader::LeaderElection;
     pub use crate::object::Changed;
     pub use crate::program::{Definition, Program};

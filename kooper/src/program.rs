@@ -27,6 +27,29 @@ impl Program {
         self.controllers.push(builder.build());
     }
 
+    /// The controllers of a generated type.
+    ///
+    /// # Errors
+    /// The first mistake in one.
+    pub fn all<D: Definition>() -> Result<Vec<Controller>, ConfigError> {
+        let mut program = Self::default();
+        D::define(&mut program);
+        program.into_controllers()
+    }
+
+    /// The controller of a generated type of one kind.
+    ///
+    /// # Errors
+    /// A mistake in it.
+    pub fn only<D: Definition>() -> Result<Controller, ConfigError> {
+        let none = || ConfigError {
+            controller: std::any::type_name::<D>().to_owned(),
+            field: "resource",
+            problem: "it has no kind".to_owned(),
+        };
+        Self::all::<D>()?.pop().ok_or_else(none)
+    }
+
     /// The controllers, or the first mistake in one.
     ///
     /// # Errors

@@ -35,7 +35,7 @@ const ROWS: [&[&str]; 6] = [
     ],
     &["capability", "crd", "finalizer", "informer", "worker"],
     &["controller"],
-    &["operator", "program", "rbac"],
+    &["operator", "program", "rbac", "testing"],
     &["cli", "doctests", "http", "lib", "private"],
 ];
 

@@ -54,5 +54,7 @@ fn each_is_defined() {
     assert_eq!(names::<a_path>(), ["a-path"]);
     assert_eq!(names::<each>(), ["each-pod", "each-configmap", "each-service"]);
     assert_eq!(names::<with_bounds>(), ["bound-pod", "bound-shop"]);
+    assert_eq!(a_custom_resource::controller().expect("it has one").name(), "a-custom-resource");
+    assert_eq!(each::controllers().expect("it has three").len(), 3);
     assert_eq!(names::<of_metadata>(), ["of-metadata-pod", "of-metadata-node"]);
 }

@@ -14,7 +14,7 @@ use crate::support::errors::say;
 /// The fn as it was written, the type that stands for its controller, and a `main`.
 pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
     let Model { runtime, type_name, .. } = model;
-    let ty = generated_type(model.vis, type_name);
+    let ty = generated_type(runtime, model.vis, type_name, matches!(model.kinds, Kinds::One { .. }));
     let define = match &model.kinds {
         Kinds::One { kind, name } => builder(model, &kind.to_token_stream(), &quote!(#name)),
         Kinds::Each { parameter, generics, kinds } => {
@@ -40,12 +40,39 @@ pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
     }
 }
 
-/// The type that shares the fn's name. With braces it leaves the fn's own namespace alone.
-pub(crate) fn generated_type(vis: &syn::Visibility, name: &Ident) -> TokenStream {
+/// The type that shares the fn's name, with its controllers. With braces it leaves the fn's own namespace alone.
+pub(crate) fn generated_type(runtime: &CratePath, vis: &syn::Visibility, name: &Ident, one: bool) -> TokenStream {
+    let controllers = if one {
+        quote! {
+            /// The controller of the fn.
+            ///
+            /// # Errors
+            /// A mistake in it.
+            #[allow(dead_code)]
+            #vis fn controller() -> #runtime::Result<#runtime::Controller, #runtime::ConfigError> {
+                #runtime::Program::only::<Self>()
+            }
+        }
+    } else {
+        quote! {
+            /// The controllers of the fn, one for each kind.
+            ///
+            /// # Errors
+            /// The first mistake in one.
+            #[allow(dead_code)]
+            #vis fn controllers() -> #runtime::Result<#runtime::Vec<#runtime::Controller>, #runtime::ConfigError> {
+                #runtime::Program::all::<Self>()
+            }
+        }
+    };
     quote! {
         #[doc(hidden)]
         #[allow(non_camel_case_types)]
         #vis struct #name {}
+        #[automatically_derived]
+        impl #name {
+            #controllers
+        }
     }
 }
 

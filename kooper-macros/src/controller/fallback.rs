@@ -55,7 +55,8 @@ fn kinds(args: &Args) -> TokenStream {
 fn empty(args: &Args, handler: &Handler) -> TokenStream {
     let runtime = CratePath::new(args.krate.as_ref().map(|path| &path.value));
     let name = type_name(args, handler);
-    let ty = generated_type(&handler.vis, &name);
+    let resource = args.resource.as_ref().map(|resource| &resource.value);
+    let ty = generated_type(&runtime, &handler.vis, &name, !matches!(resource, Some(Resource::Each(_))));
     quote! {
         #ty
         const _: () = {

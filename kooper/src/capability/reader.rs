@@ -10,7 +10,7 @@ use super::verb::MayRead;
 use super::{Access, Read, Reader};
 use crate::extract::Backing;
 use crate::key::ObjectKey;
-use crate::kind::Kind;
+use crate::kind::{Kind, KindInfo};
 use crate::object::{DecodeError, MalformedObject, Object};
 use crate::plan::CacheId;
 use crate::store::{Cache, Store};
@@ -94,7 +94,8 @@ impl<T: Kind> Reader<T> {
     }
 
     fn over(store: Store) -> Self {
-        Self::of(&Arc::new(Backing::fixed::<T>(Cache::new([(None, Arc::new(store))]))))
+        let (id, cache) = (CacheId::of::<T>(), Cache::new([(None, Arc::new(store))]));
+        Self::of(&Arc::new(Backing::detached(KindInfo::of::<T>(), id, [(id, cache)].into())))
     }
 }
 

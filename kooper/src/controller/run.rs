@@ -24,13 +24,12 @@ use crate::crd::Installer;
 use crate::error;
 use crate::events::EventSink;
 use crate::extract::{Backing, Contested, Former};
-use crate::finalizer::{Finalizing, Guarded, Unselected};
+use crate::finalizer::{Guarded, Unselected};
 use crate::handler::Erased;
 use crate::health::{Health, Probe};
 use crate::informer::Watches;
 use crate::installation::Installation;
 use crate::leader::Leadership;
-use crate::lookup::Lookup;
 use crate::metrics::{Gauge, MetricsError, MetricsRecorder};
 use crate::queue::{Lane, QueueOptions, WorkQueue};
 use crate::reason::Reason;
@@ -290,17 +289,14 @@ impl Runner {
         } else {
             MetricsCompat::Truth
         });
-        let lookup = self.lookup();
-        let (handler, unselected) = match (config.finalizers(), handlers.cleanup, &lookup) {
-            (Some(finalizers), Some(cleanup), Some(lookup)) => {
-                let (lookup, backing) = (lookup.clone(), self.backing.clone());
-                let finalizing =
-                    Arc::new(Finalizing { finalizers, handler: handlers.handler, cleanup, lookup, backing });
+        let lookup = self.controller.lookup(&self.backing);
+        let (handler, unselected) = match self.controller.finalizing(&handlers, &self.backing) {
+            Some(finalizing) => {
                 let unselected = self.watching.unselected();
                 let unselected = unselected.map(|all| Arc::new(Unselected { finalizing: finalizing.clone(), all }));
                 (Arc::new(Guarded(finalizing)) as Arc<dyn Erased>, unselected)
             }
-            _ => (handlers.handler, None),
+            None => (handlers.handler, None),
         };
         Arc::new(Workers {
             name: self.gate.name.clone(),
@@ -322,18 +318,6 @@ impl Runner {
             busy: self.busy.clone(),
             unfit: self.unfit.clone(),
             tells_events: self.controller.plan().may_tell_events(),
-        })
-    }
-
-    /// Asks the API server about single objects of the kind.
-    fn lookup(&self) -> Option<Lookup> {
-        let config = &self.controller.config;
-        Some(Lookup {
-            client: self.backing.client.clone().filter(|_| !self.controller.own_retriever)?,
-            kind: self.controller.kind.clone(),
-            labels: config.labels.clone(),
-            fields: config.fields.clone(),
-            field_manager: self.backing.field_manager(),
         })
     }
 

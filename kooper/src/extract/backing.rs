@@ -9,7 +9,7 @@ use kube::Client;
 use super::contested::Contested;
 use super::former::Former;
 use crate::events::EventSink;
-use crate::kind::{Kind, KindInfo};
+use crate::kind::KindInfo;
 use crate::object::Object;
 use crate::plan::CacheId;
 use crate::store::Cache;
@@ -65,20 +65,19 @@ impl Backing {
         }
     }
 
-    /// What stands behind a fn that is called without a controller: a cache,
-    /// and no connection.
-    pub(crate) fn fixed<K: Kind>(cache: Cache) -> Self {
-        let id = CacheId::of::<K>();
+    /// What stands behind a fn that is called without a running controller:
+    /// caches, and no connection.
+    pub(crate) fn detached(kind: KindInfo, primary: CacheId, caches: HashMap<CacheId, Cache>) -> Self {
         Self {
-            program: "fixed".into(),
-            controller: "fixed".into(),
-            kind: KindInfo::of::<K>(),
-            primary: id,
+            program: "detached".into(),
+            controller: "detached".into(),
+            kind,
+            primary,
             client: None,
-            caches: [(id, cache)].into(),
+            caches,
             former: Former::new(Vec::new()),
             contested: Contested::default(),
-            writes: Arc::new(Writes::new(id)),
+            writes: Arc::new(Writes::new(primary)),
             events: EventSink::default(),
         }
     }

@@ -1,0 +1,68 @@
+//! One call of a controller, with everything around its handler.
+
+use std::sync::Arc;
+
+use super::Controller;
+use super::builder::Handlers;
+use super::states::{Context, States};
+use crate::action::Action;
+use crate::call::Call;
+use crate::error::Result;
+use crate::extract::Backing;
+use crate::finalizer::{Finalizing, Guarded};
+use crate::handler::{CallError, Erased};
+use crate::lookup::Lookup;
+use crate::object::Object;
+use crate::plan::CacheId;
+
+impl Controller {
+    /// Calls the handler for an object once, as a worker does, and leaves what
+    /// comes of it to the caller.
+    pub(crate) async fn call_once(
+        &self,
+        backing: Arc<Backing>,
+        states: Arc<States>,
+        object: Arc<Object>,
+        call: Call,
+    ) -> Result<Action> {
+        if !(self.parts.wants())(&object) {
+            return Ok(Action::done());
+        }
+        let handlers = self.parts.handlers(Context { backing: backing.clone(), states }).await?;
+        let handler: Arc<dyn Erased> = match self.finalizing(&handlers, &backing) {
+            Some(finalizing) => Arc::new(Guarded(finalizing)),
+            None => handlers.handler,
+        };
+        handler.call(object, call).await.map_err(|error| match error {
+            CallError::Decode(error) => error.into(),
+            CallError::Handler(error) => error,
+        })
+    }
+
+    /// The handler and `cleanup` as one, where there is one.
+    pub(super) fn finalizing(&self, handlers: &Handlers, backing: &Arc<Backing>) -> Option<Arc<Finalizing>> {
+        Some(Arc::new(Finalizing {
+            finalizers: self.config.finalizers()?,
+            handler: handlers.handler.clone(),
+            cleanup: handlers.cleanup.clone()?,
+            lookup: self.lookup(backing)?,
+            backing: backing.clone(),
+        }))
+    }
+
+    /// Asks the API server about single objects of the kind.
+    pub(super) fn lookup(&self, backing: &Backing) -> Option<Lookup> {
+        Some(Lookup {
+            client: backing.client.clone().filter(|_| !self.own_retriever)?,
+            kind: self.kind.clone(),
+            labels: self.config.labels.clone(),
+            fields: self.config.fields.clone(),
+            field_manager: backing.field_manager(),
+        })
+    }
+
+    /// The cache of its own objects.
+    pub(crate) fn primary(&self) -> CacheId {
+        self.primary.id
+    }
+}

@@ -1,0 +1,277 @@
+//! What a handler's unit test needs: a cluster without a server.
+//!
+//! [`FakeCluster`] holds the objects that a test puts there. What a handler
+//! asks of the API server is recorded and answered. Nothing is listed, watched
+//! or queued: for a whole controller at work see
+//! [`retriever::source`](crate::retriever::source).
+
+mod answer;
+mod arguments;
+mod reply;
+mod sent;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kube::Client;
+use serde::Serialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::action::Action;
+use crate::call::{Call, Tasks};
+use crate::controller::{Controller, States};
+use crate::error::Result;
+use crate::events::EventSink;
+use crate::extract::Backing;
+use crate::key::ObjectKey;
+use crate::kind::{Kind, KindInfo};
+use crate::object::Object;
+use crate::plan::{CacheId, Plan};
+use crate::reason::{Reason, Reasons};
+use crate::store::{Cache, Store};
+
+pub use crate::events::Note;
+pub use arguments::Arguments;
+pub use reply::Reply;
+pub use sent::Sent;
+
+/// A cluster for unit tests: it holds objects, and records and answers what is
+/// sent. Cloneable; all clones are one cluster.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use kooper::prelude::*;
+/// use kooper::testing::FakeCluster;
+///
+/// async fn password(config: Arc<ConfigMap>, secrets: OwnedApplier<Secret>) -> Result<()> {
+///     let mut secret = Secret::default();
+///     secret.metadata.name = Some(format!("{}-password", config.name_any()));
+///     secrets.apply_owned(&config, &secret).await?;
+///     Ok(())
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let cluster = FakeCluster::new();
+/// let mut config = ConfigMap::default();
+/// config.metadata.name = Some("shop".to_owned());
+/// let config = cluster.put(&config)?;
+///
+/// let arguments = cluster.arguments(&config);
+/// password(config.clone(), arguments.take()).await?;
+///
+/// assert_eq!(cluster.summary(), ["apply secrets default/shop-password"]);
+/// # Ok::<_, kooper::BoxError>(())
+/// # })?;
+/// # Ok::<_, kooper::BoxError>(())
+/// ```
+///
+/// # What it answers
+///
+/// Unless a test gives another answer with [`reply`](Self::reply):
+///
+/// | request | answer |
+/// |---|---|
+/// | get, delete, patch, a write of a status | of an object that was put; 404 where there is none |
+/// | create | the object that was sent; 409 where there is one of that name |
+/// | apply | the object that was sent, with the status of the one that was put |
+/// | merge patch | the object that was put, changed by the patch |
+/// | JSON patch, strategic merge patch | the object that was put, unchanged |
+/// | eviction | a success |
+/// | anything else, such as list and watch | 501 |
+///
+/// A write changes nothing in the cluster: what the next call finds is what
+/// the test puts there. Server-side apply is not emulated: fields of others
+/// are neither kept nor removed.
+#[derive(Debug, Clone, Default)]
+pub struct FakeCluster {
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// The objects, by group and plural of their kind.
+    stores: Mutex<HashMap<(String, String), Arc<Store>>>,
+    /// The last uid or resource version that was given.
+    last: AtomicU64,
+    sent: Mutex<Vec<Sent>>,
+    replies: Mutex<Vec<reply::Rule>>,
+    events: Arc<Mutex<Vec<Note>>>,
+    states: Arc<States>,
+}
+
+impl FakeCluster {
+    /// A cluster without objects.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts an object into the cluster, in place of the one of its name, and
+    /// returns it as a handler gets it. It gets a new resource version, a uid
+    /// where it has none, and the namespace `default` where its kind needs one.
+    ///
+    /// # Errors
+    /// When it has no name, or cannot be written as JSON and read again.
+    pub fn put<T: Kind + Serialize>(&self, object: &T) -> Result<Arc<T>> {
+        let kind = KindInfo::of::<T>();
+        let mut json = serde_json::to_value(object)?;
+        json["apiVersion"] = kind.api_version().into();
+        json["kind"] = kind.kind.as_str().into();
+        let metadata = &mut json["metadata"];
+        if kind.namespaced && metadata["namespace"].is_null() {
+            metadata["namespace"] = "default".into();
+        }
+        let store = self.inner.store(&kind.group, &kind.plural);
+        if metadata["uid"].is_null() {
+            let name = metadata["name"].as_str().unwrap_or_default();
+            let before = store.get(&ObjectKey::new(metadata["namespace"].as_str(), name));
+            metadata["uid"] = before.map_or_else(|| self.inner.uid(), |before| before.uid().into());
+        }
+        metadata["resourceVersion"] = self.inner.version();
+        let object = Object::parse(json.to_string().as_bytes())?;
+        let decoded = object.decode()?;
+        store.put(object);
+        Ok(Arc::new(decoded))
+    }
+
+    /// Removes an object from the cluster.
+    pub fn remove<T: Kind>(&self, key: &ObjectKey) {
+        let kind = KindInfo::of::<T>();
+        let store = self.inner.store(&kind.group, &kind.plural);
+        if let Some(object) = store.get(key).and_then(|object| Object::parse(&object.json()).ok()) {
+            store.remove(object);
+        }
+    }
+
+    /// Answers requests with what the closure returns; `None` leaves a request
+    /// to the replies that were given before, and then to the table above.
+    ///
+    /// ```
+    /// use kooper::testing::{FakeCluster, Reply};
+    ///
+    /// let cluster = FakeCluster::new();
+    /// cluster.reply(|sent| {
+    ///     (sent.verb == "apply").then(|| Reply::refused(403, "Forbidden", "exceeded quota: pods"))
+    /// });
+    /// ```
+    pub fn reply(&self, reply: impl Fn(&Sent) -> Option<Reply> + Send + Sync + 'static) {
+        lock(&self.inner.replies).push(Arc::new(reply));
+    }
+
+    /// The arguments of a call for this object.
+    pub fn arguments<O: Kind>(&self, object: &Arc<O>) -> Arguments<O> {
+        Arguments::new(self.clone(), object.clone())
+    }
+
+    /// A client of this cluster. It is made within a tokio runtime, as that of
+    /// `#[tokio::test]`.
+    pub fn client(&self) -> Client {
+        answer::client(&self.inner)
+    }
+
+    /// Calls a controller for the object of this key once, as a worker does:
+    /// with its state, layers, `when`, finalizer and `cleanup`. A failure is
+    /// returned and not retried. A state is built once for each cluster.
+    ///
+    /// # Errors
+    /// When the cluster has no such object, it does not fit the controller's
+    /// type, or `init`, the handler or `cleanup` fails.
+    pub async fn reconcile(&self, controller: &Controller, key: &ObjectKey) -> Result<Action> {
+        let (name, kind, primary) = (controller.name(), controller.kind_info().clone(), controller.primary());
+        let backing = Arc::new(self.backing(name, kind, primary, controller.plan()));
+        let found = backing.cache(primary).get(key);
+        let object =
+            found.ok_or_else(|| format!("the cluster has no {} `{key}`: put it there first", controller.kind()))?;
+        let call = call(name, key.clone(), 1, CancellationToken::new());
+        controller.call_once(backing, self.inner.states.clone(), object, call).await
+    }
+
+    /// Everything that was sent, in order.
+    pub fn sent(&self) -> Vec<Sent> {
+        lock(&self.inner.sent).clone()
+    }
+
+    /// Everything that was sent, each request in a line such as
+    /// `apply deployments.apps default/web`.
+    pub fn summary(&self) -> Vec<String> {
+        lock(&self.inner.sent).iter().map(ToString::to_string).collect()
+    }
+
+    /// The objects of a kind that were created or applied, as they were sent.
+    ///
+    /// # Errors
+    /// When one does not fit the type.
+    pub fn written<T: Kind>(&self) -> Result<Vec<T>> {
+        let sent = lock(&self.inner.sent);
+        let written = sent.iter().filter(|sent| sent.is_of::<T>() && matches!(sent.verb, "create" | "apply"));
+        written.filter(|sent| sent.subresource.is_none()).map(Sent::decode).collect()
+    }
+
+    /// The Kubernetes Events that were recorded, in order.
+    pub fn events(&self) -> Vec<Note> {
+        lock(&self.inner.events).clone()
+    }
+
+    /// Forgets what was sent and recorded; the objects and replies remain.
+    pub fn forget(&self) {
+        lock(&self.inner.sent).clear();
+        lock(&self.inner.events).clear();
+    }
+
+    fn backing(&self, controller: &str, kind: KindInfo, primary: CacheId, plan: &Plan) -> Backing {
+        let own = (primary, self.inner.cache(&kind));
+        let others = plan.caches().iter().map(|request| (request.id, self.inner.cache(&request.kind)));
+        let caches = others.chain([own]).collect();
+        Backing {
+            program: "test".into(),
+            controller: controller.into(),
+            client: Some(self.client()),
+            events: EventSink::kept(self.inner.events.clone()),
+            ..Backing::detached(kind, primary, caches)
+        }
+    }
+}
+
+impl Inner {
+    fn store(&self, group: &str, plural: &str) -> Arc<Store> {
+        lock(&self.stores).entry((group.to_owned(), plural.to_owned())).or_default().clone()
+    }
+
+    fn cache(&self, kind: &KindInfo) -> Cache {
+        Cache::new([(None, self.store(&kind.group, &kind.plural))])
+    }
+
+    /// A resource version that no object has yet. The first ones of a real
+    /// server are taken, and `1` stands for none.
+    fn version(&self) -> Value {
+        (1000 + self.next()).to_string().into()
+    }
+
+    fn uid(&self) -> Value {
+        format!("00000000-0000-0000-0000-{:012}", self.next()).into()
+    }
+
+    fn next(&self) -> u64 {
+        self.last.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inner").field("sent", &self.sent).finish_non_exhaustive()
+    }
+}
+
+fn call(controller: &str, key: ObjectKey, attempt: u32, cancelled: CancellationToken) -> Call {
+    let mut reasons = Reasons::default();
+    reasons.add(if attempt == 1 { Reason::Added } else { Reason::Retry });
+    Call::new(controller.into(), key, attempt, reasons, cancelled, Tasks::default())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! The arguments of one call.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{FakeCluster, call};
+use crate::extract::{Argument, Input, State};
+use crate::key::ObjectKey;
+use crate::kind::{Kind, KindInfo};
+use crate::plan::{CacheId, Plan};
+
+/// The arguments of a handler's call for one object, over a [`FakeCluster`].
+#[derive(Debug)]
+#[must_use = "`take` makes an argument"]
+pub struct Arguments<O> {
+    cluster: FakeCluster,
+    object: Arc<O>,
+    attempt: u32,
+    cancelled: CancellationToken,
+}
+
+impl<O: Kind> Arguments<O> {
+    pub(super) fn new(cluster: FakeCluster, object: Arc<O>) -> Self {
+        Self { cluster, object, attempt: 1, cancelled: CancellationToken::new() }
+    }
+
+    /// The arguments of a later attempt. Default: 1.
+    pub fn attempt(self, attempt: u32) -> Self {
+        Self { attempt, ..self }
+    }
+
+    /// Cancels the call: its `Call` argument is told.
+    pub fn cancel(&self) {
+        self.cancelled.cancel();
+    }
+
+    /// An argument of the type that the handler takes there: the object, a
+    /// `Call`, a `Client`, a `Recorder`, or any capability. A
+    /// [`State`](crate::State) is made with [`State::new`](crate::State::new)
+    /// instead.
+    pub fn take<A: Argument<O, (), M>, M>(&self) -> A {
+        let kind = KindInfo::of::<O>();
+        let mut plan = Plan::default();
+        A::plan(&mut plan);
+        let meta = self.object.meta();
+        let key = ObjectKey::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
+        let controller = kind.kind.to_lowercase();
+        A::extract(&Input {
+            object: self.object.clone(),
+            call: call(&controller, key, self.attempt, self.cancelled.clone()),
+            state: State::new(()),
+            backing: Arc::new(self.cluster.backing(&controller, kind, CacheId::of::<O>(), &plan)),
+        })
+    }
+}

@@ -1,0 +1,51 @@
+//! An answer that a test gives.
+
+use std::sync::Arc;
+
+use kube::core::Status;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Sent;
+
+/// Answers a request, or leaves it to others.
+pub(super) type Rule = Arc<dyn Fn(&Sent) -> Option<Reply> + Send + Sync>;
+
+/// What the API server answers to a request, for
+/// [`FakeCluster::reply`](super::FakeCluster::reply).
+#[derive(Debug, Clone)]
+pub struct Reply {
+    pub(super) code: u16,
+    pub(super) body: Value,
+}
+
+impl Reply {
+    /// The object.
+    pub fn object(object: &impl Serialize) -> Self {
+        match serde_json::to_value(object) {
+            Ok(body) => Self { code: 200, body },
+            Err(error) => Self::refused(500, "InternalError", &format!("the reply cannot be written as JSON: {error}")),
+        }
+    }
+
+    /// A refusal, such as `Reply::refused(409, "Conflict", "…")`.
+    pub fn refused(code: u16, reason: &str, message: &str) -> Self {
+        Self::status(&Status::failure(message, reason).with_code(code))
+    }
+
+    /// A refusal in full, with its details.
+    pub fn status(status: &Status) -> Self {
+        let mut body = json!(status);
+        body["apiVersion"] = "v1".into();
+        body["kind"] = "Status".into();
+        Self { code: if status.code == 0 { 200 } else { status.code }, body }
+    }
+
+    /// Names the object where the answer does not, as a server does.
+    pub(super) fn about(mut self, sent: &Sent) -> Self {
+        if self.body["kind"] == "Status" && self.body["details"].is_null() {
+            self.body["details"] = json!({"name": sent.key.name(), "group": sent.group, "kind": sent.resource});
+        }
+        self
+    }
+}
