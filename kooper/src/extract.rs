@@ -132,10 +132,27 @@ impl<O, S> Argument<O, S> for Call {
     }
 }
 
-#[diagnostic::do_not_recommend]
-impl<O, S: Send + Sync + 'static> Argument<O, S> for State<S> {
+/// The state of a controller whose `init` builds `S`: `S` alone.
+#[diagnostic::on_unimplemented(
+    message = "the state of this controller is `{S}`, not `{Self}`: add an `init` that builds `{Self}`",
+    label = "not the state of this controller",
+    note = "`init = path` names an `async fn path(…) -> Result<{Self}, E>`; without it the state is `()`"
+)]
+pub trait StateOf<S>: Sized {
+    /// The state as this type.
+    fn of(state: &State<S>) -> State<Self>;
+}
+
+impl<S> StateOf<S> for S {
+    fn of(state: &State<S>) -> State<S> {
+        state.clone()
+    }
+}
+
+// Recommended, so that a state that nothing builds is named by its type.
+impl<O, S, T: StateOf<S> + Send + Sync + 'static> Argument<O, S> for State<T> {
     fn extract(input: &Input<O, S>) -> Self {
-        input.state.clone()
+        T::of(&input.state)
     }
 }
 
