@@ -7,6 +7,7 @@ mod run;
 mod staged;
 mod states;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,25 +103,36 @@ impl Controller {
     /// The number of parallel handlers, in place of the one that was built in.
     ///
     /// # Errors
-    /// When it is zero.
+    /// When it is zero; then the number stays as it was.
     pub fn set_workers(&mut self, workers: usize) -> Result<(), ConfigError> {
-        self.config.workers = workers;
-        self.config.check()
+        self.set(|config| config.workers = workers)
     }
 
-    /// The resync interval, in place of the one that was built in.
-    pub fn set_resync(&mut self, resync: Option<Duration>) {
-        self.config.resync = resync;
+    /// The resync interval, in place of the one that was built in; `None` is
+    /// off.
+    ///
+    /// # Errors
+    /// When it is zero; then the interval stays as it was.
+    pub fn set_resync(&mut self, resync: Option<Duration>) -> Result<(), ConfigError> {
+        self.set(|config| config.resync = resync)
     }
 
     /// The leader election in place of the one that was built in; `None` for
     /// handlers that run in every replica.
     ///
     /// # Errors
-    /// When the settings make no sense.
+    /// When the settings make no sense; then they stay as they were.
     pub fn set_leader_election(&mut self, election: Option<LeaderElection>) -> Result<(), ConfigError> {
-        self.config.leader = election;
-        self.config.check()
+        self.set(|config| config.leader = election)
+    }
+
+    /// Changes settings, if they make sense afterwards.
+    fn set(&mut self, change: impl FnOnce(&mut Config)) -> Result<(), ConfigError> {
+        let mut config = self.config.clone();
+        change(&mut config);
+        config.check()?;
+        self.config = config;
+        Ok(())
     }
 
     /// Whether its handlers run in one replica only.
@@ -192,8 +204,31 @@ impl Controller {
     }
 
     /// Whether it cannot run without a connection to an API server.
+    #[cfg(feature = "cli")]
     pub(crate) fn needs_client(&self) -> bool {
-        self.plan.takes_client() || !self.own_retriever || self.config.leader.is_some()
+        self.check_client().is_err()
+    }
+
+    /// Refuses a controller that is to run without a connection to an API
+    /// server, and names what needs one.
+    pub(crate) fn check_client(&self) -> Result<(), ConfigError> {
+        let give = "the operator has no client: give it one with `client`";
+        if !self.own_retriever {
+            let problem =
+                format!("it asks the API server for its objects, and {give}, or the controller a retriever of its own");
+            return Err(self.error("retriever", &problem));
+        }
+        if self.config.leader.is_some() {
+            let problem = format!("its Lease is kept by the API server, and {give}, or remove the leader election");
+            return Err(self.error("leader_election", &problem));
+        }
+        let (needs, clients) = (self.plan.needs().iter().map(|need| &*need.because), self.plan.unruled_clients());
+        let what: BTreeSet<&str> = needs.chain(clients.iter().copied()).collect();
+        if what.is_empty() && !self.plan.takes_client() {
+            return Ok(());
+        }
+        let what = Vec::from_iter(what).join(", ");
+        Err(self.error("handler", &format!("what it takes needs the API server ({what}), and {give}")))
     }
 }
 

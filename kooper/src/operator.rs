@@ -1,9 +1,12 @@
 //! Several controllers in one process, each failing alone.
 
 use std::collections::HashSet;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use kooper_grammar::name;
 use kube::Client;
 use tokio::task::JoinSet;
@@ -11,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::controller::{ConfigError, Controller, Process, RunError, Runner};
 use crate::crd::Installer;
-use crate::health::Health;
+use crate::error;
+use crate::health::{Health, Probe};
 use crate::informer::Watches;
 use crate::installation::Installation;
 use crate::leader;
@@ -47,6 +51,7 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(20);
 pub struct Operator {
     runners: Vec<Runner>,
     watches: Arc<Watches>,
+    health: Health,
 }
 
 /// An operator that cannot be built.
@@ -132,23 +137,47 @@ impl Operator {
         let mut tasks = JoinSet::new();
         for runner in self.runners {
             let name = runner.name().to_owned();
-            let running = runner.run(shutdown.clone());
+            let running = supervised(self.health.clone(), name.clone(), runner.run(shutdown.clone()));
             tasks.spawn(async move { running.await.map_err(|error| OperatorError::Ended(name, error)) });
         }
         let mut last = "there were none".to_owned();
         while let Some(ended) = tasks.join_next().await {
             match ended {
-                Ok(Ok(())) => {}
+                Ok(Ok(None)) => {}
                 // The others may not go on in a process that has to end.
                 Ok(Err(error)) => return Err(error),
-                Err(error) => {
-                    tracing::error!("a controller broke down, the others go on: {error}");
-                    last = error.to_string();
-                }
+                Ok(Ok(Some(broken))) => last = broken,
+                Err(error) => last = error.to_string(),
             }
         }
         self.watches.stop().await;
         if shutdown.is_cancelled() { Ok(()) } else { Err(OperatorError::AllEnded(last)) }
+    }
+}
+
+/// Runs a controller; returns how it broke down, if it did. From then on the
+/// process is not ready, as nothing but a restart brings the controller back.
+async fn supervised(
+    health: Health,
+    name: String,
+    running: impl Future<Output = Result<(), RunError>>,
+) -> Result<Option<String>, RunError> {
+    let panic = match AssertUnwindSafe(running).catch_unwind().await {
+        Ok(ended) => return ended.map(|()| None),
+        Err(panic) => error::panic_text(&*panic),
+    };
+    let broken = format!("{name}: the controller broke down and needs a restart of the process: it panicked: {panic}");
+    tracing::error!("{broken}; the other controllers continue");
+    health.add(Arc::new(Broken(broken.clone())));
+    Ok(Some(broken))
+}
+
+/// A controller that broke down.
+struct Broken(String);
+
+impl Probe for Broken {
+    fn ready(&self) -> Result<Option<String>, String> {
+        Err(self.0.clone())
     }
 }
 
@@ -274,9 +303,8 @@ impl Builder {
                 let problem = "two controllers have it: give one of them another name";
                 return Err(controller.error("name", problem).into());
             }
-            if self.client.is_none() && controller.needs_client() {
-                let problem = "it asks the API server, and the operator has no client: give it one, or the controller a retriever of its own";
-                return Err(controller.error("retriever", problem).into());
+            if self.client.is_none() {
+                controller.check_client()?;
             }
         }
         check_claims(&self.controllers)?;
@@ -300,7 +328,8 @@ impl Builder {
             stands_again: self.stands_again,
         };
         let runners = self.controllers.into_iter().map(|controller| Runner::new(controller, &process));
-        Ok(Operator { runners: runners.collect::<Result<_, _>>()?, watches: process.watches })
+        let runners = runners.collect::<Result<_, _>>()?;
+        Ok(Operator { runners, watches: process.watches, health: process.health })
     }
 }
 
@@ -354,5 +383,24 @@ fn check_claims(controllers: &[Controller]) -> Result<(), ConfigError> {
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Builder").field("controllers", &self.controllers).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_controller_that_broke_down_is_named_and_one_that_has_ended_is_not() {
+        let health = Health::default();
+        let run = |name: &str, running| supervised(health.clone(), name.to_owned(), running);
+        assert_eq!(run("ended", std::future::ready(Ok(()))).await, Ok(None));
+        assert_eq!(run("lost", std::future::ready(Err(RunError::LeadershipLost))).await, Err(RunError::LeadershipLost));
+        assert_eq!(health.ready().as_deref(), Ok("ok\n"));
+        let broken = supervised(health.clone(), "shop".to_owned(), async { panic!("out of milk") }).await;
+        let reason = "shop: the controller broke down and needs a restart of the process: it panicked: out of milk";
+        assert_eq!(broken.unwrap().as_deref(), Some(reason));
+        assert_eq!(health.ready(), Err(format!("{reason}\n")));
+        assert!(health.alive().is_ok());
     }
 }

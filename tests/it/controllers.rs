@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kooper::leader::LeaderElection;
 use kooper::object::Changed;
 use kooper::operator::OperatorError;
 use kooper::prelude::*;
@@ -292,6 +293,47 @@ fn mistakes_in_a_description_say_what_is_wrong_and_what_to_write() {
         twice.unwrap_err().to_string(),
         "controller `ok`: name: two controllers have it: give one of them another name"
     );
-    let no_client = Operator::builder().controller(builder().build().unwrap()).build();
-    assert!(no_client.unwrap_err().to_string().starts_with("controller `ok`: retriever: it asks the API server"));
+}
+
+#[test]
+fn a_setting_that_is_refused_leaves_the_one_before() {
+    let mut controller = Controller::builder::<ConfigMap>("ok").workers(2).handler(async || {}).build().unwrap();
+    let settings = |controller: &Controller| format!("{controller:?}");
+    let before = settings(&controller);
+    assert!(controller.set_workers(0).unwrap_err().to_string().contains("workers: 0 workers handle nothing"));
+    assert!(controller.set_resync(Some(Duration::ZERO)).unwrap_err().to_string().contains("resync: a duration of 0"));
+    let election = LeaderElection::new().lease_duration(Duration::from_secs(1));
+    assert!(controller.set_leader_election(Some(election)).unwrap_err().to_string().contains("leader_election: "));
+    assert!(!controller.has_leader_election());
+    assert_eq!(settings(&controller), before);
+    controller.set_workers(3).unwrap();
+    controller.set_resync(None).unwrap();
+    assert_ne!(settings(&controller), before);
+}
+
+#[test]
+fn a_controller_without_a_client_is_told_what_needs_one() {
+    let refusal = |controller: Controller| Operator::builder().controller(controller).build().unwrap_err().to_string();
+    let builder = || Controller::builder::<ConfigMap>("ok").handler(async || {});
+    let own = || builder().retriever(fixed([]).unwrap());
+    assert!(Operator::builder().controller(own().build().unwrap()).build().is_ok());
+    assert_eq!(
+        refusal(builder().build().unwrap()),
+        "controller `ok`: retriever: it asks the API server for its objects, and the operator has no client: \
+         give it one with `client`, or the controller a retriever of its own"
+    );
+    assert_eq!(
+        refusal(own().leader_election(LeaderElection::default()).build().unwrap()),
+        "controller `ok`: leader_election: its Lease is kept by the API server, and the operator has no client: \
+         give it one with `client`, or remove the leader election"
+    );
+    assert_eq!(
+        refusal(own().handler(async |_: Recorder, _: Client, _: Deleter<Secret>| {}).build().unwrap()),
+        "controller `ok`: handler: what it takes needs the API server (Deleter<Secret>, Recorder, `Client`), \
+         and the operator has no client: give it one with `client`"
+    );
+    // Switched off, the election needs none.
+    let mut elected = own().leader_election(LeaderElection::default()).build().unwrap();
+    elected.set_leader_election(None).unwrap();
+    assert!(Operator::builder().controller(elected).build().is_ok());
 }

@@ -19,7 +19,7 @@ pub(crate) fn controllers(definitions: &[fn(&mut Program)], settings: &Settings)
             controller.set_workers(workers)?;
         }
         if let Some(resync) = settings.resync {
-            controller.set_resync(resync.0);
+            controller.set_resync(resync.0)?;
         }
         match settings.leader_election {
             Some(false) => controller.set_leader_election(None)?,
