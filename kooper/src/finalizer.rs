@@ -16,7 +16,7 @@ use crate::extract::Backing;
 use crate::handler::{CallError, Erased};
 use crate::key::ObjectKey;
 use crate::lookup::{Lookup, Written};
-use crate::object::{Metadata, Object};
+use crate::object::{DecodeError, Metadata, Object};
 use crate::store::Cache;
 use crate::writes::Write;
 
@@ -46,6 +46,10 @@ impl Finalizers {
     }
 
     /// Whether one of ours is on the object.
+    pub(crate) fn are_on_object(&self, object: &Object) -> bool {
+        object.metadata().is_ok_and(|metadata| self.are_on(&metadata))
+    }
+
     fn are_on(&self, metadata: &Metadata) -> bool {
         self.are_among(&metadata.finalizers)
     }
@@ -99,6 +103,8 @@ impl Finalizing {
             if wanted == metadata.finalizers {
                 return self.handler.call(object, call).await;
             }
+            // What neither handler nor `cleanup` can take is not held back.
+            self.handler.fits(&object).map_err(CallError::Decode)?;
             match self.set(&object, &wanted).await? {
                 // Another object took the name: its own event brings it.
                 Some(now) if now.uid() != object.uid() => return Ok(Action::done()),
@@ -162,6 +168,10 @@ impl Erased for Departing {
         let this = self.0.clone();
         Box::pin(async move { this.clean_up(object, call).await })
     }
+
+    fn fits(&self, object: &Object) -> Result<(), DecodeError> {
+        self.0.handler.fits(object)
+    }
 }
 
 /// The handler and the cleaning up, as a worker calls them.
@@ -171,6 +181,10 @@ impl Erased for Guarded {
     fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>> {
         let this = self.0.clone();
         Box::pin(async move { this.handle(object, call).await })
+    }
+
+    fn fits(&self, object: &Object) -> Result<(), DecodeError> {
+        self.0.handler.fits(object)
     }
 }
 
@@ -218,7 +232,7 @@ impl Unselected {
     }
 
     fn is_marked(&self, object: &Object) -> bool {
-        object.metadata().is_ok_and(|metadata| self.finalizing.finalizers.are_on(&metadata))
+        self.finalizing.finalizers.are_on_object(object)
     }
 
     /// Looks for a key that the controller's own cache does not have.
@@ -241,7 +255,7 @@ impl Unselected {
 }
 
 fn boxed(error: impl Into<BoxError>) -> CallError {
-    CallError::Handler(error.into())
+    CallError::Finalizer(error.into())
 }
 
 #[cfg(test)]

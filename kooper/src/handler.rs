@@ -127,6 +127,8 @@ pub(crate) type Filter<O> = Arc<dyn Fn(&O) -> bool + Send + Sync>;
 pub(crate) enum CallError {
     Decode(DecodeError),
     Handler(BoxError),
+    /// The finalizer could not be set or removed.
+    Finalizer(BoxError),
 }
 
 /// Whether an object goes to the handler. One that cannot be decoded does: the
@@ -148,6 +150,9 @@ pub(crate) fn wants<O: DeserializeOwned + 'static>(filter: Option<Filter<O>>) ->
 /// A handler of any type, as the worker holds it.
 pub(crate) trait Erased: Send + Sync {
     fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>>;
+
+    /// Whether the object decodes as the type that the handler takes.
+    fn fits(&self, object: &Object) -> Result<(), DecodeError>;
 }
 
 /// Told of an object that is no more.
@@ -174,6 +179,10 @@ impl<O: DeserializeOwned + Send + Sync + 'static> Erased for Typed<O> {
             drop(object);
             send(service, Job { object: decoded, call }).await
         })
+    }
+
+    fn fits(&self, object: &Object) -> Result<(), DecodeError> {
+        object.decode::<O>().map(drop)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Takes keys off the queue and calls the handler, one key at a time each.
 
 mod busy;
+mod failing;
+mod failure;
 mod report;
 mod tombstones;
-mod unfit;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use tracing::Instrument;
 use crate::action::Action;
 use crate::call::{Call, Tasks};
 use crate::extract::{Backing, Gone};
-use crate::finalizer::{Left, Unselected};
+use crate::finalizer::{Finalizers, Left, Unselected};
 use crate::handler::{CallError, Erased, Farewell, Wants};
 use crate::key::ObjectKey;
 use crate::leader::Leadership;
@@ -32,10 +33,10 @@ use crate::store::Cache;
 use crate::writes::{Echo, Write};
 
 pub(crate) use busy::Busy;
+pub(crate) use failing::Failing;
 pub(crate) use tombstones::Tombstones;
-pub(crate) use unfit::Unfit;
 
-use report::{Ended, Failure, ended_as};
+use failure::{Ended, Failure, Part, ended_as};
 
 /// How long a call may tidy up between its cancellation and its end by force.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
@@ -70,10 +71,12 @@ pub(crate) struct Workers {
     pub(crate) tasks: Tasks,
     /// What runs now, in this term and what an earlier one left behind.
     pub(crate) busy: Arc<Busy>,
-    /// The objects that do not decode.
-    pub(crate) unfit: Arc<Unfit>,
+    /// The keys whose last call failed.
+    pub(crate) failing: Arc<Failing>,
+    /// The finalizers of the controller, if it cleans up.
+    pub(crate) finalizers: Option<Finalizers>,
     /// Whether the controller may write Kubernetes Events.
-    pub(crate) tells_events: bool,
+    pub(crate) records_events: bool,
 }
 
 /// What a call came to: `None` where there was no object to call a handler with.
@@ -113,6 +116,7 @@ impl Workers {
         let (call, token) = self.call(&item);
         let future: BoxFuture<'static, Called> = match (self.cache.get(&item.key), &self.unselected) {
             (Some(object), _) if item.reasons.only_rounds() && !(self.wants)(&object) => {
+                self.failing.forget(&item.key);
                 self.give_back(&item.key, Outcome::Success(None));
                 return;
             }
@@ -122,7 +126,7 @@ impl Workers {
             }
             (None, _) => return self.gone(&item.key, started),
         };
-        let job = self.job(&item);
+        let job = self.job(&item, self.part(&item.key));
         if let Some(ended) = self.attend(&job, token, future).await {
             self.finish(&job, &ended);
         }
@@ -160,7 +164,7 @@ impl Workers {
                 return false;
             }
             let Some((object, gone)) = tombstones.take(&item.key) else { return true };
-            let job = self.job(item);
+            let job = self.job(item, Part::Deleted);
             let (call, token) = self.call(item);
             let (lookup, farewell) = (self.lookup.clone(), farewell.clone());
             let told = async move {
@@ -173,19 +177,35 @@ impl Workers {
             let Some(ended) = self.attend(&job, token, Box::pin(told)).await else { return false };
             if let Err(failure) = ended {
                 job.span.in_scope(|| {
-                    tracing::error!(key = %item.key, "`deleted`: {failure}; it is not called again for this object");
+                    let text = failure.of(job.part);
+                    tracing::error!(key = %item.key, "{text}; it is not called again for this object");
                 });
             }
         }
     }
 
-    fn job(&self, item: &Item) -> Job {
+    /// The object of a key, selected or not.
+    fn object(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.cache.get(key).or_else(|| self.unselected.as_ref()?.all.get(key))
+    }
+
+    /// Which fn the next call of a key is for.
+    fn part(&self, key: &ObjectKey) -> Part {
+        let Some(finalizers) = &self.finalizers else { return Part::Handler };
+        let cleans = match self.cache.get(key) {
+            Some(object) => finalizers.hold(&object),
+            None => self.object(key).is_some_and(|object| finalizers.concern(&object)),
+        };
+        if cleans { Part::Cleanup } else { Part::Handler }
+    }
+
+    fn job(&self, item: &Item, part: Part) -> Job {
         // Signed, as OpenTelemetry knows no other numbers.
         let span = tracing::info_span!(
             "call", controller = %self.name, key = %item.key, attempt = i64::from(item.attempt), reasons = %item.reasons,
             otel.status_code = tracing::field::Empty,
         );
-        Job { key: item.key.clone(), attempt: item.attempt, started: Instant::now(), span }
+        Job { key: item.key.clone(), part, attempt: item.attempt, started: Instant::now(), span }
     }
 
     fn call(&self, item: &Item) -> (Call, CancellationToken) {
@@ -257,8 +277,10 @@ impl Workers {
             tracing::error!(
                 key = %job.key,
                 stuck,
-                "the handler has not ended {:?} after it was cancelled ({failure}): it blocks its thread, or never awaits; its key waits for it. Use tokio::task::spawn_blocking for blocking work",
-                self.stuck_after
+                "{} has not ended {:?} after it was cancelled ({}): it blocks its thread, or never awaits; its key waits for it. Use tokio::task::spawn_blocking for blocking work",
+                job.part,
+                self.stuck_after,
+                failure.of(job.part)
             );
         });
         let workers = self.clone();
@@ -293,6 +315,7 @@ async fn find(unselected: Arc<Unselected>, metrics: Arc<dyn MetricsRecorder>, ca
 #[derive(Clone)]
 struct Job {
     key: ObjectKey,
+    part: Part,
     attempt: u32,
     started: Instant,
     span: tracing::Span,

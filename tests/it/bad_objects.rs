@@ -28,17 +28,21 @@ fn shoe(namespace: &str, name: &str, size: impl Into<Value>) -> Value {
     })
 }
 
-#[test]
-fn an_object_that_the_type_does_not_fit_is_told_of_and_the_others_are_handled() {
-    let namespace = "bad-objects";
-    let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", namespace]);
-    // The cluster holds what the type does not: its schema is laxer.
+/// Installs the CRD with a schema that takes what the type does not.
+fn install_lax(cluster: &ControlPlane) {
     let mut crd = serde_json::to_value(Shoe::crd()).unwrap();
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
         json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     cluster.apply([crd]);
     cluster.must(&["wait", "--for=condition=established", "crd/shoes.bad-objects.example.com", "--timeout=60s"]);
+}
+
+#[test]
+fn an_object_that_the_type_does_not_fit_is_told_of_and_the_others_are_handled() {
+    let namespace = "bad-objects";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    install_lax(cluster);
     let good: Vec<_> = (0..30).map(|n| format!("shoe-{n}")).collect();
     cluster.apply(good.iter().map(|name| shoe(namespace, name, 42)).chain([shoe(namespace, "poison", "large")]));
 
@@ -74,6 +78,61 @@ fn an_object_that_the_type_does_not_fit_is_told_of_and_the_others_are_handled() 
     cluster.must(&["-n", namespace, "delete", "shoes", "shoe-1"]);
     live.wait_for_ready(true, &["ok"]);
     live.stop();
+}
+
+#[test]
+fn an_object_that_the_type_does_not_fit_gets_no_finalizer_and_one_that_has_it_stays() {
+    const FINALIZER: &str = "bad-objects.example.com/cleanup";
+    let namespace = "bad-finalizers";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    install_lax(cluster);
+    let mut marked = shoe(namespace, "marked", "large");
+    marked["metadata"]["finalizers"] = json!([FINALIZER]);
+    let mut corrected = marked.clone();
+    corrected["spec"]["size"] = json!(43);
+    cluster.apply([shoe(namespace, "good", 42), shoe(namespace, "poison", "large"), marked]);
+
+    let (seen, cleaned) = (Seen::default(), Seen::default());
+    let (handled, ended) = (seen.clone(), cleaned.clone());
+    let controller = Controller::builder::<Shoe>("keeper-of-shoes")
+        .namespaces([namespace])
+        .resync(None)
+        .handler(move |object: Arc<Shoe>| {
+            handled.note(object.name_any(), object.spec.size.to_string());
+            async {}
+        })
+        .cleanup(FINALIZER, move |object: Arc<Shoe>| {
+            ended.note(object.name_any(), object.spec.size.to_string());
+            async {}
+        })
+        .build()
+        .unwrap();
+    let live = Live::start(connection(cluster.kubeconfig(), None), [controller]);
+    seen.wait_for(&[("good", "42")]);
+    live.wait_for_ready(true, &["keeper-of-shoes: 2 objects do not fit the controller's type"]);
+    let finalizers = |name: &str| {
+        let path = "jsonpath={.metadata.finalizers[*]}";
+        cluster.must(&["-n", namespace, "get", "shoes", name, "--output", path])
+    };
+    assert_eq!((&*finalizers("good"), &*finalizers("poison")), (FINALIZER, ""));
+    // It can be deleted; the one with the finalizer stays and carries an Event that has the reason.
+    cluster.must(&["-n", namespace, "delete", "shoes", "poison", "--timeout=60s"]);
+    cluster.must(&["-n", namespace, "delete", "shoes", "marked", "--wait=false"]);
+    let note = |reason: &str| {
+        let path = format!("jsonpath={{.items[?(@.reason=='{reason}')].note}}");
+        cluster.must(&["-n", namespace, "get", "events.events.k8s.io", "--output", &path])
+    };
+    eventually("an Event on the object that stays", || note("Undecodable").contains(FINALIZER));
+    assert_eq!(finalizers("marked"), FINALIZER);
+    assert_eq!(cleaned.of("marked"), None);
+    // Corrected, it is cleaned up.
+    cluster.apply([corrected]);
+    cleaned.wait_for(&[("marked", "43")]);
+    live.wait_for_ready(true, &["ok"]);
+    live.stop();
+    let patch = r#"{"metadata":{"finalizers":null}}"#;
+    cluster.must(&["-n", namespace, "patch", "shoes", "good", "--type=merge", "--patch", patch]);
 }
 
 #[test]

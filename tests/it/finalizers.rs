@@ -162,6 +162,15 @@ fn cleanup_that_hangs_or_fails_for_ever_keeps_its_object_and_hinders_no_other() 
     let before = live.metric(TIMEOUTS);
     cluster.must(&["-n", namespace, "delete", "configmap", "hangs", "fails", "--wait=false"]);
     live.wait_for_metric(TIMEOUTS, |count| count >= before + 2.0);
+    // Whoever looks at the object sees what keeps it.
+    for (name, why) in
+        [("fails", "`cleanup` failed: it never works"), ("hangs", "`cleanup` took longer than its timeout")]
+    {
+        let path = format!("jsonpath={{.items[?(@.regarding.name=='{name}')]['reason','type','note']}}");
+        let told = || cluster.must(&["-n", namespace, "get", "events.events.k8s.io", "--output", &path]);
+        let right = || (told().contains(why) && told().contains("CleanupFailed Warning")).then_some(());
+        until(&format!("an Event on {name}"), right, told);
+    }
     let failed = format!("cleanup fails [{FINALIZER}]");
     eventually("the other fails again", || calls.all().iter().filter(|call| **call == failed).count() >= 3);
 

@@ -1,12 +1,14 @@
 //! What the log says when something goes wrong: what happened, to which object, and what to do.
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures_util::stream;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::Controller;
+use kooper::object::Changed;
 use kooper::prelude::*;
 use kooper::retriever::{Page, RetrieveError, fixed, from_fns, source};
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -51,8 +53,13 @@ impl Said {
 
     /// Whether a line has all of these.
     fn has(&self, parts: &[&str]) -> bool {
+        self.count(parts) > 0
+    }
+
+    /// How many lines have all of these.
+    fn count(&self, parts: &[&str]) -> usize {
         let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        text.lines().any(|line| parts.iter().all(|part| line.contains(part)))
+        text.lines().filter(|line| parts.iter().all(|part| line.contains(part))).count()
     }
 
     async fn wait_for(&self, parts: &[&str]) {
@@ -81,14 +88,14 @@ async fn a_panic_an_error_and_a_timeout_are_told_with_the_object_and_what_comes_
     let running = run([controller.handler(handler).build().unwrap()]);
     let call = |name: &str| format!("call{{controller=log-calls key=test/{name} attempt=1 reasons=initial}}");
     for (name, level, message) in [
-        ("panics", "ERROR", "the handler panicked: out of milk; it is retried"),
+        ("panics", "ERROR", "the handler panicked: out of milk; it is retried in 5ms"),
         (
             "hangs",
             "WARN",
-            "the handler took longer than its timeout of 10s (do less in a call, or raise `timeout`); it is retried",
+            "the handler took longer than its timeout of 10s (do less in a call, or raise `timeout`); it is retried in 5ms",
         ),
-        ("gives-up", "WARN", "the handler failed: no such shop; it waits for the object's next change or resync"),
-        ("fails", "WARN", "the handler failed: the shop is shut; it is retried"),
+        ("gives-up", "WARN", "the handler failed: no such shop; it waits for the object's next change"),
+        ("fails", "WARN", "the handler failed: the shop is shut; it is retried in 5ms"),
     ] {
         said.wait_for(&[level, &call(name), message]).await;
         // The span of a call that failed is marked.
@@ -96,6 +103,43 @@ async fn a_panic_an_error_and_a_timeout_are_told_with_the_object_and_what_comes_
     }
     said.wait_for(&["close", "log-calls", "test/works "]).await;
     assert!(!said.has(&["close", "log-calls", "test/works ", "ERROR"]));
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_try_is_logged_with_its_delay_and_the_recovery_once() {
+    let said = Said::listen();
+    let (retriever, events) = source([config("a", "1")]).unwrap();
+    let tries = Arc::new(AtomicUsize::new(0));
+    let counted = tries.clone();
+    let controller = Controller::builder::<ConfigMap>("log-recovers")
+        .resync(Duration::from_secs(60))
+        .backoff(Duration::from_millis(10), Duration::from_secs(3))
+        .retriever(retriever)
+        .handler(move || {
+            let failed = counted.fetch_add(1, Ordering::SeqCst);
+            async move {
+                match failed {
+                    0..9 => Err(kooper::BoxError::from("the shop is shut")),
+                    9 => Err(Error::permanent("the shop has moved").into()),
+                    _ => Ok(()),
+                }
+            }
+        })
+        .build()
+        .unwrap();
+    let running = run([controller]);
+    for (attempt, delay) in [(1, "10ms"), (2, "20ms"), (7, "640ms"), (8, "1.28s"), (9, "2.56s")] {
+        said.wait_for(&["WARN", "log-recovers", &format!(" attempt={attempt} "), &format!("it is retried in {delay}")])
+            .await;
+    }
+    said.wait_for(&["log-recovers", "the shop has moved; it waits for the object's next change or its resync in 5"])
+        .await;
+    events.modify(&config("a", "2")).unwrap();
+    said.wait_for(&["INFO", "log-recovers", "key=test/a", "it succeeds again after 10 failed calls"]).await;
+    events.modify(&config("a", "3")).unwrap();
+    eventually("more calls", || tries.load(Ordering::SeqCst) > 12).await;
+    assert_eq!(said.count(&["log-recovers", "it succeeds again"]), 1);
     running.stop().await.unwrap();
 }
 
@@ -133,6 +177,74 @@ async fn an_object_that_does_not_fit_is_told_until_it_does() {
     assert!(running.health.ready().is_ok_and(|text| text.contains(told)));
     events.modify(&config("poison", "healed")).unwrap();
     eventually("it is handled", || running.health.ready().is_ok_and(|text| !text.contains("poison"))).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_mended_unseen_by_the_filters_is_handled_or_forgotten() {
+    let label = |value: &str| {
+        let mut object = config("poison", value);
+        object.metadata.labels = Some([("app".to_owned(), value.to_owned())].into());
+        object
+    };
+    let poison = serde_json::json!({"metadata": {"name": "poison", "namespace": "test"}, "data": 7});
+    let log = Log::default();
+
+    // Of a change that no filter lets through the type is part: it may mend the object.
+    let (retriever, events) = source::<ConfigMap>([config("good", "1")]).unwrap();
+    let seen = log.clone();
+    let changed = builder("changed").changed([Changed::Labels]).retriever(retriever).handler(move |call: Call| {
+        seen.note(call.key().name());
+        async {}
+    });
+    let running = run([changed.build().unwrap()]);
+    events.add(&poison).unwrap();
+    eventually("it is told", || running.health.ready().is_ok_and(|text| text.contains("test/poison"))).await;
+    events.modify(&config("poison", "healed")).unwrap();
+    eventually("it is handled", || log.lines().iter().any(|name| name == "poison")).await;
+    assert_eq!(running.health.ready().as_deref(), Ok("ok\n"));
+    running.stop().await.unwrap();
+
+    // One that is mended and not wanted is not handled.
+    let (retriever, events) = source::<ConfigMap>([config("good", "1")]).unwrap();
+    let filtered = builder("filtered").when(|object| object.metadata.labels.is_none()).retriever(retriever);
+    let running = run([filtered.handler(async || {}).build().unwrap()]);
+    events.add(&poison).unwrap();
+    eventually("it is told", || running.health.ready().is_ok_and(|text| text.contains("test/poison"))).await;
+    events.modify(&label("healed")).unwrap();
+    eventually("it is forgotten", || running.health.ready().as_deref() == Ok("ok\n")).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_is_forgotten_when_a_list_is_readable() {
+    let lists = Arc::new(AtomicUsize::new(0));
+    let (listed, seen) = (lists.clone(), lists.clone());
+    let expire = Arc::new(tokio::sync::Notify::new());
+    let waits = expire.clone();
+    let broken = from_fns::<ConfigMap, _, _, _, _, _>(
+        move |_| {
+            let first = listed.fetch_add(1, Ordering::SeqCst) == 0;
+            let objects = if first { vec![kooper::object::Object::parse(b"{}")] } else { Vec::new() };
+            async move { Ok(Page { objects, version: "1".to_owned(), continue_token: None }) }
+        },
+        move |_| {
+            let (first, waits) = (seen.load(Ordering::SeqCst) == 1, waits.clone());
+            async move {
+                if first {
+                    waits.notified().await;
+                    return Err(RetrieveError::Expired("too old".to_owned()));
+                }
+                Ok(stream::pending())
+            }
+        },
+    );
+    let running = run([builder("mended").retriever(broken).handler(async || {}).build().unwrap()]);
+    let remark = "mended: configmaps: 1 unreadable objects were passed over";
+    eventually("it is reported", || running.health.ready().is_ok_and(|text| text.contains(remark))).await;
+    expire.notify_one();
+    eventually("it is forgotten", || running.health.ready().as_deref() == Ok("ok\n")).await;
+    assert_eq!(lists.load(Ordering::SeqCst), 2);
     running.stop().await.unwrap();
 }
 

@@ -13,6 +13,7 @@ mod layers;
 mod leader;
 mod live;
 mod logs;
+mod namespaces;
 mod own_writes;
 mod parity;
 mod rbac;

@@ -142,15 +142,10 @@ impl Config {
         if !own_retriever {
             plan.need::<K>(None, &["list", "watch"], format!("resource = {}", kind.kind));
         }
-        if self.leader.is_some() {
-            plan.needs_client();
-        }
         if self.finalizer.is_some() {
             plan.need::<K>(None, &["get", "patch"], "cleanup");
+            plan.tells_events("cleanup");
             if self.selected() {
-                if !self.cleanup_on_leave {
-                    plan.tells_events("cleanup");
-                }
                 plan.request(CacheRequest::of::<K>(true));
             }
         }

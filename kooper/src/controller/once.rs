@@ -35,7 +35,7 @@ impl Controller {
         };
         handler.call(object, call).await.map_err(|error| match error {
             CallError::Decode(error) => error.into(),
-            CallError::Handler(error) => error,
+            CallError::Handler(error) | CallError::Finalizer(error) => error,
         })
     }
 

@@ -2,6 +2,7 @@
 
 mod dispatch;
 mod election;
+mod namespaces;
 mod watching;
 
 use std::panic::AssertUnwindSafe;
@@ -33,7 +34,7 @@ use crate::leader::Leadership;
 use crate::metrics::{Gauge, MetricsError, MetricsRecorder};
 use crate::queue::{Lane, QueueOptions, WorkQueue};
 use crate::reason::Reason;
-use crate::worker::{Busy, Tombstones, Unfit, Workers};
+use crate::worker::{Busy, Failing, Tombstones, Workers};
 use crate::writes::Writes;
 
 use dispatch::{Closing, Gate};
@@ -95,7 +96,7 @@ pub(crate) struct Runner {
     tombstones: Arc<Tombstones>,
     states: Arc<States>,
     busy: Arc<Busy>,
-    unfit: Arc<Unfit>,
+    failing: Arc<Failing>,
 }
 
 impl Runner {
@@ -137,12 +138,13 @@ impl Runner {
             queue,
             metrics: process.metrics.clone(),
             writes,
+            namespaces: watching.namespaces(),
             open: AtomicBool::new(config.leader.is_none()),
         };
         let busy = Arc::new(Busy::new(&config.name, config.workers));
         process.health.add(busy.clone());
-        let unfit = Arc::new(Unfit::new(&config.name));
-        process.health.add(unfit.clone());
+        let failing = Arc::new(Failing::new(&config.name));
+        process.health.add(failing.clone());
         // A state whose client is fenced by one lease is no other's.
         let states = if config.leader.is_some() { Arc::default() } else { process.states.clone() };
         let runner = Self {
@@ -155,7 +157,7 @@ impl Runner {
             tombstones: Arc::default(),
             states,
             busy,
-            unfit,
+            failing,
         };
         runner.worker_gauges();
         Ok(runner)
@@ -199,8 +201,14 @@ impl Runner {
         self.install_crd(starting).await;
         let mut failures = 0;
         loop {
-            let opening =
-                self.watching.open(&self.controller, &self.process, &self.backing, &self.gate, &self.tombstones);
+            let opening = self.watching.open(
+                &self.controller,
+                &self.process,
+                &self.backing,
+                &self.gate,
+                &self.tombstones,
+                &self.failing,
+            );
             let error = match AssertUnwindSafe(opening).catch_unwind().await {
                 Ok(Ok(())) => break,
                 Ok(Err(error)) => error::chain(&*error),
@@ -316,8 +324,9 @@ impl Runner {
             retried_is_success: compat == MetricsCompat::Go,
             tasks: Tasks::default(),
             busy: self.busy.clone(),
-            unfit: self.unfit.clone(),
-            tells_events: self.controller.plan().may_tell_events(),
+            failing: self.failing.clone(),
+            finalizers: config.finalizers(),
+            records_events: self.controller.plan().may_tell_events(),
         })
     }
 

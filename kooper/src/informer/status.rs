@@ -18,6 +18,10 @@ use crate::retriever::RetrieveError;
 /// A watch that was not heard from for so long makes the process not ready.
 const HEARD_WITHIN: Duration = Duration::from_secs(300);
 
+/// A first list that fails so often is not waited for where other namespaces
+/// can be handled without it.
+const TRIES: u32 = 3;
+
 /// The state of one watch.
 #[derive(Debug)]
 pub(crate) struct WatchStatus {
@@ -29,6 +33,9 @@ pub(crate) struct WatchStatus {
     from_server: bool,
     /// Whether somebody needs the kind: without it, its absence is fine.
     required: AtomicBool,
+    /// Whether a controller can handle nothing without this watch, although it
+    /// is of one namespace: then the process is not ready without it.
+    synced_required: AtomicBool,
     state: Mutex<State>,
     first: watch::Sender<First>,
 }
@@ -47,6 +54,8 @@ struct State {
     error: Option<String>,
     /// Whether the error is that the cluster does not have the kind.
     missing: bool,
+    /// Whether the server refuses the watch: the rule is missing, or the kind.
+    refused: bool,
     /// The error that the log has told of.
     said: Option<String>,
     unreadable: u64,
@@ -62,6 +71,7 @@ impl WatchStatus {
             heard: Instant::now(),
             error: None,
             missing: false,
+            refused: false,
             said: None,
             unreadable: 0,
             objects: 0,
@@ -74,6 +84,7 @@ impl WatchStatus {
             selected,
             from_server: server,
             required: AtomicBool::new(false),
+            synced_required: AtomicBool::new(false),
             state: Mutex::new(state),
             first: watch::Sender::new(First::Awaited),
         }
@@ -82,6 +93,16 @@ impl WatchStatus {
     /// Notes that somebody needs the kind.
     pub(crate) fn require(&self) {
         self.required.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that a controller can handle nothing without this watch.
+    pub(crate) fn require_synced(&self) {
+        self.synced_required.store(true, Ordering::Relaxed);
+    }
+
+    /// The namespace, where it is of a single one.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
     }
 
     pub(crate) fn is_synced(&self) -> bool {
@@ -94,7 +115,8 @@ impl WatchStatus {
         let _ = self.first.subscribe().wait_for(|first| *first == First::Complete).await;
     }
 
-    /// Waits until the first list is complete, or could not be made.
+    /// Waits until the first list is complete, refused, or has failed several
+    /// times.
     pub(crate) async fn wait_tried(&self) {
         let _ = self.first.subscribe().wait_for(|first| *first != First::Awaited).await;
     }
@@ -113,7 +135,7 @@ impl WatchStatus {
         let mut state = self.lock();
         state.heard = Instant::now();
         state.error = None;
-        state.missing = false;
+        (state.missing, state.refused) = (false, false);
         if state.said.take().is_some() {
             drop(state);
             tracing::info!(watch = %self, "it works again");
@@ -127,8 +149,9 @@ impl WatchStatus {
     /// Notes what failed, `failures` times in a row, and says it: once, as
     /// long as it stays the same. A connection that breaks once is no news.
     pub(super) fn failed(&self, error: &RetrieveError, retry_in: Duration, failures: u32) {
+        let refused = matches!(error, RetrieveError::Forbidden(_) | RetrieveError::NotFound(_));
         self.first.send_if_modified(|first| {
-            let news = *first == First::Awaited;
+            let news = *first == First::Awaited && (refused || failures >= TRIES);
             if news {
                 *first = First::Failed;
             }
@@ -138,6 +161,7 @@ impl WatchStatus {
         let mut state = self.lock();
         state.error = Some(text.clone());
         state.missing = matches!(error, RetrieveError::NotFound(_));
+        state.refused = refused;
         let quiet = failures == 1 && matches!(error, RetrieveError::Transport(_));
         if quiet || state.said.as_ref() == Some(&text) {
             drop(state);
@@ -149,9 +173,24 @@ impl WatchStatus {
         }
     }
 
+    /// A list begins: it counts anew what cannot be read.
+    pub(super) fn lists(&self) {
+        self.lock().unreadable = 0;
+    }
+
     pub(super) fn unreadable(&self, malformed: &MalformedObject) {
         self.lock().unreadable += 1;
         tracing::error!(watch = %self, "{malformed}; it is passed over, the others go on");
+    }
+
+    /// Why the other namespaces are handled without this one, if they are.
+    pub(crate) fn left_out(&self) -> Option<String> {
+        let state = self.lock();
+        if state.missing && !self.required.load(Ordering::Relaxed) {
+            return None;
+        }
+        let error = state.error.as_ref().filter(|_| state.refused || *self.first.borrow() == First::Failed)?;
+        Some(format!("{self}: left out until it can be watched: {error}"))
     }
 
     /// Since when nothing was heard.
@@ -201,10 +240,15 @@ fn is_certificate(text: &str) -> bool {
 
 impl Probe for WatchStatus {
     fn ready(&self) -> Result<Option<String>, String> {
+        let alone = self.namespace.is_none() || self.synced_required.load(Ordering::Relaxed);
+        let left_out = self.left_out().filter(|_| !alone);
         let state = self.lock();
         let because = state.error.as_ref().map_or(String::new(), |error| format!(": {error}"));
         if state.missing && !self.required.load(Ordering::Relaxed) {
             return Ok(Some(format!("{self}: optional, and not there{because}")));
+        }
+        if left_out.is_some() {
+            return Ok(left_out);
         }
         if !self.is_synced() {
             return Err(format!("{self}: not synced yet{because}"));

@@ -20,6 +20,7 @@ impl Informer {
     /// Lists everything into the store. A streaming list goes on as a watch,
     /// which comes back.
     pub(super) async fn sync(&mut self) -> Result<Option<Events>, RetrieveError> {
+        self.status.lists();
         let (listed, version, events) = if self.streaming {
             match self.stream().await {
                 Err(RetrieveError::NoStreaming(message)) => {

@@ -110,6 +110,7 @@ fn what_the_cluster_role_grants_is_in_no_role_again() {
             "ClusterRoleBinding -",
             "Role a",
             "  /pods [] get patch",
+            "  events.k8s.io/events [] create patch",
             "RoleBinding a",
         ]
     );
@@ -191,6 +192,7 @@ fn leases_are_pinned_by_their_names_and_old_ones_are_only_read() {
             "RoleBinding leases",
             "Role x",
             "  /pods [] get list patch watch",
+            "  events.k8s.io/events [] create patch",
             "RoleBinding x",
         ]
     );

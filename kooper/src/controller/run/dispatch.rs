@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::namespaces::Namespaces;
 use crate::controller::builder::MapKeys;
 use crate::extract::{Backing, Gone};
 use crate::finalizer::Finalizers;
@@ -18,7 +19,7 @@ use crate::queue::{Lane, WorkQueue};
 use crate::reason::Reason;
 use crate::retriever::RetrieveError;
 use crate::store::{Cache, Change};
-use crate::worker::Tombstones;
+use crate::worker::{Failing, Tombstones};
 use crate::writes::{Echo, Write, Writes};
 
 /// The queue of a controller as its watches see it.
@@ -27,6 +28,8 @@ pub(super) struct Gate {
     pub(super) queue: Arc<WorkQueue>,
     pub(super) metrics: Arc<dyn MetricsRecorder>,
     pub(super) writes: Arc<Writes>,
+    /// Those whose keys may be handled.
+    pub(super) namespaces: Arc<Namespaces>,
     /// Off while another replica leads: then nobody takes what is queued, and
     /// every key is queued when this one leads.
     pub(super) open: AtomicBool,
@@ -44,7 +47,7 @@ impl Drop for Closing {
 impl Gate {
     /// Queues a key because of a change of an object in a cache.
     fn add(&self, key: &ObjectKey, lane: Lane, reason: Reason, cache: CacheId, change: &Change) {
-        if !self.is_open() {
+        if !self.is_open_to(key) {
             return;
         }
         let wake = |echo| match echo {
@@ -61,7 +64,7 @@ impl Gate {
 
     /// Queues a key for a reason of no object's.
     pub(super) fn wake(&self, key: &ObjectKey, lane: Lane, reason: Reason) {
-        if self.is_open() {
+        if self.is_open_to(key) {
             self.queue.add(key, lane, reason);
             self.metrics.inc_event_queued(&self.name, false);
         }
@@ -70,7 +73,7 @@ impl Gate {
     /// Plans the resync of a key that needs no run now.
     fn remember(&self, key: &ObjectKey) {
         // Nobody would forget it again, as deletions do not get here either.
-        if self.is_open() {
+        if self.is_open_to(key) {
             self.queue.remember(key);
         }
     }
@@ -81,8 +84,8 @@ impl Gate {
         self.queue.clear();
     }
 
-    pub(super) fn is_open(&self) -> bool {
-        self.open.load(Ordering::SeqCst)
+    fn is_open_to(&self, key: &ObjectKey) -> bool {
+        self.open.load(Ordering::SeqCst) && self.namespaces.is_synced(key.namespace())
     }
 }
 
@@ -94,13 +97,14 @@ pub(super) struct Dispatch {
     pub(super) changed: Vec<Changed>,
     /// Where `deleted` finds what vanished; none where nobody asks.
     pub(super) tombstones: Option<Arc<Tombstones>>,
+    pub(super) failing: Arc<Failing>,
 }
 
 impl Dispatch {
     /// Keeps the last state of an object that is no more, where somebody asks
     /// for it.
     fn bury(&self, key: &ObjectKey, last: &Arc<Object>, gone: Gone) -> bool {
-        self.tombstones.as_ref().is_some_and(|tombstones| self.gate.is_open() && tombstones.bury(key, last, gone))
+        self.tombstones.as_ref().is_some_and(|tombstones| self.gate.is_open_to(key) && tombstones.bury(key, last, gone))
     }
 }
 
@@ -116,11 +120,13 @@ impl Sink for Dispatch {
         };
         let (lane, reason) = match (&change.old, &change.new) {
             (_, None) => (Lane::Event, Reason::Deleted),
-            (Some(old), Some(new)) if !differs(old, new, &self.changed) => {
+            // Any change may mend what could not be decoded.
+            (Some(old), Some(new)) if !differs(old, new, &self.changed) && !self.failing.is_undecodable(key) => {
                 self.gate.writes.hear(key, || Write::event(self.id, new, false), drop);
                 return;
             }
             (_, Some(new)) if !(self.wants)(new) => {
+                self.failing.forget(key);
                 self.gate.remember(key);
                 if !buried {
                     return;

@@ -49,6 +49,7 @@ impl Runner {
             elector = holding.end().await;
             self.gate.close();
             self.tombstones.clear();
+            self.failing.clear();
             if !ended {
                 // What still runs might write: the lease is left to expire.
                 elector.abandon();

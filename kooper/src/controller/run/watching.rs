@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{join_all, select_all};
+use futures_util::future::join_all;
 use kube::Client;
 use tokio::task::JoinSet;
 use tokio::task::coop::consume_budget;
@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::Process;
 use super::dispatch::{Dispatch, Gate, Keys, Leaving, Progress, Related};
+use super::namespaces::Namespaces;
 use crate::controller::{Config, Controller};
 use crate::error::BoxError;
 use crate::extract::Backing;
@@ -24,7 +25,7 @@ use crate::plan::{CacheId, CacheRequest};
 use crate::retriever::Scope;
 use crate::review::may_get_namespace;
 use crate::store::{Cache, Store};
-use crate::worker::Tombstones;
+use crate::worker::{Failing, Tombstones};
 
 /// The watches of one controller. Those that others want too are shared.
 pub(super) struct Watching {
@@ -33,6 +34,7 @@ pub(super) struct Watching {
     /// handled and a finalizer has to come off all the same.
     unselected: Option<CacheId>,
     others: HashMap<CacheId, Watches>,
+    namespaces: Arc<Namespaces>,
     tasks: JoinSet<()>,
 }
 
@@ -55,7 +57,12 @@ impl Watching {
         });
         let unselected = (config.finalizer.is_some() && config.selected())
             .then_some(CacheId { metadata_only: true, ..controller.primary.id });
-        let watching = Self { others: others.collect(), primary, unselected, tasks: JoinSet::new() };
+        let others: HashMap<CacheId, Watches> = others.collect();
+        let statuses = others.values().chain([&primary]).flat_map(|watches| &watches.watched);
+        let statuses = statuses.map(|watched| watched.status.clone());
+        let namespaces = Arc::new(Namespaces::new(controller.name(), primary.scopes.len() > 1, statuses));
+        process.health.add(namespaces.clone());
+        let watching = Self { others, primary, unselected, namespaces, tasks: JoinSet::new() };
         watching.measure(controller.name(), &*process.metrics);
         watching
     }
@@ -81,6 +88,11 @@ impl Watching {
             }
         }
         each
+    }
+
+    /// The namespaces, and which of them may be handled.
+    pub(super) fn namespaces(&self) -> Arc<Namespaces> {
+        self.namespaces.clone()
     }
 
     /// The controller's own objects.
@@ -120,12 +132,13 @@ impl Watching {
 
     /// Begins to watch, as far as nobody has yet.
     pub(super) async fn open(
-        &self,
+        &mut self,
         controller: &Controller,
         process: &Process,
         backing: &Arc<Backing>,
         gate: &Arc<Gate>,
         tombstones: &Arc<Tombstones>,
+        failing: &Arc<Failing>,
     ) -> Result<(), BoxError> {
         let retrievers = controller.parts.retrievers(process.client.clone(), &self.primary.scopes)?;
         let dispatch: Arc<dyn Sink> = Arc::new(Dispatch {
@@ -134,8 +147,9 @@ impl Watching {
             wants: wants(controller),
             changed: controller.config.changed.clone(),
             tombstones: controller.parts.tells_of_deleted().then(|| tombstones.clone()),
+            failing: failing.clone(),
         });
-        self.primary.subscribe(&dispatch).await;
+        subscribe(&mut self.tasks, &self.namespaces, &self.primary, &dispatch).await;
         for (id, watched) in self.each() {
             let progress: Arc<dyn Sink> = Arc::new(Progress { id, gate: gate.clone(), backing: backing.clone() });
             watched.subscribe(&progress).await;
@@ -143,7 +157,7 @@ impl Watching {
         if let (Some(id), Some(finalizers)) = (self.unselected, controller.config.finalizers()) {
             let sink: Arc<dyn Sink> = Arc::new(Leaving { gate: gate.clone(), ours: self.primary(), finalizers });
             if let Some(watches) = self.others.get(&id) {
-                watches.subscribe(&sink).await;
+                subscribe(&mut self.tasks, &self.namespaces, watches, &sink).await;
             }
         }
         for relation in controller.relations.iter() {
@@ -175,16 +189,10 @@ impl Watching {
         Ok(())
     }
 
-    /// Waits until every cache is complete, as handlers read them and must not
-    /// take what is not listed for absent. Of the controller's own kind one
-    /// namespace suffices where the others could not be listed: its objects are
-    /// handled while those are not seen.
+    /// Waits until handlers may be called.
     pub(super) async fn synced(&mut self, client: Option<Client>) {
+        self.namespaces.wait_for_first().await;
         let own: Vec<_> = self.primary.watched.iter().map(|watched| watched.status.clone()).collect();
-        select_all(own.iter().map(|status| Box::pin(status.wait_synced()))).await;
-        join_all(own.iter().map(|status| status.wait_tried())).await;
-        let others = self.others.values().flat_map(|watches| &watches.watched);
-        join_all(others.map(|watched| watched.status.wait_synced())).await;
         if let Some(client) = client {
             self.tasks.spawn(async move {
                 join_all(own.iter().map(|status| find_namespace(status, &client))).await;
@@ -208,6 +216,21 @@ impl Watches {
         for watched in &self.watched {
             watched.subscribe(sink).await;
         }
+    }
+}
+
+/// Tells `sink` of the changes of a kind whose keys are queued. Of several
+/// namespaces, each has its first list when all that is watched in it is known.
+async fn subscribe(tasks: &mut JoinSet<()>, namespaces: &Arc<Namespaces>, watches: &Watches, sink: &Arc<dyn Sink>) {
+    if !namespaces.are_several() {
+        return watches.subscribe(sink).await;
+    }
+    for watched in &watches.watched {
+        let (namespaces, watched, sink) = (namespaces.clone(), watched.clone(), sink.clone());
+        tasks.spawn(async move {
+            namespaces.wait_synced(watched.status.namespace().unwrap_or_default()).await;
+            watched.subscribe(&sink).await;
+        });
     }
 }
 

@@ -1,0 +1,82 @@
+//! What is watched in each namespace: with several, a namespace that cannot be
+//! watched does not stop the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures_util::future::{join_all, select_all};
+
+use crate::health::Probe;
+use crate::informer::WatchStatus;
+
+/// The watches of a controller by the namespace that they are of.
+pub(super) struct Namespaces {
+    controller: String,
+    /// What every key needs: watches of the whole cluster, and those of an only
+    /// namespace.
+    everywhere: Vec<Arc<WatchStatus>>,
+    /// What the keys of each of several namespaces need. Caches are read by
+    /// handlers, who must not take what is not listed for absent.
+    each: BTreeMap<String, Vec<Arc<WatchStatus>>>,
+}
+
+impl Namespaces {
+    pub(super) fn new(controller: &str, several: bool, watches: impl Iterator<Item = Arc<WatchStatus>>) -> Self {
+        let mut namespaces =
+            Self { controller: controller.to_owned(), everywhere: Vec::new(), each: BTreeMap::default() };
+        for watch in watches {
+            match watch.namespace().filter(|_| several) {
+                Some(namespace) => namespaces.each.entry(namespace.to_owned()).or_default().push(watch),
+                None => {
+                    watch.require_synced();
+                    namespaces.everywhere.push(watch);
+                }
+            }
+        }
+        namespaces
+    }
+
+    /// Whether each of several namespaces is handled by itself.
+    pub(super) fn are_several(&self) -> bool {
+        !self.each.is_empty()
+    }
+
+    /// Whether the keys of a namespace may be handled.
+    pub(super) fn is_synced(&self, namespace: Option<&str>) -> bool {
+        let watches = namespace.and_then(|namespace| self.each.get(namespace));
+        watches.is_none_or(|watches| watches.iter().all(|watch| watch.is_synced()))
+    }
+
+    /// Waits until the keys of a namespace may be handled.
+    pub(super) async fn wait_synced(&self, namespace: &str) {
+        join_all(self.each.get(namespace).into_iter().flatten().map(|watch| watch.wait_synced())).await;
+    }
+
+    /// Waits until the first keys may be handled: of several namespaces each
+    /// has been listed, or cannot be, and at least one is complete.
+    pub(super) async fn wait_for_first(&self) {
+        join_all(self.everywhere.iter().map(|watch| watch.wait_synced())).await;
+        join_all(self.each.values().flatten().map(|watch| watch.wait_tried())).await;
+        if self.are_several() {
+            select_all(self.each.keys().map(|namespace| Box::pin(self.wait_synced(namespace)))).await;
+        }
+    }
+}
+
+impl Probe for Namespaces {
+    fn ready(&self) -> Result<Option<String>, String> {
+        let mut reasons = BTreeSet::new();
+        for watches in self.each.values() {
+            let left_out: Vec<String> = watches.iter().filter_map(|watch| watch.left_out()).collect();
+            if left_out.is_empty() {
+                return Ok(None);
+            }
+            reasons.extend(left_out);
+        }
+        if reasons.is_empty() {
+            return Ok(None);
+        }
+        let reasons: Vec<String> = reasons.into_iter().collect();
+        Err(format!("{}: none of its namespaces can be watched: {}", self.controller, reasons.join("; ")))
+    }
+}

@@ -1,0 +1,73 @@
+//! Several namespaces, some of which cannot be watched.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kooper::Controller;
+use kooper_tests::control_plane::ControlPlane;
+
+use crate::live::{Live, Seen, configmap, connection, grant, state};
+
+fn controller(name: &str, namespaces: &[&str], seen: &Seen) -> Controller {
+    let seen = seen.clone();
+    Controller::builder::<ConfigMap>(name)
+        .namespaces(namespaces.iter().copied())
+        .resync(None)
+        .owns::<Secret>()
+        .handler(move |object: Arc<ConfigMap>| {
+            if let Some((name, value)) = state(&object) {
+                seen.note(name, value);
+            }
+            async {}
+        })
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn a_namespace_that_is_missing_or_forbidden_does_not_stop_the_others_and_comes_back_by_itself() {
+    let [open, missing] = ["namespaces-open", "namespaces-missing"];
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", open]);
+    cluster.apply(grant(open, "", "configmaps").into_iter().chain(grant(open, "", "secrets")));
+    cluster.apply([configmap(open, "open", "1")]);
+
+    let seen = Seen::default();
+    let controllers = [controller("several", &[open, missing], &seen)];
+    let live = Live::start(connection(cluster.limited_kubeconfig(), None), controllers);
+    seen.wait_for(&[("open", "1")]);
+    let left_out =
+        |resource: &str| format!("several: {resource} in {missing}: left out until it can be watched: not allowed: ");
+    live.wait_for_ready(true, &[&left_out("configmaps"), &left_out("secrets")]);
+
+    // Created, and only half of the rules are granted: its keys wait, as the children are not known.
+    cluster.must(&["create", "namespace", missing]);
+    cluster.apply([configmap(missing, "late", "1")]);
+    cluster.apply(grant(missing, "", "configmaps"));
+    let objects = cluster.must(&["get", "configmaps", "--output=name", "--namespace", open]).lines().count() + 1;
+    live.wait_for_metric("kooper_store_objects{controller=\"several\"}", |stored| stored >= objects as f64);
+    cluster.apply([configmap(missing, "late", "2"), configmap(open, "open", "2")]);
+    seen.wait_for(&[("open", "2")]);
+    live.wait_for_ready(true, &[&left_out("secrets")]);
+    assert_eq!(seen.of("late"), None);
+
+    cluster.apply(grant(missing, "", "secrets"));
+    seen.wait_for(&[("late", "2")]);
+    live.wait_for_ready(true, &["ok"]);
+    cluster.apply([configmap(missing, "late", "3")]);
+    seen.wait_for(&[("late", "3")]);
+    live.stop();
+}
+
+#[test]
+fn a_program_of_which_no_namespace_can_be_watched_is_not_ready() {
+    let Some(cluster) = ControlPlane::shared() else { return };
+    let (seen, none) = (Seen::default(), ["namespaces-none", "namespaces-nowhere"]);
+    let live = Live::start(connection(cluster.limited_kubeconfig(), None), [controller("nowhere", &none, &seen)]);
+    live.wait_for_ready(
+        false,
+        &["nowhere: none of its namespaces can be watched: ", "configmaps in namespaces-none", "in namespaces-nowhere"],
+    );
+    assert!(live.is_alive());
+    live.stop();
+}
