@@ -18,7 +18,8 @@ impl Action {
     }
 
     /// Call the handler again after this long. The last outcome counts: a call
-    /// in between replaces the delay by its own.
+    /// in between replaces the delay by its own. A delay of zero is a back-off:
+    /// it doubles as long as it is repeated without a change.
     pub const fn requeue_after(delay: Duration) -> Self {
         Self { requeue_after: Some(delay) }
     }

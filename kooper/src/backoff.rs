@@ -39,7 +39,12 @@ pub(crate) struct Bucket {
 
 impl Bucket {
     pub(crate) fn new(rate: u32, burst: u32, now: Instant) -> Self {
-        Self { interval: Duration::from_secs(1) / rate.max(1), burst: burst.max(1), full_at: now }
+        Self::every(Duration::from_secs(1) / rate.max(1), burst, now)
+    }
+
+    /// A bucket that gets one token in each interval.
+    pub(crate) fn every(interval: Duration, burst: u32, now: Instant) -> Self {
+        Self { interval, burst: burst.max(1), full_at: now }
     }
 
     /// Takes a token, or says when the next one is there.

@@ -50,6 +50,8 @@ pub(crate) enum Wish {
     Retry,
     /// Come back after this long.
     After(Duration),
+    /// As `After`, because the API server says so.
+    Pause(Duration),
     /// Wait for the object's next change.
     Never,
 }
@@ -103,7 +105,7 @@ pub(crate) fn wish(error: &(dyn StdError + 'static)) -> Wish {
     match Refusal::behind(error).map(|refusal| refusal.cause) {
         // No retry helps.
         Some(Cause::NamespaceTerminating) => Wish::Never,
-        Some(Cause::Busy(pause)) => Wish::After(pause),
+        Some(Cause::Busy(pause)) => Wish::Pause(pause),
         _ => Wish::Retry,
     }
 }

@@ -18,7 +18,6 @@ use crate::key::ObjectKey;
 use crate::lookup::{Lookup, Written};
 use crate::object::{DecodeError, Metadata, Object};
 use crate::store::Cache;
-use crate::writes::Write;
 
 /// So often somebody else may be first before a call fails.
 const CONFLICTS: usize = 8;
@@ -148,10 +147,8 @@ impl Finalizing {
             Written::Done(now) => {
                 // The last one is off: what the server answers is the object as it was.
                 let removed = finalizers.is_empty() && now.metadata().is_ok_and(|metadata| metadata.is_deleted());
-                let version = (!removed).then(|| now.version().to_owned());
-                let write =
-                    Write { cache: self.backing.primary, object: key.clone(), uid: now.uid().to_owned(), version };
-                self.backing.writes.wrote_quietly(key, write);
+                let version = (!removed).then(|| now.version());
+                self.backing.wrote(key, self.backing.primary, (key, now.uid()), version, true);
                 Ok(Some(now))
             }
             Written::Conflict => self.lookup.get(key).await.map_err(boxed),

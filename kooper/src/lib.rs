@@ -89,7 +89,6 @@ mod review;
 mod store;
 pub mod testing;
 mod worker;
-mod writes;
 
 pub use action::Action;
 pub use call::Call;

@@ -6,7 +6,13 @@
 //! the first list; each lane is given a head start over the next, not a
 //! precedence for ever, so that nothing starves.
 
+mod barred;
+mod entries;
+mod entry;
+mod outcome;
 mod state;
+mod urgency;
+mod writes;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,11 +21,16 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::backoff::Backoff;
+use crate::held::Held;
 use crate::key::ObjectKey;
 use crate::reason::{Reason, Reasons};
 
+use entries::Id;
 use state::State;
-pub(crate) use state::{Outcome, Returned};
+
+pub(crate) use outcome::{Outcome, Returned};
+pub(crate) use urgency::Urgency;
+pub(crate) use writes::{View, Write};
 
 /// What the queue needs to know of a controller.
 #[derive(Debug, Clone)]
@@ -62,6 +73,14 @@ pub struct Item {
     pub attempt: u32,
     /// How long the key waited, from the first add since it was last taken.
     pub waited: Duration,
+    pub(crate) ticket: Ticket,
+}
+
+/// One run of a key: it is given back once, however often that is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    id: Id,
+    number: u64,
 }
 
 /// A de-duplicating queue of keys with lanes, delays, retries and resync.
@@ -94,16 +113,51 @@ impl WorkQueue {
         Self { shared: Mutex::new(Shared { state, timekept: false }), ready: Notify::new(), earlier: Notify::new() }
     }
 
-    /// Queues a key, or notes one more reason on it. A key that fails runs at
-    /// once on an event, though at most once in each of its back-off delays.
+    /// Queues a key, or notes one more reason on it. A key that fails is held
+    /// back by its back-off, as far as the reason is not urgent: `External`,
+    /// `Added` and `Deleted` run it at once, other changes at least once in ten
+    /// seconds, and the others when its delay is over.
     pub fn add(&self, key: &ObjectKey, lane: Lane, reason: Reason) {
-        self.update(|state, now| state.add(key, lane, reason, now));
+        let urgency = Urgency::of(&reason);
+        self.add_urgent(key, lane, reason, urgency);
     }
 
-    /// As [`add`](Self::add), for the echo of a write that a call of the key
-    /// made itself: no news to a key that fails.
-    pub(crate) fn add_own(&self, key: &ObjectKey, lane: Lane, reason: Reason) {
-        self.update(|state, now| state.add_own(key, lane, reason, now));
+    /// As [`add`](Self::add), where more is known than the reason.
+    pub(crate) fn add_urgent(&self, key: &ObjectKey, lane: Lane, reason: Reason, urgency: Urgency) {
+        self.update(|state, now| state.add(key, lane, reason, urgency, now));
+    }
+
+    /// As [`add_urgent`](Self::add_urgent), because of an event that may be the
+    /// echo of a write of the key's own calls. `urgency` and `event` are asked
+    /// where they matter.
+    pub(crate) fn hear(
+        &self,
+        key: &ObjectKey,
+        lane: Lane,
+        reason: Reason,
+        urgency: impl FnOnce() -> Urgency,
+        event: impl FnOnce() -> Write,
+    ) {
+        let minds = self.lock().state.minds(key);
+        // It may take long: the queue is not locked. A call that began since
+        // sees the change, and is not failing yet.
+        let urgency = if minds { urgency() } else { Urgency::Soon };
+        self.update(|state, now| state.hear(key, lane, reason, urgency, event, now));
+    }
+
+    /// A call of the key wrote an object: the key waits until the cache has it.
+    /// `silent` where the runtime did, on the way to the call: the echo does
+    /// not run the key.
+    pub(crate) fn wrote(&self, key: &ObjectKey, write: &Write, silent: bool) {
+        self.update(|state, now| state.wrote(key, write, silent, now));
+    }
+
+    /// A cache has come to an event of an object, or to a later one.
+    pub(crate) fn saw(&self, event: impl FnOnce() -> Write) {
+        if self.lock().state.awaits() {
+            let event = event();
+            self.update(|state, _| state.saw(&event));
+        }
     }
 
     /// Queues a key after a delay; an earlier wish of the same key is replaced.
@@ -157,35 +211,19 @@ impl WorkQueue {
 
     /// Gives back a key whose call succeeded: forgets its failures, and queues
     /// it again if it was added meanwhile.
-    pub fn done(&self, key: &ObjectKey) {
-        self.finish(key, Outcome::Success(None));
+    pub fn done(&self, item: &Item) {
+        self.finish(item.ticket, Outcome::Success(None));
     }
 
     /// Gives back a key whose call failed: it comes back with back-off.
-    pub fn add_rate_limited(&self, key: &ObjectKey) {
-        self.finish(key, Outcome::Failure);
+    pub fn add_rate_limited(&self, item: &Item) {
+        self.finish(item.ticket, Outcome::Failure);
     }
 
     /// Gives back a key with what became of its call; returns when it runs
-    /// next.
-    pub(crate) fn finish(&self, key: &ObjectKey, outcome: Outcome) -> Returned {
-        self.update(|state, now| state.finish(key, outcome, now))
-    }
-
-    /// As [`finish`](Self::finish); where what was heard during the call is no
-    /// `news`, it does not run the key again.
-    pub(crate) fn finish_after(&self, key: &ObjectKey, outcome: Outcome, news: bool) -> Returned {
-        self.update(|state, now| {
-            if !news {
-                state.unheard(key);
-            }
-            state.finish(key, outcome, now)
-        })
-    }
-
-    /// Whether a key that a worker has was added meanwhile.
-    pub(crate) fn is_touched(&self, key: &ObjectKey) -> bool {
-        self.lock().state.is_touched(key)
+    /// next. A key that was given back already is left alone.
+    pub(crate) fn finish(&self, ticket: Ticket, outcome: Outcome) -> Returned {
+        self.update(|state, now| state.finish(ticket, outcome, now))
     }
 
     /// Forgets a key whose object is gone: its failures, delays and resync.
@@ -196,7 +234,12 @@ impl WorkQueue {
 
     /// Forgets every key. One that a worker has is given back to no effect.
     pub(crate) fn clear(&self) {
-        self.update(State::clear);
+        let before = self.update(State::clear);
+        // To free a million entries takes long.
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(before))),
+            Err(_) => drop(before),
+        }
     }
 
     /// How many keys wait for a worker now; delayed ones do not count.
@@ -239,9 +282,9 @@ impl WorkQueue {
         result
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> Held<MutexGuard<'_, Shared>> {
         // No user code runs under the lock, so a poisoned one is still whole.
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        Held::new(self.shared.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

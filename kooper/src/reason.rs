@@ -112,20 +112,13 @@ impl Reasons {
         self.only(Reason::Resync.bit())
     }
 
-    /// Whether every cause is one that comes to all keys alike, wanted or not,
-    /// or that another object of the name is gone.
-    pub(crate) fn only_rounds(&self) -> bool {
-        self.only(Reason::Resync.bit() | Reason::Leader.bit() | Reason::Deleted.bit())
+    /// Whether the handler's own request is the only cause.
+    pub(crate) fn only_requeue(&self) -> bool {
+        self.only(Reason::Requeue.bit())
     }
 
     fn only(&self, causes: u16) -> bool {
         self.simple & causes != 0 && self.simple & !causes == 0 && self.related.is_empty()
-    }
-
-    /// Whether every cause is a change of an object.
-    pub(crate) fn only_objects(&self) -> bool {
-        let changes = Reason::Added.bit() | Reason::Modified.bit() | Reason::Deleted.bit();
-        self.simple & !changes == 0
     }
 
     /// The causes, those about the object itself first.
@@ -194,13 +187,11 @@ mod tests {
     }
 
     #[test]
-    fn a_new_term_is_a_round_and_a_first_run_until_something_happens() {
+    fn a_new_term_is_a_first_run_until_something_happens() {
         let mut reasons = Reasons::from(Reason::Leader);
-        assert!(reasons.only_first() && reasons.only_rounds() && !reasons.only_resync());
+        assert!(reasons.only_first() && !reasons.only_resync());
         reasons.add(Reason::Resync);
-        assert!(!reasons.only_first() && reasons.only_rounds());
-        reasons.add(Reason::Modified);
-        assert!(!reasons.only_rounds());
-        assert!(!Reasons::default().only_rounds());
+        assert!(!reasons.only_first() && !reasons.only_resync());
+        assert!(!Reasons::default().only_first());
     }
 }

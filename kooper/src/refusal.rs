@@ -56,6 +56,12 @@ impl Refusal {
         })
     }
 
+    /// Who may not do what to which kind in which namespace, where the
+    /// authorizer refused: the same words for all objects.
+    pub(crate) fn permission(&self) -> &str {
+        self.words.find(" is forbidden: ").and_then(|at| self.words.get(at..)).unwrap_or(&self.words)
+    }
+
     /// What to do, as the end of a message: empty where the server's words say
     /// it all.
     pub(crate) fn advice(&self, needs: &Needs<'_>) -> String {

@@ -27,10 +27,9 @@ use crate::leader::Leadership;
 use crate::lookup::Lookup;
 use crate::metrics::{Counter, MetricsRecorder};
 use crate::object::Object;
-use crate::queue::{Item, Outcome, Returned, WorkQueue};
+use crate::queue::{Item, Outcome, Returned, Ticket, WorkQueue};
 use crate::reason::Reason;
 use crate::store::Cache;
-use crate::writes::{Echo, Write};
 
 pub(crate) use busy::Busy;
 pub(crate) use failing::Failing;
@@ -49,7 +48,7 @@ pub(crate) struct Workers {
     pub(crate) cache: Cache,
     pub(crate) backing: Arc<Backing>,
     pub(crate) handler: Arc<dyn Erased>,
-    /// The filter before the queue, which resync and a new term pass too.
+    /// The filter, asked before the queue and again before each call.
     pub(crate) wants: Wants,
     /// Told of what vanished.
     pub(crate) deleted: Option<(Arc<Tombstones>, Farewell)>,
@@ -86,12 +85,12 @@ impl Workers {
     /// One worker: until it is asked to end.
     pub(crate) async fn work(self: Arc<Self>) {
         while let Some(Some(item)) = self.tasks.stopping.run_until_cancelled(self.queue.get()).await {
-            let key = item.key.clone();
+            let (key, ticket) = (item.key.clone(), item.ticket);
             // A handler's panic is caught with its call; this is one of a
             // filter or of the runtime, and no reason to lose a worker.
             if AssertUnwindSafe(self.process(item)).catch_unwind().await.is_err() {
                 tracing::error!(controller = %self.name, %key, "a worker panicked outside the handler: the key is retried");
-                self.give_back(&key, Outcome::Failure);
+                self.give_back(ticket, Outcome::Failure);
             }
         }
     }
@@ -102,29 +101,26 @@ impl Workers {
         if [Reason::Resync, Reason::Requeue].iter().any(|reason| item.reasons.contains(reason)) {
             self.metrics.inc_event_queued(&self.name, false);
         }
-        self.backing.writes.begin(&item.key, || self.queue.is_touched(&item.key));
         let started = Instant::now();
         if !self.say_farewell(&item).await {
             return;
         }
-        let settled = self.backing.writes.settled(&item.key, |write| self.find_write(write));
-        let _ = self.tasks.stopping.run_until_cancelled(settled).await;
         if !self.may_run().await {
-            self.give_back(&item.key, Outcome::Success(None));
+            self.give_back(item.ticket, Outcome::Success(None));
             return;
         }
         let (call, token) = self.call(&item);
         let future: BoxFuture<'static, Called> = match (self.cache.get(&item.key), &self.unselected) {
-            (Some(object), _) if item.reasons.only_rounds() && !(self.wants)(&object) => {
+            (Some(object), _) if !(self.wants)(&object) => {
                 self.failing.forget(&item.key);
-                self.give_back(&item.key, Outcome::Success(None));
+                self.give_back(item.ticket, Outcome::Success(None));
                 return;
             }
             (Some(object), _) => Box::pin(self.handler.call(object, call).map_ok(Some)),
             (None, Some(unselected)) if unselected.may_have(&item.key) => {
                 Box::pin(find(unselected.clone(), self.metrics.clone(), call))
             }
-            (None, _) => return self.gone(&item.key, started),
+            (None, _) => return self.gone(&item.key, item.ticket, started),
         };
         let job = self.job(&item, self.part(&item.key));
         if let Some(ended) = self.attend(&job, token, future).await {
@@ -141,17 +137,9 @@ impl Workers {
         held && !self.tasks.stopping.is_cancelled()
     }
 
-    /// Gives a key back to the queue. What was heard of its own writes alone
-    /// does not bring it back at once; returns when it runs next.
-    fn give_back(&self, key: &ObjectKey, outcome: Outcome) -> Returned {
-        self.backing.writes.end(key, |heard| {
-            let news = match outcome {
-                Outcome::Success(_) => heard != Echo::Silent,
-                Outcome::Gone => true,
-                Outcome::Failure | Outcome::FailureAfter(_) | Outcome::FailureForGood => heard == Echo::Foreign,
-            };
-            self.queue.finish_after(key, outcome, news)
-        })
+    /// Gives a key back to the queue, once; returns when it runs next.
+    fn give_back(&self, ticket: Ticket, outcome: Outcome) -> Returned {
+        self.queue.finish(ticket, outcome)
     }
 
     /// Hands what vanished to `deleted`, one try each. `false` when that has to
@@ -160,7 +148,7 @@ impl Workers {
         let Some((tombstones, farewell)) = &self.deleted else { return true };
         loop {
             if !self.may_run().await {
-                self.give_back(&item.key, Outcome::Success(None));
+                self.give_back(item.ticket, Outcome::Success(None));
                 return false;
             }
             let Some((object, gone)) = tombstones.take(&item.key) else { return true };
@@ -205,21 +193,13 @@ impl Workers {
             "call", controller = %self.name, key = %item.key, attempt = i64::from(item.attempt), reasons = %item.reasons,
             otel.status_code = tracing::field::Empty,
         );
-        Job { key: item.key.clone(), part, attempt: item.attempt, started: Instant::now(), span }
+        Job { key: item.key.clone(), ticket: item.ticket, part, attempt: item.attempt, started: Instant::now(), span }
     }
 
     fn call(&self, item: &Item) -> (Call, CancellationToken) {
         let token = self.tasks.stopping.child_token();
         let (key, reasons) = (item.key.clone(), item.reasons.clone());
         (Call::new(self.name.clone(), key, item.attempt, reasons, token.clone(), self.tasks.clone()), token)
-    }
-
-    /// Where the cache has an object that a call wrote.
-    fn find_write(&self, write: &Write) -> Option<Arc<Object>> {
-        if write.cache == self.backing.primary {
-            return self.cache.get(&write.object);
-        }
-        self.backing.cache(write.cache).get(&write.object)
     }
 
     /// Runs a call to its end, or to the end of the time that it has. `None`
@@ -315,6 +295,7 @@ async fn find(unselected: Arc<Unselected>, metrics: Arc<dyn MetricsRecorder>, ca
 #[derive(Clone)]
 struct Job {
     key: ObjectKey,
+    ticket: Ticket,
     part: Part,
     attempt: u32,
     started: Instant,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::capability::Patch;
 use kooper::prelude::*;
-use kooper::{BoxError, Call, Controller, Patcher};
+use kooper::{BoxError, Call, Controller, Creator, Patcher, Reader};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::{eventually, until};
 use serde_json::json;
@@ -56,6 +56,44 @@ fn the_next_call_sees_what_the_last_one_wrote() {
     until("it has counted", || (count() == 60).then_some(()), || count().to_string());
     live.stop();
     assert_eq!(stale.load(Ordering::SeqCst), 0, "calls that saw an older state than they had written");
+}
+
+#[test]
+fn the_next_call_reads_the_objects_of_its_own_kind_that_the_last_one_made() {
+    let namespace = "own-writes-siblings";
+    let Some(cluster) = cluster(namespace) else { return };
+    let made = Arc::new(AtomicUsize::new(0));
+    let missed = Arc::new(AtomicUsize::new(0));
+    let (count, absent) = (made.clone(), missed.clone());
+    let controller = Controller::builder::<ConfigMap>("siblings")
+        .namespaces([namespace])
+        .fields("metadata.name=a")
+        .resync(None)
+        .handler(move |call: Call, creator: Creator<ConfigMap>, configs: Reader<ConfigMap>| {
+            let (count, absent) = (count.clone(), absent.clone());
+            async move {
+                let made = count.load(Ordering::SeqCst);
+                let sibling = |n: usize| ObjectKey::new(call.key().namespace(), &format!("sibling-{n}"));
+                for n in 0..made {
+                    absent.fetch_add(usize::from(configs.get(&sibling(n))?.is_none()), Ordering::SeqCst);
+                }
+                if made == 60 {
+                    return Ok(Action::done());
+                }
+                let mut next = ConfigMap::default();
+                next.metadata.name = Some(sibling(made).name().to_owned());
+                creator.create(&next).await?;
+                count.fetch_add(1, Ordering::SeqCst);
+                Ok::<_, BoxError>(Action::requeue_after(Duration::from_millis(1)))
+            }
+        })
+        .build()
+        .unwrap();
+    let live = Live::start(connection(cluster.kubeconfig(), None), [controller]);
+    let count = || made.load(Ordering::SeqCst);
+    until("all are made", || (count() == 60).then_some(()), || count().to_string());
+    live.stop();
+    assert_eq!(missed.load(Ordering::SeqCst), 0, "calls that did not see what they had made");
 }
 
 #[test]

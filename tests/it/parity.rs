@@ -194,7 +194,7 @@ async fn a_retry_that_is_refused_is_not_counted_and_leaves_no_time_in_the_queue(
     let requeued = "kooper_controller_queued_events_total{controller=\"refused\",requeue=\"true\"}";
     assert_eq!(running.metric(requeued), Some(1.0), "the second failure is not retried");
     events.modify(&config("a", "1")).unwrap();
-    eventually("the change", || log.count() == 3).await;
+    eventually("the change, and a retry of its own", || log.count() == 4).await;
     let waited = running.metric("kooper_controller_event_in_queue_duration_seconds_sum{controller=\"refused\"}");
     assert!(waited.unwrap() < 2.0, "{waited:?}");
 }

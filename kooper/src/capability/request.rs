@@ -19,7 +19,6 @@ use crate::key::ObjectKey;
 use crate::kind::{Kind, KindInfo};
 use crate::object::Object;
 use crate::plan::CacheId;
-use crate::writes::Write;
 
 /// Longer than the server itself takes for a write with all its webhooks.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -164,11 +163,10 @@ impl Objects<'_> {
     }
 
     fn removed(&self, key: &ObjectKey) {
-        for id in self.caches() {
-            let known = self.backing.cache(id).get(key).map(|object| object.uid().to_owned());
-            if let Some(uid) = known {
-                self.note(key, &uid, None);
-            }
+        let own = self.caches().contains(&self.backing.primary).then(|| self.backing.own.clone());
+        let mut caches = self.caches().into_iter().map(|id| self.backing.cache(id)).chain(own);
+        if let Some(object) = caches.find_map(|cache| cache.get(key)) {
+            self.note(key, object.uid(), None);
         }
         self.backing.former.forget(self.cache, key);
     }
@@ -176,11 +174,7 @@ impl Objects<'_> {
     fn note(&self, key: &ObjectKey, uid: &str, version: Option<&str>) {
         let Some(call) = self.call else { return };
         for cache in self.caches() {
-            let covered = self.backing.caches.get(&cache).is_some_and(|cache| cache.covers(key.namespace()));
-            if covered || cache == self.backing.primary {
-                let (object, version) = (key.clone(), version.map(str::to_owned));
-                self.backing.writes.wrote(call.key(), Write { cache, object, uid: uid.to_owned(), version });
-            }
+            self.backing.wrote(call.key(), cache, (key, uid), version, false);
         }
     }
 

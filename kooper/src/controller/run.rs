@@ -32,10 +32,9 @@ use crate::informer::Watches;
 use crate::installation::Installation;
 use crate::leader::Leadership;
 use crate::metrics::{Gauge, MetricsError, MetricsRecorder};
-use crate::queue::{Lane, QueueOptions, WorkQueue};
+use crate::queue::{Lane, QueueOptions, Urgency, WorkQueue};
 use crate::reason::Reason;
 use crate::worker::{Busy, Failing, Tombstones, Workers};
-use crate::writes::Writes;
 
 use dispatch::{Closing, Gate};
 use watching::Watching;
@@ -113,7 +112,6 @@ impl Runner {
         let leadership = if config.leader.is_some() { Leadership::none() } else { Leadership::always() };
         let watching = Watching::new(&controller, process);
         let name: Arc<str> = config.name.as_str().into();
-        let writes = Arc::new(Writes::new(controller.primary.id));
         let client = process.client.as_ref().map(|client| leadership.fence(client.clone()));
         let backing = Arc::new(Backing {
             program: process.installation.program.as_str().into(),
@@ -122,7 +120,8 @@ impl Runner {
             primary: controller.primary.id,
             client: client.clone(),
             caches: watching.caches(),
-            writes: writes.clone(),
+            queue: queue.clone(),
+            own: watching.primary(),
             former: Former::new(config.former_managers(&process.installation.program)),
             contested: Contested::default(),
             events: EventSink::start(
@@ -137,7 +136,6 @@ impl Runner {
             name,
             queue,
             metrics: process.metrics.clone(),
-            writes,
             namespaces: watching.namespaces(),
             open: AtomicBool::new(config.leader.is_none()),
         };
@@ -239,7 +237,7 @@ impl Runner {
             let name = self.gate.name.clone();
             let taking = async move {
                 while let Some(Some(key)) = shutdown.run_until_cancelled(keys.next()).await {
-                    gate.wake(&key, Lane::Event, Reason::External);
+                    gate.wake(&key, Lane::Event, Reason::External, Urgency::Now);
                 }
             };
             tasks.spawn(AssertUnwindSafe(taking).catch_unwind().map(move |ended| {

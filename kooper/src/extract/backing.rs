@@ -9,11 +9,12 @@ use kube::Client;
 use super::contested::Contested;
 use super::former::Former;
 use crate::events::EventSink;
+use crate::key::ObjectKey;
 use crate::kind::KindInfo;
 use crate::object::Object;
 use crate::plan::CacheId;
+use crate::queue::{QueueOptions, View, WorkQueue, Write};
 use crate::store::Cache;
-use crate::writes::Writes;
 
 /// What the arguments of a controller's fns work with: one for each
 /// controller, shared by all its calls.
@@ -30,8 +31,10 @@ pub struct Backing {
     /// The caches of the controller's kind, of its readers, `owns` and
     /// `watches`.
     pub(crate) caches: HashMap<CacheId, Cache>,
-    /// What the calls wrote, until the caches have seen it.
-    pub(crate) writes: Arc<Writes>,
+    /// Which keys are called, and what their calls wrote.
+    pub(crate) queue: Arc<WorkQueue>,
+    /// The controller's own objects.
+    pub(crate) own: Cache,
     /// What was applied under former names.
     pub(crate) former: Former,
     /// Who waits for a child that is somebody else's.
@@ -74,11 +77,39 @@ impl Backing {
             kind,
             primary,
             client: None,
+            own: caches.get(&primary).cloned().unwrap_or_default(),
             caches,
             former: Former::new(Vec::new()),
             contested: Contested::default(),
-            writes: Arc::new(Writes::new(primary)),
+            queue: Arc::new(WorkQueue::new(QueueOptions::default())),
             events: EventSink::default(),
+        }
+    }
+
+    /// A call of the key wrote an object of a kind, or the runtime did on the
+    /// way to the call, `silent`. The key waits until the caches that it reads
+    /// have it. `version` is `None` where the object is gone.
+    pub(crate) fn wrote(
+        &self,
+        key: &ObjectKey,
+        kind: CacheId,
+        (object, uid): (&ObjectKey, &str),
+        version: Option<&str>,
+        silent: bool,
+    ) {
+        let cache = self.caches.get(&kind).filter(|cache| cache.covers(object.namespace()));
+        let other = cache.map(|cache| (View::Other(kind), cache));
+        let primary = (kind == self.primary && object == key).then_some((View::Primary, &self.own));
+        for (view, cache) in other.into_iter().chain(primary) {
+            let write = |version| Write { view, object: object.clone(), uid: uid.to_owned(), version };
+            self.queue.wrote(key, &write(version.map(str::to_owned)), silent);
+            // The event may have come before the answer. An object that is not
+            // selected does not come at all.
+            match cache.get(object) {
+                Some(now) => self.queue.saw(|| Write::event(view, &now, false)),
+                None if view == View::Primary || version.is_none() => self.queue.saw(|| write(None)),
+                None => {}
+            }
         }
     }
 

@@ -1,106 +1,54 @@
 //! The queue's state, without waiting: every transition takes the time as an
 //! argument.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Item, Lane, QueueOptions};
+use super::barred::Barred;
+use super::entries::{Entries, Id};
+use super::entry::{Entry, Failing, Heard, Place, Run, Timer};
+use super::writes::{Awaited, Echo, Write};
+use super::{Item, Lane, Outcome, QueueOptions, Returned, Ticket, Urgency};
 use crate::backoff::{Bucket, fraction};
 use crate::key::ObjectKey;
 use crate::reason::{Reason, Reasons};
 
-/// What became of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// It succeeded, and may have asked to come back.
-    Success(Option<Duration>),
-    /// It failed and is retried with back-off, as often as the options say.
-    Failure,
-    /// It failed and said when to come back.
-    FailureAfter(Duration),
-    /// It failed and waits for the next event.
-    FailureForGood,
-    /// The object is gone: nothing of the key is remembered.
-    Gone,
-}
-
-/// What happens next to a key that was given back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Returned {
-    /// Whether its failed call is retried.
-    pub(crate) retried: bool,
-    /// How long until it runs without a new event: queued again, retried, or
-    /// resynced, whichever comes first.
-    pub(crate) next: Option<Duration>,
-}
-
-/// No delay is longer: ten years are for ever, and no clock overflows.
+/// No delay is longer: ten years are as good as any, and no clock overflows.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// A handler that asks to come back sooner asks to come back at once.
+const AT_ONCE: Duration = Duration::from_millis(1);
+
+/// So many timers of a sort fire in one step, as the queue is locked meanwhile.
+const STEP: usize = 1024;
+
+/// So many changes during a run are compared with its writes.
+const COMPARED: usize = 64;
 
 fn later(now: Instant, delay: Duration) -> Instant {
     now + delay.min(LONGEST)
 }
 
-type Id = u32;
-
-/// Orders the waiting keys: the time of the add plus the lane's head start,
-/// then the order of arrival.
-type Place = (Instant, u64, Id);
-
-#[derive(Debug)]
-struct Entry {
-    key: ObjectKey,
-    reasons: Reasons,
-    /// In the queue, at this place.
-    place: Option<Place>,
-    /// When it was first added since it was last taken.
-    added_at: Option<Instant>,
-    /// A worker has it.
-    running: bool,
-    /// The lane of an add that came while a worker had it.
-    again: Option<Lane>,
-    failures: u32,
-    /// The back-off delay that the last failure set.
-    delay: Duration,
-    /// When an event last ran this failing key.
-    event_run: Option<Instant>,
-    /// The wish to come back: when, and whether it is a retry that draws on
-    /// the bucket.
-    pending: Option<(Instant, bool)>,
-    resync_at: Option<Instant>,
-    /// When the resync was due that the running call comes from.
-    phase: Option<Instant>,
-    /// Whether the running call comes from the first list alone, or from that of
-    /// a new term.
-    initial: bool,
-}
-
-impl Entry {
-    /// Forgets that the key ever failed.
-    fn heal(&mut self) {
-        self.failures = 0;
-        self.event_run = None;
-        self.delay = Duration::ZERO;
-    }
-}
-
 #[derive(Debug)]
 pub(super) struct State {
     options: QueueOptions,
-    ids: HashMap<ObjectKey, Id>,
-    entries: Vec<Option<Entry>>,
-    free: Vec<Id>,
+    entries: Entries,
     waiting: BTreeSet<Place>,
-    /// Delayed keys: requeues and events held back by a back-off.
+    /// Delayed keys: requeues and changes held back by a back-off.
     delayed: BTreeSet<(Instant, Id)>,
     /// Failed keys; when due, each needs a token.
     retries: BTreeSet<(Instant, Id)>,
     resyncs: BTreeSet<(Instant, Id)>,
+    /// Failed keys that lack a permission.
+    barred: Barred,
+    /// Who waits for which write.
+    awaited: Awaited,
     bucket: Bucket,
     arrivals: u64,
+    runs: u64,
     spread: RandomState,
     shut_down: bool,
 }
@@ -120,204 +68,303 @@ impl State {
         Self {
             bucket: Bucket::new(rate, burst, now),
             options,
-            ids: HashMap::new(),
-            entries: Vec::new(),
-            free: Vec::new(),
+            entries: Entries::default(),
             waiting: BTreeSet::new(),
             delayed: BTreeSet::new(),
             retries: BTreeSet::new(),
             resyncs: BTreeSet::new(),
+            barred: Barred::default(),
+            awaited: Awaited::default(),
             arrivals: 0,
+            runs: 0,
             spread: RandomState::new(),
             shut_down: false,
         }
     }
 
-    pub(super) fn add(&mut self, key: &ObjectKey, lane: Lane, reason: Reason, now: Instant) {
-        let id = self.id(key);
-        let Some(entry) = entry(&mut self.entries, id) else { return };
+    pub(super) fn add(&mut self, key: &ObjectKey, lane: Lane, reason: Reason, urgency: Urgency, now: Instant) {
+        let id = self.entries.of(key);
+        let Some(entry) = self.entries.get_mut(id) else { return };
         entry.reasons.add(reason);
         entry.added_at.get_or_insert(now);
-        if entry.running {
-            entry.again = Some(entry.again.map_or(lane, |before| before.min(lane)));
-        } else {
-            self.admit(id, lane, now);
+        match &mut entry.run {
+            Some(run) => run.again(lane, urgency),
+            None => self.admit(id, lane, urgency, now),
         }
     }
 
-    /// A write that a call of the key made itself has come back.
-    pub(super) fn add_own(&mut self, key: &ObjectKey, lane: Lane, reason: Reason, now: Instant) {
-        let failing = self.ids.get(key).and_then(|&id| self.entries.get(id as usize)?.as_ref());
-        if failing.is_none_or(|entry| entry.failures == 0 || entry.running) {
-            self.add(key, lane, reason, now);
+    /// As [`add`](Self::add), because of an event that may be the echo of a
+    /// write of the key's own calls. Of most keys no write is known: then the
+    /// event is not asked for.
+    pub(super) fn hear(
+        &mut self,
+        key: &ObjectKey,
+        lane: Lane,
+        reason: Reason,
+        urgency: Urgency,
+        event: impl FnOnce() -> Write,
+        now: Instant,
+    ) {
+        let entry = self.entries.find(key).and_then(|id| self.entries.get_mut(id));
+        let Some(entry) = entry.filter(|entry| entry.run.is_some() || !entry.notes.is_empty()) else {
+            return self.add(key, lane, reason, urgency, now);
+        };
+        let event = event();
+        entry.notes.hear(&event);
+        match &mut entry.run {
+            // What is not known to be an echo may be known when the call ends.
+            Some(run) if run.heard.len() < COMPARED => {
+                entry.reasons.add(reason);
+                entry.added_at.get_or_insert(now);
+                run.heard.push(Heard { event, lane, urgency });
+            }
+            Some(_) => self.add(key, lane, reason, urgency, now),
+            None => match entry.notes.echo(&event) {
+                Echo::Silent => {}
+                // No news to a key that fails.
+                Echo::Own if entry.failing.is_some() => {}
+                Echo::Own => self.add(key, lane, reason, Urgency::Idle, now),
+                Echo::Foreign => self.add(key, lane, reason, urgency, now),
+            },
         }
     }
 
-    pub(super) fn is_touched(&self, key: &ObjectKey) -> bool {
-        let entry = self.ids.get(key).and_then(|&id| self.entries.get(id as usize)?.as_ref());
-        entry.is_some_and(|entry| entry.again.is_some())
+    /// Whether it matters to a key how urgent a change is.
+    pub(super) fn minds(&self, key: &ObjectKey) -> bool {
+        let entry = self.entries.find(key).and_then(|id| self.entries.get(id));
+        entry.is_some_and(|entry| entry.failing.is_some() || entry.run.is_some())
     }
 
-    /// What was heard of objects during the running call of a key was its own
-    /// doing. Whatever else was heard stays.
-    pub(super) fn unheard(&mut self, key: &ObjectKey) {
-        if let Some(&id) = self.ids.get(key)
-            && let Some(entry) = entry(&mut self.entries, id)
-            && entry.reasons.only_objects()
-        {
-            entry.again = None;
-            entry.reasons = Reasons::default();
-            entry.added_at = None;
+    /// A call of the key wrote an object; `silent` where the runtime did, on
+    /// the way to the call.
+    pub(super) fn wrote(&mut self, key: &ObjectKey, write: &Write, silent: bool, now: Instant) {
+        let id = self.entries.of(key);
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        let heard = entry.run.as_ref().map_or(&[][..], |run| &run.heard);
+        entry.notes.add(write.clone(), silent, heard, now);
+        self.awaited.add(id, write, now);
+    }
+
+    /// Whether a key waits for a cache.
+    pub(super) fn awaits(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
+    /// A cache has come to an event.
+    pub(super) fn saw(&mut self, event: &Write) {
+        for id in self.awaited.by(event.view, &event.object) {
+            let Some(entry) = self.entries.get_mut(id) else { continue };
+            let complete = entry.notes.see(event);
+            self.awaited.remove(id, event.view, &event.object, Some(&entry.notes));
+            if complete {
+                self.unpark(id);
+            }
         }
     }
 
     /// Plans the resync of a key that is not to run now.
     pub(super) fn remember(&mut self, key: &ObjectKey, now: Instant) {
         if self.options.resync.is_some() {
-            let id = self.id(key);
-            if entry(&mut self.entries, id).is_some_and(|entry| entry.resync_at.is_none() && !entry.running) {
+            let id = self.entries.of(key);
+            if self.entries.get(id).is_some_and(|entry| entry.resync_at.is_none() && entry.run.is_none()) {
                 self.plan_resync(id, true, now);
             }
         }
     }
 
     pub(super) fn add_after(&mut self, key: &ObjectKey, delay: Duration, now: Instant) {
-        let id = self.id(key);
-        self.set_pending(id, Some((later(now, delay), false)));
+        let id = self.entries.of(key);
+        self.set_pending(id, Some((later(now, delay), Timer::Requeue)));
     }
 
-    /// Moves what is due into the queue.
+    /// Moves what is due into the queue, a part of it where that is much.
     pub(super) fn wake(&mut self, now: Instant) {
-        while let Some(id) = due(&self.delayed, now) {
-            self.set_pending(id, None);
-            // An event that a back-off held back has its reason already.
-            let held = entry(&mut self.entries, id).is_some_and(|entry| {
-                let held = !entry.reasons.is_empty();
-                if held && entry.failures > 0 {
-                    entry.event_run = Some(now);
-                }
-                held
-            });
-            self.arrive(id, Lane::Retry, (!held).then_some(Reason::Requeue), now);
+        for _ in 0..STEP {
+            let Some((id, view, object)) = self.awaited.faded(now) else { break };
+            let entry = self.entries.get_mut(id);
+            let complete = entry.is_some_and(|entry| entry.notes.fade(now));
+            self.awaited.remove(id, view, &object, self.entries.get(id).map(|entry| &entry.notes));
+            if complete {
+                self.unpark(id);
+            }
+            self.drop_if_idle(id);
         }
-        while let Some(id) = due(&self.retries, now) {
+        for _ in 0..STEP {
+            let Some(id) = due(&self.delayed, now) else { break };
+            let timer = self.set_pending(id, None);
+            // What was held back has its reason already.
+            let reason = (timer == Some(Timer::Requeue)).then_some(Reason::Requeue);
+            if let Some(failing) = self.entries.get_mut(id).and_then(|entry| entry.failing.as_mut()) {
+                failing.event_run = Some(now);
+            }
+            self.arrive(id, Lane::Retry, reason, now);
+        }
+        for _ in 0..STEP {
+            let Some(id) = due(&self.retries, now) else { break };
             if self.bucket.take(now).is_err() {
                 break;
             }
             self.set_pending(id, None);
             self.arrive(id, Lane::Retry, Some(Reason::Retry), now);
         }
-        while let Some(id) = due(&self.resyncs, now) {
-            if let Some(entry) = entry(&mut self.entries, id) {
-                entry.phase = entry.resync_at;
+        for _ in 0..STEP {
+            let Some(id) = self.barred.probe(now) else { break };
+            self.arrive(id, Lane::Retry, Some(Reason::Retry), now);
+        }
+        for _ in 0..STEP {
+            let admitted = (self.bucket.next(now) <= now).then(|| self.barred.admit());
+            let Some(id) = admitted.flatten() else { break };
+            if self.bucket.take(now).is_ok() {
+                self.arrive(id, Lane::Retry, Some(Reason::Retry), now);
             }
-            self.set_resync(id, None);
-            self.arrive(id, Lane::Background, Some(Reason::Resync), now);
+        }
+        for _ in 0..STEP {
+            let Some(id) = due(&self.resyncs, now) else { break };
+            let due = self.set_resync(id, None);
+            let Some(entry) = self.entries.get_mut(id) else { continue };
+            // Its retry plans the next one.
+            if !entry.is_held() {
+                entry.phase = due;
+                self.arrive(id, Lane::Background, Some(Reason::Resync), now);
+            }
         }
     }
 
     /// When [`wake`](Self::wake) has something to do next.
     pub(super) fn next_wake(&mut self, now: Instant) -> Option<Instant> {
-        let retry = self.retries.first().map(|(at, _)| (*at).max(self.bucket.next(now)));
-        [retry, self.delayed.first().map(|(at, _)| *at), self.resyncs.first().map(|(at, _)| *at)]
-            .into_iter()
-            .flatten()
-            .min()
+        let token = self.bucket.next(now);
+        let retry = self.retries.first().map(|(at, _)| (*at).max(token));
+        let admitted = self.barred.opened().map(|_| token);
+        [retry, admitted, self.earliest_of_others()].into_iter().flatten().min()
     }
 
     /// The earliest timer, whatever the bucket says: a change of it is news
     /// to a worker that sleeps.
     pub(super) fn earliest(&self) -> Option<Instant> {
-        [&self.retries, &self.delayed, &self.resyncs].into_iter().filter_map(|set| set.first()).map(|(at, _)| *at).min()
+        let retry = self.retries.first().map(|(at, _)| *at);
+        [retry, self.barred.opened(), self.earliest_of_others()].into_iter().flatten().min()
+    }
+
+    fn earliest_of_others(&self) -> Option<Instant> {
+        let sets = [&self.delayed, &self.resyncs].into_iter().filter_map(|set| set.first()).map(|(at, _)| *at);
+        sets.chain(self.barred.next()).chain(self.awaited.next()).min()
     }
 
     pub(super) fn take(&mut self, now: Instant) -> Option<Item> {
-        let place = self.waiting.pop_first()?;
-        let entry = entry(&mut self.entries, place.2)?;
-        entry.place = None;
-        entry.running = true;
-        let reasons = std::mem::take(&mut entry.reasons);
-        entry.initial = reasons.only_first();
-        entry.phase = entry.phase.filter(|_| reasons.only_resync());
-        let item = Item {
-            key: entry.key.clone(),
-            reasons,
-            attempt: entry.failures.saturating_add(1),
-            waited: entry.added_at.take().map_or(Duration::ZERO, |added| now.saturating_duration_since(added)),
-        };
-        // The run takes the place of whatever was to wake the key.
-        self.set_pending(place.2, None);
-        self.set_resync(place.2, None);
-        Some(item)
+        loop {
+            let place = self.waiting.pop_first()?;
+            let id = place.2;
+            let Some(entry) = self.entries.get_mut(id) else { continue };
+            entry.place = None;
+            if entry.notes.is_awaiting() {
+                entry.parked = Some(place);
+                continue;
+            }
+            let reasons = std::mem::take(&mut entry.reasons);
+            entry.phase = entry.phase.filter(|_| reasons.only_resync());
+            if !reasons.only_requeue() {
+                entry.repeats = 0;
+            }
+            let mut attempt = 1;
+            if let Some(failing) = &mut entry.failing {
+                if failing.owed && failing.tokens.take(now).is_ok() {
+                    failing.reset();
+                }
+                attempt = failing.failures.saturating_add(1);
+                if let Some((refusal, place)) = failing.barred {
+                    self.barred.leave(refusal, place, id);
+                }
+            }
+            self.runs += 1;
+            entry.run = Some(Box::new(Run {
+                number: self.runs,
+                initial: reasons.only_first(),
+                again: None,
+                heard: Vec::new(),
+            }));
+            let item = Item {
+                key: entry.key.clone(),
+                reasons,
+                attempt,
+                waited: entry.added_at.take().map_or(Duration::ZERO, |added| now.saturating_duration_since(added)),
+                ticket: Ticket { id, number: self.runs },
+            };
+            // The run takes the place of whatever was to wake the key.
+            self.set_pending(id, None);
+            self.set_resync(id, None);
+            return Some(item);
+        }
     }
 
-    pub(super) fn finish(&mut self, key: &ObjectKey, outcome: Outcome, now: Instant) -> Returned {
-        let Some(&id) = self.ids.get(key) else { return Returned::default() };
-        let Some(entry) = entry(&mut self.entries, id) else { return Returned::default() };
-        if !entry.running {
-            return Returned::default();
+    pub(super) fn finish(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) -> Returned {
+        let id = ticket.id;
+        let Some(entry) = self.entries.get_mut(id) else { return Returned::default() };
+        let Some(run) = entry.run.take_if(|run| run.number == ticket.number) else { return Returned::default() };
+        let again = entry.news(&run, outcome);
+        if again.is_none() {
+            entry.reasons = Reasons::default();
+            entry.added_at = None;
         }
-        entry.running = false;
-        let initial = entry.initial;
-        let mut retried = false;
+        entry.notes.tidy();
+        let (mut retried, mut released) = (false, 0);
         match outcome {
             Outcome::Success(delay) => {
-                entry.heal();
-                self.set_pending(id, delay.map(|delay| (later(now, delay), false)));
+                if let Some(delay) = delay {
+                    let delay = self.requeue_delay(id, delay);
+                    self.set_pending(id, Some((later(now, delay), Timer::Requeue)));
+                }
+                released = self.heal(id, now);
             }
             Outcome::Gone => {
-                entry.heal();
                 self.set_pending(id, None);
-                self.run_again(id, now);
-                self.drop_if_idle(id);
-                return Returned::default();
+                self.bury(id, now);
             }
-            Outcome::Failure | Outcome::FailureAfter(_) | Outcome::FailureForGood => {
-                entry.failures = entry.failures.saturating_add(1);
-                let delay = match outcome {
-                    Outcome::FailureAfter(delay) => delay,
-                    // A change may heal it: no event is held back.
-                    Outcome::FailureForGood => Duration::ZERO,
-                    _ => self.options.backoff.delay(entry.failures),
-                };
-                let delay = delay.min(LONGEST);
-                entry.delay = delay;
-                let spent = self.options.retries.is_some_and(|limit| entry.failures > limit);
-                retried = !spent && outcome != Outcome::FailureForGood;
-                self.set_pending(id, retried.then(|| (later(now, delay), true)));
-            }
+            _ => retried = self.fail(id, outcome, now),
         }
-        self.plan_resync(id, initial, now);
-        self.run_again(id, now);
+        if outcome != Outcome::Gone {
+            self.plan_resync(id, run.initial, now);
+        }
+        if let Some((lane, urgency)) = again {
+            self.admit(id, lane, urgency, now);
+        }
         let next = self.next_run(id, now);
         self.drop_if_idle(id);
-        Returned { retried, next }
+        Returned { retried, next, released }
     }
 
     /// How long until a key runs without a new event.
-    fn next_run(&mut self, id: Id, now: Instant) -> Option<Duration> {
-        let entry = entry(&mut self.entries, id)?;
+    fn next_run(&self, id: Id, now: Instant) -> Option<Duration> {
+        let entry = self.entries.get(id)?;
         let queued = entry.place.map(|_| now);
-        let at = queued.into_iter().chain(entry.pending.map(|(at, _)| at)).chain(entry.resync_at).min()?;
+        let probe = entry.failing.as_ref().and_then(|failing| self.barred.next_of(failing.barred?.0));
+        let resync = entry.resync_at.filter(|_| !entry.is_held());
+        let pending = entry.pending.map(|(at, _)| at);
+        let at = [queued, pending, probe, resync].into_iter().flatten().min()?;
         Some(at.saturating_duration_since(now))
     }
 
     pub(super) fn forget(&mut self, key: &ObjectKey, now: Instant) {
-        let Some(&id) = self.ids.get(key) else { return };
+        let Some(id) = self.entries.find(key) else { return };
         self.set_pending(id, None);
         self.set_resync(id, None);
-        if let Some(entry) = entry(&mut self.entries, id) {
-            entry.heal();
-            // An event that the back-off held back has its run now.
-            if !entry.reasons.is_empty() && entry.place.is_none() && !entry.running {
-                self.enqueue(id, Lane::Event, now);
-            }
+        self.bury(id, now);
+        self.unpark(id);
+        // An event that the back-off held back has its run now.
+        if self
+            .entries
+            .get(id)
+            .is_some_and(|entry| !entry.reasons.is_empty() && entry.place.is_none() && entry.run.is_none())
+        {
+            self.enqueue(id, Lane::Event, now);
         }
         self.drop_if_idle(id);
     }
 
-    pub(super) fn clear(&mut self, now: Instant) {
-        *self = Self { shut_down: self.shut_down, ..Self::new(self.options.clone(), now) };
+    /// Forgets everything; what it was is left to the caller, as to drop it
+    /// may take long.
+    pub(super) fn clear(&mut self, now: Instant) -> Self {
+        let (shut_down, runs) = (self.shut_down, self.runs);
+        std::mem::replace(self, Self { shut_down, runs, ..Self::new(self.options.clone(), now) })
     }
 
     pub(super) fn ready(&self) -> usize {
@@ -325,7 +372,7 @@ impl State {
     }
 
     pub(super) fn known(&self) -> usize {
-        self.ids.len()
+        self.entries.len()
     }
 
     pub(super) fn shut_down(&mut self) {
@@ -336,85 +383,178 @@ impl State {
         self.shut_down
     }
 
-    /// A key that was added while its call ran runs once more.
-    fn run_again(&mut self, id: Id, now: Instant) {
-        let Some(entry) = entry(&mut self.entries, id) else { return };
-        let Some(lane) = entry.again.take() else { return };
-        self.admit(id, lane, now);
+    /// Forgets that a key failed; how many others are let in with it.
+    fn heal(&mut self, id: Id, now: Instant) -> usize {
+        let failing = self.entries.get_mut(id).and_then(|entry| entry.failing.take());
+        failing.and_then(|failing| failing.barred).map_or(0, |(refusal, _)| self.barred.pass(refusal, now))
     }
 
-    /// Queues a key, or holds it back: one that fails is run by an event at
-    /// most once in each back-off delay. The next run takes the reason along.
-    fn admit(&mut self, id: Id, lane: Lane, now: Instant) {
-        let Some(entry) = entry(&mut self.entries, id) else { return };
-        if lane == Lane::Event
-            && entry.place.is_none()
-            && let Some(ran) = entry.event_run
-            && now < ran + entry.delay
-        {
-            let at = ran + entry.delay;
-            if entry.pending.is_none_or(|(due, _)| due > at) {
-                self.set_pending(id, Some((at, false)));
-            }
-            return;
+    /// Forgets the failures and writes of a key whose object is gone.
+    fn bury(&mut self, id: Id, now: Instant) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        entry.notes = super::writes::Notes::default();
+        if let Some((refusal, place)) = entry.failing.take().and_then(|failing| failing.barred) {
+            self.barred.leave(refusal, place, id);
+            self.barred.hasten(refusal, now);
         }
-        if lane == Lane::Event && entry.failures > 0 {
-            entry.event_run = Some(now);
+    }
+
+    /// A handler that asks to come back at once does so with a back-off, for
+    /// as long as nothing happens.
+    fn requeue_delay(&mut self, id: Id, delay: Duration) -> Duration {
+        let Some(entry) = self.entries.get_mut(id).filter(|_| delay < AT_ONCE) else { return delay };
+        entry.repeats = entry.repeats.saturating_add(1);
+        self.options.backoff.delay(entry.repeats)
+    }
+
+    /// Plans the retry of a key that failed, if it has one.
+    fn fail(&mut self, id: Id, outcome: Outcome, now: Instant) -> bool {
+        let (backoff, limit) = (self.options.backoff, self.options.retries);
+        let Some(entry) = self.entries.get_mut(id) else { return false };
+        let failing = entry.failing.get_or_insert_with(|| Box::new(Failing::new(now)));
+        failing.failures = failing.failures.saturating_add(1);
+        failing.tries = failing.tries.saturating_add(1);
+        let delay = match outcome {
+            Outcome::FailureAfter(delay) | Outcome::Paused(delay) => delay.min(LONGEST),
+            // A change may heal it: none is held back.
+            Outcome::FailureForGood => Duration::ZERO,
+            _ => backoff.delay(failing.failures).min(LONGEST),
+        };
+        failing.delay = delay;
+        failing.pause = matches!(outcome, Outcome::Paused(_)).then(|| now + delay);
+        let spent = limit.is_some_and(|limit| failing.tries > limit);
+        if spent {
+            failing.tries = 0;
+        }
+        let retried = !spent && outcome != Outcome::FailureForGood;
+        failing.owed &= retried;
+        let urgent = failing.owed.then(|| failing.tokens.next(now));
+        let before = failing.barred.take().map(|(refusal, _)| refusal);
+        let refusal = match outcome {
+            Outcome::Forbidden(refusal) if retried => Some(refusal),
+            _ => None,
+        };
+        if let Some(refusal) = refusal {
+            let again = before == Some(refusal);
+            let place = self.barred.join(refusal, id, again, |refused| backoff.delay(refused), now);
+            failing.barred = Some((refusal, place));
+            self.set_pending(id, urgent.map(|at| (at, Timer::Held)));
+        } else {
+            let at = urgent.map_or(now + delay, |urgent| urgent.min(now + delay));
+            self.set_pending(id, retried.then_some((at, Timer::Retry)));
+        }
+        // It was not refused as the others of its line were.
+        if let Some(before) = before.filter(|before| refusal != Some(*before)) {
+            self.barred.pass(before, now);
+        }
+        retried
+    }
+
+    /// Queues a key. One that fails is held back as far as the add is not
+    /// urgent; the next run takes its reason along.
+    fn admit(&mut self, id: Id, lane: Lane, urgency: Urgency, now: Instant) {
+        let patient = self.options.retries != Some(0);
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        let (held, absent) = (entry.is_held(), entry.place.is_none() && entry.parked.is_none());
+        if let Some(failing) = &mut entry.failing {
+            match urgency {
+                Urgency::Always => failing.reset(),
+                Urgency::Now => failing.owed = true,
+                Urgency::Soon | Urgency::Idle => {}
+            }
+            let change = failing.barred.is_none().then(|| failing.next_change(now));
+            let urgent = (urgency == Urgency::Now).then(|| failing.tokens.next(now));
+            let at = match urgency {
+                Urgency::Always => Some(now),
+                Urgency::Now | Urgency::Soon => [change, urgent].into_iter().flatten().min(),
+                Urgency::Idle => (!held).then_some(now),
+            };
+            if absent && patient && at != Some(now) {
+                if let Some(at) = at
+                    && entry.pending.is_none_or(|(due, _)| due > at)
+                {
+                    self.set_pending(id, Some((at, Timer::Held)));
+                }
+                return;
+            }
+            if absent && matches!(urgency, Urgency::Now | Urgency::Soon) && urgent != Some(now) {
+                failing.event_run = Some(now);
+            }
         }
         self.enqueue(id, lane, now);
     }
 
     /// A timer of the key has fired.
     fn arrive(&mut self, id: Id, lane: Lane, reason: Option<Reason>, now: Instant) {
-        let Some(entry) = entry(&mut self.entries, id) else { return };
+        let Some(entry) = self.entries.get_mut(id) else { return };
         if let Some(reason) = reason {
             entry.reasons.add(reason);
         }
         entry.added_at.get_or_insert(now);
-        if entry.running {
-            entry.again = Some(entry.again.map_or(lane, |before| before.min(lane)));
-        } else {
-            self.enqueue(id, lane, now);
+        match &mut entry.run {
+            Some(run) => run.again(lane, Urgency::Idle),
+            None => self.enqueue(id, lane, now),
         }
     }
 
     fn enqueue(&mut self, id: Id, lane: Lane, now: Instant) {
-        let Some(entry) = entry(&mut self.entries, id) else { return };
+        let Some(entry) = self.entries.get_mut(id) else { return };
         let at = now + head_start(lane);
-        match entry.place {
-            // It waits already, at a better place.
-            Some((before, ..)) if before <= at => return,
-            Some(place) => {
-                self.waiting.remove(&place);
-            }
-            None => {}
+        // It waits already, at a better place.
+        if entry.place.or(entry.parked).is_some_and(|(before, ..)| before <= at) {
+            return;
         }
         let place = (at, self.arrivals, id);
         self.arrivals += 1;
-        entry.place = Some(place);
+        if entry.parked.is_some() {
+            entry.parked = Some(place);
+            return;
+        }
+        if let Some(before) = entry.place.replace(place) {
+            self.waiting.remove(&before);
+        }
         self.waiting.insert(place);
     }
 
-    fn set_pending(&mut self, id: Id, wish: Option<(Instant, bool)>) {
-        let Some(entry) = entry(&mut self.entries, id) else { return };
-        if let Some((at, retry)) = std::mem::replace(&mut entry.pending, wish) {
-            let set = if retry { &mut self.retries } else { &mut self.delayed };
-            set.remove(&(at, id));
-        }
-        if let Some((at, retry)) = wish {
-            let set = if retry { &mut self.retries } else { &mut self.delayed };
-            set.insert((at, id));
+    /// The caches show what a key's calls wrote: it waits for a worker again.
+    fn unpark(&mut self, id: Id) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        if let Some(place) = entry.parked.take() {
+            entry.place = Some(place);
+            self.waiting.insert(place);
         }
     }
 
-    fn set_resync(&mut self, id: Id, at: Option<Instant>) {
-        let Some(entry) = entry(&mut self.entries, id) else { return };
-        if let Some(before) = std::mem::replace(&mut entry.resync_at, at) {
+    /// Sets when a key comes back, and tells what the timer before was for.
+    fn set_pending(&mut self, id: Id, pending: Option<(Instant, Timer)>) -> Option<Timer> {
+        let entry = self.entries.get_mut(id)?;
+        let before = std::mem::replace(&mut entry.pending, pending);
+        if let Some((at, timer)) = before {
+            self.timers(timer).remove(&(at, id));
+        }
+        if let Some((at, timer)) = pending {
+            self.timers(timer).insert((at, id));
+        }
+        before.map(|(_, timer)| timer)
+    }
+
+    fn timers(&mut self, timer: Timer) -> &mut BTreeSet<(Instant, Id)> {
+        match timer {
+            Timer::Retry => &mut self.retries,
+            Timer::Requeue | Timer::Held => &mut self.delayed,
+        }
+    }
+
+    fn set_resync(&mut self, id: Id, at: Option<Instant>) -> Option<Instant> {
+        let entry = self.entries.get_mut(id)?;
+        let before = std::mem::replace(&mut entry.resync_at, at);
+        if let Some(before) = before {
             self.resyncs.remove(&(before, id));
         }
         if let Some(at) = at {
             self.resyncs.insert((at, id));
         }
+        before
     }
 
     /// Every run moves the key's resync on. After the first list the keys are
@@ -423,74 +563,25 @@ impl State {
     /// a tenth, so that keys that changed together drift apart.
     fn plan_resync(&mut self, id: Id, initial: bool, now: Instant) {
         let Some(interval) = self.options.resync else { return };
-        let Some(entry) = entry(&mut self.entries, id) else { return };
+        let Some(entry) = self.entries.get_mut(id) else { return };
         let interval = interval.min(LONGEST);
-        if let Some(phase) = entry.phase.take() {
-            return self.set_resync(id, Some((phase + interval).max(now)));
-        }
-        let part = if initial {
-            fraction(self.spread.hash_one(&entry.key))
-        } else {
-            1.0 - fraction(self.arrivals ^ u64::from(id).rotate_left(32)) / 10.0
-        };
-        self.set_resync(id, Some(now + interval.mul_f64(part)));
-    }
-
-    fn id(&mut self, key: &ObjectKey) -> Id {
-        if let Some(&id) = self.ids.get(key) {
-            return id;
-        }
-        let entry = Entry {
-            key: key.clone(),
-            reasons: Reasons::default(),
-            place: None,
-            added_at: None,
-            running: false,
-            again: None,
-            failures: 0,
-            delay: Duration::ZERO,
-            event_run: None,
-            pending: None,
-            resync_at: None,
-            phase: None,
-            initial: false,
-        };
-        let id = match self.free.pop() {
-            Some(id) => {
-                if let Some(slot) = self.entries.get_mut(id as usize) {
-                    *slot = Some(entry);
-                }
-                id
-            }
+        let at = match entry.phase.take() {
+            Some(phase) => (phase + interval).max(now),
+            None if initial => now + interval.mul_f64(fraction(self.spread.hash_one(&entry.key))),
             None => {
-                self.entries.push(Some(entry));
-                (self.entries.len() - 1) as Id
+                let part = fraction(self.arrivals ^ u64::from(id).rotate_left(32)) / 10.0;
+                now + interval.mul_f64(1.0 - part)
             }
         };
-        self.ids.insert(key.clone(), id);
-        id
+        self.set_resync(id, Some(at));
     }
 
     /// An entry stays as long as something is to be remembered of its key.
     fn drop_if_idle(&mut self, id: Id) {
-        let Some(entry) = entry(&mut self.entries, id) else { return };
-        let idle = entry.place.is_none()
-            && !entry.running
-            && entry.failures == 0
-            && entry.pending.is_none()
-            && entry.resync_at.is_none();
-        if idle {
-            self.ids.remove(&entry.key);
-            if let Some(slot) = self.entries.get_mut(id as usize) {
-                *slot = None;
-            }
-            self.free.push(id);
+        if self.entries.get(id).is_some_and(Entry::is_idle) {
+            self.entries.remove(id);
         }
     }
-}
-
-fn entry(entries: &mut [Option<Entry>], id: Id) -> Option<&mut Entry> {
-    entries.get_mut(id as usize)?.as_mut()
 }
 
 fn due(set: &BTreeSet<(Instant, Id)>, now: Instant) -> Option<Id> {

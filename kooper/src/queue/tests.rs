@@ -35,7 +35,7 @@ fn consumers(
                 let taken = Instant::now();
                 log.lock().unwrap().push((item.key.clone(), taken, taken + work(&item.key)));
                 tokio::time::sleep(work(&item.key)).await;
-                queue.done(&item.key);
+                queue.done(&item);
             }
         });
     }
@@ -120,7 +120,7 @@ proptest! {
                         tokio::spawn(async move {
                             if let Ok(Some(item)) = tokio::time::timeout(ms(time), queue.get()).await {
                                 // It is put back for the consumers.
-                                queue.done(&item.key);
+                                queue.done(&item);
                                 queue.add(&item.key, Lane::Event, Reason::External);
                             }
                         });

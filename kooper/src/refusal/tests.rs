@@ -71,6 +71,17 @@ fn only_the_authorizers_words_name_a_rule() {
 }
 
 #[test]
+fn a_permission_reads_the_same_for_all_objects() {
+    let of = |object: &str, verb: &str| {
+        let words =
+            format!("pods {object}is forbidden: User \"shop\" cannot {verb} resource \"pods\" in API group \"\"");
+        Refusal::of(&status(403, &words, &[])).permission().to_owned()
+    };
+    assert_eq!(of("\"a\" ", "patch"), of("\"b\" ", "patch"));
+    assert_ne!(of("\"a\" ", "patch"), of("\"a\" ", "delete"));
+}
+
+#[test]
 fn a_webhooks_words_are_not_the_servers() {
     let webhook = || Cause::Rejected("the admission webhook `policy.example.com`".to_owned());
     let denied = |words: &str| format!("admission webhook \"policy.example.com\" denied the request: {words}");

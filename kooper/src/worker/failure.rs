@@ -1,6 +1,7 @@
 //! Why a call failed, and which fn of the controller it was.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use tokio::task::JoinError;
@@ -10,6 +11,7 @@ use crate::action::Action;
 use crate::error::{self, BoxError, Wish};
 use crate::handler::CallError;
 use crate::object::DecodeError;
+use crate::refusal::{Cause, Refusal};
 
 pub(super) type Ended = Result<Option<Action>, Failure>;
 
@@ -43,6 +45,16 @@ impl Failure {
             Self::Decode(_) => Wish::Never,
             Self::Panic(_) | Self::Timeout(_) | Self::Stopped => Wish::Retry,
         }
+    }
+
+    /// Which permission is missing, if the authorizer refused a request: the
+    /// same for all objects that lack it.
+    pub(super) fn missing_permission(&self) -> Option<u64> {
+        let (Self::Handler(error) | Self::Finalizer(error)) = self else { return None };
+        let refusal = Refusal::behind(&**error).filter(|refusal| refusal.cause == Cause::MissingRule)?;
+        let mut hasher = DefaultHasher::new();
+        refusal.permission().hash(&mut hasher);
+        Some(hasher.finish())
     }
 
     /// What happened to a call of this fn, for logs and Events.

@@ -12,21 +12,24 @@ use crate::events::Note;
 use crate::key::ObjectKey;
 use crate::metrics::Counter;
 use crate::object::DecodeError;
-use crate::queue::{Outcome, Returned};
+use crate::queue::{Outcome, Returned, Ticket};
 
 impl Workers {
     /// Reports what became of a call.
     pub(super) fn finish(&self, job: &Job, ended: &Ended) {
         let took = job.started.elapsed();
         let retried = match ended {
-            Ok(None) => return self.gone(&job.key, job.started),
+            Ok(None) => return self.gone(&job.key, job.ticket, job.started),
             Ok(Some(action)) => {
                 let recovered = self.failing.forget(&job.key);
-                self.give_back(&job.key, Outcome::Success(action.delay()));
+                let released = self.give_back(job.ticket, Outcome::Success(action.delay())).released;
                 self.metrics
                     .count(&self.name, if action.delay().is_some() { Counter::RequeueAfter } else { Counter::Success });
                 job.span.in_scope(|| {
                     tracing::debug!(key = %job.key, ?took, "done");
+                    if released > 0 {
+                        tracing::info!(key = %job.key, "the permission that was missing is granted: {released} other objects are retried");
+                    }
                     if let Some(failures) = recovered {
                         let (calls, lasted) = (failures.calls, rounded(failures.lasted()));
                         tracing::info!(key = %job.key, "it succeeds again after {calls} failed calls in {lasted}");
@@ -44,12 +47,13 @@ impl Workers {
     fn fail(&self, job: &Job, failure: &Failure) -> bool {
         let wish = failure.wish();
         let outcome = match wish {
-            Wish::Retry => Outcome::Failure,
+            Wish::Retry => failure.missing_permission().map_or(Outcome::Failure, Outcome::Forbidden),
             Wish::After(delay) => Outcome::FailureAfter(delay),
+            Wish::Pause(delay) => Outcome::Paused(delay),
             Wish::Never => Outcome::FailureForGood,
         };
         self.failing.note(&job.key, matches!(failure, Failure::Decode(_)));
-        let returned = self.give_back(&job.key, outcome);
+        let returned = self.give_back(job.ticket, outcome);
         self.metrics.count(&self.name, Counter::Error);
         match failure {
             Failure::Decode(_) => self.metrics.count(&self.name, Counter::DecodeError),
@@ -122,15 +126,15 @@ impl Workers {
 
     /// The object is gone: counted as Kooper for Go does, though there is
     /// nothing to hand to a handler.
-    pub(super) fn gone(&self, key: &ObjectKey, started: Instant) {
+    pub(super) fn gone(&self, key: &ObjectKey, ticket: Ticket, started: Instant) {
         self.failing.forget(key);
-        self.give_back(key, Outcome::Gone);
+        self.give_back(ticket, Outcome::Gone);
         self.metrics.observe_processing_duration(&self.name, true, started.elapsed());
     }
 }
 
 /// When a failed key is tried again.
-fn next_run(Returned { retried, next }: Returned) -> String {
+fn next_run(Returned { retried, next, .. }: Returned) -> String {
     match next {
         Some(Duration::ZERO) => "it is called again at once".to_owned(),
         Some(next) if retried => format!("it is retried in {}", rounded(next)),

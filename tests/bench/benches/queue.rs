@@ -35,7 +35,7 @@ fn round(runtime: &Runtime, queue: &WorkQueue, keys: &[ObjectKey]) {
     runtime.block_on(async {
         for _ in keys {
             let item = queue.get().await.unwrap();
-            queue.done(black_box(&item.key));
+            queue.done(black_box(&item));
         }
     });
 }
@@ -63,18 +63,20 @@ fn benches(criterion: &mut Criterion) {
             for key in &keys {
                 queue.add(key, Lane::Event, Reason::Modified);
             }
-            runtime.block_on(async {
+            let items = runtime.block_on(async {
+                let mut items = Vec::with_capacity(KEYS);
                 for _ in &keys {
-                    queue.get().await.unwrap();
+                    items.push(queue.get().await.unwrap());
                 }
+                items
             });
-            queue
+            (queue, items)
         };
         bencher.iter_batched_ref(
             taken,
-            |queue| {
-                for key in &keys {
-                    queue.add_rate_limited(key);
+            |(queue, items)| {
+                for item in items.iter() {
+                    queue.add_rate_limited(item);
                 }
             },
             BatchSize::LargeInput,

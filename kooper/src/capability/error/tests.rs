@@ -55,8 +55,8 @@ fn a_namespace_that_is_being_deleted_is_no_matter_of_rules() {
 #[test]
 fn the_pause_that_the_server_asks_for_reaches_the_worker() {
     let told = StatusDetails { retry_after_seconds: 9, ..details() };
-    assert_eq!(wish(&refused(429, "too many", told)), Wish::After(Duration::from_secs(9)));
-    assert_eq!(wish(&refused(429, "budget", details())), Wish::After(Duration::from_secs(5)));
+    assert_eq!(wish(&refused(429, "too many", told)), Wish::Pause(Duration::from_secs(9)));
+    assert_eq!(wish(&refused(429, "budget", details())), Wish::Pause(Duration::from_secs(5)));
     assert_eq!(wish(&refused(409, "conflict", details())), Wish::Retry);
     let text = chain(&refused(429, "budget", details()));
     assert_eq!(text, "cannot apply Deployment `shop/web`: budget; the API server asks for a pause of 5s");

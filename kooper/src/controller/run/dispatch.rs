@@ -15,19 +15,17 @@ use crate::kind::KindInfo;
 use crate::metrics::{Counter, MetricsRecorder};
 use crate::object::{Changed, DecodeError, Metadata, Object, differs};
 use crate::plan::CacheId;
-use crate::queue::{Lane, WorkQueue};
+use crate::queue::{Lane, Urgency, View, WorkQueue, Write};
 use crate::reason::Reason;
 use crate::retriever::RetrieveError;
 use crate::store::{Cache, Change};
 use crate::worker::{Failing, Tombstones};
-use crate::writes::{Echo, Write, Writes};
 
 /// The queue of a controller as its watches see it.
 pub(super) struct Gate {
     pub(super) name: Arc<str>,
     pub(super) queue: Arc<WorkQueue>,
     pub(super) metrics: Arc<dyn MetricsRecorder>,
-    pub(super) writes: Arc<Writes>,
     /// Those whose keys may be handled.
     pub(super) namespaces: Arc<Namespaces>,
     /// Off while another replica leads: then nobody takes what is queued, and
@@ -46,26 +44,25 @@ impl Drop for Closing {
 
 impl Gate {
     /// Queues a key because of a change of an object in a cache.
-    fn add(&self, key: &ObjectKey, lane: Lane, reason: Reason, cache: CacheId, change: &Change) {
+    fn add(&self, key: &ObjectKey, lane: Lane, reason: Reason, view: View, (change, seen): (&Change, Seen)) {
         if !self.is_open_to(key) {
             return;
         }
-        let wake = |echo| match echo {
-            Echo::Silent => {}
-            Echo::Own => self.queue.add_own(key, lane, reason),
-            Echo::Foreign => self.queue.add(key, lane, reason),
-        };
+        let urgency = || if view == View::Primary { urgency(change) } else { Urgency::Soon };
         match change.last() {
-            Some(object) => self.writes.hear(key, || Write::event(cache, object, change.new.is_none()), wake),
-            None => wake(Echo::Foreign),
+            Some(object) if seen == Seen::Watched => {
+                self.queue.hear(key, lane, reason, urgency, || Write::event(view, object, change.new.is_none()));
+            }
+            // Behind the own write that a list shows there may be others.
+            _ => self.queue.add_urgent(key, lane, reason, urgency()),
         }
         self.metrics.inc_event_queued(&self.name, false);
     }
 
     /// Queues a key for a reason of no object's.
-    pub(super) fn wake(&self, key: &ObjectKey, lane: Lane, reason: Reason) {
+    pub(super) fn wake(&self, key: &ObjectKey, lane: Lane, reason: Reason, urgency: Urgency) {
         if self.is_open_to(key) {
-            self.queue.add(key, lane, reason);
+            self.queue.add_urgent(key, lane, reason, urgency);
             self.metrics.inc_event_queued(&self.name, false);
         }
     }
@@ -92,7 +89,6 @@ impl Gate {
 /// Changes of the controller's own objects.
 pub(super) struct Dispatch {
     pub(super) gate: Arc<Gate>,
-    pub(super) id: CacheId,
     pub(super) wants: Wants,
     pub(super) changed: Vec<Changed>,
     /// Where `deleted` finds what vanished; none where nobody asks.
@@ -121,10 +117,7 @@ impl Sink for Dispatch {
         let (lane, reason) = match (&change.old, &change.new) {
             (_, None) => (Lane::Event, Reason::Deleted),
             // Any change may mend what could not be decoded.
-            (Some(old), Some(new)) if !differs(old, new, &self.changed) && !self.failing.is_undecodable(key) => {
-                self.gate.writes.hear(key, || Write::event(self.id, new, false), drop);
-                return;
-            }
+            (Some(old), Some(new)) if !differs(old, new, &self.changed) && !self.failing.is_undecodable(key) => return,
             (_, Some(new)) if !(self.wants)(new) => {
                 self.failing.forget(key);
                 self.gate.remember(key);
@@ -138,7 +131,18 @@ impl Sink for Dispatch {
             (None, Some(_)) => (Lane::Event, Reason::Added),
             (Some(_), Some(_)) => (Lane::Event, Reason::Modified),
         };
-        self.gate.add(key, lane, reason, self.id, change);
+        self.gate.add(key, lane, reason, View::Primary, (change, seen));
+    }
+}
+
+/// How urgent a change of an object is to the object's own key.
+fn urgency(change: &Change) -> Urgency {
+    let marked = |object: &Object| object.metadata().is_ok_and(|metadata| metadata.is_deleted());
+    match (&change.old, &change.new) {
+        (_, None) => Urgency::Always,
+        (Some(old), Some(new)) if !differs(old, new, &[Changed::Generation]) => Urgency::Soon,
+        (Some(old), Some(new)) if old.uid() == new.uid() && marked(new) && !marked(old) => Urgency::Always,
+        (_, Some(_)) => Urgency::Now,
     }
 }
 
@@ -234,7 +238,7 @@ impl Sink for Related {
         let Some(object) = change.key() else { return };
         for key in keys.iter().filter(|key| self.is_ours(key)) {
             let reason = Reason::Related(self.kind.clone(), object.clone());
-            self.gate.add(key, lane, reason, self.id, change);
+            self.gate.add(key, lane, reason, View::Other(self.id), (change, seen));
         }
     }
 }
@@ -251,7 +255,7 @@ impl Sink for Leaving {
     fn changed(&self, change: &Change, _: Seen) {
         let Some(new) = &change.new else { return };
         if self.ours.get(new.key()).is_none() && self.finalizers.concern(new) {
-            self.gate.wake(new.key(), Lane::Event, Reason::Modified);
+            self.gate.wake(new.key(), Lane::Event, Reason::Modified, urgency(change));
         }
     }
 }
@@ -260,6 +264,8 @@ impl Sink for Leaving {
 /// remembered of objects that are no more, and counts what goes wrong.
 pub(super) struct Progress {
     pub(super) id: CacheId,
+    /// What the calls of the controller see of it.
+    pub(super) views: Vec<View>,
     pub(super) gate: Arc<Gate>,
     pub(super) backing: Arc<Backing>,
 }
@@ -269,7 +275,11 @@ impl Sink for Progress {
         if let (Some(old), None) = (&change.old, &change.new) {
             self.backing.former.forget(self.id, old.key());
         }
-        self.backing.writes.progress();
+        if let Some(object) = change.last() {
+            for view in &self.views {
+                self.backing.queue.saw(|| Write::event(*view, object, change.new.is_none()));
+            }
+        }
     }
 
     fn relisted(&self) {

@@ -13,7 +13,7 @@ use super::{EVENTS_GRACE, Process, RunError, Runner, Starting};
 use crate::controller::config::Leases;
 use crate::events::{EventSink, Note};
 use crate::leader::{Elector, ElectorOptions, Told};
-use crate::queue::Lane;
+use crate::queue::{Lane, Urgency};
 use crate::reason::Reason;
 
 /// How long the Event of the released lease may take: a process that stops has
@@ -42,7 +42,7 @@ impl Runner {
             // an `init` that blocks the thread.
             yield_now().await;
             let filling = self.watching.each_key(&self.controller.config, |key| {
-                self.gate.wake(key, Lane::Background, Reason::Leader);
+                self.gate.wake(key, Lane::Background, Reason::Leader, Urgency::Idle);
             });
             let _ = stop.run_until_cancelled(filling).await;
             let ended = self.term(starting, &stop, &lost).await;

@@ -22,6 +22,7 @@ use crate::informer::{Sink, WatchStatus, Watched};
 use crate::key::ObjectKey;
 use crate::metrics::{Gauge, MetricsRecorder};
 use crate::plan::{CacheId, CacheRequest};
+use crate::queue::View;
 use crate::retriever::Scope;
 use crate::review::may_get_namespace;
 use crate::store::{Cache, Store};
@@ -143,7 +144,6 @@ impl Watching {
         let retrievers = controller.parts.retrievers(process.client.clone(), &self.primary.scopes)?;
         let dispatch: Arc<dyn Sink> = Arc::new(Dispatch {
             gate: gate.clone(),
-            id: controller.primary.id,
             wants: wants(controller),
             changed: controller.config.changed.clone(),
             tombstones: controller.parts.tells_of_deleted().then(|| tombstones.clone()),
@@ -151,7 +151,12 @@ impl Watching {
         });
         subscribe(&mut self.tasks, &self.namespaces, &self.primary, &dispatch).await;
         for (id, watched) in self.each() {
-            let progress: Arc<dyn Sink> = Arc::new(Progress { id, gate: gate.clone(), backing: backing.clone() });
+            let shows = |watches: &Watches| watches.watched.iter().any(|one| Arc::ptr_eq(one, watched));
+            let primary = shows(&self.primary).then_some(View::Primary);
+            let other = self.others.get(&id).is_some_and(shows).then_some(View::Other(id));
+            let views = primary.into_iter().chain(other).collect();
+            let (gate, backing) = (gate.clone(), backing.clone());
+            let progress: Arc<dyn Sink> = Arc::new(Progress { id, views, gate, backing });
             watched.subscribe(&progress).await;
         }
         if let (Some(id), Some(finalizers)) = (self.unselected, controller.config.finalizers()) {

@@ -5,6 +5,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::backoff::Backoff;
 
+mod failing;
+mod writes;
+
 fn key(name: &str) -> ObjectKey {
     ObjectKey::namespaced("ns", name)
 }
@@ -21,21 +24,33 @@ fn options() -> QueueOptions {
 struct Clock {
     state: State,
     now: Instant,
+    /// The last run of each key.
+    runs: BTreeMap<String, Ticket>,
 }
 
 impl Clock {
     fn new(options: QueueOptions) -> Self {
         let now = Instant::now();
-        Self { state: State::new(options, now), now }
+        Self { state: State::new(options, now), now, runs: BTreeMap::new() }
     }
 
     fn event(&mut self, name: &str) {
-        self.state.add(&key(name), Lane::Event, Reason::Modified, self.now);
+        self.add(name, Lane::Event, Reason::Modified);
+    }
+
+    fn add(&mut self, name: &str, lane: Lane, reason: Reason) {
+        let urgency = Urgency::of(&reason);
+        self.state.add(&key(name), lane, reason, urgency, self.now);
+    }
+
+    fn urgent(&mut self, name: &str, urgency: Urgency) {
+        self.state.add(&key(name), Lane::Event, Reason::Modified, urgency, self.now);
     }
 
     fn take(&mut self) -> Option<(String, String, u32)> {
         self.state.wake(self.now);
         let item = self.state.take(self.now)?;
+        self.runs.insert(item.key.name().to_owned(), item.ticket);
         Some((item.key.name().to_owned(), item.reasons.to_string(), item.attempt))
     }
 
@@ -44,7 +59,11 @@ impl Clock {
     }
 
     fn finish(&mut self, name: &str, outcome: Outcome) -> bool {
-        self.state.finish(&key(name), outcome, self.now).retried
+        self.give_back(name, outcome).retried
+    }
+
+    fn give_back(&mut self, name: &str, outcome: Outcome) -> Returned {
+        self.runs.get(name).map_or_else(Returned::default, |ticket| self.state.finish(*ticket, outcome, self.now))
     }
 
     /// How long until something can be taken, at most a day.
@@ -67,7 +86,7 @@ impl Clock {
 fn a_key_waits_once_however_often_it_is_added() {
     let mut queue = Clock::new(options());
     queue.event("a");
-    queue.state.add(&key("a"), Lane::Background, Reason::Resync, queue.now);
+    queue.add("a", Lane::Background, Reason::Resync);
     queue.event("a");
     assert_eq!(queue.take(), Some(("a".into(), "modified, resync".into(), 1)));
     assert_eq!(queue.take(), None);
@@ -91,7 +110,7 @@ fn a_key_touched_while_it_runs_runs_once_more_and_not_before() {
 fn events_go_before_retries_and_retries_before_the_background() {
     let mut queue = Clock::new(options());
     for (name, lane) in [("low", Lane::Background), ("mid", Lane::Retry), ("b", Lane::Event), ("a", Lane::Event)] {
-        queue.state.add(&key(name), lane, Reason::External, queue.now);
+        queue.add(name, lane, Reason::External);
     }
     let order: Vec<_> = std::iter::from_fn(|| queue.name()).collect();
     assert_eq!(order, ["b", "a", "mid", "low"], "first in, first out within a lane");
@@ -101,7 +120,7 @@ fn events_go_before_retries_and_retries_before_the_background() {
 fn an_event_moves_a_key_of_the_background_ahead() {
     let mut queue = Clock::new(options());
     for name in ["x", "y", "z"] {
-        queue.state.add(&key(name), Lane::Background, Reason::Initial, queue.now);
+        queue.add(name, Lane::Background, Reason::Initial);
     }
     queue.event("z");
     assert_eq!(queue.take(), Some(("z".into(), "initial, modified".into(), 1)));
@@ -111,7 +130,7 @@ fn an_event_moves_a_key_of_the_background_ahead() {
 #[test]
 fn a_flood_of_events_does_not_starve_the_background() {
     let mut queue = Clock::new(options());
-    queue.state.add(&key("low"), Lane::Background, Reason::Resync, queue.now);
+    queue.add("low", Lane::Background, Reason::Resync);
     for round in 0.. {
         for n in 0..10 {
             queue.event(&format!("hot-{n}"));
@@ -181,7 +200,7 @@ fn an_event_runs_a_failing_key_at_once_but_once_in_each_delay() {
 
 #[test]
 fn a_hot_key_out_of_retries_does_not_spin() {
-    let mut queue = Clock::new(QueueOptions { retries: Some(0), ..options() });
+    let mut queue = Clock::new(QueueOptions { retries: Some(1), ..options() });
     let mut calls = 0;
     for _ in 0..1000 {
         queue.event("a");
@@ -230,7 +249,7 @@ fn a_key_that_is_given_back_has_the_time_of_its_next_run() {
         if touched {
             queue.event("a");
         }
-        queue.state.finish(&key("a"), outcome, queue.now).next
+        queue.give_back("a", outcome).next
     };
     assert_eq!(next(Outcome::FailureAfter(ms(7_000)), false), Some(ms(7_000)));
     assert_eq!(next(Outcome::Success(Some(ms(5_000))), false), Some(ms(5_000)));
@@ -294,7 +313,7 @@ fn after_the_first_list_resyncs_are_spread_evenly_and_no_gap_is_longer_than_the_
     let mut queue = Clock::new(QueueOptions { resync: Some(interval), ..options() });
     let keys = 6000;
     for n in 0..keys {
-        queue.state.add(&key(&n.to_string()), Lane::Background, Reason::Initial, queue.now);
+        queue.add(&n.to_string(), Lane::Background, Reason::Initial);
     }
     let mut last: BTreeMap<String, Instant> = BTreeMap::new();
     while let Some(name) = queue.name() {
@@ -392,7 +411,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Add(n, lane) => {
-                    queue.state.add(&key(&n.to_string()), lane, Reason::External, queue.now);
+                    queue.add(&n.to_string(), lane, Reason::External);
                     added.insert(n.to_string());
                 }
                 Step::AddAfter(n, delay) => {
@@ -409,7 +428,7 @@ proptest! {
                 Step::Forget(n) => queue.state.forget(&key(&n.to_string()), queue.now),
                 Step::Advance(by) => queue.now += ms(by),
             }
-            let places = queue.state.entries.iter().flatten().filter(|entry| entry.place.is_some()).count();
+            let places = queue.state.entries.iter().filter(|entry| entry.place.is_some()).count();
             prop_assert_eq!(places, queue.state.ready());
         }
         for name in std::mem::take(&mut running) {

@@ -1,0 +1,144 @@
+//! The keys that the queue knows, each with its entry.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+
+use super::entry::Entry;
+use crate::key::ObjectKey;
+
+/// Names an entry for as long as it is there.
+pub(super) type Id = u32;
+
+/// The keys are spread over so many maps: a map that grows moves all it has,
+/// while the queue is locked.
+const SHARDS: usize = 256;
+
+/// The entries are kept in pieces of this size, which never move.
+const CHUNK: usize = 4096;
+
+/// A table that grows in small steps, however many keys it has.
+#[derive(Debug)]
+pub(super) struct Entries {
+    hasher: RandomState,
+    ids: Vec<HashMap<ObjectKey, Id>>,
+    chunks: Vec<Vec<Option<Entry>>>,
+    free: Vec<Id>,
+    known: usize,
+}
+
+impl Default for Entries {
+    fn default() -> Self {
+        let ids = (0..SHARDS).map(|_| HashMap::new()).collect();
+        Self { hasher: RandomState::new(), ids, chunks: Vec::new(), free: Vec::new(), known: 0 }
+    }
+}
+
+impl Entries {
+    /// The entry of a key, if it has one.
+    pub(super) fn find(&self, key: &ObjectKey) -> Option<Id> {
+        self.ids.get(self.shard(key))?.get(key).copied()
+    }
+
+    /// The entry of a key, a new one if it has none.
+    pub(super) fn of(&mut self, key: &ObjectKey) -> Id {
+        let shard = self.shard(key);
+        if let Some(&id) = self.ids.get(shard).and_then(|ids| ids.get(key)) {
+            return id;
+        }
+        let entry = Entry::new(key.clone());
+        let id = match self.free.pop() {
+            Some(id) => {
+                if let Some(slot) = self.slot(id) {
+                    *slot = Some(entry);
+                }
+                id
+            }
+            None => self.push(entry),
+        };
+        if let Some(ids) = self.ids.get_mut(shard) {
+            ids.insert(key.clone(), id);
+        }
+        self.known += 1;
+        id
+    }
+
+    pub(super) fn get(&self, id: Id) -> Option<&Entry> {
+        self.chunks.get(id as usize / CHUNK)?.get(id as usize % CHUNK)?.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, id: Id) -> Option<&mut Entry> {
+        self.slot(id)?.as_mut()
+    }
+
+    pub(super) fn remove(&mut self, id: Id) {
+        let Some(entry) = self.slot(id).and_then(Option::take) else { return };
+        let shard = self.shard(&entry.key);
+        if let Some(ids) = self.ids.get_mut(shard) {
+            ids.remove(&entry.key);
+        }
+        self.free.push(id);
+        self.known -= 1;
+    }
+
+    /// How many keys have an entry.
+    pub(super) fn len(&self) -> usize {
+        self.known
+    }
+
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.chunks.iter().flatten().flatten()
+    }
+
+    fn push(&mut self, entry: Entry) -> Id {
+        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
+            self.chunks.push(Vec::with_capacity(CHUNK));
+        }
+        let before = (self.chunks.len() - 1) * CHUNK;
+        let Some(chunk) = self.chunks.last_mut() else { return Id::MAX };
+        chunk.push(Some(entry));
+        (before + chunk.len() - 1) as Id
+    }
+
+    fn slot(&mut self, id: Id) -> Option<&mut Option<Entry>> {
+        self.chunks.get_mut(id as usize / CHUNK)?.get_mut(id as usize % CHUNK)
+    }
+
+    /// The map of a key. Each map hashes with keys of its own.
+    fn shard(&self, key: &ObjectKey) -> usize {
+        (self.hasher.hash_one(key) % SHARDS as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(n: u32) -> ObjectKey {
+        ObjectKey::namespaced("ns", &n.to_string())
+    }
+
+    #[test]
+    fn a_table_of_many_keys_grows_without_moving_entries_and_in_small_maps() {
+        let mut entries = Entries::default();
+        let first = entries.of(&key(0));
+        let place = std::ptr::from_ref(entries.get(first).unwrap());
+        for n in 0..100_000 {
+            assert_eq!(entries.of(&key(n)), n);
+        }
+        assert_eq!(std::ptr::from_ref(entries.get(first).unwrap()), place);
+        let largest = entries.ids.iter().map(HashMap::len).max().unwrap();
+        assert!(largest < 2 * 100_000 / SHARDS, "{largest} keys in one map");
+    }
+
+    #[test]
+    fn the_place_of_a_removed_entry_is_used_again() {
+        let mut entries = Entries::default();
+        let id = entries.of(&key(1));
+        entries.remove(id);
+        entries.remove(id);
+        assert_eq!((entries.find(&key(1)), entries.len()), (None, 0));
+        assert_eq!(entries.of(&key(2)), id);
+        assert_eq!((entries.find(&key(2)), entries.len()), (Some(id), 1));
+    }
+}

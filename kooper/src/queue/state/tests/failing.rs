@@ -1,0 +1,327 @@
+//! Keys that fail: what brings them back, and when.
+
+use super::*;
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// A queue with a key that failed and is retried in an hour.
+fn failed(outcome: Outcome) -> Clock {
+    let hour = Backoff { first: secs(3600), longest: secs(3600) };
+    let mut queue = Clock::new(QueueOptions { backoff: hour, resync: Some(secs(60)), ..QueueOptions::default() });
+    queue.event("a");
+    queue.take();
+    queue.finish("a", outcome);
+    queue
+}
+
+#[test]
+fn a_new_generation_a_deletion_mark_and_an_outside_key_run_at_once_and_reset_the_back_off() {
+    for outcome in [Outcome::Failure, Outcome::FailureAfter(secs(86_400)), Outcome::Paused(secs(86_400))] {
+        for urgency in [Urgency::Now, Urgency::Always] {
+            let mut queue = failed(outcome);
+            // Changes of children have used up what is free.
+            for _ in 0..3 {
+                queue.event("a");
+                if queue.take().is_some() {
+                    queue.finish("a", outcome);
+                }
+            }
+            queue.urgent("a", urgency);
+            assert_eq!(queue.take().map(|taken| taken.2), Some(1), "{outcome:?}, {urgency:?}");
+        }
+        let mut queue = failed(outcome);
+        queue.add("a", Lane::Event, Reason::External);
+        assert_eq!(queue.take().map(|taken| taken.2), Some(1));
+    }
+}
+
+#[test]
+fn a_fix_that_meets_a_conflict_is_retried_soon() {
+    let mut queue = Clock::new(QueueOptions { resync: None, ..options() });
+    queue.event("a");
+    for _ in 0..12 {
+        queue.take();
+        queue.finish("a", Outcome::Failure);
+        queue.wait();
+    }
+    queue.take();
+    queue.finish("a", Outcome::Failure);
+    queue.urgent("a", Urgency::Now);
+    assert_eq!(queue.take().map(|taken| taken.2), Some(1));
+    queue.finish("a", Outcome::Failure);
+    assert_eq!(queue.wait(), Some(ms(100)));
+}
+
+#[test]
+fn a_fix_that_comes_while_the_key_runs_is_urgent_when_the_run_has_failed() {
+    let mut queue = failed(Outcome::Failure);
+    queue.event("a");
+    queue.take();
+    queue.urgent("a", Urgency::Now);
+    queue.finish("a", Outcome::Failure);
+    assert_eq!(queue.take().map(|taken| taken.2), Some(1));
+}
+
+#[test]
+fn a_failing_handler_that_edits_its_own_spec_does_not_spin() {
+    let mut queue = Clock::new(QueueOptions { backoff: Backoff { first: secs(1), longest: secs(1000) }, ..options() });
+    queue.event("a");
+    let (start, mut calls) = (queue.now, 0);
+    while queue.now < start + secs(600) {
+        if queue.take().is_some() {
+            calls += 1;
+            queue.urgent("a", Urgency::Now);
+            queue.finish("a", Outcome::Failure);
+        }
+        queue.now += ms(10);
+    }
+    // Each token begins a back-off anew: one call, and its retries.
+    assert!((60..=400).contains(&calls), "{calls} calls in ten minutes");
+}
+
+#[test]
+fn a_deletion_mark_passes_though_the_tokens_are_used_up() {
+    let mut queue = failed(Outcome::Failure);
+    for _ in 0..20 {
+        queue.urgent("a", Urgency::Now);
+        if queue.take().is_some() {
+            queue.finish("a", Outcome::Failure);
+        }
+    }
+    queue.urgent("a", Urgency::Now);
+    assert_eq!(queue.take(), None);
+    queue.urgent("a", Urgency::Always);
+    assert!(queue.take().is_some());
+}
+
+#[test]
+fn a_fix_without_a_token_runs_within_ten_seconds_and_resets_the_back_off_then() {
+    let mut queue = failed(Outcome::Failure);
+    for _ in 0..20 {
+        queue.urgent("a", Urgency::Now);
+        if queue.take().is_some() {
+            queue.finish("a", Outcome::Failure);
+        }
+    }
+    let wait = queue.wait().unwrap();
+    assert!(wait > Duration::ZERO && wait <= secs(10), "{wait:?}");
+    assert_eq!(queue.take().map(|taken| taken.2), Some(1));
+}
+
+#[test]
+fn other_changes_of_a_failing_key_wait_ten_seconds_at_most() {
+    for outcome in [Outcome::Failure, Outcome::FailureAfter(secs(86_400))] {
+        let mut queue = failed(outcome);
+        queue.event("a");
+        assert!(queue.take().is_some(), "the first one runs it at once");
+        queue.finish("a", outcome);
+        queue.now += secs(1);
+        queue.event("a");
+        assert_eq!((queue.take(), queue.wait()), (None, Some(secs(9))));
+        assert_eq!(queue.take().map(|taken| (taken.1, taken.2)), Some(("modified".to_owned(), 3)));
+    }
+}
+
+#[test]
+fn no_other_change_comes_before_the_server_wants_it() {
+    let mut queue = failed(Outcome::Paused(secs(60)));
+    queue.now += secs(20);
+    queue.event("a");
+    assert_eq!((queue.take(), queue.wait()), (None, Some(secs(40))));
+}
+
+#[test]
+fn a_resync_cuts_no_delay_of_a_failing_key_short() {
+    for outcome in [Outcome::Failure, Outcome::FailureAfter(secs(3600)), Outcome::Paused(secs(3600))] {
+        let mut queue = failed(outcome);
+        queue.add("a", Lane::Background, Reason::Resync);
+        assert_eq!(queue.take(), None);
+        assert_eq!(queue.wait(), Some(secs(3600)), "{outcome:?}");
+        assert_eq!(queue.take().map(|taken| taken.1), Some("resync, retry".to_owned()));
+        queue.finish("a", Outcome::Success(None));
+        assert!(queue.wait().is_some_and(|wait| wait <= secs(60)), "its resync is planned again");
+    }
+    // Where no retry is planned, resync is what tries again.
+    let mut queue = failed(Outcome::FailureForGood);
+    assert!(queue.wait().is_some_and(|wait| wait <= secs(60)));
+}
+
+#[test]
+fn a_spent_budget_of_retries_is_a_full_one_for_the_next_change_and_resync() {
+    let backoff = Backoff { first: ms(1), longest: ms(1) };
+    let mut queue = Clock::new(QueueOptions { backoff, retries: Some(2), resync: Some(secs(60)), ..options() });
+    let series = |queue: &mut Clock| {
+        let mut calls = 0;
+        while queue.wait().is_some_and(|wait| wait < secs(1)) {
+            queue.take();
+            calls += 1;
+            queue.finish("a", Outcome::Failure);
+        }
+        calls
+    };
+    queue.event("a");
+    assert_eq!(series(&mut queue), 3, "one call and two retries");
+    // The wait has come to its resync.
+    assert_eq!(series(&mut queue), 3, "the resync");
+    queue.event("a");
+    assert_eq!(series(&mut queue), 3, "a change");
+}
+
+#[test]
+fn without_retries_no_change_waits() {
+    let mut queue = Clock::new(QueueOptions { retries: Some(0), ..options() });
+    for _ in 0..100 {
+        for urgency in [Urgency::Soon, Urgency::Now] {
+            queue.urgent("a", urgency);
+            assert!(queue.take().is_some());
+            assert!(!queue.finish("a", Outcome::Failure));
+        }
+    }
+}
+
+#[test]
+fn the_time_in_the_queue_of_a_retried_key_is_without_its_back_off() {
+    let mut queue = failed(Outcome::Failure);
+    queue.wait();
+    queue.now += secs(2);
+    queue.state.wake(queue.now);
+    assert_eq!(queue.state.take(queue.now).map(|item| item.waited), Some(secs(2)));
+}
+
+#[test]
+fn to_come_back_at_once_is_to_come_back_with_a_back_off_until_something_happens() {
+    let mut queue = Clock::new(options());
+    queue.event("a");
+    let mut round = |event: bool| {
+        if event {
+            queue.event("a");
+        }
+        assert!(queue.take().is_some());
+        queue.finish("a", Outcome::Success(Some(Duration::ZERO)));
+        let next = queue.state.next_run(queue.state.entries.find(&key("a")).unwrap(), queue.now);
+        if !event {
+            queue.wait();
+        }
+        next.unwrap().as_millis()
+    };
+    assert_eq!([round(false), round(false), round(false)], [100, 200, 400]);
+    assert_eq!([round(true)], [100]);
+}
+
+#[test]
+fn a_call_that_ends_twice_frees_its_key_once() {
+    let mut queue = Clock::new(options());
+    queue.event("a");
+    queue.take();
+    let first = queue.runs["a"];
+    queue.event("a");
+    queue.finish("a", Outcome::Success(None));
+    assert!(queue.take().is_some());
+    queue.event("a");
+    assert_eq!(queue.state.finish(first, Outcome::Success(None), queue.now), Returned::default());
+    assert_eq!(queue.take(), None, "the second run has it");
+    // Nor does one that ends in another term.
+    let second = queue.runs["a"];
+    queue.state.clear(queue.now);
+    queue.event("a");
+    queue.take();
+    queue.state.finish(second, Outcome::Success(None), queue.now);
+    queue.event("a");
+    assert_eq!(queue.take(), None);
+}
+
+/// Runs what is due, refused or not; which keys were called.
+fn serve(queue: &mut Clock, outcome: Outcome) -> Vec<String> {
+    let mut called = Vec::new();
+    while let Some(name) = queue.name() {
+        queue.finish(&name, outcome);
+        called.push(name);
+    }
+    called
+}
+
+#[test]
+fn of_keys_that_lack_a_permission_one_is_tried_until_one_gets_through_then_all_at_the_rate_of_retries() {
+    let backoff = Backoff { first: ms(5), longest: secs(1000) };
+    let mut queue = Clock::new(QueueOptions { backoff, retry_rate: (10, 20), ..options() });
+    for n in 0..100 {
+        queue.event(&n.to_string());
+    }
+    assert_eq!(serve(&mut queue, Outcome::Forbidden(7)).len(), 100);
+    let start = queue.now;
+    let mut tried = 0;
+    let mut last = start;
+    while queue.now < start + secs(600) {
+        assert!(queue.wait().is_some());
+        assert!(queue.now - last <= secs(30));
+        last = queue.now;
+        let called = serve(&mut queue, Outcome::Forbidden(7));
+        assert_eq!(called.len(), 1, "only a probe");
+        tried += 1;
+    }
+    assert!(tried < 40, "{tried} probes in ten minutes");
+    // A change of one of them does not run it, its deletion does.
+    queue.event("50");
+    assert_eq!(queue.take(), None);
+    queue.urgent("50", Urgency::Always);
+    assert_eq!(serve(&mut queue, Outcome::Forbidden(7)), ["50"]);
+    // The permission is granted.
+    assert!(queue.wait().is_some_and(|wait| wait <= secs(30)));
+    let name = queue.name().unwrap();
+    let granted = queue.now;
+    assert_eq!(queue.give_back(&name, Outcome::Success(None)).released, 99);
+    let mut called = 1;
+    while queue.wait().is_some() {
+        called += serve(&mut queue, Outcome::Success(None)).len();
+    }
+    assert_eq!((called, queue.state.known()), (100, 0));
+    let took = queue.now - granted;
+    assert!((secs(7)..=secs(9)).contains(&took), "20 at once, then 10 a second: {took:?}");
+}
+
+#[test]
+fn keys_that_lack_different_permissions_do_not_wait_for_each_other() {
+    let mut queue = Clock::new(options());
+    for n in 0..10u64 {
+        queue.event(&n.to_string());
+        let name = queue.name().unwrap();
+        queue.finish(&name, Outcome::Forbidden(n % 2));
+    }
+    // The even ones are allowed now.
+    let allowed = |name: &str| name.parse::<u64>().is_ok_and(|n| n % 2 == 0);
+    let start = queue.now;
+    let mut served = BTreeSet::new();
+    while served.len() < 5 {
+        assert!(queue.wait().is_some() && queue.now < start + secs(30));
+        while let Some(name) = queue.name() {
+            let outcome = if allowed(&name) { Outcome::Success(None) } else { Outcome::Forbidden(1) };
+            queue.finish(&name, outcome);
+            if allowed(&name) {
+                served.insert(name);
+            }
+        }
+    }
+    assert_eq!(queue.state.known(), 5);
+}
+
+#[test]
+fn a_line_goes_on_when_its_first_key_is_gone_or_is_never_given_back() {
+    let mut queue = Clock::new(options());
+    for name in ["a", "b", "c"] {
+        queue.event(name);
+        queue.name();
+        queue.finish(name, Outcome::Forbidden(7));
+    }
+    queue.wait();
+    let first = queue.name().unwrap();
+    queue.finish(&first, Outcome::Gone);
+    assert_eq!(queue.wait(), Some(Duration::ZERO));
+    queue.name();
+    // The second one hangs.
+    assert!(queue.wait().is_some_and(|wait| wait <= secs(30)));
+    let third = queue.name().unwrap();
+    queue.finish(&third, Outcome::Success(None));
+    assert_eq!(queue.state.known(), 1);
+}

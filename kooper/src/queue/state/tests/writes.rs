@@ -1,0 +1,293 @@
+//! What the calls of a key wrote, and the events that tell of it.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use super::super::super::writes::{PATIENCE, View};
+use super::*;
+use crate::plan::CacheId;
+
+fn child(uid: &str, version: Option<u32>) -> Write {
+    let version = version.map(|version| version.to_string());
+    let view = View::Other(CacheId::of::<ConfigMap>());
+    Write { view, object: ObjectKey::cluster("child"), uid: uid.to_owned(), version }
+}
+
+/// The key's own object.
+fn own(version: Option<u32>) -> Write {
+    Write { view: View::Primary, object: key("a"), ..child("u", version) }
+}
+
+impl Clock {
+    fn wrote(&mut self, write: &Write) {
+        self.state.wrote(&key("a"), write, false, self.now);
+    }
+
+    fn wrote_silently(&mut self, write: &Write) {
+        self.state.wrote(&key("a"), write, true, self.now);
+    }
+
+    /// A cache has an event, and the key hears of it.
+    fn hears(&mut self, event: &Write) {
+        self.state.hear(&key("a"), Lane::Event, Reason::Modified, Urgency::Soon, || event.clone(), self.now);
+        self.state.saw(event);
+    }
+}
+
+/// A queue whose key is with a worker.
+fn running() -> Clock {
+    let mut queue = Clock::new(options());
+    queue.event("a");
+    queue.take();
+    queue
+}
+
+/// A queue whose key failed and is retried in a while.
+fn failed() -> Clock {
+    let mut queue = running();
+    queue.finish("a", Outcome::FailureAfter(ms(60_000)));
+    queue
+}
+
+#[test]
+fn an_echo_is_known_whether_it_comes_before_the_answer_or_after_it() {
+    for before in [true, false] {
+        let mut queue = running();
+        if before {
+            queue.hears(&child("u", Some(5)));
+        }
+        queue.wrote(&child("u", Some(5)));
+        if before {
+            queue.state.saw(&child("u", Some(5)));
+        }
+        queue.finish("a", Outcome::FailureAfter(ms(60_000)));
+        if !before {
+            queue.hears(&child("u", Some(5)));
+        }
+        assert_eq!(queue.take(), None, "before the answer: {before}");
+        queue.hears(&child("u", Some(6)));
+        assert!(queue.take().is_some(), "another change");
+    }
+}
+
+#[test]
+fn an_own_write_runs_the_key_again_when_its_call_succeeded() {
+    let mut queue = running();
+    queue.hears(&child("u", Some(5)));
+    queue.wrote(&child("u", Some(5)));
+    queue.state.saw(&child("u", Some(5)));
+    queue.finish("a", Outcome::Success(None));
+    assert_eq!(queue.take().map(|taken| taken.1), Some("modified".to_owned()));
+}
+
+#[test]
+fn a_write_of_the_runtime_runs_no_key_and_leaves_no_reason() {
+    let mut queue = running();
+    queue.hears(&own(Some(5)));
+    queue.wrote_silently(&own(Some(5)));
+    queue.state.saw(&own(Some(5)));
+    queue.finish("a", Outcome::Success(None));
+    assert_eq!(queue.take(), None);
+    queue.add("a", Lane::Event, Reason::External);
+    assert_eq!(queue.take().map(|taken| taken.1), Some("external".to_owned()));
+}
+
+#[test]
+fn one_foreign_change_makes_a_call_news() {
+    let mut queue = running();
+    queue.wrote(&child("u", Some(5)));
+    queue.hears(&child("u", Some(5)));
+    queue.hears(&child("u", Some(6)));
+    queue.finish("a", Outcome::FailureAfter(ms(60_000)));
+    assert!(queue.take().is_some());
+}
+
+#[test]
+fn of_more_changes_than_are_compared_one_is_foreign() {
+    let mut queue = running();
+    for version in 1..=100 {
+        queue.hears(&child("u", Some(version)));
+        queue.wrote(&child("u", Some(version)));
+        queue.state.saw(&child("u", Some(version)));
+    }
+    queue.finish("a", Outcome::FailureAfter(ms(60_000)));
+    assert!(queue.take().is_some());
+}
+
+#[test]
+fn the_deletion_of_the_own_object_is_news_whoever_did_it() {
+    for answered in [true, false] {
+        let mut queue = running();
+        if answered {
+            queue.wrote(&own(None));
+        }
+        queue.hears(&own(None));
+        if !answered {
+            queue.wrote_silently(&own(None));
+            queue.state.saw(&own(None));
+        }
+        queue.finish("a", Outcome::FailureAfter(ms(60_000)));
+        assert!(queue.take().is_some(), "answered first: {answered}");
+        queue.finish("a", Outcome::Gone);
+        assert_eq!(queue.state.known(), 0);
+    }
+}
+
+#[test]
+fn the_deletion_of_a_child_is_an_echo_where_the_call_deleted_it() {
+    let mut queue = failed();
+    queue.wrote(&child("u", None));
+    queue.hears(&child("u", None));
+    assert_eq!(queue.take(), None);
+    queue.wrote(&child("v", Some(7)));
+    queue.hears(&child("v", None));
+    assert!(queue.take().is_some(), "that it is gone is no echo of its making");
+}
+
+#[test]
+fn a_key_waits_for_its_cache_without_a_worker_and_keeps_its_place() {
+    let mut queue = running();
+    queue.wrote(&child("u", Some(6)));
+    queue.finish("a", Outcome::Success(None));
+    queue.event("a");
+    queue.event("b");
+    assert_eq!(queue.name().as_deref(), Some("b"), "a worker takes another key meanwhile");
+    queue.event("c");
+    queue.hears(&child("u", Some(5)));
+    assert_eq!((queue.state.ready(), queue.state.known()), (1, 3));
+    queue.state.saw(&child("u", Some(7)));
+    assert_eq!([queue.name(), queue.name()].map(Option::unwrap), ["a", "c"]);
+}
+
+#[test]
+fn a_key_does_not_wait_for_its_cache_forever() {
+    let mut queue = running();
+    queue.wrote(&child("u", Some(6)));
+    queue.finish("a", Outcome::Success(None));
+    queue.event("a");
+    assert_eq!(queue.take(), None);
+    assert_eq!(queue.wait(), Some(PATIENCE));
+    assert!(queue.take().is_some());
+}
+
+#[test]
+fn what_was_deleted_since_is_not_waited_for() {
+    // After the call, and while it runs, before the answer to its write.
+    for before in [true, false] {
+        let mut queue = running();
+        if before {
+            queue.hears(&child("u", None));
+        }
+        queue.wrote(&child("u", Some(6)));
+        queue.finish("a", Outcome::Success(None));
+        if !before {
+            queue.hears(&child("u", None));
+        }
+        assert!(queue.take().is_some(), "before the answer: {before}");
+    }
+    // Another one of its name is waited for.
+    let mut queue = running();
+    queue.wrote(&child("v", Some(9)));
+    queue.hears(&child("u", None));
+    queue.finish("a", Outcome::Success(None));
+    assert_eq!(queue.take(), None);
+}
+
+#[test]
+fn nothing_is_known_of_a_key_whose_writes_were_heard_and_seen_or_are_old() {
+    let mut queue = running();
+    queue.wrote(&child("u", Some(6)));
+    queue.hears(&child("u", Some(6)));
+    queue.finish("a", Outcome::Failure);
+    queue.wait();
+    queue.take();
+    queue.finish("a", Outcome::Success(None));
+    assert_eq!(queue.state.known(), 0);
+    // This one comes to no cache that runs the key.
+    let mut queue = running();
+    queue.wrote(&child("u", Some(6)));
+    queue.finish("a", Outcome::Success(None));
+    assert_eq!((queue.wait(), queue.state.known()), (None, 0));
+}
+
+#[derive(Debug, Clone)]
+enum Move {
+    Take,
+    Finish(bool),
+    Write(u8, bool),
+    /// The cache comes to the next version of an object; it is gone with some.
+    Event(u8, bool),
+    Advance(u64),
+}
+
+fn movement() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        3 => Just(Move::Take),
+        3 => any::<bool>().prop_map(Move::Finish),
+        4 => (0u8..3, any::<bool>()).prop_map(|(object, silent)| Move::Write(object, silent)),
+        4 => (0u8..3, prop::bool::weighted(0.1)).prop_map(|(object, gone)| Move::Event(object, gone)),
+        1 => (0u64..3000).prop_map(Move::Advance),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    /// No call begins before its cache has what an earlier one wrote, unless
+    /// that is long ago; and the key leaves nothing behind.
+    #[test]
+    fn a_call_sees_what_was_written_before_it(moves in prop::collection::vec(movement(), 0..80)) {
+        let mut queue = Clock::new(options());
+        let object = |n: u8, uid: u32, version: Option<u32>| {
+            Write { object: ObjectKey::cluster(&n.to_string()), ..child(&uid.to_string(), version) }
+        };
+        // The version that the server has of each object, and the cache.
+        let (mut server, mut cache, mut uids) = ([0u32; 3], [0u32; 3], [0u32; 3]);
+        let mut written: Vec<(usize, u32, Instant)> = Vec::new();
+        let mut running = false;
+        queue.event("a");
+        for one in moves {
+            match one {
+                Move::Take => if !running && queue.take().is_some() {
+                    running = true;
+                    let missing = written.iter().find(|(n, version, at)| cache[*n] < *version && queue.now < *at + PATIENCE);
+                    prop_assert_eq!(missing, None);
+                },
+                Move::Finish(success) => if std::mem::take(&mut running) {
+                    queue.finish("a", if success { Outcome::Success(None) } else { Outcome::Failure });
+                },
+                Move::Write(n, silent) => if running {
+                    let at = usize::from(n);
+                    server[at] += 1;
+                    let write = object(n, uids[at], Some(server[at]));
+                    queue.state.wrote(&key("a"), &write, silent, queue.now);
+                    written.push((at, server[at], queue.now));
+                },
+                Move::Event(n, gone) => {
+                    let at = usize::from(n);
+                    // A change of another's, where the cache has everything.
+                    server[at] += u32::from(cache[at] == server[at]);
+                    cache[at] += 1;
+                    queue.hears(&object(n, uids[at], Some(cache[at])));
+                    if gone {
+                        cache[at] = server[at];
+                        queue.hears(&object(n, uids[at], None));
+                        uids[at] += 1;
+                    }
+                }
+                Move::Advance(by) => queue.now += ms(by),
+            }
+            let parked = queue.state.entries.iter().filter(|entry| entry.parked.is_some());
+            prop_assert!(parked.into_iter().all(|entry| entry.notes.is_awaiting()), "a key waits for nothing");
+        }
+        if running {
+            queue.finish("a", Outcome::Success(None));
+        }
+        while queue.wait().is_some() {
+            while queue.take().is_some() {
+                queue.finish("a", Outcome::Success(None));
+            }
+        }
+        prop_assert_eq!(queue.state.known(), 0);
+        prop_assert!(queue.state.awaited.is_empty() && queue.state.awaited.next().is_none());
+    }
+}
