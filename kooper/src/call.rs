@@ -1,5 +1,7 @@
 //! One handler call, as the handler sees it.
 
+pub(crate) mod statuses;
+
 use std::future::Future;
 use std::sync::Arc;
 
@@ -8,6 +10,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
+use self::statuses::Statuses;
 use crate::key::ObjectKey;
 use crate::reason::Reasons;
 
@@ -20,6 +23,8 @@ pub struct Call {
     reasons: Reasons,
     cancelled: CancellationToken,
     tasks: Tasks,
+    /// The statuses that the call has sent.
+    pub(crate) statuses: Arc<Statuses>,
 }
 
 /// The tasks that calls leave behind: awaited, then ended, when the controller
@@ -42,7 +47,7 @@ impl Call {
         cancelled: CancellationToken,
         tasks: Tasks,
     ) -> Self {
-        Self { controller, key, attempt, reasons, cancelled, tasks }
+        Self { controller, key, attempt, reasons, cancelled, tasks, statuses: Arc::default() }
     }
 
     /// The name of the controller.

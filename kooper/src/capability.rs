@@ -71,7 +71,8 @@ pub type OwnedApplier<T> = Access<T, verb::ApplyOwned>;
 /// [`patch_object`](Access::patch_object).
 pub type Patcher<T> = Access<T, verb::Patch>;
 
-/// Deletes: [`delete_object`](Access::delete_object),
+/// Deletes, with dependents in the background:
+/// [`delete_object`](Access::delete_object),
 /// [`delete_unchanged`](Access::delete_unchanged), [`delete`](Access::delete),
 /// [`delete_with`](Access::delete_with).
 pub type Deleter<T> = Access<T, verb::Delete>;

@@ -4,7 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceStatus};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, LoadBalancerIngress, LoadBalancerStatus, PersistentVolumeClaim, Pod, PodSpec, Secret,
+    Service, ServiceStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kooper::capability::{Error as Refusal, Patch};
 use kooper::controller::Builder;
 use kooper::prelude::*;
@@ -36,6 +42,20 @@ fn event(cluster: &ControlPlane, namespace: &str, about: &str, right: impl Fn(&V
         items.find(|event| event["regarding"]["name"] == about && right(event)).cloned()
     };
     until(&format!("an Event about {about}"), find, || list().to_string())
+}
+
+fn named(name: &str) -> ObjectMeta {
+    ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }
+}
+
+fn pod(namespace: &str, name: &str) -> Pod {
+    let mut pod = Pod::default();
+    pod.metadata.namespace = Some(namespace.to_owned());
+    pod.metadata.name = Some(name.to_owned());
+    pod.metadata.uid = Some("00000000-0000-0000-0000-000000000000".to_owned());
+    let container = Container { name: "work".to_owned(), image: Some("work".to_owned()), ..Container::default() };
+    pod.spec = Some(PodSpec { containers: vec![container], ..PodSpec::default() });
+    pod
 }
 
 fn secret(name: &str, value: &str) -> Secret {
@@ -284,6 +304,161 @@ fn a_status_that_is_as_it_was_is_not_written() {
 }
 
 #[test]
+fn a_second_status_of_one_call_is_compared_with_the_first() {
+    let namespace = "statuses-twice";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    cluster.must(&["-n", namespace, "create", "service", "loadbalancer", "web", "--tcp=80"]);
+    let seen = Seen::default();
+    let noted = seen.clone();
+    let handler = move |service: Arc<Service>, statuses: StatusWriter<Service>| {
+        let seen = noted.clone();
+        async move {
+            let status = |address: &str| {
+                let ingress = LoadBalancerIngress { ip: Some(address.to_owned()), ..LoadBalancerIngress::default() };
+                let balancer = LoadBalancerStatus { ingress: Some(vec![ingress]) };
+                ServiceStatus { load_balancer: Some(balancer), ..ServiceStatus::default() }
+            };
+            if service.status.as_ref().and_then(|status| status.load_balancer.as_ref()?.ingress.as_ref()).is_none() {
+                statuses.apply_status(&service, &status("192.0.2.1")).await?;
+                seen.note("first", "done");
+                return Ok(());
+            }
+            // There and back again: the object that the call was handed has the last one.
+            let there = statuses.apply_status(&service, &status("192.0.2.2")).await?;
+            let back = statuses.apply_status(&service, &status("192.0.2.1")).await?;
+            let same = statuses.apply_status(&service, &status("192.0.2.1")).await?;
+            seen.note("second", format!("{there} {back} {same}"));
+            Ok::<_, kooper::BoxError>(())
+        }
+    };
+    let controller = Controller::builder::<Service>("twice").namespaces([namespace]).workers(1);
+    let live = start(cluster.kubeconfig(), controller.handler(handler).build().unwrap());
+    seen.wait_for(&[("first", "done"), ("second", "true true false")]);
+    live.stop();
+    let service = get(cluster, namespace, "service", "web");
+    assert_eq!(service["status"]["loadBalancer"]["ingress"][0]["ip"], "192.0.2.1", "{service}");
+}
+
+#[test]
+fn a_job_takes_its_pods_along_and_a_pod_is_evicted_by_its_uid() {
+    let namespace = "dependents";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "work", "image": "work"}]}});
+    cluster.apply([
+        json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"namespace": namespace, "name": "work"},
+            "spec": {"template": template},
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": "alone"},
+            "spec": {"containers": [{"name": "work", "image": "work"}]},
+        }),
+    ]);
+    let pods = || cluster.must(&["-n", namespace, "get", "pods", "-o", "name", "-l", "job-name=work"]);
+    until("the job has a pod", || (!pods().is_empty()).then_some(()), pods);
+    let seen = Seen::default();
+    let noted = seen.clone();
+    let handler = move |job: Arc<Job>, jobs: Deleter<Job>, getter: Getter<Pod>, evictor: Evictor| {
+        let seen = noted.clone();
+        async move {
+            let key = ObjectKey::namespaced(namespace, "alone");
+            let Some(alone) = getter.fetch(&key).await? else { return Ok(()) };
+            let mut successor = alone.clone();
+            successor.metadata.uid = Some("00000000-0000-0000-0000-000000000000".to_owned());
+            evictor.evict(&successor).await?;
+            let remains = getter.fetch(&key).await?.is_some();
+            evictor.evict(&alone).await?;
+            evictor.evict(&alone).await?;
+            seen.note("alone", format!("{remains} {}", getter.fetch(&key).await?.is_some()));
+            jobs.delete_object(&job).await?;
+            Ok::<_, kooper::BoxError>(())
+        }
+    };
+    let controller = Controller::builder::<Job>("dependents").namespaces([namespace]).workers(1).resync(None);
+    let live = start(cluster.kubeconfig(), controller.handler(handler).build().unwrap());
+    seen.wait_for(&[("alone", "true false")]);
+    until("the pods of the job are gone", || pods().is_empty().then_some(()), pods);
+    live.stop();
+}
+
+#[test]
+fn a_refusal_that_is_not_the_authorizers_names_no_rule() {
+    let namespace = "forbidden";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    cluster.must(&["label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted"]);
+    cluster.must(&["-n", namespace, "create", "quota", "secrets", "--hard=secrets=0"]);
+    cluster.apply([
+        json!({
+            "apiVersion": "v1", "kind": "LimitRange", "metadata": {"namespace": namespace, "name": "claims"},
+            "spec": {"limits": [{"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}}]},
+        }),
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": namespace, "name": "web"},
+            "spec": {
+                "replicas": 0, "selector": {"matchLabels": {"app": "web"}},
+                "template": {
+                    "metadata": {"labels": {"app": "web"}},
+                    "spec": {"containers": [{"name": "web", "image": "web"}]},
+                },
+            },
+        }),
+        configmap(namespace, "one", "1"),
+    ]);
+    // The quota controller has seen the quota.
+    let quota = || get(cluster, namespace, "quota", "secrets");
+    until("the quota is counted", || quota()["status"]["used"].is_object().then_some(()), || quota().to_string());
+    let seen = Seen::default();
+    let noted = seen.clone();
+    let handler = move |pods: Applier<Pod>,
+                        secrets: Applier<Secret>,
+                        claims: Applier<PersistentVolumeClaim>,
+                        deployments: Applier<Deployment>| {
+        let seen = noted.clone();
+        async move {
+            let claim = serde_json::from_value(json!({
+                "metadata": {"name": "claim"},
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}},
+            }));
+            let changed = serde_json::from_value(json!({
+                "metadata": {"name": "web"},
+                "spec": {
+                    "selector": {"matchLabels": {"app": "other"}},
+                    "template": {
+                        "metadata": {"labels": {"app": "other"}},
+                        "spec": {"containers": [{"name": "web", "image": "web"}]},
+                    },
+                },
+            }));
+            let errors = [
+                ("security", pods.apply(&Pod { metadata: named("pod"), ..pod(namespace, "pod") }).await.err()),
+                ("quota", secrets.apply(&secret("secret", "ours")).await.err()),
+                ("limits", claims.apply(&claim?).await.err()),
+                ("immutable", deployments.apply(&changed?).await.err()),
+            ];
+            for (name, error) in errors {
+                let text = error.map_or_else(String::new, |error| error.to_string());
+                seen.note(name, text.rsplit("; ").next().unwrap_or_default());
+            }
+            Ok::<_, kooper::BoxError>(())
+        }
+    };
+    let controller =
+        Controller::builder::<ConfigMap>("forbidden").namespaces([namespace]).fields("metadata.name=one").workers(1);
+    let live = start(cluster.kubeconfig(), controller.handler(handler).build().unwrap());
+    let rest = "no rule is missing";
+    seen.wait_for(&[
+        ("security", &*format!("meet the Pod Security Standard of namespace `{namespace}`, or change its label `pod-security.kubernetes.io/enforce`: {rest}")),
+        ("quota", &*format!("raise the ResourceQuota of namespace `{namespace}` or request less: {rest}")),
+        ("limits", &*format!("set requests and limits that the LimitRange of namespace `{namespace}` allows: {rest}")),
+        ("immutable", "`spec.selector` cannot be changed: keep the value, or delete the object and let the next call create it again"),
+    ]);
+    live.stop();
+}
+
+#[test]
 fn events_appear_and_become_a_series() {
     let namespace = "tells";
     let Some(cluster) = ControlPlane::shared() else { return };
@@ -348,7 +523,7 @@ fn what_is_not_allowed_is_told_with_the_rule_that_is_missing() {
                         .await
                         .err(),
                 ),
-                ("evict", evictor.evict(&ObjectKey::namespaced(namespace, "pod")).await.err()),
+                ("evict", evictor.evict(&pod(namespace, "pod")).await.err()),
             ];
             for (name, error) in errors {
                 let text = error.map_or_else(String::new, |error| error.to_string());

@@ -54,7 +54,7 @@ async fn writing(
     patcher.patch_object(&secret, kooper::capability::Patch::merge(serde_json::json!({}))).await?;
     deleter.delete_unchanged(&secret).await?;
     statuses.apply_status(&service, &Default::default()).await?;
-    evictor.evict(&ObjectKey::namespaced("shop", "one")).await?;
+    evictor.evict(&Pod::default()).await?;
     recorder.normal("Done", "all of it");
     Ok(())
 }

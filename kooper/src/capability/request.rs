@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use http::Request;
 use http::header::CONTENT_TYPE;
-use kube::api::{DeleteParams, EvictParams, Patch as KubePatch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch as KubePatch, PatchParams, PostParams, PropagationPolicy};
 use kube::core::Request as Requests;
 use kube::core::params::GetParams;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Access;
 use super::error::{Asked, Error};
@@ -42,7 +42,8 @@ pub(super) enum Doing {
     ApplyStatus(Value, String),
     Patch(Patch),
     Delete(DeleteParams),
-    Evict,
+    /// Evicts the pod with this uid.
+    Evict(String),
 }
 
 impl<T: Kind, V> Access<T, V> {
@@ -63,7 +64,7 @@ impl Objects<'_> {
     pub(super) async fn send(&self, key: &ObjectKey, doing: Doing) -> Result<Option<Object>, Error> {
         self.check(key)?;
         let asked = self.asked(key, &doing);
-        let writes = !matches!(doing, Doing::Get | Doing::Evict);
+        let writes = !matches!(doing, Doing::Get | Doing::Evict(_));
         let deletes = matches!(doing, Doing::Delete(_));
         let request =
             self.request(key, doing).map_err(|error| Error::of(asked.clone(), kube::Error::BuildRequest(error)))?;
@@ -94,7 +95,7 @@ impl Objects<'_> {
             Doing::ApplyStatus(..) => ("apply the status of", rule(Some("status"), &["patch"])),
             Doing::Patch(_) => ("patch", rule(None, &["patch"])),
             Doing::Delete(_) => ("delete", rule(None, &["delete"])),
-            Doing::Evict => ("evict", rule(Some("eviction"), &["create"])),
+            Doing::Evict(_) => ("evict", rule(Some("eviction"), &["create"])),
         };
         let owner = self.backing.kind.rule(Some("finalizers"), &["update"]);
         Asked { verb, kind: self.kind.kind.clone(), object: key.clone(), rule, owner }
@@ -120,8 +121,21 @@ impl Objects<'_> {
                 request.headers_mut().insert(CONTENT_TYPE, content_type);
                 Ok(request)
             }
-            Doing::Delete(params) => requests.delete(name, &params),
-            Doing::Evict => requests.evict(name, &EvictParams::default()),
+            // The server's own default for a Job, of old, is to leave its pods behind.
+            Doing::Delete(params) => {
+                let policy = params.propagation_policy.or(Some(PropagationPolicy::Background));
+                requests.delete(name, &DeleteParams { propagation_policy: policy, ..params })
+            }
+            // `Request::evict` of kube sends its options under a name that the server does not know.
+            Doing::Evict(uid) => {
+                let body = json!({
+                    "apiVersion": "policy/v1",
+                    "kind": "Eviction",
+                    "metadata": {"name": name, "namespace": key.namespace()},
+                    "deleteOptions": {"preconditions": {"uid": uid}},
+                });
+                requests.create_subresource("eviction", name, &posted(), body.to_string().into_bytes())
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use super::grant::MayWriteStatus;
 use super::request::{Doing, Objects};
 use super::write::key_of;
 use super::{Access, Request};
+use crate::call::statuses::Sent;
 use crate::key::ObjectKey;
 use crate::kind::Kind;
 
@@ -48,8 +49,9 @@ impl<T: Kind + CustomStatus> HasStatus<Custom> for T {
 impl<T: Kind, V> Access<T, V> {
     /// Applies the status of an object, the whole of what this controller has
     /// to say in it. Nothing is sent where the object has this status
-    /// already. A condition whose `status` is as it was keeps its
-    /// `lastTransitionTime`. Answers whether something was sent.
+    /// already, or the call has sent it last. A condition whose `status` is as
+    /// it was keeps its `lastTransitionTime`. Answers whether something was
+    /// sent.
     ///
     /// `object` is the one that the handler was called for: its uid goes
     /// along, so that no other object of its name gets the status.
@@ -78,13 +80,27 @@ impl<T: Kind, V> Access<T, V> {
             serde_json::to_value(status)
                 .map_err(|error| Error::wrong(format!("the status of a {kind} cannot be written as JSON: {error}")))
         };
-        let now = object.status().map(encode).transpose().map(Option::unwrap_or_default);
-        let wanted = now.and_then(|now| Ok(changed(&now, encode(status)?)));
+        let before = object.status().map(encode).transpose().map(Option::unwrap_or_default);
+        let wanted = before.and_then(|before| Ok((before, encode(status)?)));
         let (objects, key) = (self.objects(), key_of(object));
         let uid = object.meta().uid.clone().unwrap_or_default();
         Box::pin(async move {
-            let Some(status) = wanted? else { return Ok(false) };
-            objects.apply_status(&key, &uid, status).await?;
+            let (before, wanted) = wanted?;
+            // Without a call nothing tells how old the object is.
+            let sent = objects.call.map(|call| call.statuses.of(&objects.kind.resource(), &key, &uid));
+            let mut sent = match &sent {
+                Some(sent) => sent.lock().await,
+                None => {
+                    let status = Sent::Unknown.next(&before, wanted);
+                    objects.apply_status(&key, &uid, status.unwrap_or_default()).await?;
+                    return Ok(true);
+                }
+            };
+            let Some(status) = sent.next(&before, wanted) else { return Ok(false) };
+            // Until it is answered, or for ever where it fails or is given up.
+            *sent = Sent::Unknown;
+            objects.apply_status(&key, &uid, status.clone()).await?;
+            *sent = Sent::Status(status);
             Ok(true)
         })
     }
@@ -106,68 +122,5 @@ impl Objects<'_> {
         }
         let applied = self.send(key, Doing::ApplyStatus(body, self.backing.field_manager())).await?;
         self.take_over(applied.as_ref(), true).await
-    }
-}
-
-/// The status to send in place of `now`; `None` where they are the same.
-fn changed(now: &Value, mut wanted: Value) -> Option<Value> {
-    keep_transitions(now, &mut wanted);
-    let (mut old, mut new) = (now.clone(), wanted.clone());
-    for value in [&mut old, &mut new] {
-        prune(value);
-    }
-    (old != new).then_some(wanted)
-}
-
-/// A condition that says what it said before has not changed since then.
-fn keep_transitions(now: &Value, wanted: &mut Value) {
-    let (Some(before), Some(conditions)) = (now["conditions"].as_array(), wanted.get_mut("conditions")) else { return };
-    for condition in conditions.as_array_mut().into_iter().flatten() {
-        let same = |one: &&Value| ["type", "status"].iter().all(|field| one[*field] == condition[*field]);
-        if let Some(since) = before.iter().find(same).and_then(|one| one.get("lastTransitionTime"))
-            && condition.is_object()
-        {
-            condition["lastTransitionTime"] = since.clone();
-        }
-    }
-}
-
-/// Nothing is the same as an empty object: the server keeps neither.
-fn prune(value: &mut Value) {
-    if let Value::Object(fields) = value {
-        fields.values_mut().for_each(prune);
-        fields.retain(|_, value| !value.is_null());
-        if fields.is_empty() {
-            *value = Value::Null;
-        }
-    } else if let Value::Array(items) = value {
-        items.iter_mut().for_each(prune);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn condition(status: &str, since: &str, generation: u64) -> Value {
-        json!({"conditions": [
-            {"type": "Ready", "status": status, "lastTransitionTime": since, "observedGeneration": generation}
-        ]})
-    }
-
-    #[test]
-    fn an_equal_status_is_not_sent() {
-        assert_eq!(changed(&json!({"replicas": 3}), json!({"replicas": 3, "phase": null})), None);
-        assert_eq!(changed(&Value::Null, json!({"detail": {}})), None);
-        assert_eq!(changed(&json!({"replicas": 3}), json!({"replicas": 2})), Some(json!({"replicas": 2})));
-        assert_eq!(changed(&json!({"replicas": 3}), json!({})), Some(json!({})));
-    }
-
-    #[test]
-    fn the_time_of_a_condition_that_says_the_same_is_kept() {
-        let before = condition("True", "then", 1);
-        assert_eq!(changed(&before, condition("True", "now", 1)), None);
-        assert_eq!(changed(&before, condition("True", "now", 2)), Some(condition("True", "then", 2)));
-        assert_eq!(changed(&before, condition("False", "now", 1)), Some(condition("False", "now", 1)));
     }
 }

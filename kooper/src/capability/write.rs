@@ -176,7 +176,9 @@ impl<T: Kind, V> Access<T, V> {
 
     /// Deletes with a grace period, a propagation policy or preconditions of
     /// one's own; an object that is gone already is no error, and neither is
-    /// one whose uid is another.
+    /// one whose uid is another. Without a propagation policy dependents are
+    /// deleted in the background, as by the other methods: a Job takes its
+    /// pods along.
     ///
     /// # Errors
     /// When the server refuses or does not answer.
@@ -188,22 +190,26 @@ impl<T: Kind, V> Access<T, V> {
         Box::pin(async move { objects.delete(key, params).await })
     }
 
-    /// Asks a pod to leave, as far as disruption budgets let it; one that is
-    /// gone already is no error.
+    /// Evicts this pod, and not another that has its name by now, as far as
+    /// disruption budgets allow it; one that is gone already is no error.
     ///
     /// # Errors
     /// When a budget does not allow it now (the key is tried again when the
     /// server says so, after 5 seconds where it does not), the server refuses
     /// for another reason, or does not answer.
-    pub fn evict<'a>(&'a self, key: &'a ObjectKey) -> Request<'a, ()>
+    pub fn evict<'a>(&'a self, pod: &T) -> Request<'a, ()>
     where
         V: MayEvict<T>,
     {
         let objects = self.objects();
+        let (key, uid) = (key_of(pod), pod.meta().uid.clone());
         Box::pin(async move {
-            match objects.send(key, Doing::Evict).await {
+            let uid = uid.ok_or_else(|| {
+                Error::wrong(format!("the pod `{key}` has no uid: evict a pod that was read from the API server"))
+            })?;
+            match objects.send(&key, Doing::Evict(uid)).await {
                 Ok(_) => Ok(()),
-                Err(error) if error.is_gone() => Ok(()),
+                Err(error) if error.is_gone() || error.is_another() => Ok(()),
                 Err(error) => Err(error),
             }
         })

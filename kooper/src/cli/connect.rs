@@ -26,7 +26,7 @@ const LEASE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Two clients, and the server they speak to.
 pub(crate) struct Connection {
     pub(crate) client: Client,
-    /// The leases' own: it gives up soon and tries nothing again.
+    /// The leases' own: it gives up soon.
     pub(crate) lease_client: Client,
     /// Whether it is the service account of the pod.
     pub(crate) in_pod: bool,
@@ -83,6 +83,8 @@ pub(crate) async fn connect(
     let in_pod = places.files().is_none();
     let mut config = places.config(settings.context.clone()).await?;
     config.headers.extend(user_agent(program));
+    // What a request meets is for the one who made it to know, and to count: kube would repeat a write up to 15 times.
+    config.default_retry = false;
     let server = shown(&config.cluster_url);
     let layer = metrics.client_layer(&config.cluster_url);
     let client = |config: Config| {
@@ -104,7 +106,6 @@ fn for_leases(mut config: Config) -> Config {
     config.connect_timeout = shorter(config.connect_timeout);
     config.read_timeout = shorter(config.read_timeout);
     config.write_timeout = shorter(config.write_timeout);
-    config.default_retry = false;
     config
 }
 

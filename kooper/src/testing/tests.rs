@@ -106,7 +106,7 @@ async fn each_verb_is_recorded_and_answered() -> Result<()> {
     deleter.delete_object(&pod).await?;
     deleter.delete(&key("two")).await?;
     let evictor: Evictor = arguments.take();
-    evictor.evict(&key("one")).await?;
+    evictor.evict(&pod).await?;
     let statuses: StatusWriter<Pod> = arguments.take();
     let running = k8s_openapi::api::core::v1::PodStatus { phase: Some("Running".to_owned()), ..Default::default() };
     assert!(statuses.apply_status(&pod, &running).await?);

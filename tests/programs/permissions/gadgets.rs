@@ -1,7 +1,7 @@
 //! A custom resource: its CRD, children, related objects, readers, status, and one capability of each verb.
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, LimitRange, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, LimitRange, Pod, Secret};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kooper::__private::v1::Program;
 use kooper::Controller;
@@ -70,7 +70,11 @@ async fn verbs(
     lease.metadata.generate_name = Some("made-".to_owned());
     let made = creator.create(&lease).await?;
     deleter.delete_object(&made).await?;
-    evictor.evict(&key).await?;
+    let mut pod = Pod::default();
+    pod.metadata.name = Some(gadget.name_any());
+    pod.metadata.namespace = gadget.namespace();
+    pod.metadata.uid = Some("gone".to_owned());
+    evictor.evict(&pod).await?;
     tracing::info!("verbs: done");
     Ok(())
 }

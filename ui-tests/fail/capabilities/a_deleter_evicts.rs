@@ -3,6 +3,6 @@ use kooper::prelude::*;
 
 #[kooper::controller(resource = Pod)]
 async fn sweep(pod: Arc<Pod>, pods: Deleter<Pod>) -> Result<()> {
-    pods.evict(&ObjectKey::namespaced("shop", &pod.name_any())).await?;
+    pods.evict(&pod).await?;
     Ok(())
 }

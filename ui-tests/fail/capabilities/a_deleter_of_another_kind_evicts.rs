@@ -3,6 +3,6 @@ use kooper::prelude::*;
 
 #[kooper::controller(resource = Pod)]
 async fn sweep(pod: Arc<Pod>, secrets: Deleter<Secret>) -> Result<()> {
-    secrets.evict(&ObjectKey::namespaced("shop", &pod.name_any())).await?;
+    secrets.evict(&Secret::default()).await?;
     Ok(())
 }

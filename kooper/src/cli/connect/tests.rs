@@ -1,5 +1,11 @@
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::PostParams;
 
 use super::*;
 
@@ -161,5 +167,47 @@ async fn the_leases_have_a_connection_that_gives_up_soon() {
     let config = for_leases(places.config(Some("plain".to_owned())).await.expect("a good description"));
     let most = Some(LEASE_TIMEOUT);
     assert_eq!((config.connect_timeout, config.read_timeout, config.write_timeout), (most, most, most));
-    assert!(!config.default_retry);
+}
+
+/// Answers each request with 429, and counts them.
+fn busy_server() -> (SocketAddr, Arc<AtomicU32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (address, asked) = (listener.local_addr().expect("bound"), Arc::<AtomicU32>::default());
+    let count = asked.clone();
+    std::thread::spawn(move || {
+        for mut connection in listener.incoming().flatten() {
+            let mut request = [0; 4096];
+            if connection.read(&mut request).is_ok_and(|read| read > 0) {
+                count.fetch_add(1, Ordering::Relaxed);
+                let answer = b"HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+                connection.write_all(answer).expect("answered");
+            }
+        }
+    });
+    (address, asked)
+}
+
+#[tokio::test]
+async fn a_refused_request_is_sent_once_and_counted() {
+    let (address, asked) = busy_server();
+    let directory = Directory::new();
+    let text = KUBECONFIG.replace("127.0.0.1:8001", &address.to_string());
+    let (kubeconfig, context) = (Some(directory.file("config", &text)), Some("plain".to_owned()));
+    let settings = Settings { kubeconfig, context, ..Settings::default() };
+    let registry = prometheus::Registry::new();
+    let metrics = Prometheus::new(&registry).expect("a new registry");
+    let connection = connect("shop", &settings, &metrics).await.expect("a good description");
+    for client in [connection.client, connection.lease_client] {
+        let configs = kube::Api::<ConfigMap>::namespaced(client, "shop");
+        let before = asked.load(Ordering::Relaxed);
+        let created = configs.create(&PostParams::default(), &ConfigMap::default()).await;
+        assert!(matches!(created, Err(kube::Error::Api(status)) if status.code == 429));
+        configs.get("one").await.expect_err("429");
+        assert_eq!(asked.load(Ordering::Relaxed) - before, 2);
+    }
+    let shown = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
+    assert!(
+        shown.contains(&format!("rest_client_requests_total{{code=\"429\",host=\"{address}\",method=\"POST\"}} 2")),
+        "{shown}"
+    );
 }

@@ -1,0 +1,152 @@
+//! The statuses that a call has sent: the object that it was called with shows
+//! none of them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+
+use crate::key::ObjectKey;
+
+/// The status of each object that a call has written.
+#[derive(Debug, Default)]
+pub(crate) struct Statuses(Mutex<HashMap<Id, Arc<tokio::sync::Mutex<Sent>>>>);
+
+/// The resource, the object, and its uid.
+type Id = (String, ObjectKey, String);
+
+/// What is known of the status of an object.
+#[derive(Debug, Default)]
+pub(crate) enum Sent {
+    /// It is as the call was handed it.
+    #[default]
+    Nothing,
+    /// A request failed or is under way: the server may have done it.
+    Unknown,
+    /// It was sent last.
+    Status(Value),
+}
+
+impl Statuses {
+    /// The status of one object, which is locked while it is sent, so that two
+    /// writes of one call cannot overtake each other.
+    pub(crate) fn of(&self, resource: &str, key: &ObjectKey, uid: &str) -> Arc<tokio::sync::Mutex<Sent>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry((resource.to_owned(), key.clone(), uid.to_owned())).or_default().clone()
+    }
+}
+
+impl Sent {
+    /// What to send so that the status is `wanted`, where the call was handed
+    /// `before`; `None` where it is so already.
+    pub(crate) fn next(&self, before: &Value, mut wanted: Value) -> Option<Value> {
+        match self {
+            Self::Nothing => changed(before, wanted),
+            Self::Status(last) => changed(last, wanted),
+            Self::Unknown => {
+                keep_transitions(before, &mut wanted);
+                Some(wanted)
+            }
+        }
+    }
+}
+
+/// The status to send in place of `now`; `None` where they are the same.
+fn changed(now: &Value, mut wanted: Value) -> Option<Value> {
+    keep_transitions(now, &mut wanted);
+    let (mut old, mut new) = (now.clone(), wanted.clone());
+    for value in [&mut old, &mut new] {
+        prune(value);
+    }
+    (old != new).then_some(wanted)
+}
+
+/// A condition that says what it said before has not changed since then.
+fn keep_transitions(now: &Value, wanted: &mut Value) {
+    let (Some(before), Some(conditions)) = (now["conditions"].as_array(), wanted.get_mut("conditions")) else { return };
+    for condition in conditions.as_array_mut().into_iter().flatten() {
+        let same = |one: &&Value| ["type", "status"].iter().all(|field| one[*field] == condition[*field]);
+        if let Some(since) = before.iter().find(same).and_then(|one| one.get("lastTransitionTime"))
+            && condition.is_object()
+        {
+            condition["lastTransitionTime"] = since.clone();
+        }
+    }
+}
+
+/// Nothing is the same as an empty object: the server keeps neither.
+fn prune(value: &mut Value) {
+    if let Value::Object(fields) = value {
+        fields.values_mut().for_each(prune);
+        fields.retain(|_, value| !value.is_null());
+        if fields.is_empty() {
+            *value = Value::Null;
+        }
+    } else if let Value::Array(items) = value {
+        items.iter_mut().for_each(prune);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn condition(status: &str, since: &str, generation: u64) -> Value {
+        json!({"conditions": [
+            {"type": "Ready", "status": status, "lastTransitionTime": since, "observedGeneration": generation}
+        ]})
+    }
+
+    #[test]
+    fn an_equal_status_is_not_sent() {
+        assert_eq!(changed(&json!({"replicas": 3}), json!({"replicas": 3, "phase": null})), None);
+        assert_eq!(changed(&Value::Null, json!({"detail": {}})), None);
+        assert_eq!(changed(&json!({"replicas": 3}), json!({"replicas": 2})), Some(json!({"replicas": 2})));
+        assert_eq!(changed(&json!({"replicas": 3}), json!({})), Some(json!({})));
+    }
+
+    #[test]
+    fn the_time_of_a_condition_that_says_the_same_is_kept() {
+        let before = condition("True", "then", 1);
+        assert_eq!(changed(&before, condition("True", "now", 1)), None);
+        assert_eq!(changed(&before, condition("True", "now", 2)), Some(condition("True", "then", 2)));
+        assert_eq!(changed(&before, condition("False", "now", 1)), Some(condition("False", "now", 1)));
+    }
+
+    /// What becomes of a request.
+    #[derive(Debug, Clone, Copy)]
+    enum Fate {
+        Done,
+        /// It is done, and the answer is lost.
+        Lost,
+        Refused,
+    }
+
+    proptest! {
+        /// After a write that succeeds the server has what was wanted, whatever came before it in the call.
+        #[test]
+        fn a_status_that_is_applied_is_the_servers(
+            begin in 0..3,
+            writes in prop::collection::vec(
+                (0..3, prop_oneof![Just(Fate::Done), Just(Fate::Lost), Just(Fate::Refused)]), 1..8),
+        ) {
+            let status = |number: i32| json!({"replicas": number});
+            let (mut sent, mut server) = (Sent::Nothing, begin);
+            for (wanted, fate) in writes {
+                let Some(_) = sent.next(&status(begin), status(wanted)) else {
+                    prop_assert_eq!(server, wanted, "it was not sent");
+                    continue;
+                };
+                sent = Sent::Unknown;
+                match fate {
+                    Fate::Done => (sent, server) = (Sent::Status(status(wanted)), wanted),
+                    Fate::Lost => server = wanted,
+                    Fate::Refused => {}
+                }
+            }
+        }
+    }
+}
