@@ -175,6 +175,12 @@ impl Controller {
         self.kinds().any(|one| one == kind) && !(self.config.optional && self.kind == *kind)
     }
 
+    /// Whether it holds only the metadata of its own objects.
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_metadata_only(&self) -> bool {
+        self.config.metadata_only
+    }
+
     /// What is known of its kind.
     pub(crate) fn kind_info(&self) -> &KindInfo {
         &self.kind

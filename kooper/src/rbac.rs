@@ -11,7 +11,7 @@ use kooper_grammar::access::Rule;
 
 use crate::controller::Controller;
 use crate::installation::Installation;
-use crate::plan::Reach;
+use crate::plan::{Need, Reach};
 
 pub(crate) use roles::documents;
 
@@ -129,24 +129,36 @@ pub(crate) fn grants(controllers: &[Controller], place: &Place) -> Result<Grants
     Ok(grants)
 }
 
-/// What is more than it seems: a line for each controller that keeps every
-/// Secret in memory.
+/// What is more than it seems: a line for each argument or setting by which a
+/// controller keeps every Secret in memory.
 pub(crate) fn warnings(controllers: &[Controller]) -> Vec<String> {
-    let reads = |controller: &&Controller| {
-        controller.plan().needs().iter().any(|need| need.because.starts_with("Reader<Secret>"))
-    };
-    let warning = |controller: &Controller| {
+    let mut warnings = Vec::new();
+    for controller in controllers {
         let place = match controller.namespaces() {
             [] => "the cluster".to_owned(),
             some => format!("the namespaces {}", some.join(", ")),
         };
-        format!(
-            "`Reader<Secret>` of the controller `{}` holds every Secret of {place} in memory, and is granted list on \
-             them: take `Getter<Secret>` where single ones are enough",
-            controller.name()
-        )
-    };
-    controllers.iter().filter(reads).map(warning).collect()
+        for Need { rule, because, .. } in controller.plan().needs() {
+            let cached = rule.verbs.iter().any(|verb| verb == "list");
+            if !cached || (&*rule.group, &*rule.resource, &rule.subresource) != ("", "secrets", &None) {
+                continue;
+            }
+            let advice = match because {
+                _ if because.starts_with("Reader<") => "take `Getter<Secret>` where single ones are enough",
+                _ if !because.starts_with("resource") => {
+                    "set `namespaces`, or leave it out and take `Getter<Secret>` where single ones are enough"
+                }
+                _ if controller.is_metadata_only() => continue,
+                _ => "set `metadata_only` where metadata is enough",
+            };
+            warnings.push(format!(
+                "`{because}` of the controller `{}` holds every Secret of {place} in memory, and is granted list on \
+                 them: {advice}",
+                controller.name()
+            ));
+        }
+    }
+    warnings
 }
 
 /// Where a rule of `access` has to hold.

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::*;
-use crate::capability::Reader;
+use crate::capability::{Getter, Reader};
 use crate::leader::LeaderElection;
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -266,15 +266,33 @@ fn a_lease_with_a_name_and_a_namespace_of_its_own_keeps_them() {
 }
 
 #[test]
-fn a_reader_of_secrets_is_warned_of() {
-    async fn handler(_: Reader<Secret>) {}
-    let one = Controller::builder::<Pod>("one").handler(handler).build().expect("a controller");
-    let two = controller("two", &[]).build().expect("a controller");
-    let warnings = warnings(&[one, two]);
-    assert_eq!(warnings.len(), 1);
-    assert!(
-        warnings[0].starts_with("`Reader<Secret>` of the controller `one` holds every Secret of the cluster in memory")
-    );
+fn whatever_caches_every_secret_is_warned_of() {
+    async fn reads(_: Reader<Secret>) {}
+    async fn plain() {}
+    async fn get(_: Getter<Secret>) {}
+    let wakes = |_: &Secret| Vec::new();
+    let of = Controller::builder::<Pod>;
+    let controllers = [
+        of("reads").handler(reads),
+        of("owns").owns::<Secret>().handler(plain),
+        of("watches").namespaces(["a", "b"]).watches::<Secret, _, _>(wakes).handler(plain),
+        of("gets").handler(get),
+    ]
+    .map(|builder| builder.build().expect("a controller"));
+    let own = Controller::builder::<Secret>("own").handler(plain).build().expect("a controller");
+    let metadata =
+        Controller::builder::<Secret>("metadata").metadata_only().handler(plain).build().expect("a controller");
+    let warnings = warnings(&controllers.into_iter().chain([own, metadata]).collect::<Vec<_>>());
+    let expected = [
+        "`Reader<Secret>` of the controller `reads` holds every Secret of the cluster in memory, and",
+        "`owns = [Secret]` of the controller `owns` holds every Secret of the cluster in memory, and",
+        "`watches = [Secret]` of the controller `watches` holds every Secret of the namespaces a, b in memory, and",
+        "`resource = Secret` of the controller `own` holds every Secret of the cluster in memory, and",
+    ];
+    assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
+    for (warning, expected) in warnings.iter().zip(expected) {
+        assert!(warning.starts_with(expected), "{warning}");
+    }
 }
 
 #[test]
