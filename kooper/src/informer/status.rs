@@ -253,6 +253,9 @@ impl Probe for WatchStatus {
         if !self.is_synced() {
             return Err(format!("{self}: not synced yet{because}"));
         }
+        if state.missing {
+            return Err(format!("{self}: no longer served{because}"));
+        }
         let age = state.heard.elapsed();
         if age > HEARD_WITHIN && self.from_server && !state.stopped {
             return Err(format!("{self}: nothing heard for {} s{because}", age.as_secs()));

@@ -16,6 +16,25 @@ fn an_optional_kind_may_be_missing_and_nothing_else() {
     assert!(status.ready().is_err());
 }
 
+#[test]
+fn a_kind_that_is_no_longer_served_is_not_ready_until_it_is_served_again() {
+    let status = WatchStatus::new("test", "shops.example.com", None, false, true);
+    status.require();
+    status.synced(1);
+    assert_eq!(status.ready(), Ok(None));
+    status.failed(&RetrieveError::NotFound("404 page not found".to_owned()), Duration::ZERO, 1);
+    let reason = status.ready().unwrap_err();
+    assert!(
+        reason.starts_with("test: shops.example.com: no longer served: ") && reason.contains("apply its CRD"),
+        "{reason}"
+    );
+    status.synced(0);
+    assert_eq!(status.ready(), Ok(None));
+    // Another error is no reason as long as the server is heard from.
+    status.failed(&RetrieveError::Transport("connection refused".to_owned()), Duration::ZERO, 1);
+    assert!(status.ready().is_ok());
+}
+
 #[tokio::test(start_paused = true)]
 async fn errors_of_every_kind_are_tried_again_and_show_in_the_status() {
     for error in [
