@@ -50,7 +50,7 @@ pub fn main(program: &'static str, version: &'static str, controllers: &[fn(&mut
         Task::Run => run::run(program, version, controllers, &settings),
         Task::Crd => print::crd(version, controllers, &settings),
         Task::Rbac => print::rbac(program, controllers, &settings),
-        Task::Check => check::check(program, controllers, &settings),
+        Task::Check => check::check(program, version, controllers, &settings),
     };
     let code = ended.unwrap_or_else(|error| {
         // Whoever turned logs off still wants to know why nothing runs.

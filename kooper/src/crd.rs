@@ -1,7 +1,10 @@
 //! CRDs: applied, never over somebody else's or a newer one, and waited for.
 
+mod advice;
 mod breaking;
+mod cel;
 mod content;
+mod served;
 #[cfg(test)]
 mod tests;
 
@@ -16,11 +19,13 @@ use kube::{Client, ResourceExt};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-use crate::error::chain;
 use crate::refusal::{Cause, Refusal};
 
-use content::{VERSION, is_newer, same};
+pub(crate) use advice::{Advice, InstallError};
+use breaking::Way;
+use content::{HASH, VERSION, is_newer, same};
 pub(crate) use content::{annotated, merged};
+pub(crate) use served::{lacking, older};
 
 /// How many CRDs of a process are compared and applied at a time.
 const AT_A_TIME: usize = 4;
@@ -31,120 +36,164 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks at a CRD whose watch broke.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// The first minor version of Kubernetes 1 in which no server can switch off
+/// that it ratchets: that stored values stay valid until they are edited.
+const RATCHETS_SINCE: u32 = 33;
+
 /// Installs the CRDs of a program.
 pub(crate) struct Installer {
-    program: String,
+    advice: Advice,
     version: String,
     /// Those that it installs, each with all its versions.
     crds: BTreeMap<String, CustomResourceDefinition>,
+    /// The changes that the user allows, as `NAME@HASH`.
+    allowed: Vec<String>,
     turns: Semaphore,
 }
 
-/// A CRD that is not as the controller needs it. Each text says what to do.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum InstallError {
-    #[error(
-        "{message}: add the rule \"apiextensions.k8s.io/customresourcedefinitions: create, get, patch, watch\" with \
-         resourceNames `{name}` to its ClusterRole, as `{program} rbac` prints it; or install the CRD by \
-         hand, and remove `install_crd`"
-    )]
-    Forbidden { name: String, program: String, message: String },
-    #[error("the CRD `{name}` cannot be {verb}: {}", chain(.error))]
-    Api { name: String, verb: &'static str, error: kube::Error },
-    #[error(
-        "the CRD `{name}` of the cluster is not replaced, as stored objects might not fit any more: {changes}; undo \
-         that, or add a version to the CRD, or apply it by hand if no object is concerned: `{program} crd | kubectl \
-         apply --server-side --force-conflicts -f -`"
-    )]
-    Breaking { name: String, program: String, changes: String },
-    #[error(
-        "the CRD `{name}` differs and is not replaced, as it belongs to {owner}: update it with what put it there, or \
-         let it go over with `{program} crd | kubectl apply --server-side --force-conflicts --field-manager={program} \
-         -f -`"
-    )]
-    Foreign { name: String, program: String, owner: String },
-    #[error(
-        "the CRD `{name}` is being deleted: it goes when its objects are gone; look for finalizers on them with \
-         `kubectl get {name} --all-namespaces`"
-    )]
-    Deleted { name: String },
-    #[error("the CRD `{name}` is not established: {message}")]
-    NotEstablished { name: String, message: String },
+/// What installing a CRD amounts to.
+#[derive(Debug)]
+pub(crate) enum Plan {
+    /// There is none.
+    Install,
+    /// What is there will do; its note of the version may be behind.
+    Keep { there: Box<CustomResourceDefinition>, outdated: bool },
+    /// What is there is of this version, which is newer.
+    Newer(Box<CustomResourceDefinition>, String),
+    /// What is there is replaced.
+    Replace,
 }
 
 impl Installer {
-    pub(crate) fn new(program: &str, version: &str, crds: impl IntoIterator<Item = CustomResourceDefinition>) -> Self {
-        let (program, version) = (program.to_owned(), version.to_owned());
-        Self { program, version, crds: merged(crds), turns: Semaphore::new(AT_A_TIME) }
+    pub(crate) fn new(
+        advice: Advice,
+        version: &str,
+        crds: impl IntoIterator<Item = CustomResourceDefinition>,
+        allowed: Vec<String>,
+    ) -> Self {
+        Self { advice, version: version.to_owned(), crds: merged(crds), allowed, turns: Semaphore::new(AT_A_TIME) }
     }
 
     /// Brings a CRD into the cluster, unless what is there will do, and waits
     /// until it is established. Any number of replicas may do so at once.
     pub(crate) async fn install(&self, client: &Client, crd: CustomResourceDefinition) -> Result<(), InstallError> {
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-        let name = crd.name_any();
-        let crd = self.crds.get(&name).cloned().unwrap_or(crd);
+        let (name, crd) = self.ours(crd);
         let there = {
             // Never closed.
             let _turn = self.turns.acquire().await;
-            self.place(&crds, &name, crd).await?
+            self.place(client, &crds, &name, &crd).await?
         };
         self.established(&crds, &name, there).await
+    }
+
+    /// What a start would do with a CRD: nothing is changed, and the API server
+    /// is asked whether it would take it.
+    #[cfg(feature = "cli")]
+    pub(crate) async fn predict(&self, client: &Client, crd: CustomResourceDefinition) -> Result<Plan, InstallError> {
+        let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+        let (name, crd) = self.ours(crd);
+        let plan = self.plan(client, &crds, &name, &crd).await?;
+        if matches!(plan, Plan::Install | Plan::Replace) {
+            match self.send(&crds, &name, &crd, true).await {
+                // That the rule is missing is told with the other rules.
+                Ok(_) | Err(InstallError::Forbidden { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(plan)
+    }
+
+    /// How a CRD is applied that the program does not install.
+    pub(crate) fn by_user(&self) -> String {
+        self.advice.by_user()
+    }
+
+    fn ours(&self, crd: CustomResourceDefinition) -> (String, CustomResourceDefinition) {
+        let name = crd.name_any();
+        let crd = self.crds.get(&name).cloned().unwrap_or(crd);
+        (name, annotated(crd, &self.version))
+    }
+
+    async fn plan(
+        &self,
+        client: &Client,
+        crds: &Api<CustomResourceDefinition>,
+        name: &str,
+        crd: &CustomResourceDefinition,
+    ) -> Result<Plan, InstallError> {
+        let Some(there) = crds.get_opt(name).await.map_err(|error| self.failed(name, "read", error))? else {
+            return Ok(Plan::Install);
+        };
+        if there.metadata.deletion_timestamp.is_some() {
+            return Err(InstallError::Deleted { name: name.to_owned() });
+        }
+        let theirs = there.annotations().get(VERSION).cloned();
+        if same(&there, crd) {
+            // A CRD of somebody else that says the same is left as it is.
+            let outdated = theirs.is_some_and(|theirs| is_newer(&self.version, &theirs));
+            return Ok(Plan::Keep { there: there.into(), outdated });
+        }
+        if let Some(theirs) = theirs.filter(|theirs| is_newer(theirs, &self.version)) {
+            return Ok(Plan::Newer(there.into(), theirs));
+        }
+        let mut changes = breaking::changes(&there, crd);
+        if changes.iter().any(|change| change.way == Way::Ratcheting) && ratchets(client).await {
+            changes.retain(|change| change.way != Way::Ratcheting);
+        }
+        let hash = crd.annotations().get(HASH).map_or("", String::as_str);
+        if self.allowed.iter().any(|allowed| allowed.split_once('@') == Some((name, hash))) {
+            let allowed: Vec<_> = changes.extract_if(.., |change| change.way != Way::Migration).collect();
+            if changes.is_empty() && !allowed.is_empty() {
+                let texts: Vec<_> = allowed.iter().map(|change| &*change.text).collect();
+                tracing::warn!(crd = name, "the CRD changes with the user's consent: {}", texts.join("; "));
+            }
+        }
+        if changes.is_empty() { Ok(Plan::Replace) } else { Err(self.advice.breaking(name, hash, &changes)) }
     }
 
     /// The CRD as the cluster has it, applied if need be.
     async fn place(
         &self,
-        crds: &Api<CustomResourceDefinition>,
-        name: &str,
-        crd: CustomResourceDefinition,
-    ) -> Result<CustomResourceDefinition, InstallError> {
-        let crd = annotated(crd, &self.version);
-        let Some(there) = crds.get_opt(name).await.map_err(|error| self.failed(name, "read", error))? else {
-            let made = self.apply(crds, name, &crd).await?;
-            tracing::info!(crd = name, version = self.version, "the CRD is installed");
-            return Ok(made);
-        };
-        if there.metadata.deletion_timestamp.is_some() {
-            return Err(InstallError::Deleted { name: name.to_owned() });
-        }
-        let theirs = there.annotations().get(VERSION).map(String::as_str);
-        if same(&there, &crd) {
-            // A CRD of somebody else that says the same is left as it is.
-            if !theirs.is_some_and(|theirs| is_newer(&self.version, theirs)) {
-                return Ok(there);
-            }
-            // Only the note of the version is behind: it may be another's.
-            return Ok(self.apply(crds, name, &crd).await.unwrap_or(there));
-        }
-        if let Some(theirs) = theirs.filter(|theirs| is_newer(theirs, &self.version)) {
-            let ours = &self.version;
-            tracing::info!(crd = name, "the CRD of the cluster is of version {theirs}, newer than {ours}: it stays");
-            return Ok(there);
-        }
-        let changes = breaking::changes(&there, &crd);
-        if !changes.is_empty() {
-            let (name, program, changes) = (name.to_owned(), self.program.clone(), changes.join("; "));
-            return Err(InstallError::Breaking { name, program, changes });
-        }
-        let made = self.apply(crds, name, &crd).await?;
-        tracing::info!(crd = name, version = self.version, "the CRD is replaced");
-        Ok(made)
-    }
-
-    async fn apply(
-        &self,
+        client: &Client,
         crds: &Api<CustomResourceDefinition>,
         name: &str,
         crd: &CustomResourceDefinition,
     ) -> Result<CustomResourceDefinition, InstallError> {
-        let applied = crds.patch(name, &PatchParams::apply(&self.program), &Patch::Apply(crd)).await;
-        applied.map_err(|error| match &error {
+        let done = match self.plan(client, crds, name, crd).await? {
+            Plan::Keep { there, outdated: false } => return Ok(*there),
+            // Only the note of the version is behind: it may be another's.
+            Plan::Keep { there, .. } => return Ok(self.send(crds, name, crd, false).await.unwrap_or(*there)),
+            Plan::Newer(there, theirs) => {
+                let ours = &self.version;
+                tracing::info!(
+                    crd = name,
+                    "the CRD of the cluster is of version {theirs}, newer than {ours}: it stays"
+                );
+                return Ok(*there);
+            }
+            Plan::Install => "installed",
+            Plan::Replace => "replaced",
+        };
+        let made = self.send(crds, name, crd, false).await?;
+        tracing::info!(crd = name, version = self.version, "the CRD is {done}");
+        Ok(made)
+    }
+
+    /// Applies the CRD, or asks what would come of it.
+    async fn send(
+        &self,
+        crds: &Api<CustomResourceDefinition>,
+        name: &str,
+        crd: &CustomResourceDefinition,
+        dry_run: bool,
+    ) -> Result<CustomResourceDefinition, InstallError> {
+        let params = PatchParams { dry_run, ..PatchParams::apply(&self.advice.manager) };
+        crds.patch(name, &params, &Patch::Apply(crd)).await.map_err(|error| match &error {
             kube::Error::Api(status) => match Refusal::of(status).cause {
                 Cause::FieldManagers(others) => {
-                    let (name, program) = (name.to_owned(), self.program.clone());
                     let others = others.iter().map(|(who, field)| format!("`{who}` (`{field}`)"));
-                    InstallError::Foreign { name, program, owner: others.collect::<Vec<_>>().join(", ") }
+                    self.advice.foreign(name, others.collect::<Vec<_>>().join(", "))
                 }
                 // A conflict without them: another replica was first.
                 _ => self.failed(name, "applied", error),
@@ -192,14 +241,21 @@ impl Installer {
     }
 
     fn failed(&self, name: &str, verb: &'static str, error: kube::Error) -> InstallError {
-        let name = name.to_owned();
         match error {
             kube::Error::Api(status) if Refusal::of(&status).cause == Cause::MissingRule => {
-                InstallError::Forbidden { name, program: self.program.clone(), message: status.message }
+                self.advice.forbidden(name, status.message)
             }
-            error => InstallError::Api { name, verb, error },
+            error => InstallError::Api { name: name.to_owned(), verb, error },
         }
     }
+}
+
+/// Whether the API server ratchets; `false` where it does not tell its version.
+async fn ratchets(client: &Client) -> bool {
+    let Ok(version) = client.apiserver_version().await else { return false };
+    // Some providers write `33+`.
+    let minor = version.minor.trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<u32>();
+    version.major == "1" && minor.is_ok_and(|minor| minor >= RATCHETS_SINCE)
 }
 
 /// How far the server is with a CRD.
@@ -238,6 +294,6 @@ pub(crate) fn is_established(crd: &CustomResourceDefinition) -> Result<(), Strin
 
 impl std::fmt::Debug for Installer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Installer").field("program", &self.program).field("version", &self.version).finish()
+        f.debug_struct("Installer").field("advice", &self.advice).field("version", &self.version).finish()
     }
 }

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::{ConfigError, Controller, Process, RunError, Runner};
-use crate::crd::Installer;
+use crate::crd::{Advice, Installer};
 use crate::error;
 use crate::health::{Health, Probe};
 use crate::informer::Watches;
@@ -87,7 +87,10 @@ pub struct Builder {
     controllers: Vec<Controller>,
     program: String,
     instance: Option<String>,
+    /// The file of a program with commands, as advice names it.
+    command: Option<String>,
     version: String,
+    allowed_crd_changes: Vec<String>,
     client: Option<Client>,
     lease_client: Option<Client>,
     lease_namespace: Option<String>,
@@ -104,7 +107,9 @@ impl Operator {
             controllers: Vec::new(),
             program: program_name(),
             instance: None,
+            command: None,
             version: "0.0.0".to_owned(),
+            allowed_crd_changes: Vec::new(),
             client: None,
             lease_client: None,
             lease_namespace: None,
@@ -257,6 +262,21 @@ impl Builder {
         self
     }
 
+    /// The name of the program's file, which has commands and flags.
+    #[cfg(feature = "cli")]
+    pub(crate) fn command(mut self, program: &str) -> Self {
+        self.command = Some(program.to_owned());
+        self
+    }
+
+    /// Allows one change of a CRD that is otherwise refused because stored
+    /// objects might not fit any more: `NAME@HASH`, as the refusal names it.
+    /// The hash is that of the new CRD, so that no later change is allowed.
+    pub fn allow_crd_change(mut self, change: impl Into<String>) -> Self {
+        self.allowed_crd_changes.push(change.into());
+        self
+    }
+
     /// A connection for the leases alone, best made with a
     /// `kube::Config::default_retry` of `false` and short timeouts: renewals
     /// then wait neither behind other requests nor for a retry of their own.
@@ -313,8 +333,9 @@ impl Builder {
         let namespace = || self.client.as_ref().map_or("default", Client::default_namespace).to_owned();
         let crds = self.controllers.iter().filter_map(Controller::crd);
         let crds = crds.filter(|(_, installs)| *installs).map(|(crd, _)| crd);
+        let advice = Advice { manager: installation.program.clone(), command: self.command };
         let process = Process {
-            crds: Arc::new(Installer::new(&installation.program, &self.version, crds)),
+            crds: Arc::new(Installer::new(advice, &self.version, crds, self.allowed_crd_changes)),
             installation,
             lease_namespace: self.lease_namespace.clone().unwrap_or_else(namespace),
             client: self.client,

@@ -48,6 +48,31 @@ struct LeavingSpec {
     size: i32,
 }
 
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "allowed.example.com", version = "v1", kind = "Allowed", plural = "alloweds", namespaced)]
+struct AllowedSpec {
+    size: i32,
+}
+
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "limited.example.com", version = "v1", kind = "Limited", plural = "limiteds", namespaced)]
+struct LimitedSpec {
+    #[schemars(range(max = 5))]
+    size: i32,
+}
+
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "gone.example.com", version = "v1", kind = "Gone", plural = "gones", namespaced)]
+struct GoneSpec {
+    size: i32,
+}
+
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "cleaned.example.com", version = "v1", kind = "Cleaned", plural = "cleaneds", namespaced)]
+struct CleanedSpec {
+    size: i32,
+}
+
 /// A controller that installs the CRD of its kind, and notes each object.
 fn installer<K>(name: &str, namespace: &str, seen: &Seen) -> Controller
 where
@@ -181,13 +206,16 @@ fn what_would_break_objects_and_what_is_somebody_elses_is_refused_and_the_other_
         ],
     );
     assert!(live.is_alive());
+    // The CRD that is there is worked with, wherever an object of it decodes.
+    cluster.apply([object(namespace, "Foreign", "foreign.example.com")]);
+    seen.wait_for(&[("foreign", "seen")]);
+    live.wait_for_ready(false, &["foreign: `install_crd` failed"]);
 
     // Whoever resolves it by hand need not restart anything.
     cluster.apply([Broken::crd(), Foreign::crd()].map(|crd| serde_json::to_value(crd).unwrap()));
     live.wait_for_ready(true, &["ok"]);
-    let made = [("Broken", "broken.example.com"), ("Foreign", "foreign.example.com")];
-    cluster.apply(made.map(|(kind, group)| object(namespace, kind, group)));
-    seen.wait_for(&[("broken", "seen"), ("foreign", "seen")]);
+    cluster.apply([object(namespace, "Broken", "broken.example.com")]);
+    seen.wait_for(&[("broken", "seen")]);
     live.stop();
 }
 
@@ -226,11 +254,142 @@ fn a_crd_that_is_being_deleted_is_waited_for_and_installed_anew() {
     let old = crd(cluster, "leavings.leaving.example.com");
     cluster.must(&["delete", "crd", "leavings.leaving.example.com", "--wait=false"]);
     let live = start(cluster, [installer::<Leaving>("leaving", namespace, &Seen::default())]);
-    live.wait_for_ready(false, &["the CRD `leavings.leaving.example.com` is being deleted: it goes when its objects"]);
+    live.wait_for_ready(false, &["the CRD `leavings.leaving.example.com` is being deleted: it is removed when"]);
     let here = format!("--namespace={namespace}");
     let free = r#"{"metadata": {"finalizers": null}}"#;
     cluster.must(&["patch", "leavings.leaving.example.com", "leaving", &here, "--type=merge", "--patch", free]);
     live.wait_for_ready(true, &["ok"]);
     assert_ne!(crd(cluster, "leavings.leaving.example.com")["metadata"]["uid"], old["metadata"]["uid"]);
+    live.stop();
+}
+
+#[test]
+fn a_refused_change_is_applied_with_consent_for_that_very_change() {
+    let namespace = "crds-allowed";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    let name = "alloweds.allowed.example.com";
+    let mut old = serde_json::to_value(Allowed::crd()).unwrap();
+    let spec = &mut old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    spec["properties"]["old"] = json!({"type": "string"});
+    let applied =
+        cluster.kubectl_with(&["apply", "--server-side", "--field-manager=it", "--filename=-"], &old.to_string());
+    assert!(applied.success, "{}", applied.stderr);
+    cluster.must(&["wait", "--for=condition=established", "crd", name, "--timeout=60s"]);
+    let seen = Seen::default();
+    let start = |consent: &str| {
+        let controllers = [installer::<Allowed>("allowed", namespace, &seen)];
+        Live::start_edited(connection(cluster.kubeconfig(), None), controllers, |builder| {
+            builder.program("it").allow_crd_change(consent)
+        })
+    };
+    // Consent for another change of the same CRD.
+    let live = start("alloweds.allowed.example.com@0000000000000000");
+    live.wait_for_ready(false, &["`spec.old` (v1) is removed", "`.allow_crd_change(\"alloweds.allowed.example.com@"]);
+    cluster.apply([object(namespace, "Allowed", "allowed.example.com")]);
+    seen.wait_for(&[("allowed", "seen")]);
+    let reason = live.readiness();
+    live.stop();
+    let consent = reason.split("allow_crd_change(\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    let live = start(consent);
+    live.wait_for_ready(true, &["ok"]);
+    live.stop();
+    let there = crd(cluster, name);
+    let schema = &there["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+    assert_eq!(schema["old"], Value::Null);
+    assert_eq!(
+        consent,
+        format!("{name}@{}", there["metadata"]["annotations"]["kooper.rs/schema-hash"].as_str().unwrap())
+    );
+}
+
+#[test]
+fn a_limit_is_tightened_as_the_server_keeps_accepting_what_is_stored() {
+    let namespace = "crds-limited";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    let name = "limiteds.limited.example.com";
+    let old = with_size(Limited::crd(), json!({"type": "integer", "format": "int32"})).to_string();
+    // The test's program applies as its field manager does.
+    let manager = format!("--field-manager={}", std::env::args().next().map(|path| program(&path)).unwrap());
+    let applied = cluster.kubectl_with(&["apply", "--server-side", &manager, "--filename=-"], &old);
+    assert!(applied.success, "{}", applied.stderr);
+    cluster.must(&["wait", "--for=condition=established", "crd", name, "--timeout=60s"]);
+    let mut large = object(namespace, "Limited", "limited.example.com");
+    large["spec"]["size"] = json!(9);
+    cluster.apply([large]);
+    let seen = Seen::default();
+    let live = start(cluster, [installer::<Limited>("limited", namespace, &seen)]);
+    live.wait_for_ready(true, &["ok"]);
+    seen.wait_for(&[("limited", "seen")]);
+    live.stop();
+    let schema = &crd(cluster, name)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    assert_eq!(schema["properties"]["size"]["maximum"], json!(5));
+    let here = format!("--namespace={namespace}");
+    let create = || {
+        let mut another = object(namespace, "Limited", "limited.example.com");
+        another["metadata"]["name"] = json!("another");
+        another["spec"]["size"] = json!(9);
+        cluster.kubectl_with(&["create", "--dry-run=server", "--filename=-"], &another.to_string())
+    };
+    kooper_tests::wait::eventually("the server takes no other object beyond the limit", || !create().success);
+    cluster.must(&["label", "limiteds.limited.example.com", "limited", &here, "still=written"]);
+}
+
+/// The name of a program's file as Kubernetes takes names.
+fn program(path: &str) -> String {
+    std::path::Path::new(path).file_stem().unwrap().to_str().unwrap().replace('_', "-")
+}
+
+#[test]
+fn a_crd_deleted_under_a_running_program_makes_it_not_ready_until_it_is_there_again() {
+    let namespace = "crds-gone";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    let name = "gones.gone.example.com";
+    let seen = Seen::default();
+    let live = start(cluster, [installer::<Gone>("gone", namespace, &seen)]);
+    live.wait_for_ready(true, &["ok"]);
+    let installed = writes(cluster, name);
+    cluster.must(&["delete", "crd", name]);
+    live.wait_for_ready(false, &["gone: gones.gone.example.com in crds-gone: no longer served: ", "apply its CRD"]);
+    assert!(live.is_alive());
+    assert_eq!(writes(cluster, name), installed, "only a start installs it");
+    cluster.apply([serde_json::to_value(Gone::crd()).unwrap()]);
+    live.wait_for_ready(true, &["ok"]);
+    cluster.apply([object(namespace, "Gone", "gone.example.com")]);
+    seen.wait_for(&[("gone", "seen")]);
+    live.stop();
+}
+
+#[test]
+fn objects_that_hold_up_the_deletion_of_their_crd_are_cleaned_up_by_a_program_that_starts_meanwhile() {
+    let namespace = "crds-cleaned";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    let name = "cleaneds.cleaned.example.com";
+    cluster.apply([serde_json::to_value(Cleaned::crd()).unwrap()]);
+    cluster.must(&["wait", "--for=condition=established", "crd", name, "--timeout=60s"]);
+    let mut held = object(namespace, "Cleaned", "cleaned.example.com");
+    held["metadata"]["finalizers"] = json!(["cleaned.example.com/it"]);
+    cluster.apply([held]);
+    let old = crd(cluster, name);
+    cluster.must(&["delete", "crd", name, "--wait=false"]);
+    let seen = Seen::default();
+    let noted = seen.clone();
+    let controller = Controller::builder::<Cleaned>("cleaned")
+        .namespaces([namespace])
+        .install_crd()
+        .cleanup("cleaned.example.com/it", move |object: Arc<Cleaned>| {
+            noted.note(object.name_any(), "cleaned up");
+            async {}
+        })
+        .handler(async || {})
+        .build()
+        .unwrap();
+    let live = start(cluster, [controller]);
+    seen.wait_for(&[("cleaned", "cleaned up")]);
+    live.wait_for_ready(true, &["ok"]);
+    assert_ne!(crd(cluster, name)["metadata"]["uid"], old["metadata"]["uid"]);
     live.stop();
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::health::Health;
 use kooper::kube::Client;
 use kooper::metrics::Prometheus;
-use kooper::operator::OperatorError;
+use kooper::operator::{Builder, OperatorError};
 use kooper::{CancellationToken, Controller, Operator};
 use tokio::task::JoinHandle;
 
@@ -24,6 +24,15 @@ pub(crate) fn run(controllers: impl IntoIterator<Item = Controller>) -> Running 
 }
 
 pub(crate) fn run_with(client: Option<Client>, controllers: impl IntoIterator<Item = Controller>) -> Running {
+    run_edited(client, controllers, |builder| builder)
+}
+
+/// An operator with further settings.
+pub(crate) fn run_edited(
+    client: Option<Client>,
+    controllers: impl IntoIterator<Item = Controller>,
+    edit: impl FnOnce(Builder) -> Builder,
+) -> Running {
     let (shutdown, health, registry) = (CancellationToken::new(), Health::default(), prometheus::Registry::new());
     let mut builder = Operator::builder()
         .health(health.clone())
@@ -35,7 +44,7 @@ pub(crate) fn run_with(client: Option<Client>, controllers: impl IntoIterator<It
     if let Some(client) = client {
         builder = builder.client(client);
     }
-    let operator = builder.build().unwrap();
+    let operator = edit(builder).build().unwrap();
     let ended = tokio::spawn(operator.run(shutdown.clone()));
     Running { shutdown, health, registry, ended }
 }

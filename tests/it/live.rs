@@ -10,12 +10,13 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::Controller;
 use kooper::kube::config::{KubeConfigOptions, Kubeconfig};
 use kooper::kube::{Client, Config};
+use kooper::operator::Builder;
 use kooper_tests::process::value;
 use kooper_tests::wait::until;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::fixture::{Running, run_with};
+use crate::fixture::{Running, run_edited};
 
 /// A running operator with a runtime of its own, as the test waits on its own thread.
 pub(crate) struct Live {
@@ -29,12 +30,26 @@ impl Live {
         config: impl Future<Output = Config>,
         controllers: impl IntoIterator<Item = Controller>,
     ) -> Self {
+        Self::start_edited(config, controllers, |builder| builder)
+    }
+
+    /// Starts controllers in an operator with further settings.
+    pub(crate) fn start_edited(
+        config: impl Future<Output = Config>,
+        controllers: impl IntoIterator<Item = Controller>,
+        edit: impl FnOnce(Builder) -> Builder,
+    ) -> Self {
         let runtime = Runtime::new().unwrap();
         let running = runtime.block_on(async {
             let client = Client::try_from(config.await).unwrap();
-            run_with(Some(client), controllers)
+            run_edited(Some(client), controllers, edit)
         });
         Self { runtime, running }
+    }
+
+    /// What `/readyz` says, ready or not.
+    pub(crate) fn readiness(&self) -> String {
+        self.running.health.ready().unwrap_or_else(|reasons| reasons)
     }
 
     /// Waits until the operator is ready, or not, with a text that contains all of these.

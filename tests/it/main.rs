@@ -5,6 +5,7 @@ mod bad_objects;
 mod capabilities;
 mod control_plane;
 mod controllers;
+mod crd_commands;
 mod crds;
 mod finalizers;
 mod fixture;

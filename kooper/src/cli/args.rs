@@ -62,6 +62,8 @@ pub(crate) struct Settings {
     pub(crate) instance: Option<String>,
     /// In place of what is built in.
     pub(crate) leader_election: Option<bool>,
+    /// As `NAME@HASH`.
+    pub(crate) allowed_crd_changes: Vec<String>,
     /// Where the program is installed.
     pub(crate) install_namespace: String,
 }
@@ -85,6 +87,7 @@ impl Default for Settings {
             lease_namespace: None,
             instance: None,
             leader_election: None,
+            allowed_crd_changes: Vec::new(),
             install_namespace: "default".to_owned(),
         }
     }
@@ -102,11 +105,11 @@ struct Flag {
     take: fn(&mut Settings, &str) -> Result<(), String>,
 }
 
-static FLAGS: [Flag; 13] = [
+static FLAGS: [Flag; 14] = [
     Flag {
         name: "kubeconfig",
         value: "FILE",
-        help: "Kubeconfig to connect with [default: KUBECONFIG, ~/.kube/config, the pod's service account]",
+        help: "Kubeconfig to connect with [default: KUBECONFIG, ~/.kube/config, the service account]",
         repeatable: false,
         only: None,
         take: |settings, text| {
@@ -254,6 +257,28 @@ static FLAGS: [Flag; 13] = [
                 "off" => false,
                 _ => return Err("write `on` or `off`".to_owned()),
             });
+            Ok(())
+        },
+    },
+    Flag {
+        name: "allow-crd-change",
+        value: "NAME@HASH",
+        help: "Refused CRD change to apply all the same, as its refusal prints it; repeatable",
+        repeatable: true,
+        only: None,
+        take: |settings, text| {
+            for change in text.split(',').map(str::trim) {
+                match change.split_once('@') {
+                    Some((name, hash)) if !name.is_empty() && !hash.is_empty() => {
+                        settings.allowed_crd_changes.push(change.to_owned());
+                    }
+                    _ => {
+                        return Err(
+                            "write the name of the CRD and the hash that its refusal names, as NAME@HASH".to_owned()
+                        );
+                    }
+                }
+            }
             Ok(())
         },
     },

@@ -23,7 +23,7 @@ use super::connect::{self, Connection};
 use super::controllers::{controllers, lease_namespace};
 use super::preflight::{self, PATIENCE};
 use crate::controller::Controller;
-use crate::crd::is_established;
+use crate::crd::{Advice, InstallError, Installer, Plan, is_established, lacking, older};
 use crate::error::{BoxError, chain};
 use crate::kind::KindInfo;
 use crate::metrics::Prometheus;
@@ -41,6 +41,7 @@ const NAMED: usize = 10;
 /// them is not as it has to be.
 pub(crate) fn check(
     program: &str,
+    version: &str,
     definitions: &[fn(&mut Program)],
     settings: &Settings,
 ) -> Result<ExitCode, BoxError> {
@@ -52,7 +53,11 @@ pub(crate) fn check(
         let lease_namespace = lease_namespace(program, &controllers, settings, &connection);
         let namespace = connection.client.default_namespace().to_owned();
         let place = Place { installation: settings.installation(program), namespace, lease_namespace };
-        let mut check = Check { client: connection.client.clone(), place, failed: false };
+        let advice = Advice { manager: place.installation.program.clone(), command: Some(program.to_owned()) };
+        let installed = controllers.iter().filter_map(Controller::crd).filter(|(_, installs)| *installs);
+        let allowed = settings.allowed_crd_changes.clone();
+        let installer = Installer::new(advice, version, installed.map(|(crd, _)| crd), allowed);
+        let mut check = Check { client: connection.client.clone(), place, installer, failed: false };
         if check.connection(&connection).await {
             // Where the program is installed, if it is the program that asks.
             if let Some(namespace) = own_namespace(&check.client).await {
@@ -68,6 +73,7 @@ pub(crate) fn check(
 struct Check {
     client: Client,
     place: Place,
+    installer: Installer,
     failed: bool,
 }
 
@@ -122,7 +128,7 @@ impl Check {
             }
         }
         for warning in rbac::warnings(controllers) {
-            tracing::warn!("{warning}");
+            self.note(warning);
         }
         match rbac::grants(controllers, &self.place) {
             Ok(grants) => {
@@ -161,34 +167,79 @@ impl Check {
         }
     }
 
-    /// Returns the resources whose CRDs the program has yet to install.
+    /// Returns the resources whose CRDs are yet to come.
     async fn crds(&mut self, controllers: &[Controller]) -> BTreeSet<String> {
         let mut to_come = BTreeSet::new();
-        let crds: BTreeMap<_, _> =
-            controllers.iter().filter_map(Controller::crd).map(|(crd, installs)| (crd.name_any(), installs)).collect();
-        let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
-        for (name, installs) in crds {
-            match api.get_opt(&name).await {
-                Ok(Some(crd)) => match is_established(&crd) {
-                    Ok(()) => self.ok(format_args!("CRD {name}")),
-                    Err(message) => self.missing(format_args!("CRD {name}: it is not established: {message}")),
-                },
-                Ok(None) if installs => {
-                    self.ok(format_args!("CRD {name}: not there yet, `run` installs it"));
-                    to_come.insert(name);
+        let mut crds = BTreeMap::new();
+        for controller in controllers {
+            if let Some((crd, installs)) = controller.crd() {
+                // One that installs it is enough.
+                let known = crds.entry(crd.name_any()).or_insert((crd, false, Vec::new()));
+                known.1 |= installs;
+                if !known.2.contains(&controller.kind_info()) {
+                    known.2.push(controller.kind_info());
                 }
-                Ok(None) => {
-                    let program = self.place.installation.program.clone();
-                    self.missing(format_args!("CRD {name}: apply it with `{program} crd | kubectl apply -f -`"));
-                    to_come.insert(name);
-                }
-                // Who may not see it sees whether its kind is served, unless
-                // that is still to come.
-                Err(kube::Error::Api(status)) if status.code == 403 => to_come.extend(installs.then_some(name)),
-                Err(error) => self.missing(format_args!("CRD {name}: {}", chain(&error))),
             }
         }
+        for (name, (crd, installs, kinds)) in crds {
+            let there =
+                if installs { self.installed(&name, crd).await } else { self.by_hand(&name, &crd, &kinds).await };
+            to_come.extend((!there).then_some(name));
+        }
         to_come
+    }
+
+    /// A CRD that the program installs. `false` where it is not there yet.
+    async fn installed(&mut self, name: &str, crd: CustomResourceDefinition) -> bool {
+        match self.installer.predict(&self.client, crd).await {
+            Ok(Plan::Install) => {
+                self.ok(format_args!("CRD {name}: not there yet, `run` installs it"));
+                return false;
+            }
+            Ok(Plan::Replace) => self.ok(format_args!("CRD {name}: `run` replaces it")),
+            Ok(Plan::Newer(there, version)) => {
+                self.established(name, &there, format_args!(": of version {version}, which is newer: it stays"));
+            }
+            Ok(Plan::Keep { there, .. }) => self.established(name, &there, ""),
+            // The missing rule is told with the others.
+            Err(InstallError::Forbidden { .. }) => return false,
+            Err(error) => self.missing(format_args!("CRD {name}: {error}")),
+        }
+        true
+    }
+
+    fn established(&mut self, name: &str, crd: &CustomResourceDefinition, remark: impl Display) {
+        match is_established(crd) {
+            Ok(()) => self.ok(format_args!("CRD {name}{remark}")),
+            Err(message) => self.missing(format_args!("CRD {name}: it is not established: {message}")),
+        }
+    }
+
+    /// A CRD that the user installs. `false` where it is not there yet.
+    async fn by_hand(&mut self, name: &str, crd: &CustomResourceDefinition, kinds: &[&KindInfo]) -> bool {
+        let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        match api.get_opt(name).await {
+            Ok(Some(there)) => self.established(name, &there, ""),
+            Ok(None) => {
+                let apply = self.installer.by_user();
+                self.missing(format_args!("CRD {name}: it is not there: apply it with {apply}"));
+                return false;
+            }
+            // Who may not see it sees whether its kind is served.
+            Err(kube::Error::Api(status)) if status.code == 403 => {}
+            Err(error) => self.missing(format_args!("CRD {name}: {}", chain(&error))),
+        }
+        for kind in kinds {
+            match lacking(&self.client, kind, crd).await {
+                Ok(fields) if fields.is_empty() => {}
+                Ok(fields) => {
+                    self.missing(format_args!("CRD {name}: {}", older(name, &fields, &self.installer.by_user())));
+                }
+                Err(error) => self
+                    .note(format_args!("CRD {name}: it cannot be compared with the program's type: {}", chain(&error))),
+            }
+        }
+        true
     }
 
     async fn kind(&mut self, kind: &KindInfo, needed: bool) {

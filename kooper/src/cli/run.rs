@@ -21,7 +21,7 @@ use crate::health::Health;
 use crate::http::Listener;
 use crate::metrics::Prometheus;
 use crate::operator::{Operator, OperatorError};
-use crate::program::{Program, label};
+use crate::program::Program;
 
 /// How long after the drain timeout the operator has to end by itself.
 const GRACE: Duration = Duration::from_secs(8);
@@ -47,7 +47,8 @@ pub(crate) fn run(
 
     let health = Health::default();
     let mut operator = Operator::builder()
-        .program(label(program))
+        .program(program)
+        .command(program)
         .version(version)
         .metrics(Arc::new(metrics))
         .health(health.clone())
@@ -60,6 +61,9 @@ pub(crate) fn run(
             .client(connection.client.clone())
             .lease_client(connection.lease_client.clone())
             .lease_namespace(controllers::lease_namespace(program, &controllers, settings, connection));
+    }
+    for change in &settings.allowed_crd_changes {
+        operator = operator.allow_crd_change(change);
     }
     for controller in controllers {
         operator = operator.controller(controller);

@@ -1,5 +1,6 @@
 //! A controller at work: from its first list to its drain.
 
+mod crd;
 mod dispatch;
 mod election;
 mod namespaces;
@@ -96,6 +97,8 @@ pub(crate) struct Runner {
     states: Arc<States>,
     busy: Arc<Busy>,
     failing: Arc<Failing>,
+    /// What goes on beside the calls, until the controller ends.
+    background: JoinSet<()>,
 }
 
 impl Runner {
@@ -156,6 +159,7 @@ impl Runner {
             states,
             busy,
             failing,
+            background: JoinSet::new(),
         };
         runner.worker_gauges();
         Ok(runner)
@@ -196,7 +200,7 @@ impl Runner {
 
     /// Begins to watch, and waits for the first lists.
     async fn start(&mut self, starting: &Starting) {
-        self.install_crd(starting).await;
+        self.crd(starting).await;
         let mut failures = 0;
         loop {
             let opening = self.watching.open(
@@ -216,16 +220,6 @@ impl Runner {
         }
         starting.over();
         self.watching.synced(self.process.client.clone()).await;
-    }
-
-    /// Has the CRD in place; every replica sees to it, leader or not.
-    async fn install_crd(&self, starting: &Starting) {
-        let Some((crd, true)) = self.controller.crd() else { return };
-        let Some(client) = &self.process.client else { return };
-        let mut failures = 0;
-        while let Err(error) = self.process.crds.install(client, crd.clone()).await {
-            self.pause(starting, "install_crd", &error.to_string(), &mut failures).await;
-        }
     }
 
     /// Takes keys from outside, for as long as the controller runs.
@@ -377,7 +371,7 @@ async fn ended(workers: &mut JoinSet<()>, tasks: &Tasks) {
     tasks.ended().await;
 }
 
-/// A controller between its start and its first watch.
+/// What keeps a controller from being ready: its start, or its CRD.
 struct Starting {
     name: String,
     /// What holds it up; `None` when it is over.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub(crate) const VERSION: &str = "kooper.rs/version";
 
 /// The annotation with the hash of what it says.
-const HASH: &str = "kooper.rs/schema-hash";
+pub(crate) const HASH: &str = "kooper.rs/schema-hash";
 
 /// A CRD with the annotations by which a later one is compared with it.
 pub(crate) fn annotated(mut crd: CustomResourceDefinition, version: &str) -> CustomResourceDefinition {

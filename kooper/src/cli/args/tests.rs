@@ -42,7 +42,8 @@ fn without_flags_the_program_says_everything() {
 #[test]
 fn every_flag_and_its_variable_say_the_same() {
     type Check = fn(&Settings) -> bool;
-    let cases: [(&str, &str, &str, Check); 18] = [
+    let cases: [(&str, &str, &str, Check); 19] = [
+        ("allow-crd-change", "KOOPER_ALLOW_CRD_CHANGE", "a.x@1,b.x@2", |s| s.allowed_crd_changes == ["a.x@1", "b.x@2"]),
         ("kubeconfig", "KOOPER_KUBECONFIG", "/a/b", |s| s.kubeconfig == Some("/a/b".into())),
         ("context", "KOOPER_CONTEXT", "kind", |s| s.context.as_deref() == Some("kind")),
         ("namespace", "KOOPER_NAMESPACE", "a", |s| s.namespaces == ["a"]),

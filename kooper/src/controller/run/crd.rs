@@ -1,0 +1,91 @@
+//! The CRD of a controller's kind, at the start.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
+use tokio::time::{sleep, timeout};
+
+use super::{INIT_BACKOFF, Runner, Starting};
+use crate::crd::{Installer, lacking, older};
+use crate::error::chain;
+
+/// The longest that the API server may take to say what it serves.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Runner {
+    /// Has the CRD in place; every replica sees to it, leader or not. A CRD
+    /// that is there and cannot be replaced for now is worked with as it is,
+    /// while the controller is not ready and goes on trying.
+    pub(super) async fn crd(&mut self, starting: &Starting) {
+        let Some(client) = self.process.client.clone() else { return };
+        let Some((crd, installs)) = self.controller.crd() else { return };
+        if !installs {
+            self.compare(client, crd);
+            return;
+        }
+        let mut failures = 0;
+        while let Err(error) = self.process.crds.install(&client, crd.clone()).await {
+            if !error.leaves_crd() {
+                self.pause(starting, "install_crd", &error.to_string(), &mut failures).await;
+                continue;
+            }
+            let text = error.to_string();
+            tracing::error!(
+                controller = self.controller.name(),
+                "`install_crd` failed: {text}; the controller works with the CRD of the cluster and is not ready"
+            );
+            let state = Arc::new(Starting::new(self.controller.name()));
+            state.failed("install_crd", &text);
+            self.process.health.add(state.clone());
+            self.background.spawn(retry(self.process.crds.clone(), client, crd, state, text));
+            return;
+        }
+    }
+
+    /// Says so where the CRD of the cluster is older than the type.
+    fn compare(&mut self, client: Client, crd: CustomResourceDefinition) {
+        if self.controller.own_retriever {
+            return;
+        }
+        let (name, kind) = (self.controller.name().to_owned(), self.controller.kind.clone());
+        let crds = self.process.crds.clone();
+        self.background.spawn(async move {
+            match timeout(PATIENCE, lacking(&client, &kind, &crd)).await {
+                Ok(Ok(fields)) if fields.is_empty() => {}
+                Ok(Ok(fields)) => {
+                    tracing::warn!(controller = name, "{}", older(&kind.resource(), &fields, &crds.by_user()));
+                }
+                Ok(Err(error)) => {
+                    tracing::debug!(controller = name, "the CRD cannot be compared with the type: {}", chain(&error));
+                }
+                Err(_) => tracing::debug!(controller = name, "the CRD cannot be compared with the type: no answer"),
+            }
+        });
+    }
+}
+
+/// Tries until the CRD is in place. What stays the same is logged once.
+async fn retry(
+    crds: Arc<Installer>,
+    client: Client,
+    crd: CustomResourceDefinition,
+    state: Arc<Starting>,
+    mut said: String,
+) {
+    let mut failures = 1;
+    loop {
+        sleep(INIT_BACKOFF.delay(failures)).await;
+        let Err(error) = crds.install(&client, crd.clone()).await else { break };
+        failures = failures.saturating_add(1);
+        let text = error.to_string();
+        state.failed("install_crd", &text);
+        if text != said {
+            tracing::error!(controller = state.name, "`install_crd` failed: {text}");
+            said = text;
+        }
+    }
+    tracing::info!(controller = state.name, "the CRD is as the controller needs it");
+    state.over();
+}

@@ -1,0 +1,108 @@
+//! Why a CRD is not as the controller needs it, and what to do.
+
+use super::breaking::{Change, Way};
+use crate::error::chain;
+
+/// More changes than these help nobody.
+const TOLD: usize = 5;
+
+/// A CRD that is not as the controller needs it. Each text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InstallError {
+    #[error(
+        "{message}: add the rule \"apiextensions.k8s.io/customresourcedefinitions: create, get, patch, watch\" with \
+         resourceNames `{name}` to its ClusterRole{printed}; or install the CRD by hand, and remove `install_crd`"
+    )]
+    Forbidden { name: String, printed: String, message: String },
+    #[error("the CRD `{name}` cannot be {verb}: {}", chain(.error))]
+    Api { name: String, verb: &'static str, error: kube::Error },
+    #[error(
+        "the CRD `{name}` of the cluster is not replaced, as stored objects or their users might not fit the new one: \
+         {changes}; {way}"
+    )]
+    Breaking { name: String, changes: String, way: String },
+    #[error(
+        "the CRD `{name}` differs and is not replaced, as it belongs to {owner}: update it with what put it there, or \
+         transfer its fields with {by_hand}"
+    )]
+    Foreign { name: String, owner: String, by_hand: String },
+    #[error(
+        "the CRD `{name}` is being deleted: it is removed when its objects are; look for finalizers on them with \
+         `kubectl get {name} --all-namespaces`"
+    )]
+    Deleted { name: String },
+    #[error("the CRD `{name}` is not established: {message}")]
+    NotEstablished { name: String, message: String },
+}
+
+impl InstallError {
+    /// Whether there may be a CRD to work with all the same: it is there, and
+    /// stays as it is, or this identity may not read it.
+    pub(crate) fn leaves_crd(&self) -> bool {
+        matches!(self, Self::Forbidden { .. } | Self::Breaking { .. } | Self::Foreign { .. } | Self::Deleted { .. })
+    }
+}
+
+/// How a user helps, in the words of a program: as commands and flags where it
+/// has them.
+#[derive(Debug, Clone)]
+pub(crate) struct Advice {
+    /// The field manager of the program's CRDs.
+    pub(crate) manager: String,
+    /// The file of a program that has commands.
+    pub(crate) command: Option<String>,
+}
+
+impl Advice {
+    /// How a CRD is applied that the program does not install.
+    pub(crate) fn by_user(&self) -> String {
+        self.apply("")
+    }
+
+    /// How the fields of a CRD are transferred, so that the program can update
+    /// it later.
+    fn by_hand(&self) -> String {
+        self.apply(&format!(" --force-conflicts --field-manager={}", self.manager))
+    }
+
+    fn apply(&self, flags: &str) -> String {
+        let apply = format!("kubectl apply --server-side{flags} -f");
+        match &self.command {
+            Some(program) => format!("`{program} crd | {apply} -`"),
+            None => format!("`{apply} FILE`"),
+        }
+    }
+
+    pub(super) fn forbidden(&self, name: &str, message: String) -> InstallError {
+        let printed = self.command.as_ref().map(|program| format!(", as `{program} rbac` prints it"));
+        InstallError::Forbidden { name: name.to_owned(), printed: printed.unwrap_or_default(), message }
+    }
+
+    pub(super) fn breaking(&self, name: &str, hash: &str, changes: &[Change]) -> InstallError {
+        let way = if changes.iter().any(|change| change.way == Way::Migration) {
+            "undo the changes, or do what is said of each: the API server does not allow them".to_owned()
+        } else {
+            let consent = match &self.command {
+                Some(_) => format!("start the program with `--allow-crd-change {name}@{hash}`"),
+                None => format!("build the operator with `.allow_crd_change(\"{name}@{hash}\")`"),
+            };
+            format!("undo the changes, or add a version to the CRD, or, if no object is concerned, {consent}")
+        };
+        let texts = changes.iter().map(|change| change.text.clone()).collect();
+        InstallError::Breaking { name: name.to_owned(), changes: told(texts).join("; "), way }
+    }
+
+    pub(super) fn foreign(&self, name: &str, owner: String) -> InstallError {
+        InstallError::Foreign { name: name.to_owned(), owner, by_hand: self.by_hand() }
+    }
+}
+
+/// The first of many texts, and how many more there are.
+pub(super) fn told(mut texts: Vec<String>) -> Vec<String> {
+    let more = texts.len().saturating_sub(TOLD);
+    texts.truncate(TOLD);
+    if more > 0 {
+        texts.push(format!("and {more} more"));
+    }
+    texts
+}

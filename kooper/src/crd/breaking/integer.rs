@@ -1,0 +1,29 @@
+//! Numbers by their type and format: which values they can hold.
+
+use serde_json::Value;
+
+/// The bits of an integer, and whether it has a sign.
+fn width(format: &str) -> Option<(bool, u32)> {
+    let (signed, bits) = match format.strip_prefix("uint") {
+        Some(bits) => (false, bits),
+        None => (true, format.strip_prefix("int")?),
+    };
+    let bits = if bits.is_empty() { 64 } else { bits.parse().ok()? };
+    Some((signed, bits))
+}
+
+/// Whether every value of one format of numbers is a value of the other.
+pub(super) fn widens(old: &Value, new: &Value) -> bool {
+    let Some(is) = new["format"].as_str() else { return true };
+    let Some(was) = old["format"].as_str() else {
+        // A width says what a number was meant to be all along.
+        return matches!(is, "int64" | "double");
+    };
+    match (width(was), width(is)) {
+        (Some((signed, bits)), Some((true, wide))) => wide > bits || (signed && wide == bits),
+        (Some((signed, bits)), Some((false, wide))) => !signed && wide >= bits,
+        // A number with a fraction takes integers too.
+        (Some(_), None) => new["type"] == "number" && matches!(is, "float" | "double"),
+        _ => was == is || (was, is) == ("float", "double"),
+    }
+}

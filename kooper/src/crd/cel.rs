@@ -1,0 +1,248 @@
+//! Validation rules in CEL, as far as two of them can be compared: tokens, and
+//! how `&&` and `||` join them. What cannot be taken apart stays one piece.
+
+/// A rule whose text can be taken apart.
+pub(super) struct Rule<'a>(Vec<&'a str>);
+
+/// Operators of several characters. Others are one token for each character.
+const OPERATORS: [&str; 6] = ["||", "&&", "==", "!=", "<=", ">="];
+
+/// Comparisons that hold between a value and itself.
+const REFLEXIVE: [&str; 3] = ["==", "<=", ">="];
+
+/// Whether everything that the old rule accepts is accepted by the new one:
+/// it is the same, or one alternative of it, as in `(old) || …`.
+pub(super) fn loosens(old: &str, new: &str) -> bool {
+    let (Some(old), Some(new)) = (Rule::parse(old), Rule::parse(new)) else { return old == new };
+    let alternatives = split(&new.0, "||");
+    split(&old.0, "||").iter().all(|one| alternatives.contains(one))
+}
+
+impl<'a> Rule<'a> {
+    /// `None` where the text has forms of literals that are not read here.
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
+        let mut tokens = Vec::new();
+        let mut rest = text.trim_start();
+        while let Some(first) = rest.chars().next() {
+            let length = match first {
+                '/' if rest.starts_with("//") => {
+                    rest = rest.split_once('\n').map_or("", |(_, rest)| rest).trim_start();
+                    continue;
+                }
+                '"' | '\'' => literal(rest, first)?,
+                _ if is_word(first) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+                _ if OPERATORS.iter().any(|operator| rest.starts_with(operator)) => 2,
+                _ => first.len_utf8(),
+            };
+            let (token, behind) = rest.split_at_checked(length)?;
+            // A word right before a quote is the prefix of a raw or a byte literal.
+            if is_word(first) && behind.starts_with(['"', '\'']) {
+                return None;
+            }
+            tokens.push(token);
+            rest = behind.trim_start();
+        }
+        Some(Self(tokens))
+    }
+
+    /// Whether it is a transition rule: it compares a value with the one
+    /// before, so that what is stored is no concern of it.
+    pub(super) fn is_transition(&self) -> bool {
+        self.olds().any(|old| old)
+    }
+
+    /// Whether a transition rule accepts that nothing changes. `false` where
+    /// it cannot be told.
+    pub(super) fn accepts_no_change(&self) -> bool {
+        let tokens: Vec<_> =
+            self.0.iter().zip(self.olds()).map(|(token, old)| if old { "self" } else { *token }).collect();
+        holds(&tokens)
+    }
+
+    /// Whether each token is the variable `oldSelf`, and not a field of that name.
+    fn olds(&self) -> impl Iterator<Item = bool> {
+        let before = std::iter::once("").chain(self.0.iter().copied());
+        before.zip(&self.0).map(|(before, token)| *token == "oldSelf" && before != ".")
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The length of a text in quotes.
+fn literal(text: &str, quote: char) -> Option<usize> {
+    let mut escaped = false;
+    let end = text.char_indices().skip(1).find(|(_, c)| {
+        let ends = *c == quote && !escaped;
+        escaped = *c == '\\' && !escaped;
+        ends
+    })?;
+    // Three quotes begin a literal that ends with three.
+    (end.0 > 1 || !text.get(2..)?.starts_with(quote)).then_some(end.0 + 1)
+}
+
+/// Whether it is true, as far as its form tells.
+fn holds(tokens: &[&str]) -> bool {
+    let alternatives = split(tokens, "||");
+    if let [one] = &alternatives[..] {
+        let all = split(one, "&&");
+        return match &all[..] {
+            [one] => is_reflexive(one),
+            all => all.iter().all(|one| holds(one)),
+        };
+    }
+    let opposite = |one: &[&str]| {
+        let positive = one.strip_prefix(&["!"]).map(bare);
+        // `!` binds to what follows it, and to no comparison.
+        positive.is_some_and(|positive| !is_compound(positive) && alternatives.contains(&positive))
+    };
+    alternatives.iter().any(|one| holds(one) || opposite(one))
+}
+
+/// `a == a`.
+fn is_reflexive(tokens: &[&str]) -> bool {
+    REFLEXIVE.iter().any(|operator| match &cut(tokens, operator)[..] {
+        [left, right] => !is_compound(left) && bare(left) == bare(right),
+        _ => false,
+    })
+}
+
+/// Whether something at the top binds weaker than a comparison, or is one.
+fn is_compound(tokens: &[&str]) -> bool {
+    let weak = ["?", "||", "&&", "==", "!=", "<=", ">=", "<", ">", "in"];
+    weak.iter().any(|operator| cut(tokens, operator).len() > 1)
+}
+
+/// The operands of `&&` or `||`, flat; all of it in one where a condition
+/// (`? :`) or a weaker operator is at the top.
+fn split<'a, 't>(tokens: &'t [&'a str], operator: &str) -> Vec<&'t [&'a str]> {
+    let tokens = bare(tokens);
+    let weaker = |weaker: &str| cut(tokens, weaker).len() > 1;
+    if weaker("?") || (operator == "&&" && weaker("||")) {
+        return vec![tokens];
+    }
+    match &cut(tokens, operator)[..] {
+        [_] => vec![tokens],
+        parts => parts.iter().flat_map(|part| split(part, operator)).collect(),
+    }
+}
+
+/// The parts between an operator, outside of brackets.
+fn cut<'a, 't>(tokens: &'t [&'a str], operator: &str) -> Vec<&'t [&'a str]> {
+    let mut depth = 0_i32;
+    tokens
+        .split(|token| {
+            match *token {
+                "(" | "[" | "{" => depth += 1,
+                ")" | "]" | "}" => depth -= 1,
+                _ => {}
+            }
+            depth == 0 && *token == operator
+        })
+        .collect()
+}
+
+/// Without the parentheses around all of it.
+fn bare<'a, 't>(tokens: &'t [&'a str]) -> &'t [&'a str] {
+    let [first, inner @ .., last] = tokens else { return tokens };
+    let mut depth = 0_i32;
+    let closed_early = inner.iter().any(|token| {
+        match *token {
+            "(" => depth += 1,
+            ")" => depth -= 1,
+            _ => {}
+        }
+        depth < 0
+    });
+    if *first == "(" && *last == ")" && !closed_early { bare(inner) } else { tokens }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_rule_with_a_further_alternative_accepts_all_that_it_accepted() {
+        for (old, new) in [
+            ("self == 'a'", "(self == 'a') || self == 'b'"),
+            ("self == 'a'", "self=='b'||self  ==\n'a' // and more"),
+            ("self.a > 1 && self.b", "(self.a > 1 && self.b) || !has(self.a)"),
+            ("self.a || self.b", "((self.b) || self.c) || self.a"),
+            ("self.all(x, x > 1 || x == 0)", "(self.all(x, x > 1 || x == 0)) || size(self) == 0"),
+            ("self == r'a'", "self == r'a'"),
+        ] {
+            assert!(loosens(old, new), "{old} to {new}");
+        }
+        for (old, new) in [
+            ("self == 'a'", "self == 'b'"),
+            ("self == 'a'", "(self == 'a') && self != 'b'"),
+            ("self == 'a'", "(self == 'a') || self.b ? self.c : self.d"),
+            ("self == 'a'", "self == ' a' || self.b"),
+            ("self.a && self.b", "self.a || self.b"),
+            ("self.a", "!(self.a || self.b)"),
+            ("self.a", "self.x.exists(i, i || self.a)"),
+            ("self == 'a'", "self == 'b' // || self == 'a'"),
+            ("self.a", "'x || self.a' == self.b"),
+            ("self == r'a'", "(self == r'a') || self.b"),
+        ] {
+            assert!(!loosens(old, new), "{old} to {new}");
+        }
+    }
+
+    #[test]
+    fn a_transition_rule_is_told_by_its_variable_and_by_what_it_says_of_an_unchanged_value() {
+        let read = |rule: &str| Rule::parse(rule).map(|rule| (rule.is_transition(), rule.accepts_no_change()));
+        for rule in [
+            "self == oldSelf",
+            "oldSelf == self",
+            "(self.size >= oldSelf.size)",
+            "self.a == oldSelf.a && self.b <= oldSelf.b",
+            "!has(oldSelf.a) || has(self.a)",
+            "!has(oldSelf.a) || self.a == oldSelf.a",
+            "has(self.a) == has(oldSelf.a)",
+            "self.b == 1 || (self == oldSelf)",
+        ] {
+            assert_eq!(read(rule), Some((true, true)), "{rule}");
+        }
+        for rule in [
+            "self > oldSelf",
+            "self != oldSelf",
+            "self == oldSelf + 1",
+            "self == oldSelf && self > 1",
+            "oldSelf == 'a' ? self == oldSelf : self > 1",
+            "!(self == oldSelf) || self > 2",
+            "self.a < self.b == oldSelf.a < oldSelf.b",
+        ] {
+            assert_eq!(read(rule), Some((true, false)), "{rule}");
+        }
+        for rule in ["self == self.oldSelf", "self == 'oldSelf'", "self == 1 // oldSelf"] {
+            assert_eq!(read(rule).map(|read| read.0), Some(false), "{rule}");
+        }
+        assert_eq!(read("self == '''oldSelf'''"), None);
+        assert_eq!(read("self == 'oldSelf"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_to_its_end_and_any_rule_accepts_what_it_accepted(
+            text in "[a-z'\"()|&?:!=<>/\\\\ \n]{0,40}", more in "[a-z0-9. =]{0,20}"
+        ) {
+            prop_assert!(loosens(&text, &text));
+            if let Some(Rule(tokens)) = Rule::parse(&text) {
+                let words = |text: &str| text.split_whitespace().collect::<String>();
+                let without_comments: String = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+                if !text.contains(['\'', '"']) {
+                    prop_assert_eq!(words(&tokens.concat()), words(&without_comments));
+                }
+                let balanced = tokens.iter().filter(|token| **token == "(").count() == 0 && !text.contains([')', '/']);
+                if balanced {
+                    let alternative = format!("({text}) || {more}");
+                    prop_assert!(loosens(&text, &alternative), "{}", alternative);
+                }
+            }
+        }
+    }
+}

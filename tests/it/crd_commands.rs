@@ -1,0 +1,116 @@
+//! What a program says of CRDs, before and when it starts.
+
+use std::process::Command;
+
+use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::process::Process;
+use serde_json::{Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_crd_shops");
+
+/// Runs a command of the program: whether it exits with 0, and its stdout.
+fn call(cluster: &ControlPlane, args: &[&str]) -> (bool, String) {
+    let output = Command::new(PROGRAM).args(args).arg("--kubeconfig").arg(cluster.kubeconfig()).output().unwrap();
+    (output.status.success(), String::from_utf8(output.stdout).unwrap())
+}
+
+/// The CRDs that the program prints, with another schema of what is in `spec`.
+fn printed(cluster: &ControlPlane, plural: &str, edit: impl Fn(&mut Value)) -> String {
+    let (_, yaml) = call(cluster, &["crd"]);
+    let shown = cluster.kubectl_with(&["create", "--dry-run=client", "--output=json", "--filename=-"], &yaml);
+    let crds = serde_json::Deserializer::from_str(&shown.stdout).into_iter::<Value>().map(Result::unwrap);
+    let mut crds = crds.flat_map(|one| one["items"].as_array().cloned().unwrap_or_else(|| vec![one]));
+    let mut crd = crds.find(|crd| crd["spec"]["names"]["plural"] == plural).unwrap();
+    edit(&mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]);
+    crd.to_string()
+}
+
+fn apply(cluster: &ControlPlane, manager: &str, crd: &str) {
+    let manager = format!("--field-manager={manager}");
+    let args = ["apply", "--server-side", "--force-conflicts", &manager, "--filename=-"];
+    let applied = cluster.kubectl_with(&args, crd);
+    assert!(applied.success, "{}", applied.stderr);
+    cluster.must(&["wait", "--for=condition=established", "crd", "--all", "--timeout=60s"]);
+}
+
+#[test]
+fn check_predicts_what_becomes_of_a_crd_and_the_start_does_as_predicted() {
+    let Some(cluster) = ControlPlane::start_with(&["--without-controller-manager"]) else { return };
+    let stalls = |edit: fn(&mut Value)| printed(&cluster, "stalls", edit);
+    let shops = |edit: fn(&mut Value)| printed(&cluster, "shops", edit);
+    let says = |passes: bool, line: &str| {
+        let (passed, stdout) = call(&cluster, &["check"]);
+        assert_eq!(passed, passes, "{stdout}");
+        assert!(stdout.contains(line), "{line}: {stdout}");
+        stdout
+    };
+    let said = says(
+        false,
+        "missing  CRD shops.shops.example.com: it is not there: apply it with `crd_shops crd | kubectl apply --server-side -f -`\n",
+    );
+    assert!(said.contains("ok       CRD stalls.shops.example.com: not there yet, `run` installs it\n"), "{said}");
+    apply(&cluster, "kubectl", &shops(|_| ()));
+    says(true, "ok       CRD shops.shops.example.com\n");
+
+    // A field that a replacement would remove.
+    apply(&cluster, "crd-shops", &stalls(|fields| fields["old"] = json!({"type": "string"})));
+    let said = says(
+        false,
+        "missing  CRD stalls.shops.example.com: the CRD `stalls.shops.example.com` of the cluster is not replaced",
+    );
+    assert!(said.contains("`spec.old` (v1) is removed"), "{said}");
+    let consent = said
+        .split("start the program with `--allow-crd-change ")
+        .nth(1)
+        .and_then(|rest| rest.split('`').next())
+        .unwrap();
+    let (passed, with_consent) = call(&cluster, &["check", "--allow-crd-change", consent]);
+    assert!(passed && with_consent.contains("CRD stalls.shops.example.com: `run` replaces it"), "{with_consent}");
+    let start = |args: &[&str]| {
+        let kubeconfig = cluster.kubeconfig().to_str().unwrap();
+        Process::start(PROGRAM, &[&["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0"], args].concat(), &[])
+    };
+    let program = start(&[]);
+    program.wait_for_page("/readyz", 503, &["stalls: `install_crd` failed", consent]);
+    drop(program);
+
+    // One of another field manager, which no comparison of schemas finds.
+    apply(&cluster, "helm", &stalls(|fields| fields["size"]["description"] = json!("another")));
+    let said = says(
+        false,
+        "missing  CRD stalls.shops.example.com: the CRD `stalls.shops.example.com` differs and is not replaced, as it belongs to `helm`",
+    );
+    let line = said.split("transfer its fields with `").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
+    assert_eq!(line, "crd_shops crd | kubectl apply --server-side --force-conflicts --field-manager=crd-shops -f -");
+    // The line, word by word, leaves the CRD to the program.
+    let (_, crds) = call(&cluster, &["crd"]);
+    let args: Vec<_> = line.split_once("kubectl ").unwrap().1.split(' ').collect();
+    let applied = cluster.kubectl_with(&args, &crds);
+    assert!(applied.success, "{}", applied.stderr);
+    says(true, "ok       CRD stalls.shops.example.com\n");
+    apply(&cluster, "crd-shops", &stalls(|fields| fields["size"]["description"] = json!("another")));
+    says(true, "ok       CRD stalls.shops.example.com: `run` replaces it\n");
+    let program = start(&[]);
+    program.wait_for_line(&["the CRD is replaced", "stalls.shops.example.com"]);
+    program.wait_for_page("/readyz", 200, &[]);
+}
+
+#[test]
+fn a_crd_that_is_older_than_the_programs_type_is_told_without_a_right_to_read_it() {
+    let Some(cluster) = ControlPlane::start_with(&["--without-controller-manager"]) else { return };
+    let without_owner = printed(&cluster, "shops", |fields| {
+        fields.as_object_mut().unwrap().remove("owner");
+    });
+    apply(&cluster, "kubectl", &without_owner);
+    let older = "the CRD `shops.shops.example.com` of the cluster is older than the program's type: the API server drops \
+                 `spec.owner` from objects without an error: apply the CRD with `crd_shops crd | kubectl apply --server-side -f -`";
+    let (passed, stdout) = call(&cluster, &["check"]);
+    assert!(!passed && stdout.contains(&format!("missing  CRD shops.shops.example.com: {older}\n")), "{stdout}");
+    // The user `limited` may do nothing but what everybody may.
+    let limited = ["--kubeconfig", cluster.limited_kubeconfig().to_str().unwrap(), "--listen", "127.0.0.1:0"];
+    Process::start(PROGRAM, &limited, &[]).wait_for_line(&["WARN", older]);
+
+    apply(&cluster, "kubectl", &printed(&cluster, "shops", |_| ()));
+    let (_, stdout) = call(&cluster, &["check"]);
+    assert!(stdout.contains("ok       CRD shops.shops.example.com\n") && !stdout.contains("older"), "{stdout}");
+}
