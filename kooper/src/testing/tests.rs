@@ -204,6 +204,32 @@ async fn a_cluster_scoped_object_has_no_namespace() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_controller_of_metadata_gets_the_metadata_of_what_is_there() -> Result<()> {
+    async fn label(pod: Arc<PartialObjectMeta<Pod>>, patcher: Patcher<Pod>) -> Result<()> {
+        let key = ObjectKey::new(pod.namespace().as_deref(), &pod.name_any());
+        patcher.patch(&key, Patch::merge(json!({"metadata": {"labels": {"seen": "true"}}}))).await?;
+        Ok(())
+    }
+    let cluster = FakeCluster::new();
+    cluster.put::<Pod>(&named("one"))?;
+    let controller = Controller::builder::<Pod>("label").metadata_only().handler(label).build()?;
+    assert_eq!(cluster.reconcile(&controller, &key("one")).await?, Action::done());
+
+    let pod = cluster.put::<PartialObjectMeta<Pod>>(&named("two"))?;
+    let arguments = cluster.arguments(&pod);
+    label(pod.clone(), arguments.take()).await?;
+    assert_eq!(cluster.summary(), ["patch pods default/one", "patch pods default/two"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_object_without_a_name_is_refused() {
+    let cluster = FakeCluster::new();
+    assert!(cluster.put(&Pod::default()).is_err());
+    assert!(cluster.put::<Namespace>(&named("")).is_err());
+}
+
+#[tokio::test]
 async fn a_call_is_told_its_attempt_and_its_end() -> Result<()> {
     let cluster = FakeCluster::new();
     let pod = cluster.put::<Pod>(&named("one"))?;
