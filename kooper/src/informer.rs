@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::backoff::{Backoff, fraction};
 use crate::error;
 use crate::object::older;
-use crate::retriever::{Erased, Event, RetrieveError, WatchRequest};
+use crate::retriever::{Erased, Event, ListRequest, RetrieveError, WatchRequest};
 use crate::store::{Change, Store};
 
 pub(crate) use shared::{Watched, Watches};
@@ -74,6 +74,8 @@ pub(crate) struct Informer {
     /// Streaming lists are tried until the source refuses them.
     streaming: bool,
     streams_broken: u32,
+    /// How many objects a page of a list may hold.
+    page: u32,
     /// The source was silent twice: it may be a restored one, whose versions
     /// are lower.
     restored: bool,
@@ -112,6 +114,7 @@ impl Informer {
             silence,
             streaming,
             streams_broken: 0,
+            page: ListRequest::default().limit,
             restored: false,
             went_back: 0,
             failures: 0,

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 mod client;
 mod gauges;
+mod guarded;
 mod recorder;
 mod series;
 #[cfg(test)]
 mod tests;
 
 pub use client::{ClientLayer, CountRequests};
+pub(crate) use guarded::Guarded;
 pub use recorder::{Prometheus, PrometheusBuilder};
 
 /// Reads a gauge. It is asked at each scrape, on the thread of the scrape: it
@@ -23,7 +25,8 @@ pub type Read = Box<dyn Fn() -> f64 + Send + Sync>;
 /// Records what controllers do.
 ///
 /// The first four calls are those of Kooper for Go. The others do nothing
-/// unless they are implemented.
+/// unless they are implemented. A call that panics loses its measurement and
+/// nothing else.
 pub trait MetricsRecorder: Send + Sync + 'static {
     /// A key was queued: by an event, or again (`requeue`) after a failure.
     fn inc_event_queued(&self, controller: &str, requeue: bool);

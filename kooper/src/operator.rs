@@ -19,7 +19,7 @@ use crate::health::{Health, Probe};
 use crate::informer::Watches;
 use crate::installation::Installation;
 use crate::leader;
-use crate::metrics::{MetricsError, MetricsRecorder, NoMetrics};
+use crate::metrics::{Guarded, MetricsError, MetricsRecorder, NoMetrics};
 use crate::program::label;
 
 /// How long running handler calls get on shutdown, unless said otherwise.
@@ -295,7 +295,7 @@ impl Builder {
 
     /// Where measurements go. Default: nowhere.
     pub fn metrics(mut self, metrics: Arc<dyn MetricsRecorder>) -> Self {
-        self.metrics = metrics;
+        self.metrics = Arc::new(Guarded::new(metrics));
         self
     }
 

@@ -50,21 +50,30 @@ pub trait Retriever<K>: Send + Sync + 'static {
         false
     }
 
-    /// A watch that says nothing for so long, not even a bookmark, is taken
-    /// for dead; `None` where silence means nothing.
+    /// A watch that sends nothing for so long, not even a bookmark, is taken
+    /// for dead; `None` where silence means nothing. A [`list`](Self::list)
+    /// ends by itself: a page may take long to arrive.
     fn longest_silence(&self) -> Option<Duration> {
         None
     }
 }
 
 /// Which page of a list is asked for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListRequest {
     /// The token of the page before this one.
     pub continue_token: Option<String>,
-    /// Everything in one page: pages expired on the way.
-    pub whole: bool,
+    /// How many objects the page may hold. Where tokens expire before a list is
+    /// complete, the next try has larger pages.
+    pub limit: u32,
+}
+
+impl Default for ListRequest {
+    /// The first page, of 500 objects as in client-go.
+    fn default() -> Self {
+        Self { continue_token: None, limit: 500 }
+    }
 }
 
 /// From where a watch begins.

@@ -9,6 +9,7 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::kube::core::Status;
 use kooper::leader::LeaderElection;
+use kooper::metrics::{Counter, Gauge, MetricsError, MetricsRecorder, Read};
 use kooper::object::Changed;
 use kooper::operator::OperatorError;
 use kooper::prelude::*;
@@ -319,6 +320,108 @@ async fn the_first_layer_is_the_outermost() {
     let _running = run([controller]);
     eventually("all three", || log.count() >= 3).await;
     assert_eq!(log.lines()[..3], ["outer test/a", "inner test/a", "handler"]);
+}
+
+/// Panics at each job of one object.
+#[derive(Clone)]
+struct Strict;
+
+#[derive(Clone)]
+struct StrictService<S>(S);
+
+impl<S> Layer<S> for Strict {
+    type Service = StrictService<S>;
+    fn layer(&self, inner: S) -> StrictService<S> {
+        StrictService(inner)
+    }
+}
+
+impl<S, O> Service<Job<O>> for StrictService<S>
+where
+    S: Service<Job<O>, Response = Action>,
+{
+    type Response = Action;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, job: Job<O>) -> S::Future {
+        assert_ne!(job.call.key().name(), "bad");
+        self.0.call(job)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_layer_that_panics_costs_that_call_only() {
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<ConfigMap>("strict")
+        .workers(1)
+        .retriever(fixed([config("bad", "1"), config("good", "1")]).unwrap())
+        .layer(Strict)
+        .handler(move |call: Call| {
+            seen.note(call.key().name().to_owned());
+            async {}
+        })
+        .build()
+        .unwrap();
+    let running = run([controller]);
+    let panics = "controller_runtime_reconcile_panics_total{controller=\"strict\"}";
+    eventually("both", || log.count() == 1 && running.metric(panics) >= Some(2.0)).await;
+    assert_eq!(log.lines(), ["good"]);
+    running.stop().await.unwrap();
+}
+
+struct Panics;
+
+impl MetricsRecorder for Panics {
+    fn inc_event_queued(&self, _: &str, _: bool) {
+        panic!("no events");
+    }
+    fn observe_in_queue_duration(&self, _: &str, _: Duration) {
+        panic!("no waits");
+    }
+    fn observe_processing_duration(&self, _: &str, _: bool, _: Duration) {
+        panic!("no durations");
+    }
+    fn register_queue_length(&self, _: &str, _: Read) -> Result<(), MetricsError> {
+        panic!("no lengths")
+    }
+    fn count(&self, _: &str, _: Counter) {
+        panic!("no counts");
+    }
+    fn register_gauge(&self, _: &str, _: Gauge, _: Read) -> Result<(), MetricsError> {
+        panic!("no gauges")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recorder_that_panics_costs_the_measurements_only() {
+    let log = Log::default();
+    let seen = log.clone();
+    let (retriever, events) = source([config("a", "1")]).unwrap();
+    let controller = Controller::builder::<ConfigMap>("measured")
+        .resync(None)
+        .retriever(retriever)
+        .handler(move |call: Call| {
+            seen.note(format!("{} {}", call.key().name(), call.reasons()));
+            async {}
+        })
+        .build()
+        .unwrap();
+    let operator = Operator::builder().controller(controller).metrics(Arc::new(Panics)).build().unwrap();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(operator.run(stop.clone()));
+    eventually("the first call", || log.lines() == ["a initial"]).await;
+    events.modify(&config("a", "2")).unwrap();
+    events.add(&config("b", "3")).unwrap();
+    eventually("each change", || log.count() == 3).await;
+    assert_eq!(log.lines(), ["a initial", "a modified", "b added"]);
+    stop.cancel();
+    running.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]

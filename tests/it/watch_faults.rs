@@ -61,7 +61,7 @@ fn gone() -> Verdict {
 
 /// The head of a request whose watch ends after a second.
 fn for_a_second(head: &str) -> String {
-    head.replacen("timeoutSeconds=290", "timeoutSeconds=1", 1)
+    head.replacen("timeoutSeconds=290", "timeoutSeconds=1", 1).replacen("timeoutSeconds=3600", "timeoutSeconds=1", 1)
 }
 
 #[test]

@@ -13,6 +13,9 @@ use crate::store::Listed;
 /// server's data were restored, and this is what there is.
 const LOWER_LISTS: u32 = 3;
 
+/// The largest page that is asked for.
+const LARGEST_PAGE: u32 = 8000;
+
 /// Streams that break off before their end, in a row, until pages are tried.
 const BROKEN_STREAMS: u32 = 2;
 
@@ -61,7 +64,12 @@ impl Informer {
                         self.streams_broken = 0;
                         return Ok((listed, version, events));
                     }
-                    Event::Bookmark { .. } => {}
+                    Event::Bookmark { initial_events_end: false, .. } => {
+                        return Err(RetrieveError::NoStreaming(
+                            "a bookmark came before the end of the list, as of a server that ignores `sendInitialEvents`"
+                                .to_owned(),
+                        ));
+                    }
                     Event::Malformed(malformed) => {
                         self.sink.malformed();
                         self.status.unreadable(&malformed);
@@ -80,24 +88,21 @@ impl Informer {
 
     async fn pages(&mut self) -> Result<(Listed, String), RetrieveError> {
         let mut listed = Listed::default();
-        let mut request = ListRequest::default();
+        let mut request = ListRequest { continue_token: None, limit: self.page };
         loop {
-            let page = match timeout(self.silence, self.retriever.list(request.clone())).await {
-                Ok(Ok(page)) => page,
-                // The pages before this one are of a version that is gone: all
-                // in one page cannot expire on the way.
-                Ok(Err(RetrieveError::Expired(message))) if request.continue_token.is_some() => {
-                    tracing::debug!(watch = %self.status, "{message}: listing everything in one page");
-                    listed = Listed::default();
-                    request = ListRequest { whole: true, ..ListRequest::default() };
-                    continue;
-                }
-                Ok(Err(error)) => return Err(error),
-                Err(_elapsed) => {
-                    return Err(RetrieveError::Transport(format!("no answer within {} s", self.silence.as_secs())));
+            let page = match self.retriever.list(request.clone()).await {
+                Ok(page) => page,
+                Err(error) => {
+                    // The pages before this one are of a version that is gone. In
+                    // fewer, larger ones the list is made in less time.
+                    if matches!(error, RetrieveError::Expired(_)) && request.continue_token.is_some() {
+                        self.page = self.page.saturating_mul(2).min(LARGEST_PAGE);
+                    }
+                    return Err(error);
                 }
             };
             for object in page.objects {
+                consume_budget().await;
                 match object {
                     Ok(object) => listed.add(object, &self.store),
                     Err(malformed) => {

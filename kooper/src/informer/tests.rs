@@ -13,7 +13,7 @@ use super::*;
 use crate::health::Probe;
 use crate::key::ObjectKey;
 use crate::object::{MalformedObject, Object};
-use crate::retriever::{ListRequest, Page, erase, from_fns};
+use crate::retriever::{Page, erase, from_fns};
 
 /// One answer to a watch: its events, and whether it stays open behind them.
 struct Watch {
@@ -31,6 +31,7 @@ struct Script {
     lists: Mutex<VecDeque<(Option<&'static str>, Listing)>>,
     watches: Mutex<VecDeque<Opening>>,
     listed: Mutex<u32>,
+    limits: Mutex<Vec<u32>>,
     watched: Mutex<Vec<String>>,
 }
 
@@ -117,42 +118,41 @@ struct Run {
     stop: CancellationToken,
 }
 
+/// A retriever with streaming lists, or without.
+struct Streaming<R>(R, bool);
+impl<K: 'static, R: crate::retriever::Retriever<K>> crate::retriever::Retriever<K> for Streaming<R> {
+    fn list(&self, request: ListRequest) -> impl Future<Output = Listing> + Send {
+        self.0.list(request)
+    }
+    fn watch(
+        &self,
+        request: WatchRequest,
+    ) -> impl Future<
+        Output = Result<impl futures_util::Stream<Item = Result<Event, RetrieveError>> + Send + 'static, RetrieveError>,
+    > + Send {
+        self.0.watch(request)
+    }
+    fn streams_lists(&self) -> bool {
+        self.1
+    }
+    fn longest_silence(&self) -> Option<Duration> {
+        Some(Duration::from_secs(180))
+    }
+}
+
 /// Runs an informer over a script, with or without streaming lists.
 fn run(script: Script, streaming: bool) -> Run {
-    struct Streaming<R>(R, bool);
-    impl<K: 'static, R: crate::retriever::Retriever<K>> crate::retriever::Retriever<K> for Streaming<R> {
-        fn list(&self, request: ListRequest) -> impl Future<Output = Listing> + Send {
-            self.0.list(request)
-        }
-        fn watch(
-            &self,
-            request: WatchRequest,
-        ) -> impl Future<
-            Output = Result<
-                impl futures_util::Stream<Item = Result<Event, RetrieveError>> + Send + 'static,
-                RetrieveError,
-            >,
-        > + Send {
-            self.0.watch(request)
-        }
-        fn streams_lists(&self) -> bool {
-            self.1
-        }
-        fn longest_silence(&self) -> Option<Duration> {
-            Some(Duration::from_secs(180))
-        }
-    }
     let script = Arc::new(script);
     let (lists, watches) = (script.clone(), script.clone());
     let source = from_fns::<(), _, _, _, _, _>(
         move |request: ListRequest| {
             let next = lists.lists.lock().unwrap().pop_front();
             *lists.listed.lock().unwrap() += 1;
+            lists.limits.lock().unwrap().push(request.limit);
             async move {
                 match next {
                     Some((token, answer)) => {
-                        let asked = if request.whole { Some("whole") } else { request.continue_token.as_deref() };
-                        assert_eq!(asked, token);
+                        assert_eq!(request.continue_token.as_deref(), token);
                         answer
                     }
                     None => std::future::pending().await,
@@ -173,12 +173,17 @@ fn run(script: Script, streaming: bool) -> Run {
             }
         },
     );
+    run_over(script, erase::<(), _>(Streaming(source, streaming)))
+}
+
+/// Runs an informer over a retriever.
+fn run_over(script: impl Into<Arc<Script>>, retriever: Arc<dyn Erased>) -> Run {
+    let script = script.into();
     let (seen, store) = (Arc::new(Told::default()), Arc::new(Store::default()));
     let status = Arc::new(WatchStatus::new("test", "pods", None, false, true));
     status.require();
     let stop = CancellationToken::new();
-    let informer =
-        Informer::new(erase::<(), _>(Streaming(source, streaming)), store.clone(), status.clone(), seen.clone());
+    let informer = Informer::new(retriever, store.clone(), status.clone(), seen.clone());
     tokio::spawn(informer.run(stop.clone()));
     Run { seen, store, status, script, stop }
 }
@@ -290,16 +295,42 @@ async fn pages_are_put_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_token_that_expired_everything_is_asked_for_in_one_page() {
-    let first = Page { continue_token: Some("next".to_owned()), ..page("5", &[("ghost", "1")]).unwrap() };
+async fn after_a_token_that_expired_the_list_begins_anew_with_larger_pages_and_a_pause() {
+    let first = || Page { continue_token: Some("next".to_owned()), ..page("5", &[("ghost", "1")]).unwrap() };
     let script = Script::default();
-    script.lists.lock().unwrap().extend([
-        (None, Ok(first)),
-        (Some("next"), Err(expired())),
-        (Some("whole"), page("6", &[("a", "1"), ("b", "2")])),
-    ]);
-    let run = run(script, false);
+    for _ in 0..10 {
+        script.lists.lock().unwrap().extend([(None, Ok(first())), (Some("next"), Err(expired()))]);
+    }
+    script.lists.lock().unwrap().push_back((None, page("6", &[("a", "1"), ("b", "2")])));
+    let (run, started) = (run(script, false), Instant::now());
     run.until_seen(&[("a", "1"), ("b", "2")]).await;
+    assert!(started.elapsed() > Duration::from_secs(30), "{:?}", started.elapsed());
+    let mut limits = run.script.limits.lock().unwrap().clone();
+    limits.dedup();
+    assert_eq!(limits, [500, 1000, 2000, 4000, 8000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_may_take_longer_than_a_watch_may_be_silent() {
+    let slow = from_fns::<(), _, _, _, _, _>(
+        |_| async {
+            tokio::time::sleep(Duration::from_secs(3000)).await;
+            page("5", &[("a", "1")])
+        },
+        |_| async { Ok(stream::pending()) },
+    );
+    let run = run_over(Script::default(), erase::<(), _>(Streaming(slow, false)));
+    run.until_seen(&[("a", "1")]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ignores_that_a_list_was_asked_for_is_noticed_by_its_first_bookmark() {
+    let script = Script::default()
+        .open_watch(vec![added("a", "1"), bookmark("5", false)])
+        .list(page("6", &[("a", "1"), ("b", "6")]));
+    let (run, started) = (run(script, true), Instant::now());
+    run.until_seen(&[("a", "1"), ("b", "6")]).await;
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,10 +347,7 @@ async fn a_streaming_list_goes_on_as_a_watch() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_handed_on_before_the_streaming_list_has_ended() {
-    let run = run(
-        Script::default().open_watch(vec![added("a", "1"), bookmark("5", false)]).list(page("6", &[("a", "1")])),
-        true,
-    );
+    let run = run(Script::default().open_watch(vec![added("a", "1")]).list(page("6", &[("a", "1")])), true);
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(!run.status.is_synced() && run.seen.log.lock().unwrap().is_empty());
 }

@@ -127,24 +127,6 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads an array; `each` is called at each element and moves behind it.
-    pub(crate) fn elements(&mut self, mut each: impl FnMut(&mut Self) -> Result<(), Broken>) -> Result<(), Broken> {
-        self.expect(b'[', "an array was expected")?;
-        self.space();
-        if self.eat(b']') {
-            return Ok(());
-        }
-        loop {
-            self.space();
-            each(self)?;
-            self.space();
-            if self.eat(b']') {
-                return Ok(());
-            }
-            self.expect(b',', "an array does not end")?;
-        }
-    }
-
     /// A string's text between its quotes; anything else is skipped.
     pub(crate) fn string_value(&mut self) -> Result<Option<Range<usize>>, Broken> {
         if self.peek() == Some(b'"') {

@@ -11,8 +11,9 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use kube::core::params::{ListParams, WatchParams};
 use kube::{Client, Resource};
+use tokio::time::timeout;
 
-use super::frames::{self, Lines};
+use super::frames::{self, Cutter, Lines};
 use super::status::status_error;
 use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 
@@ -41,7 +42,7 @@ impl Scope {
 }
 
 /// Lists and watches a kind at the API server: by a streaming list where the
-/// server has it, else in pages of 500.
+/// server has it, else in pages.
 pub struct Api<K> {
     client: Client,
     path: String,
@@ -63,26 +64,36 @@ impl<K> std::fmt::Debug for Api<K> {
     }
 }
 
-/// How many objects a page holds; client-go's figure.
-const PAGE: u32 = 500;
-
 /// After so many seconds the server ends a watch, which is then resumed.
 const WATCH_SECONDS: u32 = 290;
+
+/// The same for a watch that begins with a list, which may take long.
+const LIST_SECONDS: u32 = 3600;
+
+/// After so long without a byte an answer is not waited for any longer.
+const SILENCE: Duration = Duration::from_secs(180);
 
 impl<K: 'static> Retriever<K> for Api<K> {
     async fn list(&self, request: ListRequest) -> Result<Page, RetrieveError> {
         let params = ListParams {
             label_selector: self.scope.labels.clone(),
             field_selector: self.scope.fields.clone(),
-            limit: (!request.whole).then_some(PAGE),
+            limit: Some(request.limit),
             continue_token: request.continue_token,
             ..ListParams::default()
         };
         let path = kube::core::Request::new(&self.path);
         let request = if self.scope.metadata_only { path.list_metadata(&params) } else { path.list(&params) };
-        let response = send(&self.client, request.map_err(RetrieveError::other)?).await?;
-        let body = response.into_body().collect().await.map_err(RetrieveError::other)?.to_bytes();
-        frames::page(&body)
+        let request = request.map_err(RetrieveError::other)?;
+        let mut body = in_time(send(&self.client, request)).await??.into_body();
+        let mut page = Cutter::default();
+        // However long the page takes: only its silence is limited.
+        while let Some(frame) = in_time(body.frame()).await? {
+            if let Ok(chunk) = frame.map_err(RetrieveError::other)?.into_data() {
+                page.push(&chunk)?;
+            }
+        }
+        page.end()
     }
 
     fn watch(
@@ -93,7 +104,7 @@ impl<K: 'static> Retriever<K> for Api<K> {
         let params = WatchParams {
             label_selector: self.scope.labels.clone(),
             field_selector: self.scope.fields.clone(),
-            timeout: Some(WATCH_SECONDS),
+            timeout: Some(if request.initial_events { LIST_SECONDS } else { WATCH_SECONDS }),
             bookmarks: true,
             send_initial_events: request.initial_events,
         };
@@ -121,7 +132,7 @@ impl<K: 'static> Retriever<K> for Api<K> {
 
     /// The API server sends a bookmark each minute.
     fn longest_silence(&self) -> Option<Duration> {
-        Some(Duration::from_secs(180))
+        Some(SILENCE)
     }
 }
 
@@ -158,6 +169,11 @@ fn events(body: Body) -> impl Stream<Item = Result<Event, RetrieveError>> + Send
             }
         }
     })
+}
+
+async fn in_time<T>(answer: impl Future<Output = T>) -> Result<T, RetrieveError> {
+    let silent = |_| RetrieveError::Transport(format!("no answer within {} s", SILENCE.as_secs()));
+    timeout(SILENCE, answer).await.map_err(silent)
 }
 
 /// Sends a request; an answer other than success is an error with the

@@ -1,12 +1,15 @@
 //! Wire bytes to events and pages.
 
+mod cutter;
+
 use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::{Event, Page, RetrieveError};
+use super::{Event, RetrieveError};
 use crate::object::Object;
 use crate::object::scan::{Broken, Cursor, Frame};
+pub(super) use cutter::Cutter;
 
 /// The mark of the bookmark that closes a streaming list; its value counts.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -103,46 +106,6 @@ fn bookmark(line: &[u8], frame: &Frame) -> Event {
     let end = serde_json::from_slice::<std::collections::BTreeMap<String, String>>(text(&frame.annotations))
         .is_ok_and(|annotations| annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true"));
     Event::Bookmark { version: String::from_utf8_lossy(text(&frame.version)).into_owned(), initial_events_end: end }
-}
-
-/// Reads one page of a list.
-pub(super) fn page(body: &[u8]) -> Result<Page, RetrieveError> {
-    let mut page = Page::default();
-    let mut cursor = Cursor::new(body);
-    cursor.space();
-    cursor
-        .members(|cursor, key| match key {
-            b"metadata" if cursor.peek() == Some(b'{') => cursor.members(|cursor, key| {
-                let mut text = || {
-                    let range = cursor.string_value()?;
-                    Ok(range.and_then(|range| body.get(range)).map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
-                };
-                match key {
-                    b"resourceVersion" => page.version = text()?.unwrap_or_default(),
-                    b"continue" => page.continue_token = text()?.filter(|token| !token.is_empty()),
-                    _ => cursor.skip()?,
-                }
-                Ok(())
-            }),
-            b"items" if cursor.peek() == Some(b'[') => cursor.elements(|cursor| {
-                let start = cursor.at;
-                let frame = (cursor.peek() == Some(b'{')).then(|| Frame::scan(body, start)).transpose()?;
-                match frame {
-                    Some(frame) => {
-                        cursor.at = frame.whole.end;
-                        page.objects.push(Object::from_frame(body, &frame));
-                    }
-                    None => {
-                        cursor.skip()?;
-                        page.objects.push(Object::parse(body.get(start..cursor.at).unwrap_or_default()));
-                    }
-                }
-                Ok(())
-            }),
-            _ => cursor.skip(),
-        })
-        .map_err(|broken| broken_line(broken, body))?;
-    Ok(page)
 }
 
 fn broken_line(broken: Broken, text: &[u8]) -> RetrieveError {

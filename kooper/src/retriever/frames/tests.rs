@@ -1,6 +1,14 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::retriever::Page;
+
+/// A page that arrives in one piece.
+fn page(body: &[u8]) -> Result<Page, RetrieveError> {
+    let mut cutter = Cutter::default();
+    cutter.push(body)?;
+    cutter.end()
+}
 
 fn lines(chunks: &[&[u8]]) -> Vec<String> {
     let mut lines = Lines::default();
@@ -97,7 +105,49 @@ fn what_is_no_json_is_told_with_its_beginning() {
     assert!(error.contains("<html>502"), "{error}");
 }
 
+#[test]
+fn of_the_items_of_a_page_no_more_than_one_is_held_as_text() {
+    let mut cutter = Cutter::default();
+    cutter.push(br#"{"kind":"PodList","items":["#).unwrap();
+    for name in 0..1000 {
+        let item = format!(r#"{{"metadata":{{"name":"{name}","managedFields":[{{"items":[1]}}]}}}} ,"#);
+        cutter.push(item.as_bytes()).unwrap();
+        assert!(cutter.held() < 100, "{} bytes", cutter.held());
+    }
+    cutter.push(br#"{"metadata":{"name":"last"}}],"metadata":{"resourceVersion":"7"}}"#).unwrap();
+    let page = cutter.end().unwrap();
+    assert_eq!((page.objects.len(), page.version.as_str()), (1001, "7"));
+}
+
+#[test]
+fn a_page_that_breaks_off_is_an_error() {
+    let body =
+        br#"{"metadata":{"resourceVersion":"12"},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}"#;
+    assert!(page(body).is_ok());
+    for end in 0..body.len() {
+        assert!(page(&body[..end]).is_err(), "{end}");
+    }
+}
+
 proptest! {
+    #[test]
+    fn a_page_is_the_same_however_it_is_chunked(cuts in prop::collection::vec(0usize..200, 0..8), spaced in any::<bool>()) {
+        let body = r#"{"items":[{"metadata":{"name":"a\"]}","x":["\\"]}},null,{"metadata":{"name":"b"}}],"metadata":{"resourceVersion":"12","continue":"next","items":["x"]}}"#;
+        let body = if spaced { body.replace(':', " : ").replace(',', " ,\n") } else { body.to_owned() };
+        let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(body.len())).collect();
+        cuts.sort_unstable();
+        let mut cutter = Cutter::default();
+        let mut from = 0;
+        for cut in cuts.into_iter().chain([body.len()]) {
+            cutter.push(&body.as_bytes()[from..cut]).unwrap();
+            from = cut;
+        }
+        let page = cutter.end().unwrap();
+        let names: Vec<_> = page.objects.iter().map(|object| object.as_ref().map(|object| object.key().to_string()).ok()).collect();
+        prop_assert_eq!(names, [None, None, Some("b".to_owned())]);
+        prop_assert_eq!((page.version.as_str(), page.continue_token.as_deref()), ("12", Some("next")));
+    }
+
     #[test]
     fn lines_are_the_same_however_they_are_chunked(text in "[a-z\n]{0,80}", cuts in prop::collection::vec(0usize..80, 0..6)) {
         let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(text.len())).collect();
