@@ -124,3 +124,54 @@ impl std::fmt::Debug for Backing {
         f.debug_struct("Backing").field("controller", &self.controller).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+    use crate::queue::{Lane, Outcome};
+    use crate::reason::Reason;
+    use crate::store::Store;
+
+    fn backing(reads: bool) -> (Backing, Arc<Store>) {
+        let (id, store) = (CacheId::of::<ConfigMap>(), Arc::new(Store::default()));
+        let caches = reads.then(|| (id, Cache::new([(None, store.clone())]))).into_iter().collect();
+        (Backing::detached(KindInfo::of::<ConfigMap>(), id, caches), store)
+    }
+
+    fn object(version: &str) -> Object {
+        let json = format!(r#"{{"metadata":{{"name":"b","uid":"u","resourceVersion":"{version}"}}}}"#);
+        Object::parse(json.as_bytes()).unwrap()
+    }
+
+    /// Lets a call of `a` write `b`; whether `a` can be called again.
+    async fn writes(backing: &Backing) -> bool {
+        let (a, b) = (ObjectKey::cluster("a"), ObjectKey::cluster("b"));
+        backing.queue.add(&a, Lane::Event, Reason::Added);
+        let item = backing.queue.get().await.unwrap();
+        backing.wrote(&a, backing.primary, (&b, "u"), Some("5"), false);
+        backing.queue.finish(item.ticket, Outcome::Success(None));
+        backing.queue.add(&a, Lane::Event, Reason::Added);
+        tokio::time::timeout(std::time::Duration::ZERO, backing.queue.get()).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_of_its_own_kind_that_a_call_made_is_waited_for_where_the_handler_reads_it() {
+        let (backing, _store) = backing(true);
+        assert!(!writes(&backing).await);
+        let id = backing.primary;
+        backing.queue.saw(|| Write::event(View::Primary, &object("5"), false));
+        assert!(backing.queue.is_empty(), "the cache of the selected objects is another one");
+        backing.queue.saw(|| Write::event(View::Other(id), &object("5"), false));
+        assert_eq!(backing.queue.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_cache_has_when_the_answer_comes_or_what_no_handler_reads_is_not_waited_for() {
+        let (reading, store) = backing(true);
+        store.put(object("6"));
+        assert!(writes(&reading).await);
+        assert!(writes(&backing(false).0).await);
+    }
+}

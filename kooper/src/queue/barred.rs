@@ -122,6 +122,11 @@ impl Barred {
         self.probes.first().map(|(at, _)| *at)
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.probes.is_empty() && self.open.is_empty()
+    }
+
     fn plan(&mut self, refusal: u64, at: Option<Instant>) {
         let Some(line) = self.lines.get_mut(&refusal) else { return };
         if let Some(before) = std::mem::replace(&mut line.probe_at, at) {

@@ -137,11 +137,16 @@ impl Sink for Dispatch {
 
 /// How urgent a change of an object is to the object's own key.
 fn urgency(change: &Change) -> Urgency {
-    let marked = |object: &Object| object.metadata().is_ok_and(|metadata| metadata.is_deleted());
+    let marked = |metadata: Option<Result<&Metadata, &DecodeError>>| {
+        metadata.is_some_and(|metadata| metadata.is_ok_and(Metadata::is_deleted))
+    };
     match (&change.old, &change.new) {
         (_, None) => Urgency::Always,
         (Some(old), Some(new)) if !differs(old, new, &[Changed::Generation]) => Urgency::Soon,
-        (Some(old), Some(new)) if old.uid() == new.uid() && marked(new) && !marked(old) => Urgency::Always,
+        (Some(old), Some(new)) if old.uid() == new.uid() => {
+            let newly = marked(change.new_metadata()) && !marked(change.old_metadata());
+            if newly { Urgency::Always } else { Urgency::Now }
+        }
         (_, Some(_)) => Urgency::Now,
     }
 }
@@ -298,3 +303,6 @@ impl Sink for Progress {
         self.gate.metrics.count(&self.gate.name, Counter::DecodeError);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -365,7 +365,7 @@ fn a_forgotten_key_leaves_nothing_behind() {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Add(u8, Lane),
+    Add(u8, Lane, Reason),
     AddAfter(u8, u64),
     Take,
     Finish(u8, Outcome),
@@ -380,11 +380,15 @@ fn step() -> impl Strategy<Value = Step> {
         (1u64..3000).prop_map(|delay| Outcome::Success(Some(ms(delay)))),
         Just(Outcome::Failure),
         (1u64..3000).prop_map(|delay| Outcome::FailureAfter(ms(delay))),
+        (1u64..3000).prop_map(|delay| Outcome::Paused(ms(delay))),
+        (0u64..2).prop_map(Outcome::Forbidden),
         Just(Outcome::FailureForGood),
         Just(Outcome::Gone),
     ];
+    let reason =
+        prop_oneof![Just(Reason::External), Just(Reason::Modified), Just(Reason::Resync), Just(Reason::Deleted)];
     prop_oneof![
-        4 => (0u8..5, lane).prop_map(|(key, lane)| Step::Add(key, lane)),
+        4 => (0u8..5, lane, reason).prop_map(|(key, lane, reason)| Step::Add(key, lane, reason)),
         1 => (0u8..5, 0u64..2000).prop_map(|(key, delay)| Step::AddAfter(key, delay)),
         4 => Just(Step::Take),
         4 => (0u8..5, outcome).prop_map(|(key, outcome)| Step::Finish(key, outcome)),
@@ -410,8 +414,8 @@ proptest! {
         let mut added: BTreeSet<String> = BTreeSet::new();
         for step in steps {
             match step {
-                Step::Add(n, lane) => {
-                    queue.add(&n.to_string(), lane, Reason::External);
+                Step::Add(n, lane, reason) => {
+                    queue.add(&n.to_string(), lane, reason);
                     added.insert(n.to_string());
                 }
                 Step::AddAfter(n, delay) => {
@@ -455,6 +459,7 @@ proptest! {
             }
         }
         let left = queue.state.waiting.len() + queue.state.delayed.len() + queue.state.retries.len() + queue.state.resyncs.len();
+        prop_assert_eq!((queue.wait(), queue.state.barred.is_empty()), (None, true));
         prop_assert_eq!(left, 0);
     }
 }

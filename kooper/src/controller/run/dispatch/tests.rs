@@ -1,0 +1,60 @@
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::metrics::NoMetrics;
+use crate::queue::{Outcome, QueueOptions};
+
+fn object(edit: impl Fn(&mut Value)) -> Option<Arc<Object>> {
+    let mut value = json!({
+        "metadata": {"name": "a", "uid": "u", "resourceVersion": "5", "generation": 1, "labels": {}},
+        "spec": {"replicas": 1}, "status": {"ready": 0},
+    });
+    edit(&mut value);
+    Some(Arc::new(Object::parse(value.to_string().as_bytes()).unwrap()))
+}
+
+fn same(_: &mut Value) {}
+
+#[test]
+fn new_desired_state_and_deletion_are_urgent_and_other_changes_are_not() {
+    let change = |edit: fn(&mut Value)| urgency(&Change::new(object(same), object(edit)));
+    assert_eq!(change(|v| v["status"]["ready"] = 1.into()), Urgency::Soon);
+    assert_eq!(change(|v| v["metadata"]["labels"] = json!({"a": "b"})), Urgency::Soon);
+    assert_eq!(change(|v| v["metadata"]["generation"] = 2.into()), Urgency::Now);
+    assert_eq!(change(|v| v["metadata"]["uid"] = "w".into()), Urgency::Now);
+    assert_eq!(change(|v| v["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into()), Urgency::Always);
+    assert_eq!(urgency(&Change::new(object(same), None)), Urgency::Always);
+    assert_eq!(urgency(&Change::new(None, object(same))), Urgency::Now);
+    // Marked already: what changes then is no new mark.
+    let marked = |generation: u64| {
+        object(move |v| {
+            v["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            v["metadata"]["generation"] = generation.into();
+        })
+    };
+    assert_eq!(urgency(&Change::new(marked(1), marked(2))), Urgency::Now);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_own_write_is_an_echo_in_the_watch_and_news_in_a_list() {
+    let gate = Gate {
+        name: "gate".into(),
+        queue: Arc::new(WorkQueue::new(QueueOptions::default())),
+        metrics: Arc::new(NoMetrics),
+        namespaces: Arc::new(Namespaces::new("gate", false, std::iter::empty())),
+        open: AtomicBool::new(true),
+    };
+    let key = ObjectKey::cluster("a");
+    gate.queue.add(&key, Lane::Event, Reason::Added);
+    let item = gate.queue.get().await.unwrap();
+    let change = Change::new(object(same), object(|v| v["metadata"]["resourceVersion"] = "6".into()));
+    gate.queue.wrote(&key, &Write::event(View::Primary, change.new.as_ref().unwrap(), false), false);
+    gate.queue.saw(|| Write::event(View::Primary, change.new.as_ref().unwrap(), false));
+    gate.queue.finish(item.ticket, Outcome::FailureAfter(Duration::from_secs(3600)));
+    gate.add(&key, Lane::Event, Reason::Modified, View::Primary, (&change, Seen::Watched));
+    assert_eq!(gate.queue.len(), 0);
+    gate.add(&key, Lane::Event, Reason::Modified, View::Primary, (&change, Seen::Listed));
+    assert_eq!(gate.queue.len(), 1);
+}

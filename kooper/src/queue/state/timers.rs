@@ -1,0 +1,159 @@
+//! What brings keys back by itself: requeues, retries, resyncs.
+
+use std::collections::BTreeSet;
+use std::hash::BuildHasher;
+
+use tokio::time::Instant;
+
+use super::{LONGEST, State};
+use crate::backoff::fraction;
+use crate::queue::entries::Id;
+use crate::queue::entry::Timer;
+use crate::queue::{Lane, Urgency};
+use crate::reason::Reason;
+
+/// So many timers of a sort fire in one step, as the queue is locked meanwhile.
+const STEP: usize = 1024;
+
+impl State {
+    /// Moves what is due into the queue, a part of it where that is much.
+    pub(in crate::queue) fn wake(&mut self, now: Instant) {
+        for _ in 0..STEP {
+            let Some((id, view, object)) = self.awaited.faded(now) else { break };
+            let entry = self.entries.get_mut(id);
+            let complete = entry.is_some_and(|entry| entry.notes.fade(now));
+            self.awaited.remove(id, view, &object, self.entries.get(id).map(|entry| &entry.notes));
+            if complete {
+                self.unpark(id);
+            }
+            self.drop_if_idle(id);
+        }
+        for _ in 0..STEP {
+            let Some(id) = due(&self.delayed, now) else { break };
+            let timer = self.set_pending(id, None);
+            // What was held back has its reason already.
+            let reason = (timer == Some(Timer::Requeue)).then_some(Reason::Requeue);
+            if let Some(failing) = self.entries.get_mut(id).and_then(|entry| entry.failing.as_mut()) {
+                failing.event_run = Some(now);
+            }
+            self.arrive(id, Lane::Retry, reason, now);
+        }
+        for _ in 0..STEP {
+            let Some(id) = due(&self.retries, now) else { break };
+            if self.bucket.take(now).is_err() {
+                break;
+            }
+            self.set_pending(id, None);
+            self.arrive(id, Lane::Retry, Some(Reason::Retry), now);
+        }
+        for _ in 0..STEP {
+            let Some(id) = self.barred.probe(now) else { break };
+            self.arrive(id, Lane::Retry, Some(Reason::Retry), now);
+        }
+        for _ in 0..STEP {
+            let admitted = (self.bucket.next(now) <= now).then(|| self.barred.admit());
+            let Some(id) = admitted.flatten() else { break };
+            if self.bucket.take(now).is_ok() {
+                self.arrive(id, Lane::Retry, Some(Reason::Retry), now);
+            }
+        }
+        for _ in 0..STEP {
+            let Some(id) = due(&self.resyncs, now) else { break };
+            let due = self.set_resync(id, None);
+            let Some(entry) = self.entries.get_mut(id) else { continue };
+            // Its retry plans the next one.
+            if !entry.is_held() {
+                entry.phase = due;
+                self.arrive(id, Lane::Background, Some(Reason::Resync), now);
+            }
+        }
+    }
+
+    /// When [`wake`](Self::wake) has something to do next.
+    pub(in crate::queue) fn next_wake(&mut self, now: Instant) -> Option<Instant> {
+        let token = self.bucket.next(now);
+        let retry = self.retries.first().map(|(at, _)| (*at).max(token));
+        let admitted = self.barred.opened().map(|_| token);
+        [retry, admitted, self.earliest_of_others()].into_iter().flatten().min()
+    }
+
+    /// The earliest timer, whatever the bucket says: a change of it is news
+    /// to a worker that sleeps.
+    pub(in crate::queue) fn earliest(&self) -> Option<Instant> {
+        let retry = self.retries.first().map(|(at, _)| *at);
+        [retry, self.barred.opened(), self.earliest_of_others()].into_iter().flatten().min()
+    }
+
+    fn earliest_of_others(&self) -> Option<Instant> {
+        let sets = [&self.delayed, &self.resyncs].into_iter().filter_map(|set| set.first()).map(|(at, _)| *at);
+        sets.chain(self.barred.next()).chain(self.awaited.next()).min()
+    }
+
+    /// A timer of the key has fired.
+    fn arrive(&mut self, id: Id, lane: Lane, reason: Option<Reason>, now: Instant) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        if let Some(reason) = reason {
+            entry.reasons.add(reason);
+        }
+        entry.added_at.get_or_insert(now);
+        match &mut entry.run {
+            Some(run) => run.again(lane, Urgency::Idle),
+            None => self.enqueue(id, lane, now),
+        }
+    }
+
+    /// Sets when a key comes back, and tells what the timer before was for.
+    pub(super) fn set_pending(&mut self, id: Id, pending: Option<(Instant, Timer)>) -> Option<Timer> {
+        let entry = self.entries.get_mut(id)?;
+        let before = std::mem::replace(&mut entry.pending, pending);
+        if let Some((at, timer)) = before {
+            self.timers(timer).remove(&(at, id));
+        }
+        if let Some((at, timer)) = pending {
+            self.timers(timer).insert((at, id));
+        }
+        before.map(|(_, timer)| timer)
+    }
+
+    fn timers(&mut self, timer: Timer) -> &mut BTreeSet<(Instant, Id)> {
+        match timer {
+            Timer::Retry => &mut self.retries,
+            Timer::Requeue | Timer::Held => &mut self.delayed,
+        }
+    }
+
+    pub(super) fn set_resync(&mut self, id: Id, at: Option<Instant>) -> Option<Instant> {
+        let entry = self.entries.get_mut(id)?;
+        let before = std::mem::replace(&mut entry.resync_at, at);
+        if let Some(before) = before {
+            self.resyncs.remove(&(before, id));
+        }
+        if let Some(at) = at {
+            self.resyncs.insert((at, id));
+        }
+        before
+    }
+
+    /// Every run moves the key's resync on. After the first list the keys are
+    /// spread over the whole interval; from then on each keeps its phase. An
+    /// event gives it a new one, a little shorter than the interval, by up to
+    /// a tenth, so that keys that changed together drift apart.
+    pub(super) fn plan_resync(&mut self, id: Id, initial: bool, now: Instant) {
+        let Some(interval) = self.options.resync else { return };
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        let interval = interval.min(LONGEST);
+        let at = match entry.phase.take() {
+            Some(phase) => (phase + interval).max(now),
+            None if initial => now + interval.mul_f64(fraction(self.spread.hash_one(&entry.key))),
+            None => {
+                let part = fraction(self.arrivals ^ u64::from(id).rotate_left(32)) / 10.0;
+                now + interval.mul_f64(1.0 - part)
+            }
+        };
+        self.set_resync(id, Some(at));
+    }
+}
+
+fn due(set: &BTreeSet<(Instant, Id)>, now: Instant) -> Option<Id> {
+    set.first().filter(|(at, _)| *at <= now).map(|(_, id)| *id)
+}
