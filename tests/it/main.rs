@@ -6,6 +6,7 @@ mod capabilities;
 mod control_plane;
 mod controllers;
 mod crd_commands;
+mod crd_facts;
 mod crds;
 mod finalizers;
 mod fixture;
