@@ -20,7 +20,7 @@ use crate::kind::KindInfo;
 use crate::leader::LeaderElection;
 use crate::plan::{CacheRequest, Plan};
 
-pub use builder::{Builder, CustomKind, MapFn, Source};
+pub use builder::{Builder, CustomKind, MakeSource, MapFn, Source};
 use builder::{KeyStream, MakeCrd, Parts, Relation};
 pub(crate) use config::Config;
 #[cfg(feature = "cli")]

@@ -1,8 +1,10 @@
 //! The arguments of a handler, each found by its type.
 
+mod arguments;
 mod backing;
 mod contested;
 mod former;
+mod mistaken;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use kube::Client;
 use crate::call::Call;
 use crate::plan::Plan;
 
+pub(crate) use arguments::{Arguments, DeletedArguments, InitArguments, arities};
 pub use backing::Backing;
 pub(crate) use contested::Contested;
 pub(crate) use former::Former;
@@ -21,8 +24,8 @@ pub(crate) use former::Former;
 ///
 /// `M` only keeps impls apart that would overlap without it; it is inferred.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no argument that this handler can take",
-    label = "not an argument of a handler of `{O}`",
+    message = "`{Self}` is not an argument that a handler of `{O}` can take",
+    label = "not an argument of a handler",
     note = "take `Arc<{O}>` (the object), `Call` (this call), `Client`, `Recorder`, a capability such as `Reader<T>` or `Applier<T>`, or `State<{S}>` (what `init = path` builds, `()` without it)"
 )]
 pub trait Argument<O, S, M = ()>: Sized + Send + 'static {
@@ -33,7 +36,23 @@ pub trait Argument<O, S, M = ()>: Sized + Send + 'static {
     fn extract(input: &Input<O, S>) -> Self;
 }
 
+/// Something that the fn of `deleted` can take: what a handler can, and [`Gone`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an argument that a function for `deleted` can take",
+    label = "not an argument of a function for `deleted`",
+    note = "take `Arc<{O}>` (the last known object), `Gone`, `Call` (this call), `Client`, `Recorder`, a capability such as `Reader<T>` or `Deleter<T>`, or `State<{S}>` (what `init = path` builds, `()` without it)"
+)]
+pub trait DeletedArgument<O, S, M = ()>: Argument<Vanished<O>, S, M> {}
+
+#[diagnostic::do_not_recommend]
+impl<O, S, M, A: Argument<Vanished<O>, S, M>> DeletedArgument<O, S, M> for A {}
+
 /// Something that `init` can take: an argument that needs no object.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an argument that `init` can take",
+    label = "not an argument of `init`",
+    note = "take `Client`, or a capability such as `Reader<T>` or `Creator<T>`: there is no object, no call and no state yet"
+)]
 pub trait InitArgument<M = ()>: Sized + Send + 'static {
     /// Notes what the argument needs; asked once, before anything runs.
     fn plan(plan: &mut Plan);
@@ -76,8 +95,11 @@ pub enum Gone {
 }
 
 /// The state that `init` built, shared by all calls.
+///
+/// It dereferences to the state. `State(db): State<Db>` as an argument takes
+/// the `Arc<Db>` out of it.
 #[derive(Debug)]
-pub struct State<S>(Arc<S>);
+pub struct State<S>(pub Arc<S>);
 
 impl<S> State<S> {
     /// Shares a state.

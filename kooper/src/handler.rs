@@ -1,23 +1,9 @@
 //! What is done with one object.
 
-/// Calls a macro with the arguments of every arity, and what marks their types.
-macro_rules! arities {
-    ($implement:ident) => {
-        $implement!();
-        $implement!(A1 M1);
-        $implement!(A1 M1 A2 M2);
-        $implement!(A1 M1 A2 M2 A3 M3);
-        $implement!(A1 M1 A2 M2 A3 M3 A4 M4);
-        $implement!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5);
-        $implement!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6);
-        $implement!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6 A7 M7);
-        $implement!(A1 M1 A2 M2 A3 M3 A4 M4 A5 M5 A6 M6 A7 M7 A8 M8);
-    };
-}
-
 mod end;
 mod function;
 mod init;
+mod signature;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -33,10 +19,11 @@ use crate::error::BoxError;
 use crate::extract::{Gone, Vanished};
 use crate::object::{DecodeError, Object};
 
-pub use end::{Cleanup, Deleted};
+pub use end::Deleted;
 pub(crate) use function::Function;
 pub use function::Handler;
 pub use init::Init;
+pub(crate) use signature::Asynchronous;
 
 /// The request of a handler's middleware: an object and its call.
 #[derive(Debug)]

@@ -118,6 +118,10 @@ pub use tracing;
 #[cfg(feature = "cli")]
 #[macro_export]
 macro_rules! main {
+    () => {
+        ::core::compile_error!("no controller to run: write the names of annotated fns, such as `kooper::main!(echo);`");
+        fn main() {}
+    };
     ($($controller:ty),+ $(,)?) => {
         fn main() -> $crate::__private::v1::ExitCode {
             $crate::__private::v1::main(
@@ -129,6 +133,18 @@ macro_rules! main {
                 &[$(<$controller as $crate::__private::v1::Definition>::define),+],
             )
         }
+    };
+}
+
+/// Generates `main`, in a build with the feature `cli`.
+#[cfg(not(feature = "cli"))]
+#[macro_export]
+macro_rules! main {
+    ($($controller:tt)*) => {
+        ::core::compile_error!(
+            "`main` needs the feature `cli` of kooper: add it, or write `main = false` and run an `Operator`"
+        );
+        fn main() {}
     };
 }
 

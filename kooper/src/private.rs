@@ -1,7 +1,32 @@
 //! What generated code names, and nobody else: no part of it is stable.
 
+/// Imports an unknown key in an editor, which then offers those that are there to complete it.
+#[cfg(rust_analyzer)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __complete {
+    ($key:ident) => {
+        const _: () = {
+            use $crate::__private::v1::keys::$key as _;
+        };
+    };
+}
+
+/// Nothing, in a build.
+#[cfg(not(rust_analyzer))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __complete {
+    ($key:ident) => {};
+}
+
+/// The keys of the attribute, where an editor looks for them.
+#[path = "private/keys.rs"]
+pub mod keys;
+
 /// The names of this version.
 pub mod v1 {
+    pub use super::keys;
     pub use std::marker::PhantomData;
     pub use std::option::Option;
     pub use std::primitive::str;
@@ -10,15 +35,21 @@ pub mod v1 {
     pub use std::sync::Arc;
     pub use std::time::Duration;
     pub use std::vec::Vec;
-    pub use std::{assert, env, module_path, option_env};
+    pub use std::{assert, module_path};
 
     use std::ops::Deref;
 
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
     use kube::CustomResourceExt;
+    use serde::de::DeserializeOwned;
 
+    pub use crate::__complete as complete;
+    use crate::action::Outcome;
     pub use crate::controller::{Builder, ConfigError, Controller, CustomKind, Kind, Namespaced};
+    use crate::controller::{Called, Staged};
+    use crate::extract::Argument;
     pub use crate::leader::LeaderElection;
+    pub use crate::main;
     pub use crate::object::Changed;
     pub use crate::program::{Definition, Program};
 
@@ -74,6 +105,23 @@ pub mod v1 {
         type Builder = ();
 
         fn begin(_: &str) {}
+    }
+
+    /// Adds an argument to a handler. A function, and not a method: its path can stand from the
+    /// first word of the argument's type to the last, and so can the compiler's message.
+    pub fn argument<K, O, S, A, T: Argument<O, S, M>, M>(handler: Staged<K, O, S, A>) -> Staged<K, O, S, (A, T)>
+    where
+        K: Kind,
+        O: DeserializeOwned + Send + Sync + 'static,
+        S: Send + Sync + 'static,
+        A: 'static,
+    {
+        handler.argument()
+    }
+
+    /// Ends a handler with what it returns.
+    pub fn outcome<K, O, S, T: Outcome>(handler: Called<K, O, S, T>) -> Builder<K, O, S> {
+        handler.outcome()
     }
 
     /// Makes the CRD of a kind, if it has one.

@@ -25,6 +25,11 @@ async fn connect(_: Client) -> Result<Vec<u32>, std::io::Error> {
 }
 
 #[kooper::controller(resource = Pod, init = connect, main = false)]
+async fn state_taken_apart(State(numbers): State<Vec<u32>>) {
+    let _: Arc<Vec<u32>> = numbers;
+}
+
+#[kooper::controller(resource = Pod, init = connect, main = false)]
 async fn all_of_them(client: Client, state: State<Vec<u32>>, pod: Arc<Pod>, call: Call, again: Arc<Pod>) {
     let _ = (client, state.len(), pod, call, again);
 }
@@ -50,9 +55,22 @@ fn each_is_defined() {
     assert_eq!(names::<call>(), ["call"]);
     assert_eq!(names::<client>(), ["client"]);
     assert_eq!(names::<state>(), ["state"]);
+    assert_eq!(names::<state_taken_apart>(), ["state-taken-apart"]);
     assert_eq!(names::<all_of_them>(), ["all-of-them"]);
     assert_eq!(names::<metadata>(), ["metadata"]);
     assert_eq!(names::<an_alias>(), ["an-alias"]);
+}
+
+#[test]
+fn the_builder_takes_sixteen_arguments() {
+    type C = Call;
+
+    #[rustfmt::skip]
+    #[expect(clippy::too_many_arguments, reason = "as many as there can be")]
+    async fn many(_: Arc<Pod>, _: C, _: C, _: C, _: C, _: C, _: C, _: C, _: C, _: C, _: C, _: C, _: C, _: C, _: C, _: C) {}
+
+    let controller = kooper::Controller::builder::<Pod>("many").handler(many).cleanup("a.b/c", many).build();
+    assert_eq!(controller.expect("a controller").name(), "many");
 }
 
 #[test]

@@ -64,8 +64,30 @@ mod in_main {
     }
 }
 
+/// What is not there in this build takes nothing along, wherever its condition stands.
+mod conditional {
+    use super::{Arc, Pod};
+
+    #[kooper::controller(resource = Pod, main = false)]
+    #[cfg(not(test))]
+    async fn either(_: Missing) {}
+
+    #[kooper::controller(resource = Pod, main = false)]
+    #[cfg(test)]
+    pub(super) async fn either(_: Arc<Pod>) {}
+
+    #[kooper::controller(resource = Pod)]
+    #[cfg_attr(test, cfg(not(test)))]
+    async fn with_a_main(_: Missing) {}
+
+    #[kooper::controller(resource = Pod, workers = 0)]
+    #[cfg(not(test))]
+    async fn with_a_mistake(_: Missing) {}
+}
+
 #[test]
 fn each_is_defined() {
+    assert_eq!(names::<conditional::either>(), ["either"]);
     assert_eq!(names::<inner::shown>(), ["shown"]);
     assert_eq!(names::<inner::r#type>(), ["type"]);
     assert_eq!(names::<made>(), ["made"]);

@@ -90,6 +90,9 @@ async fn formerly(_: Arc<Mall>) {}
 #[kooper::controller(resource = Mall, cleanup = tear_down, finalizer = "a.b/c", formerly = ["example.com/old"], main = false)]
 async fn formerly_with_a_finalizer(_: Arc<Mall>) {}
 
+#[kooper::controller(resource = Mall, formerly = ["old-malls"], former_program = "older", main = false)]
+async fn formerly_of_another_program(_: Arc<Mall>) {}
+
 #[kooper::controller(resource = Mall, init = connect, deleted = forget, main = false)]
 async fn deleted(_: Arc<Mall>, _: State<String>) {}
 
@@ -130,6 +133,7 @@ fn each_is_defined() {
     assert_eq!(names::<cleanup_each>(), ["cleanup-each-mall", "cleanup-each-stall"]);
     assert_eq!(names::<formerly>(), ["formerly"]);
     assert_eq!(names::<formerly_with_a_finalizer>(), ["formerly-with-a-finalizer"]);
+    assert_eq!(names::<formerly_of_another_program>(), ["formerly-of-another-program"]);
     assert_eq!(names::<deleted>(), ["deleted"]);
     assert_eq!(names::<leader_election>(), ["leader-election"]);
     assert_eq!(names::<leader_election_with_names>(), ["leader-election-with-names"]);

@@ -65,8 +65,20 @@ async fn koopers_error(_: Arc<Pod>) -> Result<(), Error> {
     Err(Error::permanent("no"))
 }
 
+#[kooper::controller(resource = Pod, main = false)]
+fn a_future(_: Arc<Pod>) -> impl Future<Output = Result<Action>> + Send {
+    std::future::ready(Ok(Action::done()))
+}
+
+#[kooper::controller(resource = Pod, cleanup = a_future, finalizer = "example.com/future", main = false)]
+fn a_boxed_future(_: Arc<Pod>) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(std::future::ready(()))
+}
+
 #[test]
 fn each_is_defined() {
+    assert_eq!(names::<a_future>(), ["a-future"]);
+    assert_eq!(names::<a_boxed_future>(), ["a-boxed-future"]);
     assert_eq!(names::<nothing>(), ["nothing"]);
     assert_eq!(names::<unit>(), ["unit"]);
     assert_eq!(names::<action>(), ["action"]);

@@ -6,12 +6,13 @@ use kooper_grammar::access::Rule;
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{LitStr, Path, Token, Type, token};
+use syn::{LitStr, Path, Token, Type, TypePath, token};
 
 use crate::controller::election::Election;
 use crate::controller::keys::{self, Key, Shape};
-use crate::controller::value::Value;
+use crate::controller::value::{Value, resource_of};
 use crate::support::errors::{Errors, say};
+use crate::support::place::Place;
 use crate::support::spanned::Spanned;
 use crate::support::suggest;
 
@@ -53,10 +54,20 @@ pub(crate) struct Args {
     pub(crate) main: Option<Spanned<()>>,
     pub(crate) type_name: Option<Spanned<Ident>>,
     pub(crate) krate: Option<Spanned<Path>>,
-    /// The keys that stand there, also those whose value could not be read.
-    seen: Vec<&'static str>,
-    /// The keys that were meant by what stands there and is none.
-    meant: Vec<&'static str>,
+    /// What stands in the attribute, read or not.
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// An entry of the attribute as it was written.
+pub(crate) struct Entry {
+    /// The word where the key belongs, if there is one.
+    pub(crate) word: Option<Ident>,
+    /// The key that it is.
+    pub(crate) key: Option<&'static str>,
+    /// The key that it is, or that was meant.
+    pub(crate) meant: Option<&'static str>,
+    /// All of its tokens.
+    pub(crate) tokens: TokenStream,
 }
 
 /// What a controller retrieves.
@@ -84,7 +95,11 @@ impl Args {
         let mut args = Self::default();
         let all = |input: ParseStream<'_>| {
             while !input.is_empty() {
-                if let Err(error) = args.entry(input) {
+                let tokens = skip_entry(&input.fork());
+                let mut entry = Entry { word: None, key: None, meant: None, tokens };
+                let read = args.entry(input, &mut entry);
+                args.entries.push(entry);
+                if let Err(error) = read {
                     errors.push(error);
                     skip_entry(input);
                 }
@@ -100,39 +115,35 @@ impl Args {
 
     /// Whether a key stands in the attribute, with whatever value.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.seen.contains(&name)
+        self.entries.iter().any(|entry| entry.key == Some(name))
     }
 
     /// Whether the user tried to write a key, under whatever name.
     pub(crate) fn tries(&self, name: &str) -> bool {
-        self.has(name) || self.meant.contains(&name)
+        self.entries.iter().any(|entry| entry.meant == Some(name))
     }
 
-    fn entry(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
+    fn entry(&mut self, input: ParseStream<'_>, entry: &mut Entry) -> syn::Result<()> {
+        if let Some(kind) = lone_kind(input) {
+            entry.meant = Some("resource");
+            let setting = resource_of(&kind);
+            return Err(Place::of(&kind).error(say!("a kind needs its key: write `{setting}`")));
+        }
         let Ok(ident) = input.call(Ident::parse_any) else {
             return Err(input.error(say!("a key belongs here: write it such as `resource = Pod`")));
         };
+        entry.word = Some(ident.clone());
         let name = ident.to_string();
         let Some(key) = keys::find(&name) else {
-            return Err(self.unknown(&ident, &name, input));
+            let known: Vec<_> = keys::KEYS.iter().map(|key| key.name).collect();
+            entry.meant = suggest::meant(&name, &known, keys::others::OTHERS);
+            return Err(syn::Error::new(ident.span(), suggest::unknown("key", &name, entry.meant, &known)));
         };
+        (entry.key, entry.meant) = (Some(key.name), Some(key.name));
         if self.has(key.name) {
             return Err(syn::Error::new(ident.span(), say!("`{name}` is given twice: write it once")));
         }
-        self.seen.push(key.name);
         self.value(key, &ident, input)
-    }
-
-    fn unknown(&mut self, ident: &Ident, name: &str, input: ParseStream<'_>) -> syn::Error {
-        let alone = input.is_empty() || input.peek(Token![,]);
-        if alone && name.starts_with(char::is_uppercase) {
-            self.meant.push("resource");
-            return syn::Error::new(ident.span(), say!("a kind needs its key: write `resource = {name}`"));
-        }
-        let known: Vec<_> = keys::KEYS.iter().map(|key| key.name).collect();
-        let meant = suggest::meant(name, &known, keys::others::OTHERS);
-        self.meant.extend(meant);
-        syn::Error::new(ident.span(), suggest::unknown("key", name, meant, &known))
     }
 
     fn value(&mut self, key: &'static Key, ident: &Ident, input: ParseStream<'_>) -> syn::Result<()> {
@@ -162,15 +173,30 @@ impl Args {
     }
 }
 
-/// Goes on to the comma after an entry that could not be read, not to one inside `<…>`.
-pub(crate) fn skip_entry(input: ParseStream<'_>) {
-    let mut depth = 0_usize;
-    while !(input.is_empty() || depth == 0 && input.peek(Token![,])) {
-        match input.parse::<TokenTree>() {
-            Ok(TokenTree::Punct(punct)) if punct.as_char() == '<' => depth += 1,
-            Ok(TokenTree::Punct(punct)) if punct.as_char() == '>' => depth = depth.saturating_sub(1),
-            Ok(_) => {}
-            Err(_) => return,
+/// A kind that stands where a key belongs, and nothing with it.
+fn lone_kind(input: ParseStream<'_>) -> Option<Type> {
+    let ahead = input.fork();
+    let kind: TypePath = ahead.parse().ok()?;
+    let alone = ahead.is_empty() || ahead.peek(Token![,]);
+    let last = kind.path.segments.last()?.ident.to_string();
+    (alone && last.starts_with(char::is_uppercase)).then_some(Type::Path(kind))
+}
+
+/// Skips to the comma after an entry, not to one inside `<…>` or between the parameters of a closure.
+pub(crate) fn skip_entry(input: ParseStream<'_>) -> TokenStream {
+    let (mut depth, mut parameters) = (0_usize, false);
+    let mut skipped = TokenStream::new();
+    while !(input.is_empty() || depth == 0 && !parameters && input.peek(Token![,])) {
+        let Ok(token) = input.parse::<TokenTree>() else { break };
+        if let TokenTree::Punct(punct) = &token {
+            match punct.as_char() {
+                '<' => depth += 1,
+                '>' => depth = depth.saturating_sub(1),
+                '|' => parameters = !parameters,
+                _ => {}
+            }
         }
+        skipped.extend([token]);
     }
+    skipped
 }

@@ -4,16 +4,16 @@ mod reliable;
 
 use kooper_grammar::{duration, name};
 use proc_macro2::{Ident, Span};
-use quote::ToTokens;
-use syn::spanned::Spanned as _;
-use syn::{GenericArgument, LitStr, PathArguments, Type};
+use syn::{LitStr, PathSegment, Type};
 
 use crate::controller::args::{Args, Resource};
 use crate::controller::model::{Kinds, Model};
 use crate::controller::signature::Handler;
-use crate::controller::value::plain;
+use crate::controller::value::{inside, plain, resource_of};
 use crate::support::crate_path::CratePath;
 use crate::support::errors::{Errors, say};
+use crate::support::place::Place;
+use crate::support::text::text;
 
 /// Compares the values with each other and with the fn, and notes all that does not fit.
 pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Option<Model<'a>> {
@@ -29,6 +29,7 @@ pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Error
         runtime: CratePath::new(args.krate.as_ref().map(|path| &path.value)),
         handler: &handler.ident,
         vis: &handler.vis,
+        conditions: &handler.conditions,
         type_name: type_name(args, handler),
         kinds,
         arguments: &handler.arguments,
@@ -67,7 +68,7 @@ fn check_backoff(args: &Args, errors: &mut Errors) {
     if first > longest {
         let (first, longest) = (duration::format(first), duration::format(longest));
         errors.add(
-            backoff.span,
+            backoff.place,
             say!(
                 "the first delay, {first}, is longer than the longest, {longest}: write `(\"{longest}\", \"{first}\")`"
             ),
@@ -118,11 +119,9 @@ fn namespaces(args: &Args, errors: &mut Errors) -> Option<(Vec<String>, Span)> {
 fn kinds<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Option<Kinds<'a>> {
     let Some(resource) = &args.resource else {
         if !args.tries("resource") {
-            let kind = handler.arguments.iter().find_map(kind_of).unwrap_or_else(|| "Pod".to_owned());
-            errors.add(
-                Span::call_site(),
-                say!("no kind to handle: write `#[controller(resource = {kind})]` with your kind"),
-            );
+            let kind = handler.arguments.iter().find_map(shared).map(resource_of);
+            let setting = kind.unwrap_or_else(|| "resource = Pod".to_owned());
+            errors.add(Span::call_site(), say!("no kind to handle: write `#[controller({setting})]` with your kind"));
         }
         return None;
     };
@@ -139,7 +138,7 @@ fn kinds<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Optio
                 let name = controller_name(args, handler, Some((kind, &suffix)), errors)?;
                 if named.iter().any(|(_, earlier)| *earlier == name) {
                     errors.add(
-                        kind.span(),
+                        Place::of(kind),
                         say!("two controllers would be named \"{name}\": write a handler with a name of its own for this kind"),
                     );
                 }
@@ -148,17 +147,20 @@ fn kinds<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Optio
             Some(Kinds::Each { parameter: &parameter.ident, generics: &handler.generics, kinds: named })
         }
         (Resource::One(kind), Some(parameter)) => {
-            let kind = kind.to_token_stream();
+            let kind = text(kind);
             errors.add(
-                parameter.span(),
+                Place::of(parameter),
                 say!("a generic handler needs a list of kinds: write `resource = [{kind}]`, or the kind in place of the parameter"),
             );
             None
         }
         (Resource::Each(_), None) => {
+            let object = if args.metadata_only.is_some() { "PartialObjectMeta<K>" } else { "K" };
             errors.add(
-                resource.span,
-                say!("a list of kinds needs a generic handler: write `async fn {fn_name}<K: Kind>(object: Arc<K>)`"),
+                resource.place,
+                say!(
+                    "a list of kinds needs a generic handler: write `async fn {fn_name}<K: Kind>(object: Arc<{object}>)`"
+                ),
             );
             None
         }
@@ -175,29 +177,30 @@ fn controller_name(args: &Args, handler: &Handler, kind: Option<(&Type, &str)>, 
     let base = given.map_or_else(|| name::kebab(&handler.ident.to_string()), |name| name.value.clone());
     let full = kind.map_or_else(|| base.clone(), |(_, suffix)| format!("{base}-{suffix}"));
     if let Err(error) = name::label(&full) {
-        let span = given.map_or_else(|| handler.ident.span(), |name| name.span);
-        errors.add(span, say!("the controller's name does not hold: {error}; write another with `name = \"…\"`"));
+        let place = given.map_or_else(|| handler.ident.span().into(), |name| name.place);
+        errors.add(place, say!("the controller's name does not hold: {error}; write another with `name = \"…\"`"));
         return None;
     }
     Some(full)
 }
 
-/// What stands in `Arc<…>`.
-fn kind_of(argument: &Type) -> Option<String> {
-    let Type::Path(path) = plain(argument) else { return None };
-    let last = path.path.segments.last().filter(|segment| segment.ident == "Arc")?;
-    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
-    match arguments.args.first()? {
-        GenericArgument::Type(kind) => Some(last_word(kind)),
+/// What stands in `Arc<…>`, or behind `&`.
+pub(crate) fn shared(argument: &Type) -> Option<&Type> {
+    match plain(argument) {
+        Type::Reference(reference) => Some(shared(&reference.elem).unwrap_or(&reference.elem)),
+        Type::Path(path) => path.path.segments.last().filter(|last| last.ident == "Arc").and_then(inside),
         _ => None,
     }
 }
 
 /// The last word of a type's path.
-fn last_word(kind: &Type) -> String {
+pub(crate) fn last_word(kind: &Type) -> String {
+    last_segment(kind).map(|segment| segment.ident.to_string()).unwrap_or_default()
+}
+
+fn last_segment(kind: &Type) -> Option<&PathSegment> {
     match plain(kind) {
-        Type::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),
+        Type::Path(path) => path.path.segments.last(),
         _ => None,
     }
-    .unwrap_or_default()
 }

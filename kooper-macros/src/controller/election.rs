@@ -126,7 +126,7 @@ pub(crate) fn check(election: &Spanned<Election>, errors: &mut Errors) {
             lease::LeaseError::TooShort { timing: lease::Timing::RenewDeadline, .. } => [renew_deadline, &None],
             _ => [retry_period, &None],
         };
-        let span = compared.into_iter().flatten().next().map_or(election.span, |(_, span)| *span);
-        errors.add(span, error.to_string());
+        let place = compared.into_iter().flatten().next().map_or(election.place, |(_, span)| (*span).into());
+        errors.add(place, error.to_string());
     }
 }

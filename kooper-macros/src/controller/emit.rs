@@ -4,17 +4,18 @@ mod reliable;
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::spanned::Spanned;
 
 use crate::controller::model::{Kinds, Model};
 use crate::support::crate_path::CratePath;
 use crate::support::duration;
 use crate::support::errors::say;
+use crate::support::place::Place;
 
 /// The fn as it was written, the type that stands for its controller, and a `main`.
 pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
-    let Model { runtime, type_name, .. } = model;
-    let ty = generated_type(runtime, model.vis, type_name, matches!(model.kinds, Kinds::One { .. }));
+    let Model { runtime, type_name, conditions, .. } = model;
+    let one = matches!(model.kinds, Kinds::One { .. });
+    let ty = generated_type(runtime, conditions, model.vis, type_name, one);
     let define = match &model.kinds {
         Kinds::One { kind, name } => builder(model, &kind.to_token_stream(), &quote!(#name)),
         Kinds::Each { parameter, generics, kinds } => {
@@ -24,10 +25,11 @@ pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
             quote!(#each #(#calls)*)
         }
     };
-    let main = model.main.then(|| main(runtime, model.handler, type_name));
+    let main = model.main.then(|| main(model));
     quote! {
         #item
         #ty
+        #conditions
         const _: () = {
             #[automatically_derived]
             impl #runtime::Definition for #type_name {
@@ -41,7 +43,13 @@ pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
 }
 
 /// The type that shares the fn's name, with its controllers. With braces it leaves the fn's own namespace alone.
-pub(crate) fn generated_type(runtime: &CratePath, vis: &syn::Visibility, name: &Ident, one: bool) -> TokenStream {
+pub(crate) fn generated_type(
+    runtime: &CratePath,
+    conditions: &TokenStream,
+    vis: &syn::Visibility,
+    name: &Ident,
+    one: bool,
+) -> TokenStream {
     let controllers = if one {
         quote! {
             /// The controller of the fn.
@@ -66,9 +74,11 @@ pub(crate) fn generated_type(runtime: &CratePath, vis: &syn::Visibility, name: &
         }
     };
     quote! {
+        #conditions
         #[doc(hidden)]
         #[allow(non_camel_case_types)]
         #vis struct #name {}
+        #conditions
         #[automatically_derived]
         impl #name {
             #controllers
@@ -115,14 +125,18 @@ fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenSt
         Kinds::One { .. } => known_crd(model),
         Kinds::Each { .. } => quote!(__crd),
     };
-    let arguments = model.arguments.iter().map(|ty| steps.step(ty.span(), "argument", &TokenStream::new()));
+    let arguments = model.arguments.iter().map(|ty| steps.spread(Place::of(ty), "argument"));
     let call = steps.call(kind);
-    let outcome = model.output.map_or_else(|| model.handler.span(), Spanned::span);
-    let outcome = steps.step(outcome, "outcome", &TokenStream::new());
-    let place = steps.at(kind.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span()));
+    let outcome = model.output.map_or_else(|| model.handler.span().into(), Place::of);
+    let outcome = steps.spread(outcome, "outcome");
+    let Place { start, end } = Place::of(kind);
+    let place = steps.at(start);
     let builder = steps.variable(place);
     let here = runtime.at(place);
-    let start = quote_spanned!(place=> let #builder = #here::controller(#here::kind::<#kind>(), #name););
+    // From the kind's first word to its last, as that is what the compiler's message is about.
+    let kind = quote_spanned!(place=> #here::kind::<#kind>);
+    let ends = parentheses(TokenStream::new(), steps.at(end));
+    let start = quote_spanned!(place=> let #builder = #here::controller(#kind #ends, #name););
     quote! {
         #start
         #setters
@@ -143,19 +157,37 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// One call. The types of arguments are left to inference: written here again, one that
-    /// is unknown would be told twice.
-    fn step(&self, place: Span, method: &str, arguments: &TokenStream) -> TokenStream {
-        self.step_with(place, method, &TokenStream::new(), arguments)
+    /// One call of a setter: its name stands where the key does, so that an editor shows what the
+    /// key means, and all else where the value does.
+    fn step(&self, key: Span, place: Place, method: &str, value: &TokenStream) -> TokenStream {
+        self.step_with(key, place, method, &TokenStream::new(), value)
     }
 
     /// One call with types that are written out.
-    fn step_with(&self, place: Span, method: &str, types: &TokenStream, arguments: &TokenStream) -> TokenStream {
-        let place = self.at(place);
-        let (builder, method) = (self.variable(place), Ident::new(method, place));
-        let mut group = Group::new(Delimiter::Parenthesis, arguments.clone());
-        group.set_span(place);
-        quote_spanned!(place=> let #builder = #builder.#method #types #group;)
+    fn step_with(
+        &self,
+        key: Span,
+        place: Place,
+        method: &str,
+        types: &TokenStream,
+        value: &TokenStream,
+    ) -> TokenStream {
+        // In the order in which they are written, as the compiler's message may be about any part.
+        let key = self.at(key);
+        let (builder, method) = (self.variable(key), Ident::new(method, key));
+        let arguments = parentheses(value.clone(), self.at(place.end));
+        quote_spanned!(key=> let #builder = #builder.#method #types #arguments;)
+    }
+
+    /// One call of a fn of the runtime that stands from the first word to the last of what it is
+    /// for. The types of arguments are left to inference: written here again, one that is unknown
+    /// would be told twice.
+    fn spread(&self, place: Place, function: &str) -> TokenStream {
+        let (start, end) = (self.at(place.start), self.at(place.end));
+        let (builder, here) = (self.variable(start), self.model.runtime.at(start));
+        let function = Ident::new(function, end);
+        let arguments = parentheses(builder.to_token_stream(), end);
+        quote_spanned!(start=> let #builder = #here::#function #arguments;)
     }
 
     /// The variable that holds the builder.
@@ -170,6 +202,9 @@ impl Steps<'_> {
     }
 
     /// The fn, called with what the arguments' types took.
+    ///
+    /// It is handed over as a value, too: lints know such a fn as one whose signature is not for its
+    /// author to choose.
     fn call(&self, kind: &TokenStream) -> TokenStream {
         let Model { handler, arguments, kinds, .. } = self.model;
         let place = handler.span();
@@ -179,70 +214,76 @@ impl Steps<'_> {
             Kinds::One { .. } => None,
             Kinds::Each { .. } => Some(quote!(::<#kind>)),
         };
-        self.step(place, "call", &quote_spanned!(place=> |#nested| #handler #turbofish (#(#names),*)))
+        let call = quote_spanned!(place=> #handler #turbofish, |__handler, #nested| __handler(#(#names),*));
+        self.step(place, place.into(), "call", &call)
     }
 
     /// One call for each key that was given; those that change the builder's type first.
     fn setters(&self) -> TokenStream {
         let Model { runtime, args, namespaces, .. } = self.model;
         let mut setters = TokenStream::new();
-        let mut set = |place: Span, method: &str, value: TokenStream| {
-            setters.extend(self.step(place, method, &value));
+        let mut set = |key: Span, place: Place, method: &str, value: TokenStream| {
+            setters.extend(self.step(key, place, method, &value));
         };
         if let Some(key) = &args.metadata_only {
-            set(key.key, "metadata_only", TokenStream::new());
+            set(key.key, key.place, "metadata_only", TokenStream::new());
         }
         if let Some(path) = &args.init {
-            set(path.span, "init", path.value.to_token_stream());
+            set(path.key, path.place, "init", path.value.to_token_stream());
         }
         if let Some(resync) = &args.resync {
-            set(resync.span, "resync", duration::optional(runtime, resync.value));
+            set(resync.key, resync.place, "resync", duration::optional(runtime, resync.value));
         }
         if let Some(workers) = &args.workers {
-            set(workers.span, "workers", number(workers.value));
+            set(workers.key, workers.place, "workers", number(workers.value));
         }
         if let Some(retries) = &args.retries {
-            set(retries.span, "retries", optional_number(runtime, retries.value));
+            set(retries.key, retries.place, "retries", optional_number(runtime, retries.value));
         }
         if let Some(backoff) = &args.backoff {
             let (first, longest) = backoff.value;
             let (first, longest) = (duration::tokens(runtime, first), duration::tokens(runtime, longest));
-            set(backoff.span, "backoff", quote!(#first, #longest));
+            set(backoff.key, backoff.place, "backoff", quote!(#first, #longest));
         }
         if let Some(rate) = &args.retry_rate {
             let (second, burst) = (number(rate.value.0), number(rate.value.1));
-            set(rate.span, "retry_rate", quote!(#second, #burst));
+            set(rate.key, rate.place, "retry_rate", quote!(#second, #burst));
         }
         if let Some(timeout) = &args.timeout {
-            set(timeout.span, "timeout", duration::optional(runtime, timeout.value));
+            set(timeout.key, timeout.place, "timeout", duration::optional(runtime, timeout.value));
         }
         if let Some((names, key)) = namespaces {
-            set(*key, "namespaces", quote!([#(#names),*]));
+            set(*key, (*key).into(), "namespaces", quote!([#(#names),*]));
         }
         if let Some(labels) = &args.labels {
-            set(labels.span, "labels", labels.value.to_token_stream());
+            set(labels.key, labels.place, "labels", labels.value.to_token_stream());
         }
         if let Some(fields) = &args.fields {
-            set(fields.span, "fields", fields.value.to_token_stream());
+            set(fields.key, fields.place, "fields", fields.value.to_token_stream());
         }
         if let Some(changed) = &args.changed {
             let variants = changed.value.iter().map(|change| Ident::new(change.variant, change.span));
-            set(changed.span, "changed", quote!([#(#runtime::Changed::#variants),*]));
+            set(changed.key, changed.place, "changed", quote!([#(#runtime::Changed::#variants),*]));
         }
         if let Some(when) = &args.when {
-            set(when.span, "when", when.value.to_token_stream());
+            set(when.key, when.place, "when_fn", when.value.to_token_stream());
         }
         if let Some(retriever) = &args.retriever {
-            set(retriever.span, "retriever_from", retriever.value.to_token_stream());
+            // All of it where the value stands, which is what the message about its type is for.
+            set(retriever.place.start, retriever.place, "retriever_from", retriever.value.to_token_stream());
         }
-        for path in args.layers.iter().flat_map(|layers| &layers.value) {
-            set(path.span(), "layer", quote_spanned!(path.span()=> #path()));
+        if let Some(layers) = &args.layers {
+            for path in &layers.value {
+                let place = Place::of(path);
+                let call = parentheses(TokenStream::new(), self.at(place.end));
+                set(layers.key, place, "layer", quote!(#path #call));
+            }
         }
         if let Some(access) = &args.access {
             let rules = access.value.iter().map(ToString::to_string);
             // An empty list still has elements of a type.
             let rules = if access.value.is_empty() { quote!([""; 0]) } else { quote!([#(#rules),*]) };
-            set(access.key, "access", rules);
+            set(access.key, access.key.into(), "access", rules);
         }
         setters
     }
@@ -262,28 +303,29 @@ fn optional_number(runtime: &CratePath, value: Option<u32>) -> TokenStream {
     }
 }
 
+/// Arguments whose parentheses stand at a place.
+fn parentheses(arguments: TokenStream, place: Span) -> Group {
+    let mut group = Group::new(Delimiter::Parenthesis, arguments);
+    group.set_span(place);
+    group
+}
+
 /// A `main` that runs this controller, and what makes a second one explain itself.
-fn main(runtime: &CratePath, handler: &Ident, type_name: &Ident) -> TokenStream {
-    let place = handler.span();
-    let (main, advice) = (Ident::new("main", place), Ident::new(ADVICE, place));
+fn main(model: &Model<'_>) -> TokenStream {
+    let Model { runtime, handler, type_name, conditions, .. } = model;
+    let advice = Ident::new(ADVICE, handler.span());
     let text = say!(
         "the `main` of `{handler}` is not at the crate's root, where a program begins: \
-         write `main = false` in its attribute and `kooper::main!(path::to::{handler});` at the root"
+         write `main = false` in its attribute and `kooper::main!(path::to::{type_name});` at the root"
     );
     quote! {
+        #conditions
         #[doc(hidden)]
         mod #advice {}
+        #conditions
         const _: () = #runtime::assert!(#runtime::at_crate_root(#runtime::module_path!()), #text);
-        fn #main() -> #runtime::ExitCode {
-            #runtime::main(
-                match #runtime::option_env!("CARGO_BIN_NAME") {
-                    #runtime::Option::Some(__name) => __name,
-                    #runtime::Option::None => #runtime::env!("CARGO_PKG_NAME"),
-                },
-                #runtime::env!("CARGO_PKG_VERSION"),
-                &[<#type_name as #runtime::Definition>::define],
-            )
-        }
+        #conditions
+        #runtime::main!(#type_name);
     }
 }
 

@@ -2,11 +2,11 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::Type;
 
 use crate::controller::args::{Args, Resource};
 use crate::controller::check::type_name;
 use crate::controller::emit::generated_type;
+use crate::controller::mentioned;
 use crate::controller::signature::Handler;
 use crate::support::crate_path::CratePath;
 
@@ -15,50 +15,48 @@ pub(crate) fn controller(
     item: &TokenStream,
     args: &Args,
     handler: Option<&Handler>,
-    error: Option<&syn::Error>,
+    error: Option<syn::Error>,
 ) -> TokenStream {
-    let errors = error.map(syn::Error::to_compile_error);
+    let conditions = handler.map(|handler| &handler.conditions);
+    let errors = error.into_iter().flatten().map(|error| error.to_compile_error());
+    let errors = quote!(#(#conditions #errors)*);
     if handler.is_some_and(|handler| handler.method) {
         // Beside a method nothing else may stand.
         return quote!(#errors #item);
     }
-    let ty = handler.map(|handler| empty(args, handler));
-    let kinds = kinds(args);
+    let runtime = CratePath::new(args.krate.as_ref().map(|path| &path.value));
+    let ty = handler.map(|handler| empty(&runtime, args, handler));
+    let mentioned = mentioned::imports(conditions, args);
+    let keys = completions(&runtime, args);
     let main = args.main.is_none().then(|| {
         quote!(
+            #conditions
             fn main() {}
         )
     });
-    quote!(#errors #item #ty #kinds #main)
-}
-
-/// The kinds, named once, so that their imports count as used.
-fn kinds(args: &Args) -> TokenStream {
-    let kinds: &[Type] = match args.resource.as_ref().map(|resource| &resource.value) {
-        Some(Resource::One(kind)) => std::slice::from_ref(kind),
-        Some(Resource::Each(kinds)) => kinds,
-        None => &[],
+    // A handler of this name is no program, and the compiler would add that it is async.
+    let item = match handler {
+        Some(handler) if handler.ident == "main" => quote!(const _: () = { #item };),
+        _ => quote!(#item),
     };
-    let owned = args.owns.iter().flat_map(|owns| &owns.value);
-    let watched = args.watches.iter().flat_map(|watches| &watches.value).map(|(kind, _)| kind);
-    let kinds = kinds.iter().chain(owned).chain(watched).map(|kind| {
-        quote! {
-            const _: () = {
-                #[allow(dead_code)]
-                type __Kind = #kind;
-            };
-        }
-    });
-    kinds.collect()
+    quote!(#errors #item #ty #mentioned #keys #main)
 }
 
-fn empty(args: &Args, handler: &Handler) -> TokenStream {
-    let runtime = CratePath::new(args.krate.as_ref().map(|path| &path.value));
+/// What lets an editor complete a key: where one is not known, the runtime imports it from a module
+/// of all keys, but only in an editor.
+fn completions(runtime: &CratePath, args: &Args) -> TokenStream {
+    let unknown = args.entries.iter().filter(|entry| entry.key.is_none()).filter_map(|entry| entry.word.as_ref());
+    quote!(#(#runtime::complete!(#unknown);)*)
+}
+
+fn empty(runtime: &CratePath, args: &Args, handler: &Handler) -> TokenStream {
+    let conditions = &handler.conditions;
     let name = type_name(args, handler);
-    let resource = args.resource.as_ref().map(|resource| &resource.value);
-    let ty = generated_type(&runtime, &handler.vis, &name, !matches!(resource, Some(Resource::Each(_))));
+    let one = !matches!(args.resource.as_ref().map(|resource| &resource.value), Some(Resource::Each(_)));
+    let ty = generated_type(runtime, conditions, &handler.vis, &name, one);
     quote! {
         #ty
+        #conditions
         const _: () = {
             #[automatically_derived]
             impl #runtime::Definition for #name {

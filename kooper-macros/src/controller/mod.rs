@@ -7,6 +7,7 @@ mod election;
 mod emit;
 mod fallback;
 mod keys;
+mod mentioned;
 mod model;
 mod signature;
 mod value;
@@ -19,11 +20,11 @@ use crate::support::errors::Errors;
 pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::new();
     let args = args::Args::parse(attribute, &mut errors);
-    let handler = signature::Handler::parse(item, &mut errors);
+    let handler = signature::Handler::parse(item, &args, &mut errors);
     let model = handler.as_ref().and_then(|handler| check::model(&args, handler, &mut errors));
     match (errors.check(), model) {
         (Ok(()), Some(model)) => emit::controller(item, &model),
-        (result, _) => fallback::controller(item, &args, handler.as_ref(), result.err().as_ref()),
+        (result, _) => fallback::controller(item, &args, handler.as_ref(), result.err()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A controller that holds: what the checks leave for emitting.
 
-use proc_macro2::{Ident, Span};
+use proc_macro2::{Ident, Span, TokenStream};
 use syn::{Generics, Type, Visibility};
 
 use crate::controller::args::Args;
@@ -12,6 +12,8 @@ pub(crate) struct Model<'a> {
     /// The fn and the visibility that its type shares.
     pub(crate) handler: &'a Ident,
     pub(crate) vis: &'a Visibility,
+    /// The `#[cfg]`s below the attribute: without the fn, nothing that is generated is there.
+    pub(crate) conditions: &'a TokenStream,
     pub(crate) type_name: Ident,
     pub(crate) kinds: Kinds<'a>,
     pub(crate) arguments: &'a [Type],

@@ -1,16 +1,26 @@
 //! The annotated fn, as far as it concerns its controller.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
-use quote::ToTokens;
+use quote::{ToTokens, quote};
 use syn::parse::{ParseStream, Parser};
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned as _;
-use syn::{Attribute, FnArg, GenericParam, Generics, ReturnType, Safety, Signature, Type, TypeParam, Visibility};
+use syn::{
+    Attribute, FnArg, GenericParam, Generics, Meta, PatType, ReturnType, Safety, Signature, Token, Type, TypeParam,
+    Visibility,
+};
 
+use crate::controller::args::{Args, Resource};
+use crate::controller::check::last_word;
 use crate::controller::value::plain;
 use crate::support::errors::{Errors, say};
+use crate::support::place::Place;
+use crate::support::text::text;
 
 /// A fn that may be a handler. Its body is never looked at.
 pub(crate) struct Handler {
+    /// The `#[cfg]`s that stand on it.
+    pub(crate) conditions: TokenStream,
     pub(crate) vis: Visibility,
     pub(crate) ident: Ident,
     pub(crate) generics: Generics,
@@ -18,43 +28,52 @@ pub(crate) struct Handler {
     pub(crate) arguments: Vec<Type>,
     /// What it returns, when that is written.
     pub(crate) output: Option<Type>,
-    /// Whether it takes `self`, so that nothing can stand beside it.
+    /// Whether it is one of an `impl`, so that nothing can stand beside it.
     pub(crate) method: bool,
 }
 
 impl Handler {
     /// Reads the fn and notes what no handler may have. `None`: it is no fn at all.
-    pub(crate) fn parse(item: &TokenStream, errors: &mut Errors) -> Option<Self> {
+    pub(crate) fn parse(item: &TokenStream, args: &Args, errors: &mut Errors) -> Option<Self> {
         let span = item.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
         let head = |input: ParseStream<'_>| {
-            input.call(Attribute::parse_outer)?;
+            let attributes = input.call(Attribute::parse_outer)?;
             let vis: Visibility = input.parse()?;
             let signature: Signature = input.parse()?;
             let _body: TokenStream = input.parse()?;
-            Ok((vis, signature))
+            Ok((attributes, vis, signature))
         };
-        let Ok((vis, signature)) = head.parse2(item.clone()) else {
+        let Ok((attributes, vis, signature)) = head.parse2(item.clone()) else {
             errors.add(span, say!("a handler is an async fn: write `#[controller(…)]` above one"));
             return None;
         };
         check_head(&signature, errors);
-        let method = signature.receiver().is_some();
-        let arguments = signature.inputs.iter().filter_map(|input| match input {
-            FnArg::Typed(argument) => Some((*argument.ty).clone()),
+        let method = check_place(&signature, errors);
+        let kind = match args.resource.as_ref().map(|resource| &resource.value) {
+            Some(Resource::One(kind)) => last_word(kind),
+            _ => signature.generics.type_params().next().map_or_else(String::new, |kind| kind.ident.to_string()),
+        };
+        for argument in &signature.inputs {
+            if let FnArg::Typed(argument) = argument {
+                check_argument(argument, &kind, errors);
+            }
+        }
+        let arguments = signature.inputs.into_iter().filter_map(|input| match input {
+            FnArg::Typed(argument) => Some(*argument.ty),
             FnArg::Receiver(_) => None,
         });
-        let arguments: Vec<Type> = arguments.collect();
-        for argument in &arguments {
-            check_argument(argument, errors);
-        }
+        let arguments = arguments.collect();
         let output = match signature.output {
             ReturnType::Type(_, output) => Some(*output),
             ReturnType::Default => None,
         };
-        if let Some(word) = output.as_ref().and_then(|output| find_impl(output.to_token_stream())) {
+        // Without `async` the compiler knows whether it is a future that is returned.
+        let written = output.as_ref().filter(|_| signature.asyncness.is_some());
+        if let Some(word) = written.and_then(|output| find_word("impl", output.to_token_stream())) {
             errors.add(word, say!("a handler's return type is written out: write it such as `Result<()>`"));
         }
-        Some(Self { vis, ident: signature.ident, generics: signature.generics, arguments, output, method })
+        let conditions = attributes.iter().filter_map(condition).collect();
+        Some(Self { conditions, vis, ident: signature.ident, generics: signature.generics, arguments, output, method })
     }
 
     /// The type parameter of a generic handler.
@@ -65,13 +84,10 @@ impl Handler {
 
 fn check_head(signature: &Signature, errors: &mut Errors) {
     let name = &signature.ident;
-    if let Some(receiver) = signature.receiver() {
-        errors.add(
-            receiver.self_token.span,
-            say!("a handler has no `self`: write a free fn, and `State<S>` for what it shares"),
-        );
+    if name == "main" {
+        errors.add(name.span(), say!("`main` is the program, which runs the handler: give the handler another name"));
     }
-    if signature.asyncness.is_none() {
+    if signature.asyncness.is_none() && matches!(signature.output, ReturnType::Default) {
         errors.add(signature.fn_token.span, say!("a handler is async: write `async fn {name}`"));
     }
     let words = [
@@ -92,30 +108,97 @@ fn check_head(signature: &Signature, errors: &mut Errors) {
         type_parameters += usize::from(matches!(parameter, GenericParam::Type(_)));
         if type_parameters > 1 || !matches!(parameter, GenericParam::Type(_)) {
             errors.add(
-                parameter.span(),
+                Place::of(parameter),
                 say!("a generic handler has one parameter, the kind: write `async fn {name}<K: Kind>(…)`"),
             );
         }
     }
 }
 
-fn check_argument(argument: &Type, errors: &mut Errors) {
-    if let Type::Reference(reference) = plain(argument) {
-        let lent = reference.elem.to_token_stream();
+/// Whether the fn is one of an `impl`, as far as its signature shows.
+fn check_place(signature: &Signature, errors: &mut Errors) -> bool {
+    if let Some(receiver) = signature.receiver() {
         errors.add(
-            reference.and_token.span,
-            say!("a handler owns its arguments: write `Arc<{lent}>` for an object, or an argument without `&`"),
+            receiver.self_token.span,
+            say!("a handler has no `self`: write a free fn, and `State<S>` for what it shares"),
         );
-    } else if let Some(word) = find_impl(argument.to_token_stream()) {
+        return true;
+    }
+    let word = find_word("Self", signature.to_token_stream());
+    if let Some(word) = word {
+        errors.add(word, say!("a handler belongs to no type: write a free fn, and the type in place of `Self`"));
+    }
+    word.is_some()
+}
+
+fn check_argument(argument: &PatType, kind: &str, errors: &mut Errors) {
+    let ty = &*argument.ty;
+    if let Some(attribute) = argument.attrs.iter().find(|attribute| condition(attribute).is_some()) {
+        errors.add(
+            Place::of(attribute),
+            say!(
+                "a handler has the same arguments in each build: write `#[cfg]` below `#[controller]`, once for each fn"
+            ),
+        );
+    }
+    if let Type::Reference(reference) = plain(ty) {
+        let owned = owned(&reference.elem, kind);
+        errors.add(Place::of(ty), say!("a handler owns its arguments: write {owned}"));
+    } else if let Some(word) = find_word("impl", ty.to_token_stream()) {
         errors.add(word, say!("a handler's arguments are chosen by their types: write the type in place of `impl …`"));
     }
 }
 
-/// Where `impl` stands in a type.
-fn find_impl(tokens: TokenStream) -> Option<Span> {
+/// What to take in place of a reference: an object in an `Arc`, all else as it is.
+fn owned(lent: &Type, kind: &str) -> String {
+    let (name, written) = (last_word(lent), text(plain(lent)));
+    if ARGUMENTS.contains(&name.as_str()) {
+        format!("`{written}`")
+    } else if name == kind || name == "PartialObjectMeta" || kind.is_empty() {
+        format!("`Arc<{written}>`")
+    } else {
+        format!("one without `&`, such as `Arc<{kind}>` or `Call`")
+    }
+}
+
+/// The names of what a handler takes beside the object, where the kind is not known.
+const ARGUMENTS: [&str; 14] = [
+    "Arc",
+    "Call",
+    "Client",
+    "State",
+    "Recorder",
+    "Reader",
+    "Getter",
+    "Creator",
+    "Applier",
+    "OwnedApplier",
+    "Patcher",
+    "Deleter",
+    "StatusWriter",
+    "Evictor",
+];
+
+/// The attribute if it decides whether the item is there; of a `cfg_attr` only that part.
+fn condition(attribute: &Attribute) -> Option<TokenStream> {
+    if attribute.path().is_ident("cfg") {
+        return Some(attribute.to_token_stream());
+    }
+    if !attribute.path().is_ident("cfg_attr") {
+        return None;
+    }
+    let parts = attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).ok()?;
+    let mut parts = parts.into_iter();
+    let predicate = parts.next()?;
+    let conditions: Vec<Meta> = parts.filter(|part| part.path().is_ident("cfg")).collect();
+    (!conditions.is_empty()).then(|| quote!(#[cfg_attr(#predicate, #(#conditions),*)]))
+}
+
+/// Where a word stands in tokens.
+fn find_word(word: &str, tokens: TokenStream) -> Option<Span> {
     tokens.into_iter().find_map(|token| match token {
-        TokenTree::Ident(ident) if ident == "impl" => Some(ident.span()),
-        TokenTree::Group(group) => find_impl(group.stream()),
+        TokenTree::Ident(ident) if ident == word => Some(ident.span()),
+        TokenTree::Group(group) => find_word(word, group.stream()),
         _ => None,
     })
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 
 use super::expand;
@@ -170,6 +170,84 @@ fn the_reference_page_has_every_key() {
     }
     let (_, (found, _)) = parts.expect("docs/reference/attribute.md has the table: KOOPER_BLESS=1 writes it");
     assert_eq!(found, table, "the table is old: KOOPER_BLESS=1 writes it");
+}
+
+/// The keys as an editor finds them: all but `crate`, which no item can be named.
+fn completions() -> String {
+    let keys = KEYS.iter().filter(|key| key.name != "crate");
+    let modules = keys.map(|key| format!("/// `{}`: {}\npub mod {} {{}}\n", key.example, key.doc, key.name));
+    format!(
+        "//! The keys of the attribute, each a module for editors to complete.\n//!\n//! A test of kooper-macros \
+         writes this file: `KOOPER_BLESS=1 cargo test -p kooper-macros`.\n\n{}",
+        modules.collect::<Vec<_>>().join("\n")
+    )
+}
+
+#[test]
+fn an_editor_finds_every_key() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kooper/src/private/keys.rs");
+    if std::env::var_os("KOOPER_BLESS").is_some() {
+        fs::create_dir_all(file.with_file_name("")).expect("the folder of the file");
+        fs::write(&file, completions()).expect("the file");
+        return;
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap_or_default(), completions(), "it is old: KOOPER_BLESS=1 writes it");
+}
+
+#[test]
+fn an_editor_is_asked_for_what_stands_for_a_key_that_is_not_known() {
+    let tokens = expand(quote!(resource = Pod, wor), &echo()).to_string();
+    assert!(tokens.contains(":: kooper :: __private :: v1 :: complete ! (wor) ;"), "{tokens}");
+    assert!(!expand(quote!(resource = Pod, workers = 0), &echo()).to_string().contains("complete"));
+}
+
+/// Where each word with this name stands in tokens.
+fn places(tokens: TokenStream, name: &str, found: &mut Vec<(usize, usize)>) {
+    for token in tokens {
+        match token {
+            TokenTree::Ident(ident) if ident == name => {
+                let (start, end) = (ident.span().start(), ident.span().end());
+                found.push((start.column, end.column));
+            }
+            TokenTree::Group(group) => places(group.stream(), name, found),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn the_call_of_a_key_stands_where_the_key_does() {
+    let attribute =
+        "resource = Pod, workers = 4, when = is_ours, owns = [Service], cleanup = end, finalizer = \"a.b/c\"";
+    let expanded = expand(attribute.parse().expect("an attribute"), &echo());
+    for (key, method) in [("workers", "workers"), ("when", "when_fn"), ("owns", "owns"), ("cleanup", "cleanup")] {
+        let mut found = Vec::new();
+        places(expanded.clone(), method, &mut found);
+        let start = attribute.find(key).expect(key);
+        assert!(found.contains(&(start, start + key.len())), "{key}: {found:?}");
+    }
+}
+
+#[test]
+fn the_call_of_an_argument_stands_from_its_first_word_to_its_last() {
+    let item = "async fn echo(pod: v1::Pod) {}";
+    let expanded = expand(quote!(resource = Pod), &item.parse().expect("an item"));
+    let mut found = Vec::new();
+    places(expanded, "argument", &mut found);
+    let last = item.find("Pod").expect("the last word of the type");
+    assert_eq!(found, [(last, last + 3)]);
+}
+
+#[test]
+fn without_the_fn_nothing_that_is_generated_is_there() {
+    let item = quote! {
+        #[cfg(feature = "pods")]
+        #[cfg_attr(test, allow(dead_code), cfg(unix))]
+        #[inline]
+        async fn echo(pod: Arc<Pod>) {}
+    };
+    insta::assert_snapshot!(expanded(quote!(resource = Pod), &item));
+    insta::assert_snapshot!(expanded(quote!(resource = Pod, workers = 0), &item));
 }
 
 #[test]

@@ -7,18 +7,21 @@ use kooper_grammar::access::Rule;
 use kooper_grammar::selector::{FieldSelector, Selector};
 use kooper_grammar::{duration, name};
 use proc_macro2::{Ident, Span};
-use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
-use syn::spanned::Spanned as _;
-use syn::{LitBool, LitInt, LitStr, Path, Token, Type, bracketed, parenthesized, token};
+use syn::{
+    GenericArgument, LitBool, LitInt, LitStr, Path, PathArguments, PathSegment, Token, Type, bracketed, parenthesized,
+    token,
+};
 
 use crate::controller::args::{Change, Resource, skip_entry};
 use crate::controller::election::Election;
 use crate::controller::keys::Key;
 use crate::support::errors::say;
+use crate::support::place::Place;
 use crate::support::spanned::Spanned;
 use crate::support::suggest;
+use crate::support::text::text;
 
 /// The parts of an object that `changed` knows, with their names in the runtime.
 const CHANGES: [(&str, &str); 6] = [
@@ -43,9 +46,9 @@ impl<'a> Value<'a> {
     }
 
     /// The error for a value of another form than the key takes.
-    pub(crate) fn wrong(&self, span: Span) -> syn::Error {
+    pub(crate) fn wrong(&self, place: impl Into<Place>) -> syn::Error {
         let Key { name, form, example, .. } = self.key;
-        syn::Error::new(span, say!("`{name}` takes {form}: write `{example}`"))
+        place.into().error(say!("`{name}` takes {form}: write `{example}`"))
     }
 
     pub(crate) fn flag(&self) -> syn::Result<Spanned<()>> {
@@ -65,8 +68,8 @@ impl<'a> Value<'a> {
 
     pub(crate) fn path(&self) -> syn::Result<Spanned<Path>> {
         let path = self.next_path(self.input)?;
-        let span = path.span();
-        Ok(self.spanned(path, span))
+        let place = Place::of(&path);
+        Ok(self.spanned(path, place))
     }
 
     pub(crate) fn paths(&self) -> syn::Result<Spanned<Vec<Path>>> {
@@ -100,8 +103,8 @@ impl<'a> Value<'a> {
             return Ok(self.types()?.map(Resource::Each));
         }
         let kind = self.next_kind(self.input)?;
-        let span = kind.span();
-        Ok(self.spanned(Resource::One(Box::new(kind)), span))
+        let place = Place::of(&kind);
+        Ok(self.spanned(Resource::One(Box::new(kind)), place))
     }
 
     pub(crate) fn types(&self) -> syn::Result<Spanned<Vec<Type>>> {
@@ -113,11 +116,8 @@ impl<'a> Value<'a> {
             let kind = self.next_kind(input)?;
             let arrow: syn::Result<Token![=>]> = input.parse();
             if arrow.is_err() {
-                let kind = kind.to_token_stream();
-                return Err(syn::Error::new(
-                    kind.span(),
-                    say!("a fn maps these objects to ours: write `{kind} => path`"),
-                ));
+                let written = text(&kind);
+                return Err(Place::of(&kind).error(say!("a fn maps these objects to ours: write `{written} => path`")));
             }
             Ok((kind, self.next_path(input)?))
         })
@@ -272,8 +272,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    fn spanned<T>(&self, value: T, span: Span) -> Spanned<T> {
-        Spanned { value, key: self.ident.span(), span }
+    fn spanned<T>(&self, value: T, place: impl Into<Place>) -> Spanned<T> {
+        Spanned { value, key: self.ident.span(), place: place.into() }
     }
 
     fn next<T: Parse>(&self) -> syn::Result<T> {
@@ -293,14 +293,14 @@ impl<'a> Value<'a> {
 
     fn next_path(&self, input: ParseStream<'_>) -> syn::Result<Path> {
         let path: Path = self.next_in(input)?;
-        if input.is_empty() || input.peek(Token![,]) { Ok(path) } else { Err(self.wrong(path.span())) }
+        if input.is_empty() || input.peek(Token![,]) { Ok(path) } else { Err(self.wrong(Place::of(&path))) }
     }
 
     fn next_kind(&self, input: ParseStream<'_>) -> syn::Result<Type> {
         let kind: Type = self.next_in(input)?;
         match plain(&kind) {
             Type::Path(_) => Ok(kind),
-            _ => Err(self.wrong(kind.span())),
+            _ => Err(self.wrong(Place::of(&kind))),
         }
     }
 
@@ -361,6 +361,27 @@ impl<'a> Value<'a> {
         }
         wrong.map_or(Ok(elements), Err)
     }
+}
+
+/// The setting that retrieves what a handler takes in its `Arc`.
+pub(crate) fn resource_of(kind: &Type) -> String {
+    let inner = match plain(kind) {
+        Type::Path(path) => path.path.segments.last().filter(|last| last.ident == "PartialObjectMeta").and_then(inside),
+        _ => None,
+    };
+    match inner {
+        Some(kind) => format!("resource = {}, metadata_only", text(kind)),
+        None => format!("resource = {}", text(kind)),
+    }
+}
+
+/// The first type between the `<…>` of a path's segment.
+pub(crate) fn inside(segment: &PathSegment) -> Option<&Type> {
+    let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return None };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::Type(inner) => Some(inner),
+        _ => None,
+    })
 }
 
 /// A type without the invisible groups that a `macro_rules!` puts around it.

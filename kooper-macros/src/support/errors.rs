@@ -1,6 +1,6 @@
 //! All mistakes of one expansion, so that one compile shows them together.
 
-use proc_macro2::Span;
+use crate::support::place::Place;
 
 /// Writes the text of an error.
 ///
@@ -24,8 +24,8 @@ impl Errors {
     }
 
     /// Notes a mistake at a place of the user's.
-    pub(crate) fn add(&mut self, span: Span, text: String) {
-        self.found.push(syn::Error::new(span, text));
+    pub(crate) fn add(&mut self, place: impl Into<Place>, text: String) {
+        self.found.push(place.into().error(text));
     }
 
     /// Notes a mistake that was found while parsing.
@@ -54,6 +54,8 @@ impl Drop for Errors {
 
 #[cfg(test)]
 mod tests {
+    use proc_macro2::Span;
+
     use super::*;
 
     #[test]

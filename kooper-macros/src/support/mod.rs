@@ -3,5 +3,7 @@
 pub(crate) mod crate_path;
 pub(crate) mod duration;
 pub(crate) mod errors;
+pub(crate) mod place;
 pub(crate) mod spanned;
 pub(crate) mod suggest;
+pub(crate) mod text;

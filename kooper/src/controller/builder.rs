@@ -1,5 +1,8 @@
 //! A controller in plain Rust: what the attribute writes.
 
+mod filter;
+mod lent;
+mod map;
 mod parts;
 mod related;
 mod reliable;
@@ -17,6 +20,7 @@ use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 use tower::Service;
 
+use self::filter::FilterFn;
 use super::config::{Config, ConfigError, MetricsCompat};
 use super::states::Context;
 use crate::action::Action;
@@ -28,9 +32,10 @@ use crate::object::Changed;
 use crate::plan::Plan;
 use crate::retriever::{self, Retriever};
 
+pub use map::MapFn;
 pub(crate) use parts::{Handlers, Parts};
 pub(crate) use related::{KeyStream, MapKeys, Relation};
-pub use related::{MapFn, Source};
+pub use related::{MakeSource, Source};
 pub use reliable::CustomKind;
 pub(crate) use reliable::MakeCrd;
 
@@ -93,14 +98,19 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
     /// controller with leader election, have one of their own. With leader
     /// election it is built when this replica leads for the first time. An
     /// error is logged and tried again. Goes before the handler.
-    pub fn init<I: Init<Args> + Clone, Args: 'static>(mut self, init: I) -> Builder<K, O, I::State> {
+    pub fn init<I, S, Args>(mut self, init: I) -> Builder<K, O, S>
+    where
+        I: Init<S, Args> + Clone,
+        S: Send + Sync + 'static,
+        Args: 'static,
+    {
         I::plan(&mut self.common.plan);
         // Two values of one type may differ, unless the type has no room for a
         // difference, as a fn's has none.
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let own = if size_of::<I>() == 0 { 0 } else { NEXT.fetch_add(1, Ordering::Relaxed) };
         let id = (TypeId::of::<I>(), own);
-        let state: MakeState<I::State> = Arc::new(move |context: Context| {
+        let state: MakeState<S> = Arc::new(move |context: Context| {
             let init = init.clone();
             Box::pin(async move {
                 let backing = context.backing.clone();
@@ -201,6 +211,12 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     pub fn when(mut self, filter: impl Fn(&O) -> bool + Send + Sync + 'static) -> Self {
         self.when = Some(Arc::new(filter));
         self
+    }
+
+    /// [`when`](Self::when) with a named function: what the attribute writes.
+    #[doc(hidden)]
+    pub fn when_fn<F: FilterFn<O, Args>, Args>(self, filter: F) -> Self {
+        self.when(move |object| filter.wants(object))
     }
 
     /// A retriever of one's own, in place of the API server's.

@@ -2,14 +2,13 @@
 //! is told by itself: what the attribute writes in place of
 //! [`Builder::handler`].
 
-use std::future::Future;
-
 use serde::de::DeserializeOwned;
 
 use super::builder::Builder;
 use crate::action::{Action, Outcome};
 use crate::error::BoxError;
 use crate::extract::{Argument, Input};
+use crate::handler::Asynchronous;
 use crate::kind::Kind;
 
 type Extract<O, S, A> = Box<dyn Fn(&Input<O, S>) -> A + Send + Sync>;
@@ -59,17 +58,18 @@ where
         Staged { builder: self.builder, extract: Box::new(move |input| (before(input), T::extract(input))) }
     }
 
-    /// The call of the fn.
+    /// The fn, and its call with the arguments that were extracted.
     #[doc(hidden)]
-    pub fn call<F, Fut>(self, function: F) -> Called<K, O, S, Fut::Output>
+    pub fn call<H, F, Fut>(self, handler: H, call: F) -> Called<K, O, S, Fut::Answer>
     where
-        F: Fn(A) -> Fut + Send + Sync + 'static,
-        Fut: Future + Send + 'static,
+        H: Send + Sync + 'static,
+        F: Fn(&H, A) -> Fut + Send + Sync + 'static,
+        Fut: Asynchronous + Send + 'static,
     {
         let Self { builder, extract } = self;
-        let finish = move |outcome: fn(Fut::Output) -> Result<Action, BoxError>| {
+        let finish = move |outcome: fn(Fut::Answer) -> Result<Action, BoxError>| {
             builder.function(move |input| {
-                let future = function(extract(&input));
+                let future = call(&handler, extract(&input));
                 Box::pin(async move { outcome(future.await) })
             })
         };

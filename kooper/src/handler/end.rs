@@ -1,27 +1,27 @@
-//! The fns of an object's end: handlers whose mistakes are told by their own names.
+//! The function that is called for an object that is gone.
 
 use super::Handler;
-use crate::extract::Vanished;
-
-/// A fn for [`cleanup`](crate::controller::Builder::cleanup): any [`Handler`].
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot clean up after a `{O}`",
-    label = "not a fn for `cleanup`",
-    note = "write an `async fn` whose arguments (at most eight) are `Arc<{O}>`, `Call`, `Client`, `State<S>`, `Recorder` or capabilities, and which returns `()`, `Action`, `Result<(), E>` or `Result<Action, E>`"
-)]
-pub trait Cleanup<O, S, Args>: Handler<O, S, Args> {}
-
-#[diagnostic::do_not_recommend]
-impl<O, S, Args, H: Handler<O, S, Args>> Cleanup<O, S, Args> for H {}
+use super::signature::{Asynchronous, Signature};
+use crate::action::Outcome;
+use crate::extract::{DeletedArguments, Vanished};
 
 /// A fn for [`deleted`](crate::controller::Builder::deleted): a [`Handler`] that may also take
 /// [`Gone`](crate::extract::Gone).
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be told of a deleted `{O}`",
-    label = "not a fn for `deleted`",
-    note = "write an `async fn` whose arguments (at most eight) are `Arc<{O}>`, `Gone`, `Call`, `Client`, `State<S>`, `Recorder` or capabilities, and which returns `()`, `Action`, `Result<(), E>` or `Result<Action, E>`"
+    message = "`{Self}` cannot be called for a deleted `{O}`",
+    label = "not a function for `deleted`",
+    note = "write an `async fn` whose arguments (at most sixteen) are `Arc<{O}>`, `Gone`, `Call`, `Client`, `State<S>`, `Recorder` or capabilities, and which returns `()`, `Action`, `Result<(), E>` or `Result<Action, E>`"
 )]
 pub trait Deleted<O, S, Args>: Handler<Vanished<O>, S, Args> {}
 
-#[diagnostic::do_not_recommend]
-impl<O, S, Args, H: Handler<Vanished<O>, S, Args>> Deleted<O, S, Args> for H {}
+// Recommended, so that the argument or the outcome that is wrong is named.
+impl<O, S, F, A, M> Deleted<O, S, (A, M)> for F
+where
+    O: Send + Sync + 'static,
+    S: Send + Sync + 'static,
+    F: Signature<A>,
+    F::Output: Asynchronous + Send + 'static,
+    <F::Output as Asynchronous>::Answer: Outcome,
+    A: DeletedArguments<O, S, M>,
+{
+}

@@ -1,6 +1,5 @@
 //! A plain async fn as a handler.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -8,13 +7,15 @@ use futures_util::future::BoxFuture;
 use tower::Service;
 
 use super::Job;
+use super::signature::{Asynchronous, Signature};
 use crate::action::{Action, Outcome};
 use crate::error::BoxError;
-use crate::extract::{Argument, Backing, Input, State};
+use crate::extract::{Arguments, Backing, Input, State};
 use crate::plan::Plan;
 
-/// An async fn whose arguments are each an [`Argument`] and whose result is
-/// an [`Outcome`], up to eight arguments in any order.
+/// An async fn whose arguments are each an
+/// [`Argument`](crate::extract::Argument) and whose result is an [`Outcome`],
+/// up to sixteen arguments in any order.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -32,7 +33,7 @@ use crate::plan::Plan;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no handler of `{O}`",
     label = "not a handler",
-    note = "a handler is an `async fn` whose arguments (at most eight) are `Arc<{O}>`, `Call`, `Client`, `State<S>`, `Recorder` or capabilities, and which returns `()`, `Action`, `Result<(), E>` or `Result<Action, E>`"
+    note = "a handler is an `async fn` whose arguments (at most sixteen) are `Arc<{O}>`, `Call`, `Client`, `State<S>`, `Recorder` or capabilities, and which returns `()`, `Action`, `Result<(), E>` or `Result<Action, E>`"
 )]
 pub trait Handler<O, S, Args>: Send + Sync + 'static {
     /// Notes what the arguments need.
@@ -42,33 +43,25 @@ pub trait Handler<O, S, Args>: Send + Sync + 'static {
     fn handle(&self, input: Input<O, S>) -> BoxFuture<'static, Result<Action, BoxError>>;
 }
 
-macro_rules! handlers {
-    ($($argument:ident $marker:ident)*) => {
-        #[diagnostic::do_not_recommend]
-        impl<O, S, F, Fut, $($argument, $marker,)*> Handler<O, S, ($(($argument, $marker),)*)> for F
-        where
-            O: Send + Sync + 'static,
-            S: Send + Sync + 'static,
-            F: Fn($($argument),*) -> Fut + Send + Sync + 'static,
-            Fut: Future + Send + 'static,
-            Fut::Output: Outcome,
-            $($argument: Argument<O, S, $marker>,)*
-        {
-            fn plan(plan: &mut Plan) {
-                let _ = &plan;
-                $(<$argument as Argument<O, S, $marker>>::plan(plan);)*
-            }
+// Recommended, so that the argument or the outcome that is wrong is named.
+impl<O, S, F, A, M> Handler<O, S, (A, M)> for F
+where
+    O: Send + Sync + 'static,
+    S: Send + Sync + 'static,
+    F: Signature<A>,
+    F::Output: Asynchronous + Send + 'static,
+    <F::Output as Asynchronous>::Answer: Outcome,
+    A: Arguments<O, S, M>,
+{
+    fn plan(plan: &mut Plan) {
+        A::plan(plan);
+    }
 
-            fn handle(&self, input: Input<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
-                let _ = &input;
-                let future = self($(<$argument as Argument<O, S, $marker>>::extract(&input)),*);
-                Box::pin(async move { future.await.into_action() })
-            }
-        }
-    };
+    fn handle(&self, input: Input<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
+        let future = self.call_with(A::extract(&input));
+        Box::pin(async move { future.await.into_action() })
+    }
 }
-
-arities!(handlers);
 
 /// A closure from the input of a call to its outcome, as a service.
 pub(crate) struct Function<S, F> {

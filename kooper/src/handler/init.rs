@@ -3,53 +3,58 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use super::signature::{Asynchronous, Signature};
 use crate::error::BoxError;
-use crate::extract::{Backing, InitArgument};
+use crate::extract::{Backing, InitArguments};
 use crate::plan::Plan;
 
 /// An `async fn(…) -> Result<S, E>` that builds the state `S`; it may take up
-/// to eight arguments, each an [`InitArgument`].
+/// to sixteen arguments, each an [`InitArgument`](crate::extract::InitArgument).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot build a state",
-    label = "not a fn for `init`",
-    note = "write `async fn name(…) -> Result<S, E>` that takes nothing, `Client` or capabilities (at most eight), where `E` is an error type"
+    label = "not a function for `init`",
+    note = "write `async fn name(…) -> Result<S, E>` that takes nothing, `Client` or capabilities (at most sixteen), where `E` is an error type"
 )]
-pub trait Init<Args>: Send + Sync + 'static {
-    /// What it builds.
-    type State: Send + Sync + 'static;
-
+pub trait Init<S, Args>: Send + Sync + 'static {
     /// Notes what the arguments need.
     fn plan(plan: &mut Plan);
 
     /// Builds the state.
-    fn build(&self, backing: &Arc<Backing>) -> impl Future<Output = Result<Self::State, BoxError>> + Send;
+    fn build(&self, backing: &Arc<Backing>) -> impl Future<Output = Result<S, BoxError>> + Send;
 }
 
-macro_rules! inits {
-    ($($argument:ident $marker:ident)*) => {
-        #[diagnostic::do_not_recommend]
-        impl<F, Fut, S, E, $($argument, $marker,)*> Init<($(($argument, $marker),)*)> for F
-        where
-            F: Fn($($argument),*) -> Fut + Send + Sync + 'static,
-            Fut: Future<Output = Result<S, E>> + Send,
-            S: Send + Sync + 'static,
-            E: Into<BoxError>,
-            $($argument: InitArgument<$marker>,)*
-        {
-            type State = S;
+// Recommended, so that the argument or the result that is wrong is named.
+impl<F, S, A, M> Init<S, (A, M)> for F
+where
+    F: Signature<A>,
+    F::Output: Asynchronous + Send,
+    <F::Output as Asynchronous>::Answer: Built<S>,
+    A: InitArguments<M>,
+{
+    fn plan(plan: &mut Plan) {
+        A::plan(plan);
+    }
 
-            fn plan(plan: &mut Plan) {
-                let _ = &plan;
-                $(<$argument as InitArgument<$marker>>::plan(plan);)*
-            }
-
-            fn build(&self, backing: &Arc<Backing>) -> impl Future<Output = Result<S, BoxError>> + Send {
-                let _ = backing;
-                let future = self($(<$argument as InitArgument<$marker>>::take(backing)),*);
-                async move { future.await.map_err(Into::into) }
-            }
-        }
-    };
+    fn build(&self, backing: &Arc<Backing>) -> impl Future<Output = Result<S, BoxError>> + Send {
+        let future = self.call_with(A::take(backing));
+        async move { future.await.built() }
+    }
 }
 
-arities!(inits);
+/// What `init` resolves to: `Result<S, E>`.
+#[diagnostic::on_unimplemented(
+    message = "`init` returns a `Result`, and this function returns `{Self}`",
+    label = "does not return `Result<S, E>`",
+    note = "write `async fn name(…) -> Result<S, E>`, where `E` is an error type"
+)]
+pub trait Built<S> {
+    /// The state, or why there is none.
+    fn built(self) -> Result<S, BoxError>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<S, E: Into<BoxError>> Built<S> for Result<S, E> {
+    fn built(self) -> Result<S, BoxError> {
+        self.map_err(Into::into)
+    }
+}

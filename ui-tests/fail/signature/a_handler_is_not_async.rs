@@ -2,7 +2,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kooper::prelude::*;
 
 #[kooper::controller(resource = Pod)]
-fn echo(pod: Arc<Pod>) -> Result<()> {
+fn echo(pod: Arc<Pod>) {
     let _ = pod;
-    Ok(())
 }

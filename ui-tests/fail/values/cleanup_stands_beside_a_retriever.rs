@@ -7,3 +7,5 @@ async fn echo(pod: Arc<Pod>) {
 }
 
 async fn end(_: Arc<Pod>) {}
+
+fn mine() {}

@@ -6,3 +6,5 @@ async fn echo(pod: Arc<Pod>) -> Result<()> {
     let _ = pod;
     Ok(())
 }
+
+fn mine() {}

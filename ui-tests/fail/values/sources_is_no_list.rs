@@ -5,3 +5,5 @@ use kooper::prelude::*;
 async fn echo(pod: Arc<Pod>) {
     let _ = pod;
 }
+
+fn orders() {}

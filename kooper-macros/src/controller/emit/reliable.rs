@@ -2,61 +2,68 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::spanned::Spanned;
 
 use super::Steps;
 use crate::controller::election::Election;
 use crate::controller::model::Model;
 use crate::support::duration;
+use crate::support::place::Place;
 
 impl Steps<'_> {
     /// One call for each key that was given.
     pub(super) fn reliable_setters(&self) -> TokenStream {
         let Model { args, .. } = self.model;
         let mut setters = TokenStream::new();
-        let mut set = |place: Span, method: &str, types: TokenStream, value: TokenStream| {
-            setters.extend(self.step_with(place, method, &types, &value));
+        let mut set = |key: Span, place: Place, method: &str, types: TokenStream, value: TokenStream| {
+            setters.extend(self.step_with(key, place, method, &types, &value));
         };
         let none = TokenStream::new;
         if let Some(optional) = args.optional {
-            set(optional, "optional", none(), none());
+            set(optional, optional.into(), "optional", none(), none());
         }
-        for kind in args.owns.iter().flat_map(|owns| &owns.value) {
-            let place = kind.span();
-            set(place, "owns", quote_spanned!(place=> ::<#kind>), none());
+        if let Some(owns) = &args.owns {
+            for kind in &owns.value {
+                let place = Place::of(kind);
+                set(owns.key, place, "owns", quote_spanned!(place.start=> ::<#kind>), none());
+            }
         }
-        for (kind, map) in args.watches.iter().flat_map(|watches| &watches.value) {
-            // What the fn lacks is told where the fn stands.
-            let inferred = quote_spanned!(map.span()=> _, _);
-            let types = quote_spanned!(kind.span()=> ::<#kind, #inferred>);
-            set(map.span(), "watches", types, map.to_token_stream());
+        if let Some(watches) = &args.watches {
+            for (kind, map) in &watches.value {
+                // What the fn lacks is told where the fn stands.
+                let place = Place::of(map);
+                let inferred = quote_spanned!(place.start=> _, _);
+                let types = quote_spanned!(Place::of(kind).start=> ::<#kind, #inferred>);
+                set(watches.key, place, "watches", types, map.to_token_stream());
+            }
         }
-        for path in args.sources.iter().flat_map(|sources| &sources.value) {
-            set(path.span(), "source_from", none(), path.to_token_stream());
+        if let Some(sources) = &args.sources {
+            for path in &sources.value {
+                set(sources.key, Place::of(path), "source_from", none(), path.to_token_stream());
+            }
         }
         if let (Some(path), Some(finalizer)) = (&args.cleanup, &args.finalizer) {
             let (name, function) = (&finalizer.value, &path.value);
-            set(path.span, "cleanup", none(), quote!(#name, #function));
+            set(path.key, path.place, "cleanup", none(), quote!(#name, #function));
         }
         if let Some(leave) = &args.on_leave {
-            set(leave.span, "cleanup_on_leave", none(), none());
+            set(leave.key, leave.place, "cleanup_on_leave", none(), none());
         }
         if let Some(formerly) = &args.formerly {
             let names = &formerly.value;
-            set(formerly.span, "formerly", none(), quote!([#(#names),*]));
+            set(formerly.key, formerly.place, "formerly", none(), quote!([#(#names),*]));
         }
         if let Some(program) = &args.former_program {
             let name = &program.value;
-            set(program.span, "former_program", none(), quote!(#name));
+            set(program.key, program.place, "former_program", none(), quote!(#name));
         }
         if let Some(path) = &args.deleted {
-            set(path.span, "deleted", none(), path.value.to_token_stream());
+            set(path.key, path.place, "deleted", none(), path.value.to_token_stream());
         }
         if let Some(election) = &args.leader_election {
-            set(election.key, "leader_election", none(), self.election(&election.value));
+            set(election.key, election.key.into(), "leader_election", none(), self.election(&election.value));
         }
         if let Some(key) = &args.install_crd {
-            set(key.key, "install_crd", none(), none());
+            set(key.key, key.place, "install_crd", none(), none());
         }
         setters
     }

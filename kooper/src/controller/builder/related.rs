@@ -8,6 +8,7 @@ use futures_util::{Stream, StreamExt, stream};
 use serde::de::DeserializeOwned;
 
 use super::Builder;
+use super::map::MapFn;
 use crate::capability::Reader;
 use crate::error;
 use crate::extract::Backing;
@@ -33,77 +34,64 @@ pub(crate) struct Relation {
 /// Makes a map fn for one controller.
 type MakeMap = Box<dyn Fn(&Arc<Backing>) -> MapKeys + Send + Sync>;
 
-/// From an object to the keys that it wakes: `fn(&T) -> …` or
-/// `fn(&T, &Reader<K>) -> …`, where `…` iterates over [`ObjectKey`]s.
+/// A function that makes a stream of keys: `fn() -> impl Stream<Item = ObjectKey>`.
+pub trait MakeSource<Args>: Send + 'static {
+    /// The stream.
+    fn make(self) -> impl Source;
+}
+
+// Recommended, so that the argument or the stream that is wrong is named.
+impl<F, Args: NoArguments> MakeSource<Args> for F
+where
+    F: MakeSignature<Args> + Send + 'static,
+    F::Output: Source,
+{
+    fn make(self) -> impl Source {
+        self.call_with(Args::none())
+    }
+}
+
+/// A function that is called once, with at most one argument.
+pub trait MakeSignature<Args> {
+    /// What it returns.
+    type Output;
+
+    /// Calls it.
+    fn call_with(self, arguments: Args) -> Self::Output;
+}
+
+#[diagnostic::do_not_recommend]
+impl<F: FnOnce() -> R, R> MakeSignature<()> for F {
+    type Output = R;
+
+    fn call_with(self, (): ()) -> R {
+        self()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<F: FnOnce(A) -> R, A, R> MakeSignature<(A,)> for F {
+    type Output = R;
+
+    fn call_with(self, (argument,): (A,)) -> R {
+        self(argument)
+    }
+}
+
+/// No arguments.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not map a `{T}` to keys of `{K}`",
-    label = "not a fn for `watches`",
-    note = "write `fn name(object: &{T}) -> impl IntoIterator<Item = ObjectKey>`; a second argument `&Reader<{K}>` looks into the cache"
+    message = "a function for `sources` takes no arguments, and this one takes `{Self}`",
+    label = "takes an argument",
+    note = "write `fn name() -> impl Stream<Item = ObjectKey>`"
 )]
-pub trait MapFn<T, K, Args>: Send + Sync + 'static {
-    /// The keys.
-    fn keys(&self, object: &T, reader: &Reader<K>) -> Vec<ObjectKey>;
-
-    /// Whether it looks into the cache.
-    const READS: bool;
-}
-
-/// A fn of one reference whose result may borrow from it.
-pub trait MapOne<'a, T: 'a> {
-    /// What it returns.
-    type Keys: IntoIterator<Item = ObjectKey>;
-
-    /// Calls it.
-    fn keys_of(&self, object: &'a T) -> Self::Keys;
-}
-
-/// A fn of two references whose result may borrow from them.
-pub trait MapTwo<'a, T: 'a, K: 'a> {
-    /// What it returns.
-    type Keys: IntoIterator<Item = ObjectKey>;
-
-    /// Calls it.
-    fn keys_of(&self, object: &'a T, reader: &'a Reader<K>) -> Self::Keys;
-}
-
-impl<'a, T: 'a, I: IntoIterator<Item = ObjectKey>, F: Fn(&'a T) -> I> MapOne<'a, T> for F {
-    type Keys = I;
-
-    fn keys_of(&self, object: &'a T) -> I {
-        self(object)
-    }
-}
-
-impl<'a, T: 'a, K: 'a, I: IntoIterator<Item = ObjectKey>, F: Fn(&'a T, &'a Reader<K>) -> I> MapTwo<'a, T, K> for F {
-    type Keys = I;
-
-    fn keys_of(&self, object: &'a T, reader: &'a Reader<K>) -> I {
-        self(object, reader)
-    }
+pub trait NoArguments {
+    /// None.
+    fn none() -> Self;
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: 'static, K: 'static, F> MapFn<T, K, (T,)> for F
-where
-    F: for<'a> MapOne<'a, T> + Send + Sync + 'static,
-{
-    const READS: bool = false;
-
-    fn keys(&self, object: &T, _: &Reader<K>) -> Vec<ObjectKey> {
-        self.keys_of(object).into_iter().collect()
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<T: 'static, K: 'static, F> MapFn<T, K, (T, K)> for F
-where
-    F: for<'a> MapTwo<'a, T, K> + Send + Sync + 'static,
-{
-    const READS: bool = true;
-
-    fn keys(&self, object: &T, reader: &Reader<K>) -> Vec<ObjectKey> {
-        self.keys_of(object, reader).into_iter().collect()
-    }
+impl NoArguments for () {
+    fn none() -> Self {}
 }
 
 /// Keys from outside: any stream of [`ObjectKey`]s.
@@ -169,11 +157,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
 
     /// Keys from outside, of a stream that is made when the controller runs,
     /// so that it may begin with what needs a runtime.
-    pub fn source_from<F, St>(self, make: F) -> Self
-    where
-        F: FnOnce() -> St + Send + 'static,
-        St: Source,
-    {
-        self.source(stream::once(async move { make().keys() }).flatten())
+    pub fn source_from<F: MakeSource<Args>, Args: 'static>(self, make: F) -> Self {
+        self.source(stream::once(async move { make.make().keys() }).flatten())
     }
 }

@@ -7,7 +7,7 @@ use kube::CustomResourceExt;
 use serde::de::DeserializeOwned;
 
 use super::{Builder, service_of};
-use crate::handler::{Cleanup, Deleted};
+use crate::handler::{Deleted, Handler};
 use crate::kind::Kind;
 use crate::leader::LeaderElection;
 
@@ -53,7 +53,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// What is done before an object vanishes, guaranteed: the finalizer is
     /// put on the object before the first call of the handler, and taken off
     /// only when `cleanup` has returned `Ok` without asking to come back.
-    pub fn cleanup<H: Cleanup<O, S, Args>, Args: 'static>(mut self, finalizer: impl Into<String>, cleanup: H) -> Self {
+    pub fn cleanup<H: Handler<O, S, Args>, Args: 'static>(mut self, finalizer: impl Into<String>, cleanup: H) -> Self {
         H::plan(&mut self.common.plan);
         self.common.config.finalizer = Some(finalizer.into());
         self.cleanup = Some(service_of(move |input| cleanup.handle(input)));

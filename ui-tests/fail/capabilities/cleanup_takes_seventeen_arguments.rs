@@ -4,4 +4,6 @@ use kooper::prelude::*;
 #[kooper::controller(resource = Pod, cleanup = end, finalizer = "example.com/pods")]
 async fn sweep(_: Arc<Pod>) {}
 
-async fn end(_: Call, _: Call, _: Call, _: Call, _: Call, _: Call, _: Call, _: Call, _: Call) {}
+type C = Call;
+
+async fn end(_: C, _: C, _: C, _: C, _: C, _: C, _: C, _: C, _: C, _: C, _: C, _: C, _: C, _: C, _: C, _: C, _: C) {}

@@ -1,0 +1,107 @@
+//! What an attribute with a mistake mentions, so that the imports of it still count as used.
+
+use proc_macro2::{Ident, Spacing, TokenStream, TokenTree};
+use quote::{ToTokens, quote, quote_spanned};
+
+use crate::controller::args::{Args, Entry};
+use crate::support::place::Place;
+
+/// The keys whose values name kinds.
+const KINDS: [&str; 3] = ["resource", "owns", "watches"];
+
+/// The keys whose values name functions.
+const FUNCTIONS: [&str; 8] = ["when", "watches", "sources", "cleanup", "deleted", "init", "retriever", "layers"];
+
+/// An import of each path, which no lint reports.
+pub(crate) fn imports(conditions: Option<&TokenStream>, args: &Args) -> TokenStream {
+    let mut seen: Vec<String> = Vec::new();
+    let mut paths = args.entries.iter().flat_map(paths).collect::<Vec<_>>();
+    paths.retain(|path| {
+        let text = path.to_string();
+        let new = !seen.contains(&text);
+        seen.push(text);
+        new
+    });
+    let imports = paths.iter().map(|path| {
+        // An import that fails is told where the path stands.
+        let import = quote_spanned!(Place::of(path).start=> use #path as _;);
+        quote! {
+            #conditions
+            const _: () = {
+                #[allow(unused_imports)]
+                #import
+            };
+        }
+    });
+    imports.collect()
+}
+
+/// The paths in an entry that can be nothing else than kinds and functions.
+fn paths(entry: &Entry) -> Vec<TokenStream> {
+    let Some(key) = entry.meant else { return Vec::new() };
+    let mut found = Found { functions: FUNCTIONS.contains(&key), paths: Vec::new() };
+    if KINDS.contains(&key) || found.functions {
+        // The key itself is no path.
+        let value = entry.tokens.clone().into_iter().skip(usize::from(entry.word.is_some()));
+        found.scan(value.collect());
+    }
+    found.paths
+}
+
+fn first_of_two_colons(token: &TokenTree) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == ':' && punct.spacing() == Spacing::Joint)
+}
+
+struct Found {
+    functions: bool,
+    paths: Vec<TokenStream>,
+}
+
+impl Found {
+    fn scan(&mut self, tokens: Vec<TokenTree>) {
+        let mut tokens = tokens.into_iter().peekable();
+        // Whether a value begins here, and whether this is the inside of a closure.
+        let (mut begins, mut closure) = (true, false);
+        while let Some(token) = tokens.next() {
+            match token {
+                TokenTree::Group(group) => {
+                    self.scan(group.stream().into_iter().collect());
+                    begins = false;
+                }
+                TokenTree::Punct(punct) => {
+                    closure |= punct.as_char() == '|';
+                    begins = matches!(punct.as_char(), ',' | '=' | '>' | ':') && !closure;
+                }
+                TokenTree::Ident(first) => {
+                    let mut path = vec![first];
+                    while tokens.next_if(first_of_two_colons).is_some() {
+                        tokens.next();
+                        if let Some(TokenTree::Ident(next)) =
+                            tokens.next_if(|token| matches!(token, TokenTree::Ident(_)))
+                        {
+                            path.push(next);
+                        }
+                    }
+                    self.add(path, begins);
+                    begins = false;
+                }
+                TokenTree::Literal(_) => begins = false,
+            }
+        }
+    }
+
+    /// A kind, as far as its own name, or a function where a value begins.
+    fn add(&mut self, mut path: Vec<Ident>, begins: bool) {
+        let kind = path.iter().position(|word| word.to_string().starts_with(char::is_uppercase));
+        match kind {
+            Some(at) => path.truncate(at + 1),
+            None if !(self.functions && begins) => return,
+            None => {}
+        }
+        let reserved = path.iter().any(|word| syn::parse2::<Ident>(word.to_token_stream()).is_err());
+        let only = path.len() == 1;
+        if !(only && reserved) {
+            self.paths.push(quote!(#(#path)::*));
+        }
+    }
+}

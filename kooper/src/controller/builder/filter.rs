@@ -1,0 +1,69 @@
+//! The fn of `when`, as the attribute names it.
+//!
+//! `Builder::when` takes closures, whose argument the compiler infers from its bound. The argument
+//! of a named function is known, and a wrong one can be named.
+
+use super::lent::{Given, Lent};
+
+/// A `fn(&O) -> bool`.
+pub trait FilterFn<O, Args>: Send + Sync + 'static {
+    /// Whether the object goes to the handler.
+    fn wants(&self, object: &O) -> bool;
+}
+
+impl<O, F, Args> FilterFn<O, Args> for F
+where
+    F: FilterSignature<Args> + Send + Sync + 'static,
+    Args: FilterArguments<O>,
+    F::Output: Truth,
+{
+    fn wants(&self, object: &O) -> bool {
+        self.call_with(Args::lend(object)).truth()
+    }
+}
+
+/// A function of one reference, whatever it returns.
+pub trait FilterSignature<Args: Lent> {
+    /// What it returns.
+    type Output;
+
+    /// Calls it.
+    fn call_with(&self, arguments: Args::References<'_>) -> Self::Output;
+}
+
+impl<F: Fn(&A) -> R, A: 'static, R> FilterSignature<(A,)> for F {
+    type Output = R;
+
+    fn call_with(&self, (object,): (&A,)) -> R {
+        self(object)
+    }
+}
+
+/// The argument that there is for a filter of `O`.
+pub trait FilterArguments<O>: Lent {
+    /// The argument.
+    fn lend(object: &O) -> Self::References<'_>;
+}
+
+impl<O: Given<A>, A: 'static> FilterArguments<O> for (A,) {
+    fn lend(object: &O) -> (&A,) {
+        (object.given(),)
+    }
+}
+
+/// The answer of a filter.
+#[diagnostic::on_unimplemented(
+    message = "a function for `when` returns `bool`, and this one returns `{Self}`",
+    label = "does not return `bool`"
+)]
+pub trait Truth {
+    /// The answer.
+    fn truth(self) -> bool;
+}
+
+#[diagnostic::do_not_recommend]
+impl Truth for bool {
+    fn truth(self) -> bool {
+        self
+    }
+}

@@ -1,0 +1,51 @@
+//! What a function takes references of.
+
+/// Something of which a function may take a reference of `A`: `A` itself, and nothing else.
+#[diagnostic::on_unimplemented(
+    message = "this function takes `&{A}`, and is called with `&{Self}`",
+    label = "takes `&{A}`",
+    note = "write `&{Self}` as the argument"
+)]
+pub trait Given<A> {
+    /// The reference.
+    fn given(&self) -> &A;
+}
+
+impl<A> Given<A> for A {
+    fn given(&self) -> &A {
+        self
+    }
+}
+
+/// The same from the other side: an argument that is `T` itself, and nothing else. Where either of
+/// the two is not known yet, it is the object here, and the argument with [`Given`].
+#[diagnostic::on_unimplemented(
+    message = "this function takes `&{Self}`, and is called with `&{T}`",
+    label = "takes `&{Self}`",
+    note = "write `&{T}` as the argument"
+)]
+pub trait Taken<T> {
+    /// The reference.
+    fn taken(object: &T) -> &Self;
+}
+
+impl<T> Taken<T> for T {
+    fn taken(object: &T) -> &T {
+        object
+    }
+}
+
+/// The kinds of a function's arguments.
+pub trait Lent {
+    /// The references that it takes.
+    type References<'a>
+    where
+        Self: 'a;
+}
+
+impl<A> Lent for (A,) {
+    type References<'a>
+        = (&'a A,)
+    where
+        Self: 'a;
+}

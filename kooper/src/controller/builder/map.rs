@@ -1,0 +1,128 @@
+//! From objects of another kind to keys of the controller's own.
+
+use super::lent::{Lent, Taken};
+use crate::capability::Reader;
+use crate::key::ObjectKey;
+
+/// From an object to the keys that it wakes: `fn(&T) -> …` or
+/// `fn(&T, &Reader<K>) -> …`, where `…` iterates over [`ObjectKey`]s.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not map a `{T}` to keys of `{K}`",
+    label = "not a function for `watches`",
+    note = "write `fn name(object: &{T}) -> impl IntoIterator<Item = ObjectKey>`; a second argument `&Reader<{K}>` looks into the cache"
+)]
+pub trait MapFn<T, K, Args>: Send + Sync + 'static {
+    /// The keys.
+    fn keys(&self, object: &T, reader: &Reader<K>) -> Vec<ObjectKey>;
+
+    /// Whether it looks into the cache.
+    const READS: bool;
+}
+
+/// A fn of one reference whose result may borrow from it.
+pub trait MapOne<'a, T: 'a> {
+    /// What it returns.
+    type Keys: IntoIterator<Item = ObjectKey>;
+
+    /// Calls it.
+    fn keys_of(&self, object: &'a T) -> Self::Keys;
+}
+
+/// A fn of two references whose result may borrow from them.
+pub trait MapTwo<'a, T: 'a, K: 'a> {
+    /// What it returns.
+    type Keys: IntoIterator<Item = ObjectKey>;
+
+    /// Calls it.
+    fn keys_of(&self, object: &'a T, reader: &'a Reader<K>) -> Self::Keys;
+}
+
+impl<'a, T: 'a, I: IntoIterator<Item = ObjectKey>, F: Fn(&'a T) -> I> MapOne<'a, T> for F {
+    type Keys = I;
+
+    fn keys_of(&self, object: &'a T) -> I {
+        self(object)
+    }
+}
+
+impl<'a, T: 'a, K: 'a, I: IntoIterator<Item = ObjectKey>, F: Fn(&'a T, &'a Reader<K>) -> I> MapTwo<'a, T, K> for F {
+    type Keys = I;
+
+    fn keys_of(&self, object: &'a T, reader: &'a Reader<K>) -> I {
+        self(object, reader)
+    }
+}
+
+// Recommended, so that the argument that is wrong is named.
+impl<T: 'static, K: 'static, F, Args> MapFn<T, K, Args> for F
+where
+    F: MapSignature<Args> + Send + Sync + 'static,
+    Args: MapArguments<T, K>,
+{
+    const READS: bool = Args::READS;
+
+    fn keys(&self, object: &T, reader: &Reader<K>) -> Vec<ObjectKey> {
+        self.call_with(Args::lend(object, reader))
+    }
+}
+
+/// A function that returns keys, whatever it takes.
+pub trait MapSignature<Args: Lent> {
+    /// Calls it.
+    fn call_with(&self, arguments: Args::References<'_>) -> Vec<ObjectKey>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, A: 'static> MapSignature<(A,)> for F
+where
+    F: for<'a> MapOne<'a, A>,
+{
+    fn call_with(&self, (object,): (&A,)) -> Vec<ObjectKey> {
+        self.keys_of(object).into_iter().collect()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<F, A: 'static, B: 'static> MapSignature<(A, B)> for F
+where
+    F: for<'a> MapTwo<'a, A, B>,
+{
+    fn call_with(&self, (object, reader): (&A, &Reader<B>)) -> Vec<ObjectKey> {
+        self.keys_of(object, reader).into_iter().collect()
+    }
+}
+
+impl<A, B> Lent for (A, B) {
+    type References<'a>
+        = (&'a A, &'a Reader<B>)
+    where
+        Self: 'a;
+}
+
+/// The arguments that there are for a map fn from `T` to keys of `K`.
+pub trait MapArguments<T, K>: Lent {
+    /// Whether the cache is one of them.
+    const READS: bool;
+
+    /// The arguments.
+    fn lend<'a>(object: &'a T, reader: &'a Reader<K>) -> Self::References<'a>;
+}
+
+impl<T, K, A: Taken<T>> MapArguments<T, K> for (A,) {
+    const READS: bool = false;
+
+    fn lend<'a>(object: &'a T, _: &'a Reader<K>) -> (&'a A,) {
+        (A::taken(object),)
+    }
+}
+
+impl<T, K, A: Taken<T>, B> MapArguments<T, K> for (A, B)
+where
+    Reader<B>: Taken<Reader<K>>,
+{
+    const READS: bool = true;
+
+    fn lend<'a>(object: &'a T, reader: &'a Reader<K>) -> (&'a A, &'a Reader<B>) {
+        (A::taken(object), Reader::taken(reader))
+    }
+}

@@ -1,0 +1,7 @@
+use k8s_openapi::api::core::v1::Pod;
+use kooper::prelude::*;
+
+#[kooper::controller(resource = Pod)]
+async fn echo(pod: Arc<Pod>, names: std::collections::BTreeSet<String>) {
+    let _ = (pod, names);
+}

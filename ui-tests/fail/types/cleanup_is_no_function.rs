@@ -1,0 +1,9 @@
+use k8s_openapi::api::core::v1::Pod;
+use kooper::prelude::*;
+
+#[kooper::controller(resource = Pod, cleanup = END, finalizer = "a.b/c")]
+async fn echo(pod: Arc<Pod>) {
+    let _ = pod;
+}
+
+const END: u32 = 3;

@@ -1,0 +1,53 @@
+//! A crate with strict lints: what the attribute generates in it is quiet.
+#![deny(missing_docs, unreachable_pub, unused, warnings)]
+#![deny(clippy::all, clippy::pedantic, clippy::unused_async)]
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use kooper::extract::Gone;
+use kooper::prelude::*;
+
+/// A controller with every kind of function, none of which awaits.
+///
+/// # Errors
+/// A name that is not known.
+#[kooper::controller(
+    resource = Pod, init = connect, when = is_ours, owns = [Service], watches = [ConfigMap => users_of],
+    sources = [orders], cleanup = tear_down, finalizer = "example.com/pods", deleted = forget, leader_election,
+    backoff = ("10ms", "1000s"), main = false,
+)]
+pub async fn pods(pod: Arc<Pod>, State(names): State<Vec<String>>) -> Result<(), Error> {
+    if names.contains(&pod.name_any()) { Ok(()) } else { Err(Error::permanent("a stranger")) }
+}
+
+async fn connect() -> Result<Vec<String>, Error> {
+    Ok(Vec::new())
+}
+
+fn is_ours(pod: &Pod) -> bool {
+    pod.spec.is_some()
+}
+
+fn users_of(_: &ConfigMap) -> Option<ObjectKey> {
+    None
+}
+
+fn orders() -> futures_util::stream::Pending<ObjectKey> {
+    futures_util::stream::pending()
+}
+
+async fn tear_down(_: Arc<Pod>) {}
+
+async fn forget(_: Arc<Pod>, _: Gone) {}
+
+/// A controller of several kinds.
+#[kooper::controller(resource = [Secret, Service], metadata_only, main = false)]
+pub async fn each<K: Kind>(_: Arc<PartialObjectMeta<K>>) {}
+
+/// A module of controllers.
+pub mod inner {
+    use super::{Arc, Secret};
+
+    /// A controller of secrets.
+    #[kooper::controller(resource = Secret, main = false)]
+    pub async fn secrets(_: Arc<Secret>) {}
+}
