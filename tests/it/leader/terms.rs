@@ -8,12 +8,13 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::controller::{Builder, RunError};
 use kooper::kube::Client;
 use kooper::operator::{OperatorError, RunAloneError};
-use kooper::retriever::fixed;
+use kooper::retriever::{fixed, source};
 use kooper::{Call, CancellationToken, Controller};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::faults::Proxy;
 use kooper_tests::process::Process;
 use kooper_tests::wait::{eventually, until};
+use serde_json::json;
 
 use super::replica::{Replica, assert_one_at_a_time, cluster, quick, wait_for, wait_for_many, writer};
 use crate::fixture::{Log, config};
@@ -278,4 +279,24 @@ fn a_retriever_of_ones_own_works_with_election_too() {
     assert_eq!(log.count(), 2, "{:?}", log.lines());
     until("it leads", || second.leads("shop-own").then_some(()), String::new);
     second.stop();
+}
+
+#[test]
+fn a_replica_that_has_lost_its_lease_reports_no_object_of_its_last_term() {
+    let namespace = "leader-undecodable";
+    let Some(cluster) = cluster(namespace) else { return };
+    let (retriever, events) = source::<ConfigMap>([]).unwrap();
+    let controller = Controller::builder::<ConfigMap>("terms").resync(None).retriever(retriever);
+    let replica = Replica::on(cluster, controller.leader_election(quick(namespace)).handler(async || {}));
+    replica.wait_until_leads("shop-terms");
+    events.add(&json!({"metadata": {"name": "poison", "namespace": "test"}, "data": 7})).unwrap();
+    replica.wait_for_ready(true, &["terms: the object test/poison does not fit the controller's type"]);
+
+    let place = format!("--namespace={namespace}");
+    let patch = r#"{"spec":{"holderIdentity":"another"}}"#;
+    cluster.must(&["patch", "lease", "shop-terms", &place, "--type=merge", "--patch", patch]);
+    // The object may be handled, corrected or deleted by the other replica: this one does not know.
+    let remark = || replica.ready().unwrap_or_default();
+    until("a standby without the remark", || (!remark().contains("poison")).then_some(()), remark);
+    replica.stop();
 }

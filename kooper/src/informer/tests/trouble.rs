@@ -160,3 +160,39 @@ async fn a_test_source_of_many_objects_is_listed_in_pages() {
     let run = run_over(Script::default(), erase::<serde_json::Value, _>(retriever));
     run.until("all are seen", |seen| seen.objects.lock().unwrap().len() == names.len()).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_is_refused_is_left_out_and_is_a_remark_of_the_others() {
+    let status = WatchStatus::new("test", "pods", Some("shop"), false, true);
+    status.require();
+    let forbidden = RetrieveError::Forbidden("pods is forbidden".to_owned());
+    status.failed(&forbidden, Duration::ZERO, 1);
+    status.wait_tried().await;
+    let remark = status.ready().expect("the others are handled").expect("a remark");
+    assert!(remark.starts_with("test: pods in shop: left out until it can be watched: not allowed: "), "{remark}");
+
+    // It comes back, and is refused again, as when the namespace is deleted with its Role.
+    status.synced(1);
+    assert_eq!((status.ready(), status.left_out()), (Ok(None), None));
+    status.failed(&forbidden, Duration::ZERO, 1);
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    assert!(status.ready().is_ok_and(|remark| remark.is_some_and(|remark| remark.contains("left out"))));
+    // Where a controller looks nowhere else, it is not ready.
+    status.require_synced();
+    assert!(status.ready().is_err_and(|reason| reason.contains("nothing heard for 3600 s: not allowed: ")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_is_waited_for_until_its_first_list_has_failed_several_times() {
+    let status = WatchStatus::new("test", "pods", Some("shop"), false, true);
+    let refused = RetrieveError::Transport("connection refused".to_owned());
+    for failures in 1..=3 {
+        let tried = timeout(Duration::from_secs(60), status.wait_tried()).await.is_ok();
+        assert!(!tried && status.left_out().is_none() && status.ready().is_err(), "after {} failures", failures - 1);
+        status.failed(&refused, Duration::ZERO, failures);
+    }
+    status.wait_tried().await;
+    assert!(status.left_out().is_some());
+    status.synced(0);
+    assert_eq!(status.left_out(), None);
+}
