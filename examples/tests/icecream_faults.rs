@@ -32,7 +32,7 @@ fn a_namespace_that_is_being_deleted_makes_no_noise() {
     // The Deployment may go before its owner is marked: one try is refused, and is no matter of rules.
     let (errors, rules) = (program.count(&["the handler failed"]), program.count(&["grant the rule"]));
     assert!(errors <= 4 && rules == 0, "{}", program.lines().join("\n"));
-    assert_eq!(errors, program.count(&["the handler failed", "the namespace is being deleted"]));
+    assert_eq!(errors, program.count(&["the handler failed", "is being deleted"]));
     program.wait_for_page("/readyz", 200, &[]);
     stop(program);
 }
@@ -49,7 +49,7 @@ fn an_icecream_in_a_terminating_namespace_that_is_not_marked_itself_is_tried_onc
     eventually("it is made", || get(&cluster, namespace, "deployment", "plain")["metadata"]["uid"].is_string());
     cluster.must(&["delete", "namespace", namespace, "--wait=false"]);
     cluster.must(&["-n", namespace, "delete", "deployment", "plain"]);
-    program.wait_for_line(&["the namespace is being deleted, which is no matter of rules", "it waits for"]);
+    program.wait_for_line(&["is being deleted and nothing can be created in it: no rule is missing", "it waits for"]);
     // A retry would have come within milliseconds.
     cluster.must(&["-n", namespace, "annotate", "icecream", "plain", "a=b"]);
     program.wait_for_lines(2, &["the handler failed"]);
