@@ -127,7 +127,12 @@ impl Cause {
             Self::Rejected(who) => format!("change the object or the configuration of {who}: no rule is missing"),
             Self::WebhookFailed(who) => format!("check the Service and the pods of {who}, or its failurePolicy"),
             Self::NoNamespace => "create the namespace first".to_owned(),
-            Self::NotServed => format!("the cluster serves no `{resource}`: apply its CRD, or check the API version"),
+            Self::NotServed => {
+                let group = &needs.rule.group;
+                // As `kubectl get` takes it: resources of several groups have one name.
+                let dot = if group.is_empty() { "" } else { "." };
+                format!("the cluster serves no `{resource}{dot}{group}`: apply its CRD, or check the API version")
+            }
             Self::AnotherObject => "it was deleted, and another object may have its name".to_owned(),
             Self::FieldManagers(_) => {
                 "another field manager applies these fields: let only one of the two set them".to_owned()
