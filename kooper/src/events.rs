@@ -17,8 +17,9 @@ use tokio::time::timeout;
 use crate::metrics::{Counter, MetricsRecorder};
 use write::{Causes, Writer};
 
-/// So many notes may wait to be written.
-const WAITING: usize = 1000;
+/// So many notes may wait to be written: at the start there may be one of each
+/// object. A note takes less than a kilobyte.
+const WAITING: usize = 16_384;
 
 /// Where Kubernetes Events go. Cloneable; it never waits.
 #[derive(Clone, Default)]

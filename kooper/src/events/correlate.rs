@@ -13,7 +13,8 @@ use super::limit::Limit;
 /// What says the same within this time of the last is the same Event.
 const WINDOW: Duration = Duration::from_secs(360);
 
-/// More different Events than this are not remembered.
+/// More different Events than this are not remembered: those that were quiet
+/// for longest are forgotten, and would be new ones.
 const SERIES: usize = 4096;
 
 /// Decides what is to be written.
@@ -51,8 +52,7 @@ impl Correlator {
     /// Takes a note; `false` where it is one too many.
     pub(super) fn take(&mut self, note: Note, now: Instant, at: Timestamp) -> bool {
         let key = key(&note);
-        if self.series.len() >= SERIES || self.swept.is_none_or(|swept| now.saturating_duration_since(swept) >= WINDOW)
-        {
+        if self.swept.is_none_or(|swept| now.saturating_duration_since(swept) >= WINDOW) {
             self.series.retain(|_, series| now.saturating_duration_since(series.heard) < WINDOW);
             self.swept = Some(now);
         }
@@ -61,8 +61,11 @@ impl Correlator {
             series.count = series.count.saturating_add(1);
             (series.last, series.heard) = (at, now);
         } else {
-            if self.series.len() >= SERIES || !self.limit.take(&object(&note.regarding), now) {
+            if !self.limit.take(&object(&note.regarding), now) {
                 return false;
+            }
+            if self.series.len() >= SERIES {
+                self.make_room();
             }
             self.series.insert(key.clone(), Series { note, name: None, count: 1, first: at, last: at, heard: now });
         }
@@ -70,6 +73,16 @@ impl Correlator {
             self.unwritten.push(key);
         }
         true
+    }
+
+    /// Forgets a quarter of what is written, that which was quiet for longest.
+    fn make_room(&mut self) {
+        let written = self.series.iter().filter(|(key, _)| !self.unwritten.contains(*key));
+        let mut written: Vec<_> = written.map(|(key, series)| (series.heard, key.clone())).collect();
+        written.sort_unstable();
+        for (_, key) in written.into_iter().take(SERIES / 4) {
+            self.series.remove(&key);
+        }
     }
 
     /// What is to be written now. What an object has no token for waits until
@@ -192,11 +205,26 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn what_is_not_written_yet_is_not_forgotten() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
-        let taken = (0..SERIES + 5).filter(|n| correlator.take(note(&n.to_string(), "Synced"), start, at(1))).count();
-        assert_eq!(taken, SERIES);
-        written(&mut correlator, start);
+        for n in 0..SERIES - 1 {
+            assert!(correlator.take(note(&n.to_string(), "Synced"), start, at(1)));
+            written(&mut correlator, start);
+        }
+        for n in 0..100 {
+            assert!(correlator.take(note(&format!("late-{n}"), "Synced"), start, at(1)));
+        }
+        assert_eq!(written(&mut correlator, start).len(), 100);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_no_object_is_lost_for_it() {
+        let (mut correlator, start) = (Correlator::default(), Instant::now());
+        for n in 0..3 * SERIES {
+            assert!(correlator.take(note(&n.to_string(), "Synced"), start, at(1)), "the Event of object {n} is lost");
+            assert!(matches!(&*written(&mut correlator, start), [Due::New { .. }]), "object {n}");
+            assert!(correlator.series.len() <= SERIES);
+        }
         assert!(correlator.take(note("late", "Synced"), start + WINDOW, at(2)));
         assert_eq!(correlator.series.len(), 1);
     }
