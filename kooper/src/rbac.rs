@@ -15,29 +15,6 @@ use crate::plan::{Need, Reach};
 
 pub(crate) use roles::documents;
 
-/// Resources of Kubernetes itself that are in no namespace: a rule of
-/// `access` says nothing about it.
-const CLUSTER_SCOPED: [(&str, &[&str]); 10] = [
-    ("", &["componentstatuses", "namespaces", "nodes", "persistentvolumes"]),
-    (
-        "admissionregistration.k8s.io",
-        &[
-            "mutatingadmissionpolicies",
-            "mutatingwebhookconfigurations",
-            "validatingadmissionpolicies",
-            "validatingwebhookconfigurations",
-        ],
-    ),
-    ("apiextensions.k8s.io", &["customresourcedefinitions"]),
-    ("apiregistration.k8s.io", &["apiservices"]),
-    ("certificates.k8s.io", &["certificatesigningrequests"]),
-    ("networking.k8s.io", &["ingressclasses", "ipaddresses", "servicecidrs"]),
-    ("node.k8s.io", &["runtimeclasses"]),
-    ("rbac.authorization.k8s.io", &["clusterrolebindings", "clusterroles"]),
-    ("scheduling.k8s.io", &["priorityclasses"]),
-    ("storage.k8s.io", &["csidrivers", "csinodes", "storageclasses", "volumeattachments"]),
-];
-
 /// Where a program is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -107,7 +84,8 @@ pub(crate) fn grants(controllers: &[Controller], place: &Place) -> Result<Grants
             add(&need.rule, &need.names, &need.reach, &need.because);
         }
         for rule in plan.access().unwrap_or_default() {
-            add(rule, &[], &reach(rule), "access");
+            let reach = if rule.cluster { Reach::Cluster } else { Reach::Watched };
+            add(rule, &[], &reach, "access");
         }
         if let Some(leases) = &leases {
             let lease = |verbs: &[&str]| Rule::new("coordination.k8s.io", "leases", None, verbs);
@@ -159,14 +137,6 @@ pub(crate) fn warnings(controllers: &[Controller]) -> Vec<String> {
         }
     }
     warnings
-}
-
-/// Where a rule of `access` has to hold.
-fn reach(rule: &Rule) -> Reach {
-    let cluster = CLUSTER_SCOPED
-        .iter()
-        .any(|(group, resources)| *group == rule.group && resources.contains(&rule.resource.as_str()));
-    if cluster { Reach::Cluster } else { Reach::Watched }
 }
 
 fn product<'a>(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Secret;
 use kooper::prelude::*;
 use kooper::{Call, Controller};
+use kooper_grammar::access::Rule;
 use kooper_tests::control_plane::ControlPlane;
 use kube::{CustomResource, CustomResourceExt};
 use schemars::JsonSchema;
@@ -86,4 +87,20 @@ fn a_kind_that_is_not_installed_and_one_that_is_not_allowed_leave_the_third_alon
     seen.wait_for(&[("lamp", "red"), ("password", "seen")]);
     live.wait_for_ready(true, &["ok"]);
     live.stop();
+}
+
+#[test]
+fn rules_know_which_resources_of_the_server_are_in_a_namespace() {
+    let Some(cluster) = ControlPlane::shared() else { return };
+    for cluster_scoped in [true, false] {
+        let namespaced = format!("--namespaced={}", !cluster_scoped);
+        let names = cluster.must(&["api-resources", &namespaced, "--output", "name"]);
+        assert!(names.lines().count() > 10, "{names}");
+        // Other tests install kinds of their own.
+        for name in names.lines().filter(|name| !name.contains("example.com")) {
+            let (resource, group) = name.split_once('.').unwrap_or((name, ""));
+            let rule = Rule::new(group, resource, None, &["get"]);
+            assert_eq!(rule.cluster, cluster_scoped, "{name}");
+        }
+    }
 }

@@ -14,6 +14,40 @@ const SPECIAL: [&str; 8] = ["bind", "escalate", "impersonate", "use", "approve",
 /// The API groups of Kubernetes whose names have no dot.
 const PLAIN_GROUPS: [&str; 5] = ["apps", "autoscaling", "batch", "extensions", "policy"];
 
+/// The resources of Kubernetes that are in no namespace.
+const CLUSTER_SCOPED: &[(&str, &[&str])] = &[
+    ("", &["componentstatuses", "namespaces", "nodes", "persistentvolumes"]),
+    (
+        "admissionregistration.k8s.io",
+        &[
+            "mutatingadmissionpolicies",
+            "mutatingadmissionpolicybindings",
+            "mutatingwebhookconfigurations",
+            "validatingadmissionpolicies",
+            "validatingadmissionpolicybindings",
+            "validatingwebhookconfigurations",
+        ],
+    ),
+    ("apiextensions.k8s.io", &["customresourcedefinitions"]),
+    ("apiregistration.k8s.io", &["apiservices"]),
+    ("authentication.k8s.io", &["selfsubjectreviews", "tokenreviews"]),
+    ("authorization.k8s.io", &["selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews"]),
+    ("certificates.k8s.io", &["certificatesigningrequests", "clustertrustbundles", "signers"]),
+    ("flowcontrol.apiserver.k8s.io", &["flowschemas", "prioritylevelconfigurations"]),
+    ("internal.apiserver.k8s.io", &["storageversions"]),
+    ("metrics.k8s.io", &["nodes"]),
+    ("networking.k8s.io", &["ingressclasses", "ipaddresses", "servicecidrs"]),
+    ("node.k8s.io", &["runtimeclasses"]),
+    ("rbac.authorization.k8s.io", &["clusterrolebindings", "clusterroles"]),
+    ("resource.k8s.io", &["deviceclasses", "devicetaintrules", "resourceslices"]),
+    ("scheduling.k8s.io", &["priorityclasses"]),
+    ("storage.k8s.io", &["csidrivers", "csinodes", "storageclasses", "volumeattachments", "volumeattributesclasses"]),
+    ("storagemigration.k8s.io", &["storageversionmigrations"]),
+];
+
+/// What stands behind a resource of another group that is in no namespace.
+const MARK: &str = "(cluster)";
+
 /// What may be done to one resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rule {
@@ -25,6 +59,9 @@ pub struct Rule {
     pub subresource: Option<String>,
     /// What may be done, as written.
     pub verbs: Vec<String>,
+    /// Whether the resource is in no namespace: one of Kubernetes that is not,
+    /// or one that is marked so.
+    pub cluster: bool,
 }
 
 impl Rule {
@@ -41,10 +78,13 @@ impl Rule {
             resource: resource.to_owned(),
             subresource: subresource.map(str::to_owned),
             verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+            cluster: is_cluster_scoped(group, resource),
         }
     }
 
-    /// Reads `[group/]resource[/subresource]: verb[, verb]…`.
+    /// Reads `[group/]resource[/subresource] [(cluster)]: verb[, verb]…`.
+    ///
+    /// `(cluster)` marks a resource that is in no namespace. Those of Kubernetes are known.
     ///
     /// Of two segments the first is a group when it has a dot or is `apps`, `autoscaling`,
     /// `batch`, `extensions` or `policy`; else they are a resource of the core group and
@@ -54,6 +94,7 @@ impl Rule {
     /// let rule = kooper_grammar::access::Rule::parse("pods/log: get")?;
     /// assert_eq!((rule.group.as_str(), rule.resource.as_str()), ("", "pods"));
     /// assert_eq!(rule.subresource.as_deref(), Some("log"));
+    /// assert!(kooper_grammar::access::Rule::parse("example.com/issuers (cluster): get")?.cluster);
     /// # Ok::<(), kooper_grammar::access::AccessError>(())
     /// ```
     ///
@@ -63,7 +104,11 @@ impl Rule {
     pub fn parse(text: &str) -> Result<Self, AccessError> {
         let input = || text.to_owned();
         let (place, verbs) = text.split_once(':').ok_or_else(|| AccessError::NoVerbs(input()))?;
-        let segments: Vec<&str> = place.trim().split('/').collect();
+        let (place, marked) = match place.trim().strip_suffix(MARK) {
+            Some(place) => (place.trim_end(), true),
+            None => (place.trim(), false),
+        };
+        let segments: Vec<&str> = place.split('/').collect();
         let (group, resource, subresource) = match *segments.as_slice() {
             [resource] => ("", resource, None),
             ["core" | "v1", resource, ..] => {
@@ -90,8 +135,13 @@ impl Rule {
             resource: resource.to_owned(),
             subresource: subresource.map(str::to_owned),
             verbs: parse_verbs(text, verbs)?,
+            cluster: marked || is_cluster_scoped(group, resource),
         })
     }
+}
+
+fn is_cluster_scoped(group: &str, resource: &str) -> bool {
+    CLUSTER_SCOPED.iter().any(|(known, resources)| *known == group && resources.contains(&resource))
 }
 
 fn parse_verbs(text: &str, verbs: &str) -> Result<Vec<String>, AccessError> {
@@ -123,6 +173,9 @@ impl fmt::Display for Rule {
         f.write_str(&self.resource)?;
         if let Some(subresource) = &self.subresource {
             write!(f, "/{subresource}")?;
+        }
+        if self.cluster && !is_cluster_scoped(&self.group, &self.resource) {
+            write!(f, " {MARK}")?;
         }
         write!(f, ": {}", self.verbs.join(", "))
     }

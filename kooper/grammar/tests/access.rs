@@ -27,6 +27,26 @@ fn segments_are_told_apart() {
 }
 
 #[test]
+fn resources_in_no_namespace_are_known_or_marked() {
+    for (text, cluster) in [
+        ("pods: get", false),
+        ("nodes: get", true),
+        ("namespaces/finalize: update", true),
+        ("rbac.authorization.k8s.io/clusterroles: get", true),
+        ("rbac.authorization.k8s.io/roles: get", false),
+        ("example.com/nodes: get", false),
+        ("example.com/issuers (cluster): get", true),
+        ("example.com/issuers/status(cluster) : get", true),
+    ] {
+        assert_eq!(Rule::parse(text).expect(text).cluster, cluster, "{text}");
+    }
+    let marked = Rule::parse("example.com/issuers  (cluster): get").expect("a rule");
+    assert_eq!(marked.to_string(), "example.com/issuers (cluster): get");
+    assert_eq!(Rule::parse("nodes (cluster): get").expect("a rule").to_string(), "nodes: get");
+    assert!(Rule::parse("example.com/issuers (clutser): get").is_err());
+}
+
+#[test]
 fn says_what_is_wrong_and_what_to_write() {
     for (text, said) in [
         ("pods", "the rule \"pods\" has no verb: write them after a colon, such as \"pods: get, list\""),
@@ -75,7 +95,7 @@ fn the_nearest_word_is_the_one_that_was_meant() {
 proptest! {
     #[test]
     fn what_is_written_is_read_again(
-        place in "[a-z]{1,6}(/[a-z]{1,6})?|(apps|[a-z]{1,4}\\.io)/[a-z]{1,6}(/[a-z]{1,6})?",
+        place in "([a-z]{1,6}(/[a-z]{1,6})?|(apps|[a-z]{1,4}\\.io)/[a-z]{1,6}(/[a-z]{1,6})?)( ?\\(cluster\\))?",
         verbs in prop::collection::btree_set("get|list|watch|bind|use|\\*", 1..4),
     ) {
         let verbs: Vec<_> = verbs.into_iter().collect();

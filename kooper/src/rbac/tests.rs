@@ -134,7 +134,15 @@ fn the_crd_is_pinned_by_its_name() {
 #[test]
 fn access_adds_rules_where_the_controller_looks() {
     async fn handler(_: Client) {}
-    let rules = ["pods/log: get", "pods: get, delete", "nodes: get", "apps/deployments: *", "apps/deployments: get"];
+    let rules = [
+        "pods/log: get",
+        "pods: get, delete",
+        "nodes: get",
+        "x.io/issuers (cluster): get",
+        "x.io/certs: get",
+        "apps/deployments: *",
+        "apps/deployments: get",
+    ];
     let one = Controller::builder::<Pod>("one").namespaces(["a"]).access(rules).handler(handler);
     assert_eq!(
         told(&[one.build().expect("a controller")]),
@@ -142,11 +150,13 @@ fn access_adds_rules_where_the_controller_looks() {
             "ServiceAccount shops",
             "ClusterRole -",
             "  /nodes [] get",
+            "  x.io/issuers [] get",
             "ClusterRoleBinding -",
             "Role a",
             "  /pods [] delete get list watch",
             "  /pods/log [] get",
             "  apps/deployments [] *",
+            "  x.io/certs [] get",
             "RoleBinding a",
         ]
     );
