@@ -17,10 +17,13 @@ use crate::error::chain;
 use crate::metrics::Prometheus;
 use crate::program::label;
 
+mod renewal;
 #[cfg(test)]
 mod tests;
 
-/// The leases' connection waits for no answer longer than this.
+use renewal::Renewal;
+
+/// The leases' connection waits no longer than this to be made, and to send.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Two clients, and the server they speak to.
@@ -88,8 +91,12 @@ pub(crate) async fn connect(
     let server = shown(&config.cluster_url);
     let layer = metrics.client_layer(&config.cluster_url);
     let client = |config: Config| {
-        let builder = ClientBuilder::try_from(config).map_err(ConnectError::Client)?;
-        Ok::<_, ConnectError>(builder.with_layer(&layer).build())
+        let (layer, has_plugin) = (layer.clone(), config.auth_info.exec.is_some());
+        let build = move || {
+            let builder = ClientBuilder::try_from(config.clone()).map_err(ConnectError::Client)?;
+            Ok(builder.with_layer(&layer).build())
+        };
+        if has_plugin { Renewal::client(build) } else { build() }
     };
     let lease_client = client(for_leases(config.clone()))?;
     Ok(Connection { client: client(config)?, lease_client, in_pod, server })
@@ -101,10 +108,11 @@ fn user_agent(program: &str) -> Option<(HeaderName, HeaderValue)> {
     Some((USER_AGENT, HeaderValue::try_from(text).ok()?))
 }
 
+/// The elector ends a request that takes too long. A timeout on reading would
+/// count the time in which the connection, or a watch, is idle.
 fn for_leases(mut config: Config) -> Config {
     let shorter = |own: Option<Duration>| Some(own.map_or(LEASE_TIMEOUT, |own| own.min(LEASE_TIMEOUT)));
     config.connect_timeout = shorter(config.connect_timeout);
-    config.read_timeout = shorter(config.read_timeout);
     config.write_timeout = shorter(config.write_timeout);
     config
 }

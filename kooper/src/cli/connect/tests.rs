@@ -166,7 +166,7 @@ async fn the_leases_have_a_connection_that_gives_up_soon() {
     let places = Places { flag: Some(directory.file("config", KUBECONFIG)), ..nowhere() };
     let config = for_leases(places.config(Some("plain".to_owned())).await.expect("a good description"));
     let most = Some(LEASE_TIMEOUT);
-    assert_eq!((config.connect_timeout, config.read_timeout, config.write_timeout), (most, most, most));
+    assert_eq!((config.connect_timeout, config.read_timeout, config.write_timeout), (most, None, most));
 }
 
 /// Answers each request with 429, and counts them.

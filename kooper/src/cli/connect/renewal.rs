@@ -1,0 +1,219 @@
+//! A client that is built anew before its credentials end.
+//!
+//! kube runs an exec plugin again for a new token, but keeps the client
+//! certificate that it gave first: a connection is made with the certificate
+//! that its client was built with.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use kube::client::Body;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use tower::Service;
+
+use super::ConnectError;
+use crate::error::BoxError;
+
+/// So long before the end of the credentials, or a quarter of their life if
+/// that is less, new ones are asked for.
+const EARLY: Duration = Duration::from_secs(60);
+
+/// Between two tries, and between two looks at the clock, which may be set.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Builds a client, and with it asks for new credentials.
+type Build = dyn Fn() -> Result<Client, ConnectError> + Send + Sync;
+
+/// A client that is replaced while requests are under way: each is sent by the
+/// one that is there when it begins.
+#[derive(Clone)]
+pub(super) struct Renewal {
+    current: Arc<Current>,
+}
+
+struct Current {
+    client: Mutex<Client>,
+    /// The server did not accept the credentials.
+    refused: Notify,
+}
+
+impl Renewal {
+    /// A client that is renewed as long as it is used.
+    pub(super) fn client(
+        build: impl Fn() -> Result<Client, ConnectError> + Send + Sync + 'static,
+    ) -> Result<Client, ConnectError> {
+        let client = build()?;
+        let namespace = client.default_namespace().to_owned();
+        let current = Arc::new(Current { client: Mutex::new(client), refused: Notify::new() });
+        tokio::spawn(renew(Arc::downgrade(&current), Arc::new(build)));
+        Ok(Client::new(Self { current }, namespace))
+    }
+}
+
+impl Current {
+    fn client(&self) -> Client {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Service<Request<Body>> for Renewal {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let current = Arc::clone(&self.current);
+        Box::pin(async move {
+            let answer = current.client().send(request).await?;
+            if answer.status() == StatusCode::UNAUTHORIZED {
+                current.refused.notify_one();
+            }
+            Ok(answer)
+        })
+    }
+}
+
+/// Replaces the client when its credentials are about to end, or are refused,
+/// until nobody uses it any more.
+async fn renew(current: Weak<Current>, build: Arc<Build>) {
+    let mut built = Timestamp::now();
+    loop {
+        let Some(held) = current.upgrade() else { return };
+        let until = *held.client().valid_until();
+        let due = until.is_some_and(|until| is_due(built, until, Timestamp::now()));
+        let refused = !due && tokio::time::timeout(PAUSE, held.refused.notified()).await.is_ok();
+        drop(held);
+        if !due && !refused {
+            continue;
+        }
+        let again = Arc::clone(&build);
+        // A plugin runs as long as it likes.
+        let renewed = tokio::task::spawn_blocking(move || again()).await;
+        match (renewed, current.upgrade()) {
+            (_, None) => return,
+            (Ok(Ok(client)), Some(held)) => {
+                *held.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
+                built = Timestamp::now();
+                tracing::info!("the credentials of the exec plugin are renewed");
+            }
+            (Ok(Err(error)), _) => tracing::warn!("the credentials of the exec plugin are not renewed: {error}"),
+            (Err(error), _) => tracing::warn!("the credentials of the exec plugin are not renewed: {error}"),
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Whether credentials from `built` that end at `until` are to be renewed.
+fn is_due(built: Timestamp, until: Timestamp, now: Timestamp) -> bool {
+    let span = |from: Timestamp, to: Timestamp| Duration::try_from(to.duration_since(from)).unwrap_or_default();
+    span(now, until) <= EARLY.min(span(built, until) / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// A client that answers with this code, and counts how many were built.
+    fn builder(
+        code: impl Fn(usize) -> StatusCode + Send + Sync + 'static,
+        until: impl Fn(usize) -> Option<Timestamp> + Send + Sync + 'static,
+    ) -> (Arc<AtomicUsize>, impl Fn() -> Result<Client, ConnectError> + Send + Sync + 'static) {
+        let built = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&built);
+        let build = move || {
+            let number = count.fetch_add(1, Ordering::Relaxed);
+            let code = code(number);
+            let answer = tower::service_fn(move |_: Request<Body>| async move {
+                let answer = Response::builder().status(code).body(Body::from(b"{}".to_vec()));
+                answer.map_err(BoxError::from)
+            });
+            Ok(Client::new(answer, "here").with_valid_until(until(number)))
+        };
+        (built, build)
+    }
+
+    async fn code(client: &Client) -> StatusCode {
+        let request = Request::get("http://localhost/").body(Body::from(Vec::new())).unwrap();
+        client.send(request).await.unwrap().status()
+    }
+
+    async fn eventually(what: &str, holds: impl Fn() -> bool) {
+        let wait = async {
+            while !holds() {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(3600), wait).await.expect(what);
+    }
+
+    #[test]
+    fn credentials_are_renewed_a_minute_before_they_end_and_short_ones_after_most_of_their_life() {
+        for (until, now, due) in
+            [(3600, 3539, false), (3600, 3540, true), (3600, 4000, true), (80, 59, false), (80, 60, true)]
+        {
+            assert_eq!(is_due(at(0), at(until), at(now)), due, "{until} at {now}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_is_replaced_before_its_credentials_end() {
+        let (built, build) = builder(
+            |number| if number == 0 { StatusCode::OK } else { StatusCode::ACCEPTED },
+            |number| (number == 0).then(Timestamp::now),
+        );
+        let client = Renewal::client(build).unwrap();
+        assert_eq!(client.default_namespace(), "here");
+        eventually("it is built anew", || built.load(Ordering::Relaxed) == 2).await;
+        sleep(PAUSE).await;
+        assert_eq!(code(&client).await, StatusCode::ACCEPTED);
+        sleep(Duration::from_secs(3600)).await;
+        assert_eq!(built.load(Ordering::Relaxed), 2, "credentials without an end stay");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn credentials_that_the_server_refuses_are_renewed() {
+        let (built, build) =
+            builder(|number| if number == 0 { StatusCode::UNAUTHORIZED } else { StatusCode::OK }, |_| None);
+        let client = Renewal::client(build).unwrap();
+        assert_eq!(code(&client).await, StatusCode::UNAUTHORIZED);
+        eventually("it is built anew", || built.load(Ordering::Relaxed) == 2).await;
+        sleep(PAUSE).await;
+        assert_eq!(code(&client).await, StatusCode::OK);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_plugin_that_fails_is_tried_again_and_nobody_renews_what_nobody_uses() {
+        let tries = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&tries);
+        let (_, first) = builder(|_| StatusCode::OK, |_| Some(Timestamp::now()));
+        let build = move || match count.fetch_add(1, Ordering::Relaxed) {
+            0 => first(),
+            _ => Err(ConnectError::ContextInPod),
+        };
+        let client = Renewal::client(build).unwrap();
+        eventually("it is tried again", || tries.load(Ordering::Relaxed) > 3).await;
+        assert_eq!(code(&client).await, StatusCode::OK, "the last one is used as long as it may be");
+        drop(client);
+        sleep(PAUSE * 3).await;
+        let tried = tries.load(Ordering::Relaxed);
+        sleep(PAUSE * 10).await;
+        assert_eq!(tries.load(Ordering::Relaxed), tried);
+    }
+}
