@@ -1,5 +1,7 @@
 //! What a handler's error asks the worker to do.
 
+mod guarded;
+
 use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
@@ -110,15 +112,28 @@ pub(crate) fn wish(error: &(dyn StdError + 'static)) -> Wish {
     }
 }
 
-/// An error and its causes in one line, for logs.
+/// An error and its causes in one line, for logs. A cause that may quote a
+/// secret ends it, in words of its own; so does one that repeats such a cause.
 pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    for cause in std::iter::successors(error.source(), |error: &&(dyn StdError + 'static)| (*error).source()) {
-        let cause = cause.to_string();
+    let all = || std::iter::successors(Some(error), |error: &&(dyn StdError + 'static)| (*error).source());
+    let guarded = all().filter_map(|error| guarded::words(error).map(|words| (error.to_string(), words))).last();
+    let mut text = String::new();
+    for cause in all() {
+        let mut cause = cause.to_string();
+        if let Some((quoting, words)) = &guarded
+            && cause.contains(quoting.as_str())
+        {
+            cause.clone_from(words);
+        }
         // Many errors repeat their source in their own text.
-        if !text.contains(&cause) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
             text.push_str(": ");
             text.push_str(&cause);
+        }
+        if guarded.as_ref().is_some_and(|(_, words)| text.ends_with(words.as_str())) {
+            break;
         }
     }
     text
@@ -170,5 +185,30 @@ mod tests {
         let error = anyhow::anyhow!("refused").context("connect").context("sync");
         assert_eq!(chain(&*BoxError::from(error)), "sync: connect: refused");
         assert_eq!(chain(&Error::permanent("bad spec")), "bad spec");
+    }
+
+    #[test]
+    fn what_may_quote_a_secret_is_told_in_other_words() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("the settings cannot be read: {0}")]
+        struct Quoting(#[source] kube::Error);
+
+        #[derive(Debug, thiserror::Error)]
+        #[error("the settings cannot be read")]
+        struct Naming(#[source] kube::Error);
+
+        let decoding = || {
+            let error = serde_json::from_str::<Vec<u8>>("\"canary\"").expect_err("a text");
+            kube::Error::SerdeError(error)
+        };
+        let words = "the API server's answer does not fit the type that was asked for (line 1, column 8)";
+        assert_eq!(chain(&decoding()), words);
+        assert_eq!(chain(&Quoting(decoding())), words);
+        assert_eq!(chain(&Naming(decoding())), format!("the settings cannot be read: {words}"));
+        let plugin = || kube::client::AuthError::AuthExec("canary".to_owned());
+        assert_eq!(chain(&kube::Error::Service(plugin().into())), "the credentials of the user cannot be used");
+        let date = "canary".parse::<k8s_openapi::jiff::Timestamp>().expect_err("no time");
+        let date = kube::client::AuthError::MalformedTokenExpirationDate(date);
+        assert!(!chain(&kube::Error::Auth(date)).contains("canary"));
     }
 }

@@ -1,5 +1,6 @@
 //! An object as the API server sent it: raw bytes, read only as far as needed.
 
+mod fault;
 mod metadata;
 pub(crate) mod scan;
 mod sections;
@@ -18,6 +19,7 @@ pub use metadata::Metadata;
 pub use sections::Changed;
 pub(crate) use sections::differs;
 
+use fault::Fault;
 use scan::{Broken, Frame};
 pub(crate) use text::Dictionary;
 use text::Text;
@@ -39,22 +41,37 @@ pub struct Object {
 
 /// Bytes that are no object: the JSON is broken, or it has no name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a Kubernetes object: {why}; it begins with `{head}`")]
+#[error("not a Kubernetes object: {why}; these are {bytes} bytes that begin with {head:?}")]
 pub struct MalformedObject {
     why: &'static str,
-    head: String,
+    bytes: usize,
+    head: char,
 }
 
-/// An object whose JSON does not fit the type that it was asked for.
-#[derive(Debug, thiserror::Error)]
-#[error("object {key} is no {kind}: {}", without_value(cause))]
+/// An object whose JSON does not fit the type that it was asked for. It holds
+/// no value of the object, which may be a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "object {key} is no {kind}: {path}{}{problem}{}",
+    if path.is_empty() { "" } else { ": " },
+    if *line > 0 { format!(" (line {line}, column {column})") } else { String::new() },
+)]
+#[non_exhaustive]
 pub struct DecodeError {
     /// The object.
     pub key: ObjectKey,
     /// The Rust type it was to become.
     pub kind: &'static str,
-    /// serde's own words, with line and column in the object's JSON.
-    pub cause: serde_json::Error,
+    /// The field that does not fit, as `spec.ports[0].name`; empty for the
+    /// object as a whole.
+    pub path: String,
+    /// The types that were expected and found.
+    pub problem: String,
+    /// The line in the object's JSON, beginning with 1; 0 where the object was
+    /// not decoded at all.
+    pub line: usize,
+    /// The column in that line.
+    pub column: usize,
 }
 
 impl Object {
@@ -150,8 +167,11 @@ impl Object {
     /// # Errors
     /// When the JSON does not fit it; the error names the object.
     pub fn decode<K: DeserializeOwned>(&self) -> Result<K, DecodeError> {
-        let kind = std::any::type_name::<K>().rsplit("::").next().unwrap_or_default();
-        serde_json::from_slice(&self.json()).map_err(|cause| DecodeError { key: self.key.clone(), kind, cause })
+        let json = self.json();
+        serde_json::from_slice(&json).map_err(|error| {
+            let kind = std::any::type_name::<K>().rsplit("::").next().unwrap_or_default();
+            DecodeError::new(self.key.clone(), kind, &json, &error)
+        })
     }
 
     /// Whether both are the same version of the same object.
@@ -159,14 +179,6 @@ impl Object {
         let told = !self.version().is_empty() && self.version() == other.version() && self.uid() == other.uid();
         // A source without versions, as in a test, leaves the contents.
         told || (self.version().is_empty() && other.version().is_empty() && self.json() == other.json())
-    }
-}
-
-impl DecodeError {
-    /// The same error once more.
-    pub(crate) fn again(&self) -> Self {
-        let cause = serde::de::Error::custom(&self.cause);
-        Self { key: self.key.clone(), kind: self.kind, cause }
     }
 }
 
@@ -184,24 +196,26 @@ impl fmt::Debug for Object {
 
 impl MalformedObject {
     fn new(broken: Broken, json: &[u8]) -> Self {
-        // Enough to recognise kind and name, too little for a secret's data.
-        let head = json.get(..json.len().min(60)).unwrap_or_default();
-        Self { why: broken.0, head: String::from_utf8_lossy(head).into_owned() }
+        Self { why: broken.0, bytes: json.len(), head: head(json) }
     }
 }
 
-/// serde's words without the text that it found: that may be a secret.
-fn without_value(cause: &serde_json::Error) -> String {
-    let text = cause.to_string();
-    for (before, after) in [("string \"", "\", expected"), ("variant `", "`, expected")] {
-        if let (Some(start), Some(end)) = (text.find(before), text.rfind(after))
-            && start + before.len() <= end
-        {
-            let kept = [text.get(..start + before.len()), Some("…"), text.get(end..)];
-            return kept.into_iter().flatten().collect();
-        }
+impl DecodeError {
+    fn new(key: ObjectKey, kind: &'static str, json: &[u8], error: &serde_json::Error) -> Self {
+        let Fault { path, problem } = Fault::of(json, error);
+        Self { key, kind, path, problem, line: error.line(), column: error.column() }
     }
-    text
+
+    /// An object that cannot be read for a reason that is not in its JSON.
+    pub(crate) fn unread(key: ObjectKey, kind: &'static str, problem: &str) -> Self {
+        Self { key, kind, path: String::new(), problem: problem.to_owned(), line: 0, column: 0 }
+    }
+}
+
+/// What a text begins with: enough to tell JSON from an error page, too little
+/// for a secret.
+pub(crate) fn head(text: &[u8]) -> char {
+    text.iter().copied().find(|byte| !byte.is_ascii_whitespace()).map_or(' ', char::from)
 }
 
 /// Whether a version is before another. Versions are numbers that grow; where

@@ -20,4 +20,5 @@ mod own_writes;
 mod parity;
 mod rbac;
 mod readers;
+mod secrets;
 mod watch_faults;

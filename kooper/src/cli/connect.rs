@@ -183,7 +183,13 @@ fn read_error(file: &Path, error: KubeconfigError) -> ConnectError {
     let file = file.display().to_string();
     match error {
         KubeconfigError::ReadConfig(source, _) => ConnectError::Unreadable { file, source },
-        // The text of the parser has several lines.
+        // The parser's own text shows the lines around the error.
+        KubeconfigError::Parse(error) => {
+            let place = error
+                .location()
+                .map_or_else(String::new, |place| format!(" at line {}, column {}", place.line(), place.column()));
+            ConnectError::Broken { file, problem: format!("its YAML is no kubeconfig{place}") }
+        }
         error => ConnectError::Broken { file, problem: one_line(&error.to_string()) },
     }
 }
@@ -194,7 +200,12 @@ async fn load(kubeconfig: Kubeconfig, context: Option<String>, file: &str) -> Re
     let clusters = names(kubeconfig.clusters.iter().map(|cluster| &cluster.name));
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
     let file = file.to_owned();
-    Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| match error {
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    if config.as_ref().is_ok_and(|config| !has_good_token(config)) {
+        let problem = "it has characters that a header cannot have, such as the end of a line".to_owned();
+        return Err(ConnectError::Material { file, what: "token", problem });
+    }
+    config.map_err(|error| match error {
         KubeconfigError::CurrentContextNotSet => ConnectError::NoCurrentContext { file, contexts },
         KubeconfigError::LoadContext(context) => ConnectError::UnknownContext { file, context, contexts },
         KubeconfigError::LoadClusterOfContext(cluster) => ConnectError::UnknownCluster { file, cluster, clusters },
@@ -205,9 +216,16 @@ async fn load(kubeconfig: Kubeconfig, context: Option<String>, file: &str) -> Re
     })
 }
 
+/// Whether the token can be sent: kube panics where it cannot.
+fn has_good_token(config: &Config) -> bool {
+    let user = serde_json::to_value(&config.auth_info).unwrap_or_default();
+    user["token"].as_str().is_none_or(|token| HeaderValue::try_from(token).is_ok())
+}
+
 fn material(file: String, what: &'static str, error: LoadDataError) -> ConnectError {
     let problem = match error {
-        LoadDataError::ReadFile(error, path) => format!("{}: {error}", path.display()),
+        // A key that was written where its file belongs would be the path.
+        LoadDataError::ReadFile(error, _) => format!("the file that is named there cannot be read: {error}"),
         error => one_line(&error.to_string()),
     };
     ConnectError::Material { file, what, problem }

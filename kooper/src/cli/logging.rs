@@ -4,9 +4,9 @@ use std::io::{IsTerminal, Write};
 
 use tracing::level_filters::LevelFilter;
 use tracing::{Dispatch, error};
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{FilterExt, Targets, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Filter, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
@@ -31,6 +31,15 @@ const LEVELS: [(&str, LevelFilter); 6] = [
 /// kube logs each failed request as an error that names nothing. Whoever sent
 /// the request says what it was and what to do.
 const NOISE: &str = "kube_client::client::builder";
+
+/// kube logs the bodies of answers that it cannot decode, and of refusals: they
+/// may hold secrets, so that no level shows them.
+const BODIES: &str = "kube_client::client";
+
+/// What these levels let pass, without bodies.
+pub(super) fn guarded(levels: Targets) -> impl Filter<Registry> {
+    levels.and(filter_fn(|metadata| metadata.target() != BODIES))
+}
 
 /// Reads levels such as `debug` or `info,kube=debug`; `info` is for whatever
 /// is not named.
@@ -89,7 +98,7 @@ where
         LogFormat::Text => lines.with_ansi(colours).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).boxed(),
     };
-    let lines = lines.with_filter(levels);
+    let lines = lines.with_filter(guarded(levels));
     match spans {
         Some(spans) => tracing_subscriber::registry().with(lines.and_then(spans)).into(),
         None => tracing_subscriber::registry().with(lines).into(),
@@ -143,9 +152,12 @@ mod tests {
             tracing::debug!("details");
             tracing::debug!(target: "kube", "requesting");
             tracing::error!(target: NOISE, "failed");
+            tracing::error!(target: BODIES, "canary");
         });
         let bytes = written.0.lock().expect("not poisoned").clone();
-        String::from_utf8(bytes).expect("UTF-8")
+        let lines = String::from_utf8(bytes).expect("UTF-8");
+        assert!(!lines.contains("canary"), "{lines}");
+        lines
     }
 
     #[test]
@@ -180,6 +192,7 @@ mod tests {
             ("off,kube=debug", 2),
             ("warn", 0),
             ("hyper=debug", 1),
+            ("trace,kube_client::client=trace", 4),
         ] {
             assert_eq!(logged(LogFormat::Text, text, false).lines().count(), lines, "{text}");
         }

@@ -15,7 +15,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 
 use super::FAILED;
-use super::logging::Spans;
+use super::logging::{Spans, guarded};
 use collector::{Collector, VariableError};
 use sender::{Sender, SenderError};
 
@@ -81,7 +81,7 @@ impl Traces {
             .with_location(false)
             .with_threads(false)
             .with_tracked_inactivity(false)
-            .with_filter(levels)
+            .with_filter(guarded(levels))
             .boxed()
     }
 

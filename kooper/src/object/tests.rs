@@ -50,7 +50,10 @@ fn bytes_that_are_no_object_are_refused_with_their_beginning() {
     ] {
         let error = Object::parse(text.as_bytes()).unwrap_err().to_string();
         assert!(error.starts_with("not a Kubernetes object: "), "{error}");
-        assert!(error.contains(text.get(..10).unwrap_or(text)), "{error}");
+        assert!(
+            error.ends_with(&format!("{} bytes that begin with {:?}", text.len(), head(text.as_bytes()))),
+            "{error}"
+        );
     }
 }
 
@@ -58,7 +61,10 @@ fn bytes_that_are_no_object_are_refused_with_their_beginning() {
 fn a_decode_error_names_the_object_and_the_type() {
     let object = Object::parse(br#"{"metadata":{"name":"a","namespace":"b"},"spec":{"containers":7}}"#).unwrap();
     let error = object.decode::<Pod>().unwrap_err().to_string();
-    assert!(error.starts_with("object b/a is no Pod: invalid type: integer `7`, expected a sequence"), "{error}");
+    assert!(
+        error.starts_with("object b/a is no Pod: spec.containers: expected a list, found a number (line 1, column "),
+        "{error}"
+    );
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::{Event, RetrieveError};
-use crate::object::Object;
 use crate::object::scan::{Broken, Cursor, Frame};
+use crate::object::{Object, head};
 pub(super) use cutter::Cutter;
 
 /// The mark of the bookmark that closes a streaming list; its value counts.
@@ -109,8 +109,11 @@ fn bookmark(line: &[u8], frame: &Frame) -> Event {
 }
 
 fn broken_line(broken: Broken, text: &[u8]) -> RetrieveError {
-    let head = String::from_utf8_lossy(text.get(..text.len().min(60)).unwrap_or_default()).into_owned();
-    RetrieveError::Transport(format!("the server sent no JSON: {}; it begins with `{head}`", broken.0))
+    let (bytes, head) = (text.len(), head(text));
+    RetrieveError::Transport(format!(
+        "the server sent no JSON: {}; these are {bytes} bytes that begin with {head:?}",
+        broken.0
+    ))
 }
 
 #[cfg(test)]

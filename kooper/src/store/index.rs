@@ -67,7 +67,7 @@ impl Indexer {
         catch_unwind(AssertUnwindSafe(|| (self.read)(object))).unwrap_or_else(|panic| {
             let text = format!("the index panicked: {}", error::panic_text(&*panic));
             tracing::error!(index = self.name, key = %object.key(), "{text}");
-            Err(DecodeError { key: object.key().clone(), kind: self.name, cause: serde::de::Error::custom(text) })
+            Err(DecodeError::unread(object.key().clone(), self.name, &text))
         })
     }
 
@@ -250,7 +250,7 @@ impl Contents {
         let unreadable = catalogue.unreadable.iter().map(|(key, error)| (key, Some(error)));
         readable
             .chain(unreadable)
-            .filter_map(|(key, error)| Some(Found { object: present(key)?, error: error.map(DecodeError::again) }))
+            .filter_map(|(key, error)| Some(Found { object: present(key)?, error: error.cloned() }))
             .collect()
     }
 

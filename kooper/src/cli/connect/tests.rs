@@ -140,8 +140,70 @@ async fn a_certificate_authority_that_cannot_be_read_is_named() {
     let places = Places { flag: Some(directory.file("config", KUBECONFIG)), ..nowhere() };
     let error = refused(&places, Some("near")).await;
     assert!(error.starts_with("the certificate authority of the kubeconfig "), "{error}");
-    let named = directory.0.join("absent.crt").display().to_string();
-    assert!(error.contains(&format!("cannot be used: {named}: No such file")), "{error}");
+    assert!(error.contains("cannot be used: the file that is named there cannot be read: No such file"), "{error}");
+}
+
+#[tokio::test]
+async fn no_value_of_a_kubeconfig_is_told() {
+    let fields = [
+        ("clusters", "cluster", "server"),
+        ("clusters", "cluster", "certificate-authority"),
+        ("clusters", "cluster", "certificate-authority-data"),
+        ("clusters", "cluster", "insecure-skip-tls-verify"),
+        ("clusters", "cluster", "proxy-url"),
+        ("clusters", "cluster", "tls-server-name"),
+        ("clusters", "cluster", "extensions"),
+        ("users", "user", "client-certificate"),
+        ("users", "user", "client-certificate-data"),
+        ("users", "user", "client-key"),
+        ("users", "user", "client-key-data"),
+        ("users", "user", "token"),
+        ("users", "user", "tokenFile"),
+        ("users", "user", "username"),
+        ("users", "user", "password"),
+        ("users", "user", "as"),
+        ("users", "user", "as-groups"),
+        ("users", "user", "auth-provider"),
+        ("users", "user", "exec"),
+        ("users", "user", "extensions"),
+    ];
+    let directory = Directory::new();
+    for (list, _, field) in fields {
+        for value in [
+            "canary",
+            "'ftp://me:canary@x'",
+            "\"canary\\ncanary\"",
+            "{canary: canary}",
+            "[canary]",
+            "{name: canary, config: {canary: canary}}",
+            "{command: /canary, args: [canary]}",
+            "{command: sh, args: ['-c', 'echo canary; exit 3', canary], apiVersion: canary}",
+            "{command: echo, args: [canary], env: canary}",
+            "{command: echo, args: [canary], apiVersion: canary}",
+            "canary: [",
+        ] {
+            let mut text = String::from(
+                "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],\n",
+            );
+            for (other, within, name) in [("clusters", "cluster", "c"), ("users", "user", "u")] {
+                let server =
+                    if other == "clusters" && field != "server" { "server: 'https://127.0.0.1:1', " } else { "" };
+                let own = if other == list { format!("{field}: {value}") } else { String::new() };
+                text += &format!("{other}: [{{name: {name}, {within}: {{{server}{own}}}}}],\n");
+            }
+            text.push('}');
+            let places = Places { flag: Some(directory.file("config", &text)), ..nowhere() };
+            let error = match places.config(None).await {
+                Err(error) => error,
+                Ok(config) => match ClientBuilder::try_from(config) {
+                    Err(error) => ConnectError::Client(error),
+                    Ok(_) => continue,
+                },
+            };
+            let (shown, debugged) = (error.to_string(), format!("{field}: {value}"));
+            assert!(!shown.contains("canary"), "{debugged}: {shown}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,72 @@
+//! Errors whose own words may quote a secret, in words that do not.
+
+use std::error::Error as StdError;
+
+use kube::client::AuthError;
+use kube::config::{KubeconfigError, LoadDataError};
+
+/// The words for an error that may not be shown as it is; `None` for others.
+pub(super) fn words(error: &(dyn StdError + 'static)) -> Option<String> {
+    if let Some(error) = error.downcast_ref::<AuthError>() {
+        return Some(auth(error));
+    }
+    if let Some(error) = error.downcast_ref::<KubeconfigError>() {
+        return file(error);
+    }
+    match error.downcast_ref::<kube::Error>()? {
+        kube::Error::SerdeError(error) => Some(format!(
+            "the API server's answer does not fit the type that was asked for (line {}, column {})",
+            error.line(),
+            error.column()
+        )),
+        kube::Error::ProxyProtocolUnsupported { proxy_url } => {
+            let scheme = proxy_url.scheme_str().unwrap_or("none");
+            Some(format!("the scheme of the proxy's URL is {scheme}: write http, https or socks5"))
+        }
+        kube::Error::ProxyProtocolDisabled { protocol_feature, .. } => {
+            Some(format!("the proxy's URL needs the feature `{protocol_feature}`, which this program is built without"))
+        }
+        _ => None,
+    }
+}
+
+/// A file that a kubeconfig names: a key that was written where its path
+/// belongs would be quoted.
+fn file(error: &KubeconfigError) -> Option<String> {
+    let (what, error) = match error {
+        KubeconfigError::LoadCertificateAuthority(error) => ("certificate authority", error),
+        KubeconfigError::LoadClientCertificate(error) => ("client certificate", error),
+        KubeconfigError::LoadClientKey(error) => ("client key", error),
+        _ => return None,
+    };
+    match error {
+        LoadDataError::ReadFile(error, _) => Some(format!("the file of the {what} cannot be read: {error}")),
+        _ => None,
+    }
+}
+
+/// What is wrong with the credentials of a kubeconfig's user.
+fn auth(error: &AuthError) -> String {
+    match error {
+        AuthError::AuthExecStart(error) => format!("the exec plugin of the user cannot be started: {error}"),
+        AuthError::AuthExecRun { out, .. } => {
+            format!("the exec plugin of the user failed with {}: run it by hand, its output is not shown", out.status)
+        }
+        AuthError::AuthExecParse(_) | AuthError::ExecPluginFailed => {
+            "the exec plugin of the user printed no ExecCredential with a status: run it by hand, its output is not shown"
+                .to_owned()
+        }
+        AuthError::MalformedTokenExpirationDate(_) => {
+            "the expiration time of the user's credentials is none: it has to be as in RFC 3339".to_owned()
+        }
+        AuthError::MissingCommand => "the exec plugin of the user has no command".to_owned(),
+        AuthError::ReadTokenFile(error, _) => format!("the token file of the user cannot be read: {error}"),
+        AuthError::InvalidBasicAuth(_) | AuthError::InvalidBearerToken(_) => {
+            "the token or the password of the user has characters that a header cannot have".to_owned()
+        }
+        AuthError::UnrefreshableTokenResponse => {
+            "the exec plugin of the user gave a token first, and none when it was run again".to_owned()
+        }
+        _ => "the credentials of the user cannot be used".to_owned(),
+    }
+}

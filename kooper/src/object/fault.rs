@@ -1,0 +1,342 @@
+//! Where an object does not fit a type, and why: without a value of it.
+//!
+//! serde's errors quote what they found, and a `Deserialize` of one's own may
+//! say anything. Of their words only those are kept that name a type: the path
+//! and the type that was found are read from the JSON, at the error's position.
+
+use std::fmt::Write;
+
+use serde::de::IgnoredAny;
+
+/// So long a value may not be part of what is kept. A shorter one is part of
+/// words such as `a string` by chance.
+const TELLING: usize = 4;
+
+/// What is wrong with a value, and where it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// The path of the value, as `spec.ports[0].name`; empty for the object.
+    pub(super) path: String,
+    /// `expected a map, found a string`.
+    pub(super) problem: String,
+}
+
+impl Fault {
+    pub(super) fn of(json: &[u8], error: &serde_json::Error) -> Self {
+        let words = error.to_string();
+        let words = words.rsplit_once(" at line ").map_or(&*words, |(words, _)| words);
+        // A list that is longer than its type is a mistake of syntax to serde_json.
+        let broken = !error.is_data() && serde_json::from_slice::<IgnoredAny>(json).is_err();
+        let place = Place::at(json, offset(json, error.line(), error.column()));
+        let Some(place) = place.filter(|_| !broken) else {
+            return Self { path: String::new(), problem: "its JSON is broken".to_owned() };
+        };
+        let named = |prefix: &str| words.strip_prefix(prefix)?.strip_suffix('`');
+        let within =
+            |field: &str| if place.path.is_empty() { field.to_owned() } else { format!("{}.{field}", place.path) };
+        if let Some(field) = named("missing field `").filter(|_| place.found == "a map") {
+            return Self { path: within(field), problem: "the field is missing".to_owned() };
+        }
+        if let Some(field) = named("duplicate field `").filter(|_| place.is_key) {
+            return Self { path: within(field), problem: "the field is there twice".to_owned() };
+        }
+        if place.is_key {
+            return Self { path: place.path, problem: "the type has no such field".to_owned() };
+        }
+        let expected = place.expected(words).unwrap_or_else(|| "a value that the type accepts".to_owned());
+        Self { path: place.path, problem: format!("expected {expected}, found {}", place.found) }
+    }
+}
+
+/// How many bytes were read when an error happened.
+fn offset(json: &[u8], line: usize, column: usize) -> usize {
+    let before: usize = json.split_inclusive(|byte| *byte == b'\n').take(line.saturating_sub(1)).map(<[u8]>::len).sum();
+    before + column
+}
+
+/// A value of a JSON text.
+#[derive(Debug)]
+struct Place {
+    path: String,
+    found: &'static str,
+    /// The value as it is written, where it is no map and no list.
+    text: String,
+    /// Whether it is the key of a field, which the path names already.
+    is_key: bool,
+}
+
+/// A map or a list that a value is in.
+enum Around {
+    Map { key: String, is_value: bool },
+    List(usize),
+}
+
+impl Place {
+    /// The value that a parser was at when it had read so many bytes: the one
+    /// that ends there, or the one that begins there.
+    fn at(json: &[u8], read: usize) -> Option<Self> {
+        let last = json.get(..read)?.iter().rposition(|byte| !byte.is_ascii_whitespace())?;
+        let begins = matches!(json.get(last)?, b':' | b',' | b'[');
+        let target = if begins {
+            last + 1 + json.get(last + 1..)?.iter().position(|byte| !byte.is_ascii_whitespace())?
+        } else {
+            last
+        };
+        let (mut around, mut at) = (Vec::new(), 0);
+        while let Some(byte) = json.get(at) {
+            let end = at + token(json.get(at..)?);
+            let hit = (at..end).contains(&target);
+            let text = || String::from_utf8_lossy(json.get(at..end).unwrap_or_default()).into_owned();
+            let place = |around: &[Around], found, text, is_key| Self { path: path(around), found, text, is_key };
+            match byte {
+                b'{' | b'[' => {
+                    let found = if *byte == b'{' { "a map" } else { "a list" };
+                    if hit {
+                        return Some(place(&around, found, String::new(), false));
+                    }
+                    let inside = Around::Map { key: String::new(), is_value: false };
+                    around.push(if *byte == b'{' { inside } else { Around::List(0) });
+                }
+                b'}' | b']' => {
+                    around.pop();
+                    if hit {
+                        let found = if *byte == b'}' { "a map" } else { "a list" };
+                        return Some(place(&around, found, String::new(), false));
+                    }
+                }
+                b',' => match around.last_mut()? {
+                    Around::Map { is_value, .. } => *is_value = false,
+                    Around::List(index) => *index += 1,
+                },
+                b'"' => {
+                    let mut is_key = false;
+                    if let Some(Around::Map { key, is_value: is_value @ false }) = around.last_mut() {
+                        *key = serde_json::from_str(&text()).unwrap_or_default();
+                        (*is_value, is_key) = (true, true);
+                    }
+                    if hit {
+                        let text = serde_json::from_str(&text()).unwrap_or_default();
+                        return Some(place(&around, "a string", text, is_key));
+                    }
+                }
+                b'n' | b't' | b'f' | b'-' | b'0'..=b'9' if hit => {
+                    let found = match byte {
+                        b'n' => "null",
+                        b't' | b'f' => "a boolean",
+                        _ => "a number",
+                    };
+                    return Some(place(&around, found, text(), false));
+                }
+                _ => {}
+            }
+            at = end;
+        }
+        None
+    }
+
+    /// The type that serde's words name as the expected one, if the words are
+    /// serde's own about this value.
+    fn expected(&self, words: &str) -> Option<String> {
+        let text = &self.text;
+        let found = match self.found {
+            "a map" => vec!["map".to_owned()],
+            "a list" => vec!["sequence".to_owned()],
+            "null" => vec!["null".to_owned(), "unit value".to_owned(), "Option value".to_owned()],
+            "a boolean" => vec![format!("boolean `{text}`")],
+            "a number" => vec![format!("integer `{text}`"), format!("floating point `{text}`")],
+            _ => vec![format!("string {text:?}"), format!("character `{text}`")],
+        };
+        let kinds = ["invalid type", "invalid value"];
+        let mut said = found.iter().flat_map(|found| kinds.map(|kind| format!("{kind}: {found}, expected ")));
+        let rest = said
+            .find_map(|said| words.strip_prefix(said.as_str()))
+            .or_else(|| words.strip_prefix(format!("unknown variant `{text}`, expected ").as_str()))
+            .or_else(|| {
+                let (length, rest) = words.strip_prefix("invalid length ")?.split_once(", expected ")?;
+                length.bytes().all(|byte| byte.is_ascii_digit()).then_some(rest)
+            })?;
+        let quotes = text.len() >= TELLING && rest.contains(text.as_str());
+        (!quotes).then(|| match rest {
+            "a sequence" => "a list".to_owned(),
+            rest if rest.starts_with("struct ") => "a map".to_owned(),
+            rest => rest.to_owned(),
+        })
+    }
+}
+
+/// The length of the token at the beginning of a text.
+fn token(text: &[u8]) -> usize {
+    let mut rest = text.iter().copied().enumerate().skip(1);
+    match text.first() {
+        Some(b'"') => {
+            let mut escaped = false;
+            let end = rest.find(|(_, byte)| {
+                let end = *byte == b'"' && !escaped;
+                escaped = *byte == b'\\' && !escaped;
+                end
+            });
+            end.map_or(text.len(), |(at, _)| at + 1)
+        }
+        Some(b'n' | b't' | b'f' | b'-' | b'0'..=b'9') => {
+            let end = rest.find(|(_, byte)| !(byte.is_ascii_alphanumeric() || b"+-.".contains(byte)));
+            end.map_or(text.len(), |(at, _)| at)
+        }
+        _ => 1,
+    }
+}
+
+fn path(around: &[Around]) -> String {
+    let mut path = String::new();
+    for step in around {
+        match step {
+            Around::Map { key, .. } if path.is_empty() => path.push_str(key),
+            Around::Map { key, .. } => path.extend([".", key]),
+            // Writing to a text cannot fail.
+            Around::List(index) => drop(write!(path, "[{index}]")),
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fmt;
+
+    use proptest::prelude::*;
+    use serde::de::{DeserializeOwned, Error};
+    use serde::{Deserialize, Deserializer};
+    use serde_json::Value;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    #[expect(dead_code, reason = "only decoded")]
+    struct Shop {
+        #[serde(default)]
+        password: Option<Reference>,
+        #[serde(default)]
+        ports: Vec<Port>,
+        #[serde(default)]
+        labels: BTreeMap<String, String>,
+        #[serde(default)]
+        mode: Option<Mode>,
+        #[serde(default)]
+        pair: Option<(u8, u8)>,
+        #[serde(default)]
+        odd: Option<Odd>,
+        #[serde(default)]
+        choice: Option<Choice>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "only decoded")]
+    struct Reference {
+        name: String,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only decoded")]
+    struct Port {
+        number: u16,
+        #[serde(default)]
+        open: bool,
+    }
+
+    #[derive(Debug, Deserialize)]
+    enum Mode {
+        Open,
+        Shut,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(untagged)]
+    #[expect(dead_code, reason = "only decoded")]
+    enum Choice {
+        Number(u8),
+        List(Vec<u8>),
+    }
+
+    /// A type that quotes what it refuses, in serde's own form too.
+    #[derive(Debug)]
+    struct Odd;
+
+    impl<'de> Deserialize<'de> for Odd {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let text = String::deserialize(deserializer)?;
+            Err(D::Error::custom(format!("invalid type: string {text:?}, expected anything but {text}")))
+        }
+    }
+
+    fn fault<T: DeserializeOwned + fmt::Debug>(json: &str) -> String {
+        let error = serde_json::from_str::<T>(json).expect_err(json);
+        let Fault { path, problem } = Fault::of(json.as_bytes(), &error);
+        format!("{path}: {problem}")
+    }
+
+    #[test]
+    fn the_path_and_the_types_are_named() {
+        for (json, expected) in [
+            (r#"{"password": "hunter22"}"#, "password: expected a map, found a string"),
+            (r#"{"password": {}}"#, "password.name: the field is missing"),
+            (r#"{"password": { "name" : 12345 } }"#, "password.name: expected a string, found a number"),
+            (r#"{"password": {"name": {"a": 1}}}"#, "password.name: expected a string, found a map"),
+            (r#"{"password": {"name": [1]}}"#, "password.name: expected a string, found a list"),
+            (r#"{"password": {"name": null}}"#, "password.name: expected a string, found null"),
+            (r#"{"ports": {}}"#, "ports: expected a list, found a map"),
+            (r#"{"ports": [{"number": 1}, {"number": -12345}]}"#, "ports[1].number: expected u16, found a number"),
+            (r#"{"ports": [{"number": 123456}]}"#, "ports[0].number: expected u16, found a number"),
+            (r#"{"ports": [{"number": 1.5}]}"#, "ports[0].number: expected u16, found a number"),
+            (r#"{"ports": [{"number": 1, "open": "hunter22"}]}"#, "ports[0].open: expected a boolean, found a string"),
+            (r#"{"ports": [{"nmuber": 1}]}"#, "ports[0].nmuber: the type has no such field"),
+            (r#"{"ports": [7]}"#, "ports[0]: expected a map, found a number"),
+            (r#"{"ports": [true]}"#, "ports[0]: expected a map, found a boolean"),
+            ("{\n  \"labels\": {\n    \"a.b/c\": 12345\n  }\n}", "labels.a.b/c: expected a string, found a number"),
+            (r#"{"mode": "hunter22"}"#, "mode: expected `Open` or `Shut`, found a string"),
+            (r#"{"mode": "quo\"te\\d"}"#, "mode: expected `Open` or `Shut`, found a string"),
+            (r#"{"pair": [1]}"#, "pair: expected a tuple of size 2, found a list"),
+            (r#"{"odd": "hunter22", "mode": null}"#, "odd: expected a value that the type accepts, found a string"),
+            // Read before it is understood: what it is in is named.
+            (r#"{"choice": "hunter22", "x": 1}"#, "choice: expected a value that the type accepts, found a string"),
+            (r#"{"password": "#, ": its JSON is broken"),
+            (r#"{"password": hunter22}"#, ": its JSON is broken"),
+        ] {
+            let said = fault::<Shop>(json);
+            assert_eq!(said, expected, "{json}");
+            assert!(!said.contains("hunter22") && !said.contains("12345"), "{said}");
+        }
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            (1_000_000i64..).prop_map(Value::from),
+            "canary[\"\\\\a-z ,:{}\\[\\]]{0,6}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 20, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::hash_map("password|name|ports|number|mode|odd|choice|pair|labels", inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_is_told_wherever_it_is(value in any_value(), pretty: bool) {
+            let json = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
+            let json = json.map_err(|error| TestCaseError::fail(error.to_string()))?;
+            if let Err(error) = serde_json::from_str::<Shop>(&json) {
+                let Fault { path, problem } = Fault::of(json.as_bytes(), &error);
+                let told = format!("{path}: {problem}");
+                prop_assert!(!told.contains("canary"), "{told} of {json}");
+                prop_assert!(!told.contains("broken"), "{told} of {json}: {error}");
+                prop_assert!(problem.bytes().filter(u8::is_ascii_digit).count() < 3, "{told} of {json}");
+            }
+        }
+    }
+}

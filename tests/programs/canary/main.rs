@@ -1,0 +1,50 @@
+//! A program that meets secrets wherever it can, for the test that it shows none of them.
+
+use k8s_openapi::api::core::v1::Secret;
+use kooper::capability::{Getter, Reader};
+use kooper::prelude::*;
+use kube::CustomResource;
+use kube::core::Request;
+use kube::core::params::GetParams;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize)]
+#[kube(group = "canary.example.com", version = "v1", kind = "Vault", namespaced, schema = "disabled")]
+struct VaultSpec {
+    #[serde(default)]
+    code: Option<u8>,
+    #[serde(default)]
+    door: Option<Door>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Door;
+
+impl<'de> Deserialize<'de> for Door {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        Err(D::Error::custom(format!("{} is no door", String::deserialize(deserializer)?)))
+    }
+}
+
+#[kooper::controller(resource = Vault, resync = off, access("secrets: get"))]
+async fn guard(
+    vault: Arc<Vault>,
+    all: Reader<Secret>,
+    secrets: Getter<Secret>,
+    client: Client,
+    recorder: Recorder,
+) -> Result<()> {
+    let (namespace, name) = (vault.namespace().unwrap_or_default(), vault.name_any());
+    let key = ObjectKey::namespaced(&namespace, "keys");
+    assert_eq!(all.get(&key)?.is_some(), secrets.fetch(&key).await?.is_some());
+    recorder.normal("Guarded", "it is guarded");
+    if name == "misread" {
+        // An answer that does not fit: kube's own words quote it.
+        let keys =
+            Request::new(format!("/api/v1/namespaces/{namespace}/secrets")).get("keys", &GetParams::default())?;
+        client.request::<Vec<u8>>(keys).await?;
+    }
+    tracing::info!("{name} is guarded");
+    Ok(())
+}
