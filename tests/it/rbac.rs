@@ -193,12 +193,12 @@ fn a_namespace_that_is_being_deleted_is_told_and_no_rule_is_advised() {
     // Without a controller manager they are never gone, and what is in them stays.
     cluster.must(&["delete", "namespace", namespaces[0], namespaces[1], "--wait=false"]);
     let program = subject.start(cluster.kubeconfig());
-    let why = "the namespace is being deleted, which is no matter of rules";
+    let why = "is being deleted and nothing can be created in it: no rule is missing";
     for what in [
         "cannot apply ConfigMap `leaving/lamp-",
         "cannot create Lease `leaving/made-`",
         "the Kubernetes Event `Seen` could not be written",
-        "the Lease leaving-leases/permissions-claims cannot be created",
+        "cannot create the Lease leaving-leases/permissions-claims",
     ] {
         program.wait_for_line(&[what, why]);
     }
