@@ -60,7 +60,8 @@ impl Call {
         &self.key
     }
 
-    /// Which try this is since the last success, from 1.
+    /// Which try this is since the last success, or since a change of the
+    /// desired state has reset the back-off, from 1.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }

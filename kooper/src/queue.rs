@@ -4,7 +4,7 @@
 //! added; it is with one worker at a time; touched while a worker has it, it
 //! runs once more. Real events go before retries, retries before resync and
 //! the first list; each lane is given a head start over the next, not a
-//! precedence for ever, so that nothing starves.
+//! lasting precedence, so that nothing starves.
 
 mod barred;
 mod entries;
@@ -37,7 +37,7 @@ pub(crate) use writes::{View, Write};
 pub struct QueueOptions {
     /// The delays of failing keys, each key's own.
     pub backoff: Backoff,
-    /// How often a failing key is retried; `None` is for ever.
+    /// How often a failing key is retried; `None` is without a limit.
     pub retries: Option<u32>,
     /// Retries of all keys together: so many a second, after a burst.
     pub retry_rate: (u32, u32),
@@ -54,7 +54,7 @@ impl Default for QueueOptions {
 /// Which keys wait behind which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
-    /// Something happened to the object, or somebody asked for the key.
+    /// Something happened to the object, or the key came from outside.
     Event,
     /// A failed key, or one that asked to come back.
     Retry,
@@ -69,7 +69,8 @@ pub struct Item {
     pub key: ObjectKey,
     /// Why it was queued.
     pub reasons: Reasons,
-    /// Which try this is since the last success, from 1.
+    /// Which try this is since the last success, or since an urgent add has
+    /// reset the back-off, from 1.
     pub attempt: u32,
     /// How long the key waited, from the first add since it was last taken.
     pub waited: Duration,
@@ -89,7 +90,7 @@ pub(crate) struct Ticket {
 #[derive(Debug)]
 pub struct WorkQueue {
     shared: Mutex<Shared>,
-    /// A key is ready, or a timer has nobody who waits for it.
+    /// A key is ready, or no consumer waits for the next timer.
     ready: Notify,
     /// The next timer has changed: for the timekeeper.
     earlier: Notify,
@@ -160,7 +161,7 @@ impl WorkQueue {
         }
     }
 
-    /// Queues a key after a delay; an earlier wish of the same key is replaced.
+    /// Queues a key after a delay, which replaces an earlier one of the key.
     pub fn add_after(&self, key: &ObjectKey, delay: Duration) {
         self.update(|state, now| state.add_after(key, delay, now));
     }

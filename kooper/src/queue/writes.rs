@@ -122,7 +122,7 @@ impl Notes {
 
     /// What an event is, by the writes that are known.
     pub(super) fn echo(&self, event: &Write) -> Echo {
-        // That an object of the controller is gone is news, whoever did it.
+        // That an object of the controller is gone is news, also where a call deleted it.
         if (event.view, &event.version) == (View::Primary, &None) {
             return Echo::Foreign;
         }

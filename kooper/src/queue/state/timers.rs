@@ -102,7 +102,7 @@ impl State {
         }
     }
 
-    /// Sets when a key comes back, and tells what the timer before was for.
+    /// Sets when a key comes back, and returns what the timer before was for.
     pub(super) fn set_pending(&mut self, id: Id, pending: Option<(Instant, Timer)>) -> Option<Timer> {
         let entry = self.entries.get_mut(id)?;
         let before = std::mem::replace(&mut entry.pending, pending);

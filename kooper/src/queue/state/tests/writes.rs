@@ -1,4 +1,4 @@
-//! What the calls of a key wrote, and the events that tell of it.
+//! What the calls of a key wrote, and the events of it.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
@@ -114,7 +114,7 @@ fn of_more_changes_than_are_compared_one_is_foreign() {
 }
 
 #[test]
-fn the_deletion_of_the_own_object_is_news_whoever_did_it() {
+fn the_deletion_of_the_own_object_is_news_also_where_the_call_did_it() {
     for answered in [true, false] {
         let mut queue = running();
         if answered {
