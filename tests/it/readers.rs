@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use futures_util::stream::Stream;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::Controller;
 use kooper::capability::{Reader, by};
 use kooper::controller::Builder;
 use kooper::extract::Gone;
 use kooper::prelude::*;
-use kooper::retriever::{RetrieveError, source};
+use kooper::retriever::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest, source};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::until;
 use serde_json::{Value, json};
@@ -355,11 +356,29 @@ fn what_leaves_the_selector_is_told_from_what_is_deleted() {
     assert_eq!(told, ["deleted: leaves leaves Left", "deleted: goes goes Deleted"]);
 }
 
+/// Lists what the inner retriever lists, but objects of the name `b`.
+struct Unlisted<R>(R);
+
+impl<R: Retriever<ConfigMap>> Retriever<ConfigMap> for Unlisted<R> {
+    async fn list(&self, request: ListRequest) -> Result<Page, RetrieveError> {
+        let mut page = self.0.list(request).await?;
+        page.objects.retain(|object| object.as_ref().is_ok_and(|object| object.key().name() != "b"));
+        Ok(page)
+    }
+
+    async fn watch(
+        &self,
+        request: WatchRequest,
+    ) -> Result<impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static, RetrieveError> {
+        self.0.watch(request).await
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_vanishes_in_a_gap_is_told_with_its_last_known_state() {
     let (retriever, events) = source([config("a", "1")]).unwrap();
     let log = Log::default();
-    let _running = run([mourns(&log).retriever(retriever).build().unwrap()]);
+    let _running = run([mourns(&log).retriever(Unlisted(retriever)).build().unwrap()]);
     events.add(&config("b", "1")).unwrap();
     events.modify(&config("b", "2")).unwrap();
     eventually("b", || log.lines().contains(&"handler: b 2".to_owned())).await;
