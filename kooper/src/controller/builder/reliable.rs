@@ -87,6 +87,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     }
 
     /// Applies the kind's CRD at the start, and waits until it is established.
+    /// One of the cluster that cannot be replaced safely stays: the controller
+    /// works with it and is not ready until that is resolved.
     pub fn install_crd(mut self) -> Self
     where
         K: CustomKind,
