@@ -116,13 +116,27 @@ impl<T, K, A: Taken<T>> MapArguments<T, K> for (A,) {
     }
 }
 
-impl<T, K, A: Taken<T>, B> MapArguments<T, K> for (A, B)
-where
-    Reader<B>: Taken<Reader<K>>,
-{
+impl<T, K, A: Taken<T>, B: Read<K>> MapArguments<T, K> for (A, B) {
     const READS: bool = true;
 
     fn lend<'a>(object: &'a T, reader: &'a Reader<K>) -> (&'a A, &'a Reader<B>) {
-        (A::taken(object), Reader::taken(reader))
+        (A::taken(object), B::reader(reader))
+    }
+}
+
+/// The kind whose cache a map fn reads: the controller's own.
+#[diagnostic::on_unimplemented(
+    message = "this function takes `&Reader<{Self}>`, and is called with `&Reader<{K}>`",
+    label = "takes `&Reader<{Self}>`",
+    note = "write `&Reader<{K}>` as the second argument, or leave it out"
+)]
+pub trait Read<K>: Sized {
+    /// The reader.
+    fn reader(reader: &Reader<K>) -> &Reader<Self>;
+}
+
+impl<K> Read<K> for K {
+    fn reader(reader: &Reader<K>) -> &Reader<K> {
+        reader
     }
 }
