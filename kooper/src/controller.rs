@@ -23,7 +23,6 @@ use crate::plan::{CacheRequest, Plan};
 pub use builder::{Builder, CustomKind, MakeSource, MapFn, Source};
 use builder::{KeyStream, MakeCrd, Parts, Relation};
 pub(crate) use config::Config;
-#[cfg(feature = "cli")]
 use config::Leases;
 pub use config::{ConfigError, MetricsCompat};
 pub use run::RunError;
