@@ -4,8 +4,10 @@ pub mod by;
 mod conditions;
 mod entry;
 mod error;
+mod foreign;
 mod former;
 mod grant;
+mod heal;
 mod object;
 mod owned;
 mod owner;
@@ -46,6 +48,8 @@ pub struct Access<T, V> {
     pub(crate) backing: Arc<Backing>,
     /// The call that it is for; none in `init` and map fns.
     pub(crate) call: Option<Call>,
+    /// Whether what others add to an applied child is removed.
+    exclusive: bool,
     kind: PhantomData<fn() -> (T, V)>,
 }
 
@@ -94,13 +98,13 @@ pub type Read<T> = Box<dyn Iterator<Item = T> + Send>;
 impl<T, V> Access<T, V> {
     /// What a controller may do outside of a call.
     pub(crate) fn of(backing: &Arc<Backing>) -> Self {
-        Self { backing: backing.clone(), call: None, kind: PhantomData }
+        Self { backing: backing.clone(), call: None, exclusive: false, kind: PhantomData }
     }
 }
 
 impl<T, V> Clone for Access<T, V> {
     fn clone(&self) -> Self {
-        Self { backing: self.backing.clone(), call: self.call.clone(), kind: PhantomData }
+        Self { backing: self.backing.clone(), call: self.call.clone(), exclusive: self.exclusive, kind: PhantomData }
     }
 }
 
@@ -117,7 +121,7 @@ impl<O, S, T: 'static, V: Verb<T, M>, M> Argument<O, S, (T, M)> for Access<T, V>
     }
 
     fn extract(input: &Input<O, S>) -> Self {
-        Self { backing: input.backing.clone(), call: Some(input.call.clone()), kind: PhantomData }
+        Self { backing: input.backing.clone(), call: Some(input.call.clone()), exclusive: false, kind: PhantomData }
     }
 }
 

@@ -4,6 +4,7 @@ mod arguments;
 mod backing;
 mod contested;
 mod former;
+mod kept;
 mod mistaken;
 
 use std::ops::Deref;
@@ -18,6 +19,7 @@ pub(crate) use arguments::{Arguments, DeletedArguments, InitArguments, arities};
 pub use backing::Backing;
 pub(crate) use contested::Contested;
 pub(crate) use former::Former;
+pub(crate) use kept::Kept;
 
 /// Something that a handler of the object type `O` and the state type `S` can
 /// take as an argument.

@@ -8,6 +8,7 @@ mod controllers;
 mod crd_commands;
 mod crd_facts;
 mod crds;
+mod edited_children;
 mod finalizers;
 mod fixture;
 mod handlers;

@@ -38,6 +38,10 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// [`Error::NotOurs`]. Two owners that name one child are told so in this
     /// way, and do not take it from each other.
     ///
+    /// Where the server refuses because of an entry that somebody else has
+    /// added to a list of the child, such as a port with the same name, that
+    /// entry is removed, and an Event on the owner names it and who had set it.
+    ///
     /// What was applied to this version of the child before, and changed
     /// nothing, is not sent again: a handler may call this in every pass.
     ///
@@ -81,6 +85,37 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         self.apply_child(owner.as_object(), child, true)
     }
 
+    /// The same argument, for a child that is the controller's alone: what
+    /// others add beneath the lists and maps that the handler sets is removed
+    /// when the child is applied, each with an Event on the owner. Without it
+    /// only what collides with the handler's own fields is removed.
+    ///
+    /// Metadata and status stay everybody's, and so do fields beside those
+    /// that the handler sets, such as the `replicas` that an autoscaler sets.
+    /// Maps are those of Kubernetes' own kinds, such as `data`, `labels` or
+    /// `limits`. What an admission webhook adds again is left to it.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use kooper::prelude::*;
+    ///
+    /// async fn password(owner: Arc<ConfigMap>, secrets: OwnedApplier<Secret>) -> Result<()> {
+    ///     let mut child = Secret::default();
+    ///     child.metadata.name = Some(format!("{}-password", owner.name_any()));
+    ///     child.string_data = Some([("password".to_owned(), "open sesame".to_owned())].into());
+    ///     secrets.exclusive().apply_owned(&*owner, &child).await?;
+    ///     Ok(())
+    /// }
+    /// # let _ = kooper::Controller::builder::<ConfigMap>("passwords").handler(password).build().unwrap();
+    /// ```
+    #[must_use = "apply by what it returns"]
+    pub fn exclusive(&self) -> Self
+    where
+        V: MayApplyOwned<T>,
+    {
+        Self { exclusive: true, ..self.clone() }
+    }
+
     fn apply_child<O>(&self, owner: &O, child: &T, adopt: bool) -> Request<'_, T>
     where
         O: Resource<DynamicType = (), Scope: 'static>,
@@ -101,10 +136,10 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
 }
 
 /// The owner of a child.
-struct Parent {
+pub(super) struct Parent {
     name: String,
     uid: String,
-    reference: ObjectReference,
+    pub(super) reference: ObjectReference,
 }
 
 impl Objects<'_> {
@@ -137,7 +172,7 @@ impl Objects<'_> {
         metadata["uid"] = known.uid().into();
         let known_metadata = known.metadata()?;
         match known_metadata.controller() {
-            Some(controller) if controller.uid == parent.uid => return self.apply_to(&known, body).await,
+            Some(controller) if controller.uid == parent.uid => return self.apply_to(parent, &known, body).await,
             None if adopt => metadata["resourceVersion"] = known.version().into(),
             other => {
                 let owner = other.map(|one| format!("{} `{}` ({})", one.kind, one.name, one.uid));
@@ -150,12 +185,12 @@ impl Objects<'_> {
     /// Applies to a child as the cache has it, unless that is known to change
     /// nothing. Where it does change something, the new version is not settled:
     /// the next pass sends once more.
-    async fn apply_to(&self, known: &Arc<Object>, body: Value) -> Result<Option<Arc<Object>>, Error> {
-        let digest = digest(&self.backing.field_manager(), &body);
+    async fn apply_to(&self, parent: &Parent, known: &Arc<Object>, body: Value) -> Result<Option<Arc<Object>>, Error> {
+        let digest = digest(&self.backing.field_manager(), self.exclusive, &body);
         if known.is_settled(digest) {
             return Ok(Some(known.clone()));
         }
-        let applied = self.apply(known.key(), body).await?;
+        let applied = self.heal(parent, known.key(), known.uid(), body).await?;
         if applied.as_ref().is_some_and(|applied| applied.version() == known.version()) {
             known.settle(digest);
         }
@@ -187,14 +222,7 @@ impl Objects<'_> {
         self.backing.contested.refused(self.cache, known.key(), owner);
         self.backing.events.publish(Note {
             regarding: parent.reference.clone(),
-            related: Some(ObjectReference {
-                api_version: Some(self.kind.api_version()),
-                kind: Some(self.kind.kind.clone()),
-                namespace: known.key().namespace().map(str::to_owned),
-                name: Some(known.key().name().to_owned()),
-                uid: Some(known.uid().to_owned()),
-                ..ObjectReference::default()
-            }),
+            related: Some(self.reference(known)),
             warning: true,
             reason: "ErrResourceExists".to_owned(),
             action: "Apply".to_owned(),
@@ -205,8 +233,8 @@ impl Objects<'_> {
 }
 
 /// What is applied, and as whom; never 0, which stands for nothing.
-fn digest(manager: &str, body: &Value) -> u64 {
+fn digest(manager: &str, exclusive: bool, body: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (manager, body.to_string()).hash(&mut hasher);
+    (manager, exclusive, body.to_string()).hash(&mut hasher);
     NonZero::new(hasher.finish()).map_or(1, NonZero::get)
 }

@@ -29,6 +29,8 @@ pub(super) struct Objects<'a> {
     pub(super) call: Option<&'a Call>,
     pub(super) kind: KindInfo,
     pub(super) cache: CacheId,
+    /// Whether what others add to an applied child is removed.
+    pub(super) exclusive: bool,
     path: fn(Option<&str>) -> String,
 }
 
@@ -40,7 +42,8 @@ pub(super) enum Doing {
     /// Applies as this field manager.
     Apply(Value, String),
     ApplyStatus(Value, String),
-    Patch(Patch),
+    /// Patches as this field manager.
+    Patch(Patch, String),
     Delete(DeleteParams),
     /// Evicts the pod with this uid.
     Evict(String),
@@ -53,6 +56,7 @@ impl<T: Kind, V> Access<T, V> {
             call: self.call.as_ref(),
             kind: KindInfo::of::<T>(),
             cache: CacheId::of::<T>(),
+            exclusive: self.exclusive,
             path: |namespace| T::url_path(&(), namespace),
         }
     }
@@ -62,6 +66,16 @@ impl Objects<'_> {
     /// Sends a request, and notes what it wrote. Without a body in the answer
     /// there is no object.
     pub(super) async fn send(&self, key: &ObjectKey, doing: Doing) -> Result<Option<Object>, Error> {
+        Ok(self.exchange(key, doing).await?.0)
+    }
+
+    /// As [`send`](Self::send), and returns the answer with its managed
+    /// fields, which an [`Object`] has not.
+    pub(super) async fn ask(&self, key: &ObjectKey, doing: Doing) -> Result<String, Error> {
+        Ok(self.exchange(key, doing).await?.1)
+    }
+
+    async fn exchange(&self, key: &ObjectKey, doing: Doing) -> Result<(Option<Object>, String), Error> {
         self.check(key)?;
         let asked = self.asked(key, &doing);
         let writes = !matches!(doing, Doing::Get | Doing::Evict(_));
@@ -83,7 +97,7 @@ impl Objects<'_> {
             None if deletes => self.removed(key),
             _ => {}
         }
-        Ok(object)
+        Ok((object, text))
     }
 
     pub(super) fn asked(&self, key: &ObjectKey, doing: &Doing) -> Asked {
@@ -93,7 +107,7 @@ impl Objects<'_> {
             Doing::Create(_) => ("create", rule(None, &["create"])),
             Doing::Apply(..) => ("apply", rule(None, &["create", "patch"])),
             Doing::ApplyStatus(..) => ("apply the status of", rule(Some("status"), &["patch"])),
-            Doing::Patch(_) => ("patch", rule(None, &["patch"])),
+            Doing::Patch(..) => ("patch", rule(None, &["patch"])),
             Doing::Delete(_) => ("delete", rule(None, &["delete"])),
             Doing::Evict(_) => ("evict", rule(Some("eviction"), &["create"])),
         };
@@ -114,8 +128,8 @@ impl Objects<'_> {
             Doing::ApplyStatus(body, manager) => {
                 requests.patch_subresource("status", name, &forced(manager), &KubePatch::Apply(body))
             }
-            Doing::Patch(patch) => {
-                let params = PatchParams { field_manager: Some(manager.clone()), ..PatchParams::default() };
+            Doing::Patch(patch, manager) => {
+                let params = PatchParams { field_manager: Some(manager), ..PatchParams::default() };
                 let content_type = patch.content_type();
                 let mut request = requests.patch(name, &params, &KubePatch::Merge(patch.value))?;
                 request.headers_mut().insert(CONTENT_TYPE, content_type);

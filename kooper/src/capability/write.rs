@@ -104,7 +104,8 @@ impl<T: Kind, V> Access<T, V> {
         V: MayPatch<T>,
     {
         let objects = self.objects();
-        Box::pin(async move { answered(objects.send(key, Doing::Patch(patch)).await?, key) })
+        let doing = Doing::Patch(patch, self.backing.field_manager());
+        Box::pin(async move { answered(objects.send(key, doing).await?, key) })
     }
 
     /// Changes some fields of this object, and not of another that has its
@@ -125,7 +126,7 @@ impl<T: Kind, V> Access<T, V> {
         let objects = self.objects();
         Box::pin(async move {
             let key = key_of(object);
-            answered(objects.send(&key, Doing::Patch(patch)).await?, &key)
+            answered(objects.send(&key, Doing::Patch(patch, objects.backing.field_manager())).await?, &key)
         })
     }
 

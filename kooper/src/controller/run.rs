@@ -25,7 +25,7 @@ use crate::call::Tasks;
 use crate::crd::Installer;
 use crate::error;
 use crate::events::EventSink;
-use crate::extract::{Backing, Contested, Former};
+use crate::extract::{Backing, Contested, Former, Kept};
 use crate::finalizer::{Guarded, Unselected};
 use crate::handler::Erased;
 use crate::health::{Health, Probe};
@@ -127,6 +127,7 @@ impl Runner {
             own: watching.primary(),
             former: Former::new(config.former_managers(&process.installation.program)),
             contested: Contested::default(),
+            kept: Kept::default(),
             events: EventSink::start(
                 client,
                 &process.installation.program,

@@ -8,6 +8,7 @@ use kube::Client;
 
 use super::contested::Contested;
 use super::former::Former;
+use super::kept::Kept;
 use crate::events::EventSink;
 use crate::key::ObjectKey;
 use crate::kind::KindInfo;
@@ -39,6 +40,8 @@ pub struct Backing {
     pub(crate) former: Former,
     /// Who waits for a child that is somebody else's.
     pub(crate) contested: Contested,
+    /// Entries of others in children that are not removed again.
+    pub(crate) kept: Kept,
     /// Where Kubernetes Events go.
     pub(crate) events: EventSink,
 }
@@ -81,6 +84,7 @@ impl Backing {
             caches,
             former: Former::new(Vec::new()),
             contested: Contested::default(),
+            kept: Kept::default(),
             queue: Arc::new(WorkQueue::new(QueueOptions::default())),
             events: EventSink::default(),
         }

@@ -1,0 +1,217 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const OURS: &str = "shop/echo";
+
+/// A Service as the server has it, with a port of ours and one of `kubectl-patch`.
+fn service(ports: &[(i64, &str, &str)]) -> Value {
+    let port = |(number, name, _): &(i64, &str, &str)| {
+        let mut port = json!({"port": number, "protocol": "TCP", "targetPort": number});
+        if !name.is_empty() {
+            port["name"] = (*name).into();
+        }
+        port
+    };
+    let managers: BTreeSet<&str> = ports.iter().map(|(_, _, manager)| *manager).collect();
+    let managed = managers.into_iter().map(|manager| {
+        let own = ports.iter().filter(|(_, _, one)| *one == manager);
+        let keys: serde_json::Map<_, _> = own
+            .map(|(number, ..)| {
+                (format!("k:{{\"port\":{number},\"protocol\":\"TCP\"}}"), json!({".": {}, "f:port": {}}))
+            })
+            .collect();
+        json!({"manager": manager, "operation": "Update", "fieldsV1": {"f:spec": {"f:ports": keys}}})
+    });
+    json!({
+        "metadata": {"resourceVersion": "7", "managedFields": managed.collect::<Vec<_>>()},
+        "spec": {"ports": ports.iter().map(port).collect::<Vec<_>>()},
+    })
+}
+
+fn applied(ports: &Value) -> Value {
+    json!({"metadata": {"name": "web"}, "spec": {"ports": ports}})
+}
+
+fn shown(entries: &[Foreign]) -> Vec<&str> {
+    entries.iter().map(|entry| entry.shown.as_str()).collect()
+}
+
+const DUPLICATE: Fault<'_> =
+    Fault { reason: "FieldValueDuplicate", message: "Duplicate value: \"http\"", field: "spec.ports[1].name" };
+
+#[test]
+fn only_the_entry_with_the_duplicate_value_is_accused() {
+    let live = service(&[(81, "http", "kubectl-patch"), (9090, "metrics", "mesh")]);
+    let wanted = applied(&json!([{"port": 80, "name": "http"}]));
+    let accused = Comparison::new(&wanted, &live, OURS).accused(&[DUPLICATE]);
+    assert_eq!(shown(&accused), ["spec.ports[port=81,protocol=TCP]"]);
+    assert_eq!(accused[0].manager, "kubectl-patch");
+    let patch = removal(&live, &wanted, &accused);
+    assert_eq!(
+        patch,
+        json!([
+            {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
+            {"op": "remove", "path": "/spec/ports/0"},
+        ])
+    );
+}
+
+#[test]
+fn a_list_of_which_nothing_would_remain_is_set_to_what_is_applied() {
+    let live = service(&[(81, "http", "kubectl-patch")]);
+    let wanted = applied(&json!([{"port": 80, "name": "http"}]));
+    let accused = Comparison::new(&wanted, &live, OURS).accused(&[DUPLICATE]);
+    let patch = removal(&live, &wanted, &accused);
+    assert_eq!(patch[1], json!({"op": "replace", "path": "/spec/ports", "value": [{"port": 80, "name": "http"}]}));
+}
+
+#[test]
+fn what_is_wrong_by_itself_accuses_nobody() {
+    let live = service(&[(80, "http", OURS), (81, "metrics", "mesh")]);
+    // Ours twice.
+    let wanted = applied(&json!([{"port": 80, "name": "http"}, {"port": 82, "name": "http"}]));
+    assert_eq!(shown(&Comparison::new(&wanted, &live, OURS).accused(&[DUPLICATE])), [""; 0]);
+    let wrong = Fault { reason: "FieldValueInvalid", message: "Invalid value: 0", field: "spec.ports[0].port" };
+    assert_eq!(shown(&Comparison::new(&wanted, &live, OURS).accused(&[wrong])), [""; 0]);
+}
+
+#[test]
+fn a_port_without_a_name_accuses_those_beside_it() {
+    let live = service(&[(81, "", "kubectl-patch")]);
+    let missing = Fault { reason: "FieldValueRequired", message: "Required value", field: "spec.ports[0].name" };
+    let alone = applied(&json!([{"port": 80}]));
+    let accused = Comparison::new(&alone, &live, OURS).accused(&[missing]);
+    assert_eq!(shown(&accused), ["spec.ports[port=81,protocol=TCP]"]);
+    let several = applied(&json!([{"port": 80}, {"port": 82}]));
+    assert_eq!(shown(&Comparison::new(&several, &live, OURS).accused(&[missing])), [""; 0], "they need names anyway");
+}
+
+fn deployment() -> (Value, Value) {
+    let live = json!({
+        "metadata": {"resourceVersion": "7", "managedFields": [
+            {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:spec": {
+                "f:replicas": {},
+                "f:template": {"f:metadata": {"f:annotations": {"f:restarted": {}}}, "f:spec": {
+                    "f:containers": {"k:{\"name\":\"web\"}": {"f:env": {
+                        "k:{\"name\":\"A\"}": {"f:valueFrom": {}},
+                        "k:{\"name\":\"B\"}": {".": {}, "f:name": {}},
+                    }}},
+                    "f:volumes": {"k:{\"name\":\"data\"}": {"f:emptyDir": {}}},
+                }},
+            }}},
+            {"manager": "kubelet", "subresource": "status", "fieldsV1": {"f:spec": {"f:paused": {}}}},
+        ]},
+        "spec": {"replicas": 5, "paused": true, "template": {
+            "metadata": {"annotations": {"restarted": "now", "ours": "1"}},
+            "spec": {
+                "containers": [{"name": "web", "env": [{"name": "A", "valueFrom": {"x": 1}}, {"name": "B"}]}],
+                "volumes": [{"name": "data", "emptyDir": {}}],
+            },
+        }},
+    });
+    let wanted = json!({"spec": {"template": {
+        "metadata": {"annotations": {"ours": "1"}},
+        "spec": {
+            "containers": [{"name": "web", "env": [{"name": "A", "value": "1"}]}],
+            "volumes": [{"name": "data", "configMap": {"name": "data"}}],
+        },
+    }}});
+    (live, wanted)
+}
+
+#[test]
+fn fields_that_exclude_ours_are_accused() {
+    let (live, wanted) = deployment();
+    let comparison = Comparison::new(&wanted, &live, OURS);
+    let of_env = Fault {
+        reason: "FieldValueInvalid",
+        message: "Invalid value: \"\": may not be specified when `value` is not empty",
+        field: "spec.template.spec.containers[0].env[0].valueFrom",
+    };
+    let of_volume = Fault {
+        reason: "FieldValueForbidden",
+        message: "Forbidden: may not specify more than 1 volume type",
+        field: "spec.template.spec.volumes[0].configMap",
+    };
+    assert_eq!(
+        shown(&comparison.accused(&[of_env])),
+        ["spec.template.spec.containers[name=web].env[name=A].valueFrom"]
+    );
+    let accused = comparison.accused(&[of_volume]);
+    assert_eq!(shown(&accused), ["spec.template.spec.volumes[name=data].emptyDir"]);
+    let volume = "/spec/template/spec/volumes/0";
+    let patch = removal(&live, &wanted, &accused);
+    assert_eq!(patch[1], json!({"op": "remove", "path": format!("{volume}/emptyDir")}));
+    let instead = json!({"op": "add", "path": format!("{volume}/configMap"), "value": {"name": "data"}});
+    assert_eq!(patch[2], instead, "a volume without a source would get an emptyDir again");
+}
+
+#[test]
+fn exclusively_everything_beneath_the_lists_and_maps_goes_and_nothing_else() {
+    let (live, wanted) = deployment();
+    assert_eq!(
+        shown(&Comparison::new(&wanted, &live, OURS).beneath()),
+        [
+            "spec.template.metadata.annotations.restarted",
+            "spec.template.spec.containers[name=web].env[name=A].valueFrom",
+            "spec.template.spec.containers[name=web].env[name=B]",
+            "spec.template.spec.volumes[name=data].emptyDir",
+        ],
+        "the replicas of an autoscaler stay"
+    );
+}
+
+#[test]
+fn the_managed_fields_of_an_edit_are_taken_out_from_the_end() {
+    let entry = |manager: &str| json!({"manager": manager});
+    let live = json!({"metadata": {"resourceVersion": "7", "managedFields": [entry("x"), entry("y"), entry("x")]}});
+    let patch = disown(&live, "x").unwrap();
+    assert_eq!([&patch[1]["path"], &patch[2]["path"]], ["/metadata/managedFields/2", "/metadata/managedFields/0"]);
+    assert_eq!(disown(&live, "z"), None);
+}
+
+/// Does what a JSON patch of `removal` says.
+fn patched(mut live: Value, patch: &Value) -> Value {
+    for operation in patch.as_array().unwrap() {
+        let path = operation["path"].as_str().unwrap();
+        match operation["op"].as_str().unwrap() {
+            "test" => assert_eq!(live.pointer(path), Some(&operation["value"])),
+            "replace" => *live.pointer_mut(path).unwrap() = operation["value"].clone(),
+            _ => {
+                let (list, index) = path.rsplit_once('/').unwrap();
+                live.pointer_mut(list).unwrap().as_array_mut().unwrap().remove(index.parse().unwrap());
+            }
+        }
+    }
+    live
+}
+
+proptest! {
+    /// Whatever others have added: after the removal no name of ours is taken by another entry, every entry that does
+    /// no harm is still there, and the list is not empty.
+    #[test]
+    fn a_removal_takes_what_collides_and_nothing_else(
+        theirs in prop::collection::btree_map(100i64..110, 0usize..4, 0..6),
+        ours in prop::collection::btree_map(90i64..95, 0usize..4, 1..4),
+        present in 0usize..2,
+    ) {
+        let names = ["http", "https", "metrics", "admin"];
+        let mut ports: Vec<_> = theirs.iter().map(|(port, name)| (*port, names[*name], "kubectl-patch")).collect();
+        ports.extend(ours.iter().take(present).map(|(port, name)| (*port, names[*name], OURS)));
+        prop_assume!(!ports.is_empty());
+        let live = service(&ports);
+        let wanted: Vec<_> = ours.iter().map(|(port, name)| json!({"port": port, "name": names[*name]})).collect();
+        let wanted = applied(&wanted.into());
+        let accused = Comparison::new(&wanted, &live, OURS).accused(&[DUPLICATE]);
+        let after = patched(live.clone(), &removal(&live, &wanted, &accused));
+        let left: BTreeSet<_> = after["spec"]["ports"].as_array().unwrap().iter().map(|port| port["port"].as_i64().unwrap()).collect();
+        prop_assert!(!left.is_empty());
+        let taken: BTreeSet<_> = ours.values().collect();
+        for (port, name) in &theirs {
+            prop_assert_eq!(left.contains(port), !taken.contains(name), "{} of {}", port, after);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Entries of others that come back while they are removed.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+/// So many are remembered. To forget them costs one more try each.
+const MOST: usize = 4096;
+
+/// What is not removed again: the uid of the object, and the entry's path.
+#[derive(Debug, Default)]
+pub(crate) struct Kept(Mutex<HashSet<(String, String)>>);
+
+impl Kept {
+    /// Remembers an entry; `true` where it is new.
+    pub(crate) fn keep(&self, uid: &str, entry: &str) -> bool {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= MOST {
+            kept.clear();
+        }
+        kept.insert((uid.to_owned(), entry.to_owned()))
+    }
+
+    pub(crate) fn has(&self, uid: &str, entry: &str) -> bool {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.contains(&(uid.to_owned(), entry.to_owned()))
+    }
+}

@@ -1,0 +1,231 @@
+//! Children that somebody edits by hand, on a real API server.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use kooper::Controller;
+use kooper::kind::Kind;
+use kooper::prelude::*;
+use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::wait::until;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::live::{Live, configmap, connection};
+
+/// A cluster in which a controller keeps one child, `child`.
+struct Stand {
+    cluster: &'static ControlPlane,
+    namespace: &'static str,
+    resource: &'static str,
+    live: Live,
+}
+
+impl Stand {
+    fn start<T>(namespace: &'static str, resource: &'static str, exclusive: bool, child: &Value) -> Option<Self>
+    where
+        T: Kind + Serialize + Clone,
+    {
+        let cluster = ControlPlane::shared()?;
+        cluster.must(&["create", "namespace", namespace]);
+        cluster.apply([configmap(namespace, "parent", "1")]);
+        let mut child: T = serde_json::from_value(child.clone()).unwrap();
+        child.meta_mut().name = Some("child".to_owned());
+        let handler = move |parent: Arc<ConfigMap>, children: OwnedApplier<T>| {
+            let child = child.clone();
+            async move {
+                let children = if exclusive { children.exclusive() } else { children };
+                children.apply_owned(&parent, &child).await.map(drop)
+            }
+        };
+        let controller = Controller::builder::<ConfigMap>("parents")
+            .namespaces([namespace])
+            .fields("metadata.name=parent")
+            .resync(None)
+            .handler(handler);
+        let live = Live::start(connection(cluster.kubeconfig(), None), [controller.build().unwrap()]);
+        let stand = Self { cluster, namespace, resource, live };
+        stand.wait("the child is created", |child| child["metadata"]["name"] == "child");
+        Some(stand)
+    }
+
+    fn child(&self) -> Value {
+        let child = self.cluster.kubectl(&[
+            "-n",
+            self.namespace,
+            "get",
+            self.resource,
+            "child",
+            "--ignore-not-found",
+            "--show-managed-fields",
+            "-o",
+            "json",
+        ]);
+        serde_json::from_str(&child.stdout).unwrap_or_default()
+    }
+
+    /// Edits the child as a person does.
+    fn edit(&self, operations: &Value) {
+        self.cluster.must(&[
+            "-n",
+            self.namespace,
+            "patch",
+            self.resource,
+            "child",
+            "--type=json",
+            "-p",
+            &operations.to_string(),
+        ]);
+    }
+
+    fn wait(&self, what: &str, right: impl Fn(&Value) -> bool) {
+        until(what, || right(&self.child()).then_some(()), || self.child().to_string());
+    }
+
+    /// Waits until an Event on the owner names an entry and who has set it.
+    fn wait_for_event(&self, reason: &str, parts: &[&str]) {
+        let events = || self.cluster.must(&["-n", self.namespace, "get", "events.events.k8s.io", "-o", "json"]);
+        let find = || {
+            let events: Value = serde_json::from_str(&events()).unwrap();
+            let told = events["items"].as_array().unwrap().iter().any(|event| {
+                let note = event["note"].as_str().unwrap_or_default();
+                event["reason"] == reason
+                    && event["regarding"]["name"] == "parent"
+                    && parts.iter().all(|part| note.contains(part))
+            });
+            told.then_some(())
+        };
+        until(&format!("{reason}: {parts:?}"), find, events);
+    }
+
+    /// Stops, and looks at who owns fields: the controller by its apply, and nobody by what the healing did.
+    fn stop(self) {
+        let owned_once = |child: &Value| {
+            let managers = child["metadata"]["managedFields"].as_array().unwrap();
+            let ours: Vec<_> =
+                managers.iter().filter(|one| one["manager"].as_str().unwrap().contains("/parents")).collect();
+            ours.len() == 1 && ours[0]["operation"] == "Apply"
+        };
+        self.wait("only the apply owns the controller's fields", owned_once);
+        self.live.stop();
+    }
+}
+
+fn ports(child: &Value) -> Vec<(i64, String)> {
+    let ports = child["spec"]["ports"].as_array().into_iter().flatten();
+    ports.map(|port| (port["port"].as_i64().unwrap(), port["name"].as_str().unwrap_or_default().to_owned())).collect()
+}
+
+#[test]
+fn a_port_that_somebody_renumbers_is_healed_and_one_beside_it_stays() {
+    let service = json!({"spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80}]}});
+    let Some(stand) = Stand::start::<Service>("edited-ports", "service", false, &service) else { return };
+    stand.edit(&json!([{"op": "replace", "path": "/spec/ports/0/port", "value": 81}]));
+    stand.wait("the port is back", |child| ports(child) == [(80, "http".to_owned())]);
+    stand.wait_for_event("ForeignEntryRemoved", &["`spec.ports[port=81,protocol=TCP]`", "`kubectl-patch`"]);
+    stand.edit(&json!([
+        {"op": "add", "path": "/spec/ports/-", "value": {"name": "metrics", "port": 9090}},
+        {"op": "replace", "path": "/spec/ports/0/port", "value": 82},
+    ]));
+    stand.wait("the port is back, and the other stays", |child| {
+        let mut ports = ports(child);
+        ports.sort();
+        ports == [(80, "http".to_owned()), (9090, "metrics".to_owned())]
+    });
+    stand.stop();
+}
+
+#[test]
+fn a_port_without_a_name_is_healed() {
+    let service = json!({"spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+    let Some(stand) = Stand::start::<Service>("edited-unnamed", "service", false, &service) else { return };
+    stand.edit(&json!([{"op": "replace", "path": "/spec/ports/0/port", "value": 81}]));
+    stand.wait("the port is back", |child| ports(child) == [(80, String::new())]);
+    stand.stop();
+}
+
+#[test]
+fn a_pod_template_that_somebody_edits_is_healed() {
+    let deployment = json!({"spec": {
+        "replicas": 0,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {
+                "containers": [{
+                    "name": "web", "image": "web",
+                    "env": [{"name": "A", "value": "1"}],
+                    "ports": [{"name": "http", "containerPort": 80}],
+                }],
+                "volumes": [{"name": "data", "configMap": {"name": "data"}}],
+            },
+        },
+    }});
+    let Some(stand) = Stand::start::<Deployment>("edited-template", "deployment", false, &deployment) else { return };
+    let of =
+        |child: &Value, path: &str| child.pointer(&format!("/spec/template/spec{path}")).cloned().unwrap_or_default();
+    let template = "/spec/template/spec";
+    stand.edit(
+        &json!([{"op": "replace", "path": format!("{template}/containers/0/ports/0/containerPort"), "value": 81}]),
+    );
+    stand.wait("the container's port is back", |child| {
+        let ports = of(child, "/containers/0/ports");
+        ports.as_array().is_some_and(|ports| ports.len() == 1) && ports[0]["containerPort"] == 80
+    });
+    let from = json!({"fieldRef": {"fieldPath": "metadata.name"}});
+    stand.edit(&json!([{"op": "replace", "path": format!("{template}/containers/0/env/0"), "value": {"name": "A", "valueFrom": from}}]));
+    stand.wait("the variable is back", |child| of(child, "/containers/0/env") == json!([{"name": "A", "value": "1"}]));
+    stand.edit(
+        &json!([{"op": "replace", "path": format!("{template}/volumes/0"), "value": {"name": "data", "emptyDir": {}}}]),
+    );
+    stand.wait("the volume is back", |child| {
+        let volume = of(child, "/volumes/0");
+        volume["configMap"]["name"] == "data" && volume.get("emptyDir").is_none()
+    });
+    // What does no harm stays, as server-side apply means it.
+    stand.edit(&json!([
+        {"op": "add", "path": format!("{template}/containers/0/env/-"), "value": {"name": "B", "value": "2"}},
+        {"op": "replace", "path": format!("{template}/containers/0/image"), "value": "other"},
+    ]));
+    stand.wait("the image is back", |child| of(child, "/containers/0/image") == "web");
+    assert_eq!(of(&stand.child(), "/containers/0/env/1/name"), "B");
+    stand.stop();
+}
+
+#[test]
+fn a_child_that_is_applied_exclusively_has_nothing_of_others() {
+    let secret = json!({"stringData": {"ours": "1"}});
+    let Some(stand) = Stand::start::<Secret>("edited-data", "secret", true, &secret) else { return };
+    stand.edit(&json!([
+        {"op": "add", "path": "/data/theirs", "value": "MQ=="},
+        {"op": "add", "path": "/metadata/labels", "value": {"theirs": "1"}},
+    ]));
+    stand.wait("only our data is there", |child| child["data"] == json!({"ours": "MQ=="}));
+    stand.wait_for_event("ForeignEntryRemoved", &["`data.theirs`", "`kubectl-patch`", "exclusively"]);
+    assert_eq!(stand.child()["metadata"]["labels"]["theirs"], "1");
+    stand.stop();
+}
+
+#[test]
+fn an_autoscaler_and_an_exclusive_controller_share_a_deployment() {
+    let deployment = json!({"spec": {
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "web", "image": "web"}]},
+        },
+    }});
+    let Some(stand) = Stand::start::<Deployment>("edited-replicas", "deployment", true, &deployment) else { return };
+    stand.edit(&json!([
+        {"op": "replace", "path": "/spec/replicas", "value": 0},
+        {"op": "add", "path": "/spec/template/spec/containers/-", "value": {"name": "sidecar", "image": "sidecar"}},
+        {"op": "add", "path": "/spec/template/spec/containers/0/env", "value": [{"name": "B", "value": "2"}]},
+    ]));
+    stand.wait("the container is alone", |child| {
+        let containers = child["spec"]["template"]["spec"]["containers"].as_array().unwrap();
+        containers.len() == 1 && containers[0].get("env").is_none()
+    });
+    assert_eq!(stand.child()["spec"]["replicas"], 0);
+    stand.stop();
+}
