@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod client;
 mod connect;
 mod controllers;
 mod logging;

@@ -9,10 +9,10 @@ use std::time::Duration;
 use http::Uri;
 use http::header::{HeaderName, HeaderValue, USER_AGENT};
 use kube::Client;
-use kube::client::ClientBuilder;
 use kube::config::{Config, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
 
 use super::args::Settings;
+use super::client::client;
 use crate::error::chain;
 use crate::metrics::Prometheus;
 use crate::program::label;
@@ -92,10 +92,7 @@ pub(crate) async fn connect(
     let layer = metrics.client_layer(&config.cluster_url);
     let client = |config: Config| {
         let (layer, has_plugin) = (layer.clone(), config.auth_info.exec.is_some());
-        let build = move || {
-            let builder = ClientBuilder::try_from(config.clone()).map_err(ConnectError::Client)?;
-            Ok(builder.with_layer(&layer).build())
-        };
+        let build = move || client(config.clone(), &layer).map_err(ConnectError::Client);
         if has_plugin { Renewal::client(build) } else { build() }
     };
     let lease_client = client(for_leases(config.clone()))?;

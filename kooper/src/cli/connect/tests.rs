@@ -195,7 +195,7 @@ async fn no_value_of_a_kubeconfig_is_told() {
             let places = Places { flag: Some(directory.file("config", &text)), ..nowhere() };
             let error = match places.config(None).await {
                 Err(error) => error,
-                Ok(config) => match ClientBuilder::try_from(config) {
+                Ok(config) => match kube::client::ClientBuilder::try_from(config) {
                     Err(error) => ConnectError::Client(error),
                     Ok(_) => continue,
                 },

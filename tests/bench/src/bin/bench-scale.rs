@@ -87,7 +87,7 @@ async fn many_objects(objects: usize) -> anyhow::Result<()> {
                 .namespace("default")
                 .lease_duration(Duration::from_secs(3))
                 .renew_deadline(Duration::from_secs(2))
-                .retry_period(Duration::from_millis(500)),
+                .retry_period(Duration::from_secs(1)),
         )
         .init(move || {
             let built = built.clone();
