@@ -17,7 +17,13 @@ fn queue() -> Arc<WorkQueue> {
     Arc::new(WorkQueue::new(QueueOptions::default()))
 }
 
-/// When consumers took which key, and until when each worked on it.
+/// Longer than any test.
+const NEVER: Duration = Duration::from_secs(86_400);
+
+/// tokio's timers have a resolution of a millisecond, and are late rather than early.
+const RESOLUTION: Duration = Duration::from_millis(2);
+
+/// When consumers took which key, and when each gave it back.
 type Log = Arc<Mutex<Vec<(ObjectKey, Instant, Instant)>>>;
 
 /// Starts consumers that work for a time on each key.
@@ -33,8 +39,10 @@ fn consumers(
         tasks.spawn(async move {
             while let Some(item) = queue.get().await {
                 let taken = Instant::now();
-                log.lock().unwrap().push((item.key.clone(), taken, taken + work(&item.key)));
+                let index = log.lock().unwrap().len();
+                log.lock().unwrap().push((item.key.clone(), taken, taken + NEVER));
                 tokio::time::sleep(work(&item.key)).await;
+                log.lock().unwrap()[index].2 = Instant::now();
                 queue.done(&item);
             }
         });
@@ -134,7 +142,7 @@ proptest! {
                     panic!("{key} was never taken");
                 };
                 let running = |(one, taken, until): &(ObjectKey, Instant, Instant), time: Instant| *taken <= time && time < *until && *one != key;
-                let moments = log.iter().flat_map(|(_, taken, until)| [*taken, *until]).chain([at]).filter(|time| at <= *time && *time < taken);
+                let moments = log.iter().flat_map(|(_, taken, until)| [*taken, *until]).chain([at + RESOLUTION]).filter(|time| at + RESOLUTION <= *time && *time < taken);
                 for time in moments {
                     let same = log.iter().any(|(one, began, until)| *one == key && *began <= time && time < *until);
                     let busy = log.iter().filter(|entry| running(entry, time)).count();
