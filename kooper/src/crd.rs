@@ -14,8 +14,10 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{Api, Patch, PatchParams, WatchEvent, WatchParams};
-use kube::{Client, ResourceExt};
+use kube::{Client, Resource, ResourceExt};
+use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
@@ -48,6 +50,8 @@ pub(crate) struct Installer {
     crds: BTreeMap<String, CustomResourceDefinition>,
     /// The changes that the user allows, as `NAME@HASH`.
     allowed: Vec<String>,
+    /// Former names of the program: field managers whose fields are taken over.
+    former: Vec<String>,
     turns: Semaphore,
 }
 
@@ -71,7 +75,14 @@ impl Installer {
         crds: impl IntoIterator<Item = CustomResourceDefinition>,
         allowed: Vec<String>,
     ) -> Self {
-        Self { advice, version: version.to_owned(), crds: merged(crds), allowed, turns: Semaphore::new(AT_A_TIME) }
+        let turns = Semaphore::new(AT_A_TIME);
+        Self { advice, version: version.to_owned(), crds: merged(crds), allowed, former: Vec::new(), turns }
+    }
+
+    /// Takes over what the program applied under former names.
+    pub(crate) fn formerly<'a>(mut self, programs: impl IntoIterator<Item = &'a str>) -> Self {
+        self.former.extend(programs.into_iter().map(str::to_owned));
+        self
     }
 
     /// Brings a CRD into the cluster, unless what is there will do, and waits
@@ -189,17 +200,44 @@ impl Installer {
         dry_run: bool,
     ) -> Result<CustomResourceDefinition, InstallError> {
         let params = PatchParams { dry_run, ..PatchParams::apply(&self.advice.manager) };
-        crds.patch(name, &params, &Patch::Apply(crd)).await.map_err(|error| match &error {
-            kube::Error::Api(status) => match Refusal::of(status).cause {
-                Cause::FieldManagers(others) => {
-                    let others = others.iter().map(|(who, field)| format!("`{who}` (`{field}`)"));
-                    self.advice.foreign(name, others.collect::<Vec<_>>().join(", "))
-                }
-                // A conflict without them: another replica was first.
-                _ => self.failed(name, "applied", error),
-            },
-            _ => self.failed(name, "applied", error),
-        })
+        let mut applied = crds.patch(name, &params, &Patch::Apply(crd)).await;
+        if let Err(kube::Error::Api(status)) = &applied
+            && let Cause::FieldManagers(others) = Refusal::of(status).cause
+        {
+            if !others.iter().all(|(who, _)| self.former.contains(who)) {
+                let others = others.iter().map(|(who, field)| format!("`{who}` (`{field}`)"));
+                return Err(self.advice.foreign(name, others.collect::<Vec<_>>().join(", ")));
+            }
+            applied = crds.patch(name, &params.clone().force(), &Patch::Apply(crd)).await;
+        }
+        // A conflict without field managers: another replica was first.
+        let made = applied.map_err(|error| self.failed(name, "applied", error))?;
+        if dry_run { Ok(made) } else { self.take_over(crds, name, made).await }
+    }
+
+    /// Removes former names of the program from the managers of a CRD. What a
+    /// former name alone still applies would stay in the CRD for good.
+    async fn take_over(
+        &self,
+        crds: &Api<CustomResourceDefinition>,
+        name: &str,
+        mut there: CustomResourceDefinition,
+    ) -> Result<CustomResourceDefinition, InstallError> {
+        for former in &self.former {
+            let applies = |entry: &ManagedFieldsEntry| {
+                (entry.manager.as_deref(), entry.operation.as_deref()) == (Some(former), Some("Apply"))
+            };
+            if there.managed_fields().iter().any(applies) {
+                let nothing = json!({
+                    "apiVersion": CustomResourceDefinition::api_version(&()),
+                    "kind": CustomResourceDefinition::kind(&()),
+                    "metadata": {"name": name},
+                });
+                let applied = crds.patch(name, &PatchParams::apply(former), &Patch::Apply(nothing)).await;
+                there = applied.map_err(|error| self.failed(name, "applied", error))?;
+            }
+        }
+        Ok(there)
     }
 
     /// Waits, from a state of the CRD on, until it is established.

@@ -334,8 +334,9 @@ impl Builder {
         let crds = self.controllers.iter().filter_map(Controller::crd);
         let crds = crds.filter(|(_, installs)| *installs).map(|(crd, _)| crd);
         let advice = Advice { manager: installation.program.clone(), command: self.command };
+        let crds = Installer::new(advice, &self.version, crds, self.allowed_crd_changes);
         let process = Process {
-            crds: Arc::new(Installer::new(advice, &self.version, crds, self.allowed_crd_changes)),
+            crds: Arc::new(crds.formerly(self.controllers.iter().filter_map(Controller::former_program))),
             installation,
             lease_namespace: self.lease_namespace.clone().unwrap_or_else(namespace),
             client: self.client,

@@ -73,6 +73,12 @@ struct CleanedSpec {
     size: i32,
 }
 
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "renamed.example.com", version = "v1", kind = "Renamed", plural = "renameds", namespaced)]
+struct RenamedSpec {
+    size: i32,
+}
+
 /// A controller that installs the CRD of its kind, and notes each object.
 fn installer<K>(name: &str, namespace: &str, seen: &Seen) -> Controller
 where
@@ -217,6 +223,29 @@ fn what_would_break_objects_and_what_is_somebody_elses_is_refused_and_the_other_
     cluster.apply([object(namespace, "Broken", "broken.example.com")]);
     seen.wait_for(&[("broken", "seen")]);
     live.stop();
+}
+
+#[test]
+fn a_renamed_program_takes_over_the_crd_that_it_applied_under_its_former_name() {
+    let namespace = "crds-renamed";
+    let Some(cluster) = ControlPlane::shared() else { return };
+    cluster.must(&["create", "namespace", namespace]);
+    let described = json!({"type": "integer", "format": "int32", "description": "as the former program had it"});
+    let args = ["apply", "--server-side", "--field-manager=former-shop", "--filename=-"];
+    let applied = cluster.kubectl_with(&args, &with_size(Renamed::crd(), described).to_string());
+    assert!(applied.success, "{}", applied.stderr);
+
+    let controller = Controller::builder::<Renamed>("renamed").namespaces([namespace]).install_crd();
+    let controller = controller.former_program("former-shop").handler(async |_: Arc<Renamed>| {}).build().unwrap();
+    let live = start(cluster, [controller]);
+    live.wait_for_ready(true, &["ok"]);
+    live.stop();
+
+    let there = crd(cluster, "renameds.renamed.example.com");
+    let size = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size";
+    assert_eq!(there.pointer(size), Some(&json!({"type": "integer", "format": "int32"})), "{there}");
+    let managers = there["metadata"]["managedFields"].as_array().unwrap().iter().map(|entry| &entry["manager"]);
+    assert!(!managers.clone().any(|manager| manager == "former-shop"), "{:?}", managers.collect::<Vec<_>>());
 }
 
 #[test]

@@ -56,7 +56,8 @@ pub(crate) fn check(
         let advice = Advice { manager: place.installation.program.clone(), command: Some(program.to_owned()) };
         let installed = controllers.iter().filter_map(Controller::crd).filter(|(_, installs)| *installs);
         let allowed = settings.allowed_crd_changes.clone();
-        let installer = Installer::new(advice, version, installed.map(|(crd, _)| crd), allowed);
+        let installer = Installer::new(advice, version, installed.map(|(crd, _)| crd), allowed)
+            .formerly(controllers.iter().filter_map(Controller::former_program));
         let mut check = Check { client: connection.client.clone(), place, installer, failed: false };
         if check.connection(&connection).await {
             // Where the program is installed, if it is the program that asks.
