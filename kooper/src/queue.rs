@@ -205,7 +205,11 @@ impl WorkQueue {
                     () = self.earlier.notified() => {}
                     () = sleep_until(at) => {}
                 },
-                None => ready.await,
+                None => {
+                    // Where nothing is to be waited for, no one waits for the next timer.
+                    drop(timekeeper.take());
+                    ready.await;
+                }
             }
         }
     }

@@ -23,14 +23,25 @@ const NEVER: Duration = Duration::from_secs(86_400);
 /// tokio's timers have a resolution of a millisecond, and are late rather than early.
 const RESOLUTION: Duration = Duration::from_millis(2);
 
-/// When consumers took which key, and when each gave it back.
-type Log = Arc<Mutex<Vec<(ObjectKey, Instant, Instant)>>>;
+/// A call of a key by a consumer.
+#[derive(Debug, Clone)]
+struct Run {
+    key: ObjectKey,
+    taken: Instant,
+    until: Instant,
+    /// When the key is retried, if the call failed, and how many calls had
+    /// begun when it did.
+    retry: Option<(Instant, usize)>,
+}
 
-/// Starts consumers that work for a time on each key.
+type Log = Arc<Mutex<Vec<Run>>>;
+
+/// Starts consumers that work for a time on each key, and may fail: by the key
+/// and the number of its earlier calls.
 fn consumers(
     count: usize,
     queue: &Arc<WorkQueue>,
-    work: impl Fn(&ObjectKey) -> Duration + Copy + Send + 'static,
+    work: impl Fn(&ObjectKey, usize) -> (Duration, Outcome) + Copy + Send + 'static,
 ) -> (JoinSet<()>, Log) {
     let log = Log::default();
     let mut tasks = JoinSet::new();
@@ -39,27 +50,41 @@ fn consumers(
         tasks.spawn(async move {
             while let Some(item) = queue.get().await {
                 let taken = Instant::now();
-                let index = log.lock().unwrap().len();
-                log.lock().unwrap().push((item.key.clone(), taken, taken + NEVER));
-                tokio::time::sleep(work(&item.key)).await;
-                log.lock().unwrap()[index].2 = Instant::now();
-                queue.done(&item);
+                let (index, calls) = {
+                    let mut log = log.lock().unwrap();
+                    log.push(Run { key: item.key.clone(), taken, until: taken + NEVER, retry: None });
+                    (log.len() - 1, log.iter().filter(|run| run.key == item.key).count() - 1)
+                };
+                let (time, outcome) = work(&item.key, calls);
+                tokio::time::sleep(time).await;
+                let next = queue.finish(item.ticket, outcome).next;
+                let mut log = log.lock().unwrap();
+                let begun = log.len();
+                let run = &mut log[index];
+                run.until = Instant::now();
+                run.retry = next.filter(|_| outcome.is_failure()).map(|next| (run.until + next, begun));
             }
         });
     }
     (tasks, log)
 }
 
+/// Succeeds after so many seconds.
+fn seconds(seconds: u64) -> (Duration, Outcome) {
+    (Duration::from_secs(seconds), Outcome::Success(None))
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_second_consumer_serves_the_second_timer_while_the_first_one_works() {
     let queue = queue();
-    let (_tasks, log) = consumers(2, &queue, |_| Duration::from_secs(600));
+    let (_tasks, log) = consumers(2, &queue, |_, _| seconds(600));
     tokio::task::yield_now().await;
     let start = Instant::now();
     queue.add_after(&key("a"), ms(1000));
     queue.add_after(&key("b"), ms(2000));
     tokio::time::sleep(Duration::from_secs(900)).await;
-    let taken: Vec<_> = log.lock().unwrap().iter().map(|(key, at, _)| (key.clone(), (*at - start).as_secs())).collect();
+    let taken: Vec<_> =
+        log.lock().unwrap().iter().map(|run| (run.key.clone(), (run.taken - start).as_secs())).collect();
     assert_eq!(taken, [(key("a"), 1), (key("b"), 2)]);
 }
 
@@ -72,10 +97,71 @@ async fn a_consumer_that_stops_waiting_leaves_the_timers_to_another() {
         async move { tokio::time::timeout(ms(500), queue.get()).await.is_err() }
     });
     tokio::task::yield_now().await;
-    let (_tasks, log) = consumers(1, &queue, |_| ms(1));
+    let (_tasks, log) = consumers(1, &queue, |_, _| seconds(0));
     assert!(leaving.await.unwrap());
     tokio::time::sleep(ms(1000)).await;
     assert_eq!(log.lock().unwrap().len(), 1);
+}
+
+/// One consumer waits for a timer, and nothing is left when it is over, as
+/// another one took the key before.
+async fn cancel_a_timer(queue: &WorkQueue) {
+    tokio::task::yield_now().await;
+    queue.add_after(&key("cancelled"), ms(5000));
+    tokio::time::sleep(ms(1)).await;
+    queue.add(&key("cancelled"), Lane::Event, Reason::External);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_is_served_after_the_one_that_was_waited_for_was_cancelled() {
+    let queue = queue();
+    let (_tasks, log) = consumers(2, &queue, |_, _| seconds(0));
+    cancel_a_timer(&queue).await;
+    queue.add_after(&key("a"), ms(1000));
+    tokio::time::sleep(ms(2000)).await;
+    assert_eq!(log.lock().unwrap().last().unwrap().key, key("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_key_is_retried_after_a_timer_that_was_waited_for_was_cancelled() {
+    let queue = queue();
+    let fails = |key: &ObjectKey, calls| {
+        let fails = key.name() == "fails" && calls == 0;
+        (ms(1), if fails { Outcome::Failure } else { Outcome::Success(None) })
+    };
+    let (_tasks, log) = consumers(2, &queue, fails);
+    cancel_a_timer(&queue).await;
+    queue.add(&key("fails"), Lane::Event, Reason::External);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(log.lock().unwrap().iter().filter(|run| run.key == key("fails")).count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_is_served_after_the_one_that_was_waited_for_was_cancelled() {
+    let resync = Some(Duration::from_secs(180));
+    let queue = Arc::new(WorkQueue::new(QueueOptions { resync, ..QueueOptions::default() }));
+    let (_tasks, log) = consumers(2, &queue, |_, calls| seconds(if calls == 2 { 60 } else { 1 }));
+    queue.add(&key("a"), Lane::Event, Reason::Added);
+    // Its third call begins shortly before the resync, and ends after it.
+    for wait in [100, 150] {
+        tokio::time::sleep(Duration::from_secs(wait)).await;
+        queue.add(&key("a"), Lane::Event, Reason::Modified);
+    }
+    tokio::time::sleep(Duration::from_secs(60 + 180)).await;
+    assert_eq!(log.lock().unwrap().len(), 4);
+}
+
+/// A time at which a key has to be taken, unless it is taken earlier.
+struct Due {
+    key: ObjectKey,
+    at: Instant,
+    /// Since when it is due then.
+    since: Instant,
+    /// How many calls had begun by then.
+    begun: usize,
+    /// A delay, which a later one of the key replaces, as its next call does.
+    delayed: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -105,28 +191,34 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let queue = queue();
-            let (_tasks, log) = consumers(count, &queue, move |_| ms(work));
-            // When each key is due for the first time since it was taken last.
-            let mut due: Vec<(ObjectKey, Instant)> = Vec::new();
+            let fails = move |key: &ObjectKey, calls| {
+                // So rarely that no change is held back.
+                let fails = key.name() < "3" && calls < 3;
+                (ms(work), if fails { Outcome::Failure } else { Outcome::Success(None) })
+            };
+            let (_tasks, log) = consumers(count, &queue, fails);
+            let mut dues: Vec<Due> = Vec::new();
             for step in steps {
                 tokio::task::yield_now().await;
-                let now = Instant::now();
+                let (since, begun) = (Instant::now(), log.lock().unwrap().len());
                 match step {
                     Step::Add(n) => {
-                        queue.add(&key(&n.to_string()), Lane::Event, Reason::External);
-                        due.push((key(&n.to_string()), now));
+                        let key = key(&n.to_string());
+                        queue.add(&key, Lane::Event, Reason::External);
+                        dues.push(Due { key, at: since, since, begun, delayed: false });
                     }
                     Step::After(n, delay) => {
-                        // The last wish of a key counts; with keys of their own each is served.
-                        let key = key(&format!("{n} {}", due.len()));
+                        let key = key(&n.to_string());
                         queue.add_after(&key, ms(delay));
-                        due.push((key, now + ms(delay)));
+                        dues.push(Due { key, at: since + ms(delay), since, begun, delayed: true });
                     }
                     Step::Sleep(time) => tokio::time::sleep(ms(time)).await,
                     Step::Visit(time) => {
-                        let queue = queue.clone();
+                        let (queue, log) = (queue.clone(), log.clone());
                         tokio::spawn(async move {
                             if let Ok(Some(item)) = tokio::time::timeout(ms(time), queue.get()).await {
+                                let taken = Instant::now();
+                                log.lock().unwrap().push(Run { key: item.key.clone(), taken, until: taken, retry: None });
                                 // It is put back for the consumers.
                                 queue.done(&item);
                                 queue.add(&item.key, Lane::Event, Reason::External);
@@ -137,15 +229,33 @@ proptest! {
             }
             tokio::time::sleep(Duration::from_secs(3600)).await;
             let log = log.lock().unwrap();
-            for (key, at) in due {
-                let Some(taken) = log.iter().filter(|(one, ..)| *one == key).map(|(_, taken, _)| *taken).find(|taken| *taken >= at) else {
-                    panic!("{key} was never taken");
-                };
-                let running = |(one, taken, until): &(ObjectKey, Instant, Instant), time: Instant| *taken <= time && time < *until && *one != key;
-                let moments = log.iter().flat_map(|(_, taken, until)| [*taken, *until]).chain([at + RESOLUTION]).filter(|time| at + RESOLUTION <= *time && *time < taken);
+            for run in log.iter() {
+                if let Some((at, begun)) = run.retry {
+                    dues.push(Due { key: run.key.clone(), at, since: run.until, begun, delayed: true });
+                }
+            }
+            let running = |run: &Run, time: Instant| run.taken <= time && time < run.until;
+            for due in &mut dues {
+                // No key is called twice at the same time.
+                let until = log[..due.begun].iter().filter(|run| run.key == due.key && running(run, due.at)).map(|run| run.until);
+                due.at = until.max().unwrap_or(due.at);
+            }
+            for (index, due) in dues.iter().enumerate() {
+                let (key, at) = (&due.key, due.at);
+                let taken = log.iter().filter(|run| run.key == *key).map(|run| run.taken).find(|taken| *taken >= at);
+                // While no consumer is idle, what is due can still be replaced.
+                let until = taken.unwrap_or(due.at);
+                let replaced = |other: &Due| other.delayed && other.key == *key && (due.since..=until).contains(&other.since);
+                let others = dues.iter().enumerate().any(|(other, replacing)| other != index && replaced(replacing));
+                let called = log[due.begun..].iter().any(|run| run.key == *key && run.taken < at);
+                if due.delayed && (called || others) {
+                    continue;
+                }
+                let Some(taken) = taken else { panic!("{key} was never taken") };
+                let moments = log.iter().flat_map(|run| [run.taken, run.until]).chain([at + RESOLUTION]).filter(|time| at + RESOLUTION <= *time && *time < taken);
                 for time in moments {
-                    let same = log.iter().any(|(one, began, until)| *one == key && *began <= time && time < *until);
-                    let busy = log.iter().filter(|entry| running(entry, time)).count();
+                    let same = log.iter().any(|run| run.key == *key && running(run, time));
+                    let busy = log.iter().filter(|run| run.key != *key && running(run, time)).count();
                     assert!(same || busy >= count, "{key} is due while a consumer is idle");
                 }
             }
