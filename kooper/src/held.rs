@@ -35,6 +35,15 @@ impl<G: DerefMut> DerefMut for Held<G> {
     }
 }
 
+/// Drops a value on another thread where there is a runtime: to free a million
+/// entries takes long.
+pub(crate) fn drop_aside<T: Send + 'static>(value: T) {
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(move || drop(value))),
+        Err(_) => drop(value),
+    }
+}
+
 /// Measures in the CPU time of the thread, so that neither the scheduler nor
 /// other programs count.
 #[cfg(feature = "measure")]

@@ -165,7 +165,8 @@ impl Informer {
                 silent = 0;
                 self.failures = 0;
             }
-            if started.elapsed() >= SHORT {
+            // The time that a server takes to answer says nothing of the version.
+            if heard && started.elapsed() >= SHORT {
                 self.expired = 0;
             }
             match end {

@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::backoff::Backoff;
-use crate::held::Held;
+use crate::held::{Held, drop_aside};
 use crate::key::ObjectKey;
 use crate::reason::{Reason, Reasons};
 
@@ -239,12 +239,7 @@ impl WorkQueue {
 
     /// Forgets every key. One that a worker has is given back to no effect.
     pub(crate) fn clear(&self) {
-        let before = self.update(State::clear);
-        // To free a million entries takes long.
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(before))),
-            Err(_) => drop(before),
-        }
+        drop_aside(self.update(State::clear));
     }
 
     /// How many keys wait for a worker now; delayed ones do not count.

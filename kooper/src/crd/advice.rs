@@ -39,7 +39,14 @@ impl InstallError {
     /// Whether there may be a CRD to work with all the same: it is there, and
     /// stays as it is, or this identity may not read it.
     pub(crate) fn leaves_crd(&self) -> bool {
-        matches!(self, Self::Forbidden { .. } | Self::Breaking { .. } | Self::Foreign { .. } | Self::Deleted { .. })
+        match self {
+            Self::Forbidden { .. } | Self::Breaking { .. } | Self::Foreign { .. } | Self::Deleted { .. } => true,
+            // Such as an admission policy. A conflict and a full server pass at once.
+            Self::Api { error: kube::Error::Api(status), .. } => {
+                (400..500).contains(&status.code) && ![409, 429].contains(&status.code)
+            }
+            Self::Api { .. } | Self::NotEstablished { .. } => false,
+        }
     }
 }
 

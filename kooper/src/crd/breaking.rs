@@ -77,7 +77,7 @@ pub(crate) fn changes(old: &CustomResourceDefinition, new: &CustomResourceDefini
     let storage = |versions: &[CustomResourceDefinitionVersion]| versions.iter().find(|one| one.storage).cloned();
     if let (Some(before), Some(after)) = (storage(&was.versions), storage(&is.versions))
         && is.conversion.as_ref().is_none_or(|conversion| conversion.strategy == "None")
-        && !was.versions.iter().any(|one| one.name == after.name)
+        && before.name != after.name
     {
         schema::compare(&format!("{} as {}", before.name, after.name), &before, &after, &mut found);
     }

@@ -52,11 +52,12 @@ impl<'a> Rule<'a> {
     }
 
     /// Whether a transition rule accepts that nothing changes. `false` where
-    /// it cannot be told.
-    pub(super) fn accepts_no_change(&self) -> bool {
+    /// it cannot be told. `present` tells which fields of the value every object
+    /// has: a rule that reads another one is an error where it is absent.
+    pub(super) fn accepts_no_change(&self, present: impl Fn(&str) -> bool) -> bool {
         let tokens: Vec<_> =
             self.0.iter().zip(self.olds()).map(|(token, old)| if old { "self" } else { *token }).collect();
-        holds(&tokens)
+        holds(&tokens, &present)
     }
 
     /// Whether each token is the variable `oldSelf`, and not a field of that name.
@@ -83,35 +84,44 @@ fn literal(text: &str, quote: char) -> Option<usize> {
 }
 
 /// Whether it is true, as far as its form tells.
-fn holds(tokens: &[&str]) -> bool {
+fn holds(tokens: &[&str], present: &dyn Fn(&str) -> bool) -> bool {
     let alternatives = split(tokens, "||");
     if let [one] = &alternatives[..] {
         let all = split(one, "&&");
         return match &all[..] {
-            [one] => is_reflexive(one),
-            all => all.iter().all(|one| holds(one)),
+            [one] => is_reflexive(one, present),
+            all => all.iter().all(|one| holds(one, present)),
         };
     }
+    // What one alternative says of absent fields, the others need not. An
+    // alternative that is an error does not matter where another one is true.
+    let guarded =
+        |field: &str| present(field) || alternatives.contains(&&["!", "has", "(", "self", ".", field, ")"][..]);
     let opposite = |one: &[&str]| {
         let positive = one.strip_prefix(&["!"]).map(bare);
         // `!` binds to what follows it, and to no comparison.
-        positive.is_some_and(|positive| !is_compound(positive) && alternatives.contains(&positive))
+        positive.is_some_and(|positive| is_defined(positive, present) && alternatives.contains(&positive))
     };
-    alternatives.iter().any(|one| holds(one) || opposite(one))
+    alternatives.iter().any(|one| holds(one, &guarded) || opposite(one))
 }
 
 /// `a == a`.
-fn is_reflexive(tokens: &[&str]) -> bool {
+fn is_reflexive(tokens: &[&str], present: &dyn Fn(&str) -> bool) -> bool {
     REFLEXIVE.iter().any(|operator| match &cut(tokens, operator)[..] {
-        [left, right] => !is_compound(left) && bare(left) == bare(right),
+        [left, right] => is_defined(bare(left), present) && bare(left) == bare(right),
         _ => false,
     })
 }
 
-/// Whether something at the top binds weaker than a comparison, or is one.
-fn is_compound(tokens: &[&str]) -> bool {
-    let weak = ["?", "||", "&&", "==", "!=", "<=", ">=", "<", ">", "in"];
-    weak.iter().any(|operator| cut(tokens, operator).len() > 1)
+/// Whether it has a value whatever the object is: the object itself, a field
+/// that it always has, or whether it has one.
+fn is_defined(tokens: &[&str], present: &dyn Fn(&str) -> bool) -> bool {
+    match tokens {
+        ["self"] => true,
+        ["self", ".", field] => present(field),
+        ["has", "(", "self", ".", _, ")"] => true,
+        _ => false,
+    }
 }
 
 /// The operands of `&&` or `||`, flat; all of it in one where a condition
@@ -194,18 +204,32 @@ mod tests {
 
     #[test]
     fn a_transition_rule_is_told_by_its_variable_and_by_what_it_says_of_an_unchanged_value() {
-        let read = |rule: &str| Rule::parse(rule).map(|rule| (rule.is_transition(), rule.accepts_no_change()));
+        let with = |rule: &str, present: fn(&str) -> bool| {
+            Rule::parse(rule).map(|rule| (rule.is_transition(), rule.accepts_no_change(present)))
+        };
+        let read = |rule: &str| with(rule, |_| false);
         for rule in [
             "self == oldSelf",
             "oldSelf == self",
-            "(self.size >= oldSelf.size)",
-            "self.a == oldSelf.a && self.b <= oldSelf.b",
+            "(self >= oldSelf)",
             "!has(oldSelf.a) || has(self.a)",
             "!has(oldSelf.a) || self.a == oldSelf.a",
             "has(self.a) == has(oldSelf.a)",
             "self.b == 1 || (self == oldSelf)",
         ] {
             assert_eq!(read(rule), Some((true, true)), "{rule}");
+        }
+        // An error where the field is absent, and so nothing can be written any more.
+        for rule in
+            ["(self.size >= oldSelf.size)", "self.a == oldSelf.a && self.b <= oldSelf.b", "!self.a || oldSelf.a"]
+        {
+            assert_eq!(read(rule), Some((true, false)), "{rule}");
+            assert_eq!(with(rule, |_| true), Some((true, true)), "{rule}");
+        }
+        for rule in
+            ["self.a.b == oldSelf.a.b", "size(self.a) == size(oldSelf.a)", "!has(self.b) || self.a == oldSelf.a"]
+        {
+            assert_eq!(read(rule), Some((true, false)), "{rule}");
         }
         for rule in [
             "self > oldSelf",

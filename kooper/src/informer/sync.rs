@@ -24,7 +24,7 @@ impl Informer {
     /// which comes back.
     pub(super) async fn sync(&mut self) -> Result<Option<Events>, RetrieveError> {
         self.status.lists();
-        let (listed, version, events) = if self.streaming {
+        let (listed, version, events) = if self.streaming && self.streams_broken < BROKEN_STREAMS {
             match self.stream().await {
                 Err(RetrieveError::NoStreaming(message)) => {
                     tracing::debug!(watch = %self.status, "{message}: listing in pages from now on");
@@ -39,6 +39,8 @@ impl Informer {
             }
         } else {
             let (listed, version) = self.pages().await?;
+            // The next list is streamed again: what spoiled it may be over.
+            self.streams_broken = self.streams_broken.min(BROKEN_STREAMS - 1);
             (listed, version, None)
         };
         self.check_version(&version)?;
@@ -80,8 +82,7 @@ impl Informer {
         self.streams_broken += 1;
         if self.streams_broken >= BROKEN_STREAMS {
             // Something between here and the server spoils it; pages are short.
-            tracing::info!(watch = %self.status, "streaming lists break off: listing in pages from now on");
-            self.streaming = false;
+            tracing::info!(watch = %self.status, "streaming lists break off: this one is made in pages");
         }
         Err(broken)
     }

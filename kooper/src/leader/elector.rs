@@ -16,7 +16,7 @@ use super::former::{Former, FormerLease};
 use super::leadership::LOOK;
 use super::lease::{Lease, LeaseError};
 use super::scope::Scope;
-use super::status::{ElectionStatus, Phase};
+use super::status::{About, ElectionStatus, Phase};
 use super::{LeaderElection, Leadership};
 use crate::metrics::{Counter, Gauge, MetricsRecorder};
 
@@ -239,11 +239,12 @@ impl Elector {
                     return true;
                 }
                 Err(error) => {
-                    self.status.failed(&error);
+                    self.status.failed(About::Former, &error);
                     return true;
                 }
             }
         }
+        self.status.worked(About::Former);
         false
     }
 
@@ -262,10 +263,10 @@ impl Elector {
                     self.unwatch(now);
                 }
                 self.claim.read(sent, now, found);
-                self.status.worked();
+                self.status.worked(About::Read);
             }
             Err(error) => {
-                self.status.failed(&error);
+                self.status.failed(About::Read, &error);
                 self.claim.read_failed(sent, now);
             }
         }
@@ -281,12 +282,12 @@ impl Elector {
         self.metrics.observe_lease_renewal(&self.controller, now.saturating_sub(sent));
         let answer = match answer {
             Ok(record) => {
-                self.status.worked();
+                self.status.worked(About::Write);
                 Answer::Committed(record)
             }
             Err(LeaseError::Conflict) => Answer::Conflict,
             Err(error) => {
-                self.status.failed(&error);
+                self.status.failed(About::Write, &error);
                 Answer::Failed
             }
         };
@@ -318,7 +319,7 @@ impl Elector {
         match event {
             Some(Ok(object)) => match object.as_ref().map(|object| self.lease.record(object)).transpose() {
                 Ok(found) => self.watched(now, object, found),
-                Err(error) => self.status.failed(&error),
+                Err(error) => self.status.failed(About::Read, &error),
             },
             Some(Err(error)) => {
                 self.unwatch(now);

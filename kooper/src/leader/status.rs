@@ -30,11 +30,26 @@ struct State {
     /// Whether the Lease was ever read.
     known: bool,
     phase: Phase,
-    error: Option<Failure>,
-    /// The error that the log has told of.
-    said: Option<String>,
+    troubles: [Trouble; 3],
     /// Why there is no watch.
     unwatched: Option<String>,
+}
+
+/// What a request is for. Each fails and recovers by itself: a Lease that can
+/// be read may still not be written.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum About {
+    Read,
+    Write,
+    /// Reading a Lease that is respected.
+    Former,
+}
+
+#[derive(Default)]
+struct Trouble {
+    failure: Option<Failure>,
+    /// The error that was logged.
+    said: Option<String>,
 }
 
 struct Failure {
@@ -42,6 +57,17 @@ struct Failure {
     passes: bool,
     /// By the clock.
     since: Duration,
+}
+
+impl State {
+    /// Forgets what failed; whether it was logged.
+    fn over(&mut self, about: About) -> bool {
+        std::mem::take(&mut self.troubles[about as usize]).said.is_some()
+    }
+
+    fn failures(&self) -> impl Iterator<Item = &Failure> {
+        self.troubles.iter().filter_map(|trouble| trouble.failure.as_ref())
+    }
 }
 
 /// What a candidate is at.
@@ -85,12 +111,13 @@ impl ElectionStatus {
         Self { controller, lease, mark, scope, patience, clock, state: Mutex::default() }
     }
 
-    /// A request succeeded.
-    pub(super) fn worked(&self) {
+    /// A request succeeded. What can be written can be read.
+    pub(super) fn worked(&self, about: About) {
         let mut state = self.lock();
-        state.known = true;
-        state.error = None;
-        if state.said.take().is_some() {
+        state.known |= !matches!(about, About::Former);
+        let also = if let About::Write = about { About::Read } else { about };
+        let said = [about, also].into_iter().any(|about| state.over(about));
+        if said && state.troubles.iter().all(|trouble| trouble.said.is_none()) {
             drop(state);
             tracing::info!(controller = &*self.controller, lease = self.lease, "the lease can be used again");
         }
@@ -98,15 +125,16 @@ impl ElectionStatus {
 
     /// Notes what failed, and says it: once, as long as it stays the same. What
     /// passes by itself is no news before it lasts.
-    pub(super) fn failed(&self, error: &LeaseError) {
+    pub(super) fn failed(&self, about: About, error: &LeaseError) {
         let (text, now) = (error.to_string(), self.clock.now());
         let mut state = self.lock();
-        let since = state.error.as_ref().map_or(now, |failure| failure.since);
+        let trouble = &mut state.troubles[about as usize];
+        let since = trouble.failure.as_ref().map_or(now, |failure| failure.since);
         let lasts = !error.passes() || now.saturating_sub(since) >= self.patience;
-        state.error = Some(Failure { text: text.clone(), passes: error.passes(), since });
-        let said = state.said.as_ref() == Some(&text);
+        trouble.failure = Some(Failure { text: text.clone(), passes: error.passes(), since });
+        let said = trouble.said.as_ref() == Some(&text);
         if lasts && !said {
-            state.said = Some(text.clone());
+            trouble.said = Some(text.clone());
         }
         drop(state);
         if lasts && !said {
@@ -140,6 +168,10 @@ impl ElectionStatus {
         let mut state = self.lock();
         if matches!(state.phase, Phase::Former { .. }) && phase == Phase::Free {
             return false;
+        }
+        if !matches!(phase, Phase::Free | Phase::Leading) {
+            // There is nothing to write for whoever stands by.
+            state.over(About::Write);
         }
         let new = state.phase != phase;
         state.phase = phase;
@@ -181,7 +213,7 @@ impl ElectionStatus {
 
     /// The last failure, for the reason why leadership was lost.
     pub(super) fn last_error(&self) -> Option<String> {
-        self.lock().error.as_ref().map(|failure| failure.text.clone())
+        self.lock().failures().next().map(|failure| failure.text.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -193,7 +225,7 @@ impl Probe for ElectionStatus {
     fn ready(&self) -> Result<Option<String>, String> {
         let state = self.lock();
         let controller = &self.controller;
-        if let Some(failure) = &state.error {
+        for failure in state.failures() {
             let lasts = self.clock.now().saturating_sub(failure.since) >= self.patience;
             if !failure.passes || !state.known || lasts {
                 return Err(format!("{controller}: {}", failure.text));
@@ -205,10 +237,10 @@ impl Probe for ElectionStatus {
             Phase::Foreign { mark, holder } => return Err(format!("{controller}: {}", self.dispute(mark, holder))),
             phase => self.standby(phase),
         };
-        let failure = state.error.as_ref().map(|failure| failure.text.clone());
+        let failures = state.failures().map(|failure| failure.text.clone());
         // A leader needs no watch.
         let unwatched = state.unwatched.clone().filter(|_| state.phase != Phase::Leading);
-        let remarks: Vec<_> = [remark, failure, unwatched].into_iter().flatten().collect();
+        let remarks: Vec<_> = remark.into_iter().chain(failures).chain(unwatched).collect();
         Ok((!remarks.is_empty()).then(|| format!("{controller}: {}", remarks.join("; "))))
     }
 }

@@ -17,6 +17,7 @@ use crate::metrics::{MetricsRecorder, NoMetrics, Prometheus};
 
 mod fence;
 mod settings;
+mod status;
 mod steps;
 
 const SECOND: Duration = Duration::from_secs(1);

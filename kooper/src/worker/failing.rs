@@ -1,19 +1,27 @@
 //! The keys whose last call failed, for `/readyz` and for the log of their recovery.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::health::Probe;
+use crate::held::{Held, drop_aside};
 use crate::key::ObjectKey;
 
 /// The keys of one controller that have failed since they last succeeded.
 #[derive(Debug)]
 pub(crate) struct Failing {
     controller: String,
-    keys: Mutex<BTreeMap<ObjectKey, Failures>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    keys: BTreeMap<ObjectKey, Failures>,
+    /// Those whose object could not be decoded in the last call.
+    undecodable: BTreeSet<ObjectKey>,
 }
 
 /// The failed calls of a key since it last succeeded.
@@ -21,8 +29,6 @@ pub(crate) struct Failing {
 pub(crate) struct Failures {
     pub(super) calls: u32,
     since: Instant,
-    /// Whether the object could not be decoded in the last call.
-    undecodable: bool,
 }
 
 impl Failures {
@@ -34,51 +40,56 @@ impl Failures {
 
 impl Failing {
     pub(crate) fn new(controller: &str) -> Self {
-        Self { controller: controller.to_owned(), keys: Mutex::default() }
+        Self { controller: controller.to_owned(), state: Mutex::default() }
     }
 
     /// A call has failed.
     pub(super) fn note(&self, key: &ObjectKey, undecodable: bool) {
-        let mut keys = self.lock();
-        let first = Failures { calls: 0, since: Instant::now(), undecodable };
-        let failures = keys.entry(key.clone()).or_insert(first);
+        let mut state = self.lock();
+        let first = Failures { calls: 0, since: Instant::now() };
+        let failures = state.keys.entry(key.clone()).or_insert(first);
         failures.calls = failures.calls.saturating_add(1);
-        failures.undecodable = undecodable;
+        if undecodable {
+            state.undecodable.insert(key.clone());
+        } else {
+            state.undecodable.remove(key);
+        }
     }
 
     /// A call has succeeded, the object is gone, or it is not to be handled.
     /// Returns what was remembered of the key.
     pub(crate) fn forget(&self, key: &ObjectKey) -> Option<Failures> {
-        self.lock().remove(key)
+        let mut state = self.lock();
+        state.undecodable.remove(key);
+        state.keys.remove(key)
     }
 
     /// Another replica handles the keys.
     pub(crate) fn clear(&self) {
-        self.lock().clear();
+        let before = std::mem::take(&mut *self.lock());
+        drop_aside(before);
     }
 
     /// Whether the key's object could not be decoded when it was last tried:
     /// any change may mend it.
     pub(crate) fn is_undecodable(&self, key: &ObjectKey) -> bool {
-        self.lock().get(key).is_some_and(|failures| failures.undecodable)
+        self.lock().undecodable.contains(key)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Failures>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Held<MutexGuard<'_, State>> {
+        Held::new(self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Probe for Failing {
     fn ready(&self) -> Result<Option<String>, String> {
-        let (name, keys) = (&self.controller, self.lock());
-        let mut undecodable = keys.iter().filter(|(_, failures)| failures.undecodable).map(|(key, _)| key);
-        let Some(key) = undecodable.next() else { return Ok(None) };
-        Ok(Some(match undecodable.count() {
-            0 => format!("{name}: the object {key} does not fit the controller's type, and is not handled"),
-            others => format!(
-                "{name}: {} objects do not fit the controller's type, and are not handled, such as {key}",
-                others + 1
-            ),
+        let (name, state) = (&self.controller, self.lock());
+        let Some(key) = state.undecodable.first() else { return Ok(None) };
+        Ok(Some(match state.undecodable.len() {
+            1 => format!("{name}: the object {key} does not fit the controller's type, and is not handled"),
+            all => {
+                format!("{name}: {all} objects do not fit the controller's type, and are not handled, such as {key}")
+            }
         }))
     }
 }

@@ -197,12 +197,16 @@ impl Comparison<'_> {
             rules.iter().map(|rule| (text(rule), rule["optionalOldSelf"] == true)).collect()
         };
         let known = rules(old);
+        let required = |schema: &Value, field: &str| {
+            schema["required"].as_array().is_some_and(|names| names.iter().any(|name| name == field))
+        };
+        let present = |field: &str| required(old, field) && required(new, field);
         for (rule, optional) in rules(new) {
             if known.iter().any(|(old, also)| *also == optional && cel::loosens(old, &rule)) {
                 continue;
             }
             let transition = cel::Rule::parse(&rule);
-            let transition = transition.map(|rule| (rule.is_transition(), rule.accepts_no_change()));
+            let transition = transition.map(|rule| (rule.is_transition(), rule.accepts_no_change(present)));
             let what = format!("gets the validation rule `{rule}`");
             match transition {
                 Some((true, true)) if !optional => {}

@@ -9,6 +9,16 @@ fn stored(mut crd: CustomResourceDefinition, versions: &[&str]) -> CustomResourc
     crd
 }
 
+/// An object with a field, required or not, and rules.
+fn field(required: &[&str], rules: &[&str]) -> Value {
+    let rules: Vec<_> = rules.iter().map(|rule| json!({"rule": rule})).collect();
+    let mut schema = json!({"type": "object", "required": required, "properties": {"a": {"type": "string"}}});
+    if !rules.is_empty() {
+        schema["x-kubernetes-validations"] = json!(rules);
+    }
+    schema
+}
+
 /// What is said of a change of the field `spec.a`, less its name; and whether
 /// a server that ratchets outlives it.
 fn told(old: &Value, new: &Value) -> Vec<(String, Way)> {
@@ -181,6 +191,8 @@ fn what_only_loosens_a_schema_is_fine() {
         (rules(&["self == 'a'", "self != 'b'"]), rules(&["self != 'b'"])),
         (text(), rules(&["self == oldSelf"])),
         (rules(&["self == oldSelf"]), rules(&["self >= oldSelf"])),
+        (field(&["a"], &[]), field(&["a"], &["self.a == oldSelf.a"])),
+        (field(&[], &[]), field(&[], &["!has(oldSelf.a) || self.a == oldSelf.a"])),
         (
             json!({"type": "object", "required": ["b"], "properties": {"b": {"type": "string", "default": "x"}}}),
             json!({"type": "object", "required": ["b"], "properties": {"b": {"type": "string", "default": "y"}}}),
@@ -218,6 +230,8 @@ fn values_that_still_decode_may_be_limited_where_the_server_ratchets() {
         (text(), with(text(), "not", json!({"minLength": 1})), Way::Consent),
         (list(text()), with(list(text()), "x-kubernetes-list-type", json!("set")), Way::Consent),
         (text(), with(text(), "x-kubernetes-validations", rule("self > oldSelf")), Way::Consent),
+        // An error for objects without the field, which could not be written any more.
+        (field(&[], &[]), field(&[], &["self.a == oldSelf.a"]), Way::Consent),
         (
             text(),
             with(text(), "x-kubernetes-validations", json!([{"rule": "oldSelf.hasValue()", "optionalOldSelf": true}])),

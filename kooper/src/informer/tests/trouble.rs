@@ -196,3 +196,34 @@ async fn a_namespace_is_waited_for_until_its_first_list_has_failed_several_times
     status.synced(0);
     assert_eq!(status.left_out(), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_server_whose_versions_are_too_old_at_once_gets_pauses_between_lists() {
+    let script = Arc::new(Script::default());
+    let lists = script.clone();
+    let source = from_fns::<(), _, _, _, _, _>(
+        move |_: ListRequest| {
+            *lists.listed.lock().unwrap() += 1;
+            async { page("5", &[]) }
+        },
+        |_: WatchRequest| async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            Err::<stream::Empty<Result<Event, RetrieveError>>, _>(expired())
+        },
+    );
+    let run = run_over(script, erase::<(), _>(Streaming(source, false)));
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let listed = *run.script.listed.lock().unwrap();
+    assert!((10..60).contains(&listed), "{listed} lists in ten minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn streaming_lists_that_broke_off_are_tried_again_at_the_next_list() {
+    let breaks = || Ok(Watch { expects: None, events: vec![added("a", "1")], stays_open: false });
+    let script = Script::default().opening(breaks()).opening(breaks()).list(page("5", &[("a", "1")]));
+    // The watch after the list is too old: the list after it is streamed.
+    let script = script.opening(Err(expired())).open_watch(vec![added("b", "6"), bookmark("6", true)]);
+    let run = run(script, true);
+    run.until_seen(&[("b", "6")]).await;
+    assert_eq!(*run.script.listed.lock().unwrap(), 1);
+}

@@ -1,0 +1,48 @@
+//! How an election is reported.
+
+use super::super::lease::LeaseError;
+use super::super::scope::Scope;
+use super::super::status::{About, ElectionStatus, Phase};
+use super::*;
+use crate::health::Probe;
+
+fn refused(verb: &'static str) -> LeaseError {
+    let (namespace, name, message) = ("shops".into(), "shop-echo".into(), "no rule".to_owned());
+    LeaseError::Forbidden { verb, namespace, name, message, advice: String::new() }
+}
+
+fn status() -> ElectionStatus {
+    let lease = "shops/shop-echo".to_owned();
+    let clock = clock::system();
+    ElectionStatus::new("echo".into(), lease, "shop/echo".into(), Scope::of(&[]), Duration::from_secs(15), clock)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_lasts_until_a_request_of_its_own_sort_succeeds() {
+    let status = status();
+    status.worked(About::Read);
+    assert!(status.ready().is_ok());
+
+    status.failed(About::Former, &refused("get"));
+    status.worked(About::Read);
+    status.worked(About::Write);
+    assert!(status.ready().is_err(), "our own Lease says nothing of the other");
+    status.worked(About::Former);
+    assert!(status.ready().is_ok());
+
+    status.failed(About::Write, &refused("create"));
+    status.worked(About::Read);
+    assert!(status.ready().unwrap_err().contains("cannot create"));
+    status.worked(About::Write);
+    assert!(status.ready().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_is_ready_though_its_last_write_was_refused() {
+    let status = status();
+    status.failed(About::Write, &refused("update"));
+    status.worked(About::Read);
+    assert!(status.ready().is_err());
+    status.enter(Phase::Standby("other".into()));
+    assert!(status.ready().unwrap().unwrap().contains("held by other"));
+}
