@@ -27,8 +27,27 @@ impl Stand {
     where
         T: Kind + Serialize + Clone,
     {
+        Self::start_with::<T>(namespace, resource, None, exclusive, child)
+    }
+
+    /// As `start`, with a child that was made by hand and is adopted.
+    fn start_with<T>(
+        namespace: &'static str,
+        resource: &'static str,
+        adopted: Option<&Value>,
+        exclusive: bool,
+        child: &Value,
+    ) -> Option<Self>
+    where
+        T: Kind + Serialize + Clone,
+    {
         let cluster = ControlPlane::shared()?;
         cluster.must(&["create", "namespace", namespace]);
+        if let Some(adopted) = adopted {
+            let created = cluster.kubectl_with(&["-n", namespace, "create", "-f", "-"], &adopted.to_string());
+            assert!(created.success, "{}", created.stderr);
+        }
+        let adopts = adopted.is_some();
         cluster.apply([configmap(namespace, "parent", "1")]);
         let mut child: T = serde_json::from_value(child.clone()).unwrap();
         child.meta_mut().name = Some("child".to_owned());
@@ -36,6 +55,9 @@ impl Stand {
             let child = child.clone();
             async move {
                 let children = if exclusive { children.exclusive() } else { children };
+                if adopts {
+                    return children.adopt(&parent, &child).await.map(drop);
+                }
                 children.apply_owned(&parent, &child).await.map(drop)
             }
         };
@@ -146,6 +168,106 @@ fn a_port_without_a_name_is_healed() {
 }
 
 #[test]
+fn a_port_that_somebody_turns_into_udp_is_healed() {
+    let service = json!({"spec": {"selector": {"app": "dns"}, "ports": [{"name": "dns", "port": 53}]}});
+    let Some(stand) = Stand::start::<Service>("edited-protocol", "service", false, &service) else { return };
+    stand.edit(&json!([{"op": "replace", "path": "/spec/ports/0/protocol", "value": "UDP"}]));
+    stand.wait_for_event("ForeignEntryRemoved", &["`spec.ports[port=53,protocol=UDP]`", "`kubectl-patch`"]);
+    stand.wait("the port is of TCP again", |child| {
+        ports(child) == [(53, "dns".to_owned())] && child["spec"]["ports"][0]["protocol"] == "TCP"
+    });
+    // What does no harm stays.
+    stand.edit(
+        &json!([{"op": "add", "path": "/spec/ports/-", "value": {"name": "dns-udp", "port": 53, "protocol": "UDP"}}]),
+    );
+    stand.edit(&json!([{"op": "replace", "path": "/spec/ports/0/name", "value": "edited"}]));
+    stand.wait("the name is back, and the port of UDP stays", |child| {
+        let mut ports = ports(child);
+        ports.sort();
+        ports == [(53, "dns".to_owned()), (53, "dns-udp".to_owned())]
+    });
+    stand.stop();
+}
+
+#[test]
+fn a_port_of_udp_beside_that_of_tcp_is_removed_exclusively() {
+    let service = json!({"spec": {"selector": {"app": "dns"}, "ports": [{"name": "dns", "port": 53}]}});
+    let Some(stand) = Stand::start::<Service>("edited-udp", "service", true, &service) else { return };
+    stand.edit(
+        &json!([{"op": "add", "path": "/spec/ports/-", "value": {"name": "dns-udp", "port": 53, "protocol": "UDP"}}]),
+    );
+    stand.wait_for_event("ForeignEntryRemoved", &["`spec.ports[port=53,protocol=UDP]`", "exclusively"]);
+    stand.wait("the port is alone", |child| ports(child) == [(53, "dns".to_owned())]);
+    stand.stop();
+}
+
+#[test]
+fn fields_that_an_interrupted_healing_still_owns_are_released() {
+    let service = json!({"spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80}]}});
+    let Some(stand) = Stand::start::<Service>("edited-interrupted", "service", false, &service) else { return };
+    let managers = stand.child()["metadata"]["managedFields"].clone();
+    let ours = managers
+        .as_array()
+        .unwrap()
+        .iter()
+        .find_map(|one| one["manager"].as_str().filter(|one| one.ends_with("/parents")));
+    let healer = format!("--field-manager={}/heal", ours.unwrap());
+    let edit = json!([{"op": "add", "path": "/spec/ports/-", "value": {"name": "metrics", "port": 9090}}]).to_string();
+    let namespace = stand.namespace;
+    stand.cluster.must(&["-n", namespace, "patch", "service", "child", "--type=json", &healer, "-p", &edit]);
+    // It waits until the controller's apply is the only owner of its fields.
+    stand.stop();
+}
+
+#[test]
+fn an_object_whose_port_has_another_number_is_adopted() {
+    let made = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "child"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 8080}]},
+    });
+    let service = json!({"spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80}]}});
+    let stand = Stand::start_with::<Service>("edited-adopted", "service", Some(&made), false, &service);
+    let Some(stand) = stand else { return };
+    stand.wait("it is adopted, with our port", |child| {
+        ports(child) == [(80, "http".to_owned())] && child["metadata"]["ownerReferences"][0]["name"] == "parent"
+    });
+    stand.wait_for_event("ForeignEntryRemoved", &["`spec.ports[port=8080,protocol=TCP]`"]);
+    stand.stop();
+}
+
+#[test]
+fn conditions_of_others_stay_in_an_exclusive_child() {
+    let service = json!({"spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80}]}});
+    let Some(stand) = Stand::start::<Service>("edited-conditions", "service", true, &service) else { return };
+    let condition = json!({
+        "type": "Theirs", "status": "True", "reason": "Set", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    let status = json!({"status": {"conditions": [condition]}}).to_string();
+    let namespace = stand.namespace;
+    let args = ["-n", namespace, "patch", "service", "child", "--subresource=status", "--type=merge", "-p", &status];
+    stand.cluster.must(&args);
+    stand.edit(&json!([{"op": "add", "path": "/spec/selector/theirs", "value": "1"}]));
+    stand.edit(&json!([{"op": "add", "path": "/spec/ports/-", "value": {"name": "metrics", "port": 9090}}]));
+    stand.wait("the port is alone", |child| ports(child) == [(80, "http".to_owned())]);
+    assert_eq!(stand.child()["status"]["conditions"][0]["type"], "Theirs");
+    stand.stop();
+}
+
+#[test]
+fn a_key_beside_those_of_a_config_map_stays_and_its_own_are_set_again() {
+    let config = json!({"data": {"ours": "1"}});
+    let Some(stand) = Stand::start::<ConfigMap>("edited-config", "configmap", false, &config) else { return };
+    stand.edit(&json!([
+        {"op": "add", "path": "/data/theirs", "value": "1"},
+        {"op": "replace", "path": "/data/ours", "value": "2"},
+    ]));
+    stand.wait("our key is set again, and the other stays", |child| {
+        child["data"] == json!({"ours": "1", "theirs": "1"})
+    });
+    stand.stop();
+}
+
+#[test]
 fn a_pod_template_that_somebody_edits_is_healed() {
     let deployment = json!({"spec": {
         "replicas": 0,
@@ -172,6 +294,12 @@ fn a_pod_template_that_somebody_edits_is_healed() {
     stand.wait("the container's port is back", |child| {
         let ports = of(child, "/containers/0/ports");
         ports.as_array().is_some_and(|ports| ports.len() == 1) && ports[0]["containerPort"] == 80
+    });
+    stand
+        .edit(&json!([{"op": "replace", "path": format!("{template}/containers/0/ports/0/protocol"), "value": "UDP"}]));
+    stand.wait("the container's protocol is back", |child| {
+        let ports = of(child, "/containers/0/ports");
+        ports.as_array().is_some_and(|ports| ports.iter().any(|port| port["protocol"] == "TCP"))
     });
     let from = json!({"fieldRef": {"fieldPath": "metadata.name"}});
     stand.edit(&json!([{"op": "replace", "path": format!("{template}/containers/0/env/0"), "value": {"name": "A", "valueFrom": from}}]));
@@ -201,7 +329,10 @@ fn a_child_that_is_applied_exclusively_has_nothing_of_others() {
         {"op": "add", "path": "/data/theirs", "value": "MQ=="},
         {"op": "add", "path": "/metadata/labels", "value": {"theirs": "1"}},
     ]));
-    stand.wait("only our data is there", |child| child["data"] == json!({"ours": "MQ=="}));
+    stand.wait("only our data is there", |child| {
+        assert_eq!(child["data"]["ours"], "MQ==", "our own keys are never touched");
+        child["data"] == json!({"ours": "MQ=="})
+    });
     stand.wait_for_event("ForeignEntryRemoved", &["`data.theirs`", "`kubectl-patch`", "exclusively"]);
     assert_eq!(stand.child()["metadata"]["labels"]["theirs"], "1");
     stand.stop();

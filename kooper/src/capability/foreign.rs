@@ -1,12 +1,15 @@
 //! What other field managers have set in an object that this controller
 //! applies, and what of it has to go. Pure: requests are made elsewhere.
 
+mod removal;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
-use serde_json::{Value, json};
+use serde_json::Value;
+
+pub(super) use removal::{disown, removal};
 
 /// The fields of Kubernetes' own kinds that are maps: their keys are the
 /// author's, and not those of a schema.
@@ -26,7 +29,7 @@ const MAPS: [&str; 11] = [
 
 /// An entry of a list or map, or a field, that others have set and the
 /// controller does not.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Foreign {
     /// Where it is, as steps from the object's root.
     path: Vec<Step>,
@@ -34,12 +37,81 @@ pub(super) struct Foreign {
     pub(super) shown: String,
     /// Who has set it.
     pub(super) manager: String,
+    value: Value,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Field(String),
-    Index(usize),
+    Element {
+        /// Where the object has it.
+        index: usize,
+        /// Where it is in the list that is applied.
+        applied: Option<usize>,
+        /// What it is known by in managed fields, such as `k:{"name":"web"}`.
+        key: String,
+    },
+}
+
+impl Foreign {
+    /// Whether the object still has it, wherever it is in its list by now. A
+    /// field with another value is a default.
+    pub(super) fn is_in(&self, object: &Value) -> bool {
+        let found = self.path.iter().try_fold(object, |at, step| match step {
+            Step::Field(name) => at.get(name),
+            Step::Element { key, .. } => {
+                let known = Known::by(key)?;
+                at.as_array()?.iter().find(|element| known.matches(element, |_, _| false))
+            }
+        });
+        found.is_some_and(|found| matches!(self.path.last(), Some(Step::Element { .. })) || *found == self.value)
+    }
+}
+
+/// What an element of a list is known by in managed fields.
+enum Known {
+    /// The values of its keys.
+    Keys(serde_json::Map<String, Value>),
+    /// Its own value: the list is a set.
+    Value(Value),
+}
+
+impl Known {
+    fn by(key: &str) -> Option<Self> {
+        match key.split_once(':')? {
+            ("k", keys) => serde_json::from_str(keys).ok().map(Self::Keys),
+            ("v", value) => serde_json::from_str(value).ok().map(Self::Value),
+            _ => None,
+        }
+    }
+
+    /// Whether an element is meant. `default` says whether a key that it has
+    /// not set has this value by default.
+    fn matches(&self, element: &Value, default: impl Fn(&str, &Value) -> bool) -> bool {
+        match self {
+            Self::Keys(keys) => {
+                keys.iter().all(|(key, value)| element.get(key).map_or_else(|| default(key, value), |own| own == value))
+            }
+            Self::Value(value) => element == value,
+        }
+    }
+}
+
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys = match self {
+            Self::Keys(keys) => keys,
+            Self::Value(value) => return write!(f, "{value}"),
+        };
+        for (index, (key, value)) in keys.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            match value.as_str() {
+                Some(text) => write!(f, "{comma}{key}={text}")?,
+                None => write!(f, "{comma}{key}={value}")?,
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What the server found wrong with one field.
@@ -55,6 +127,8 @@ pub(super) struct Fault<'a> {
 #[derive(Debug)]
 pub(super) struct Comparison<'a> {
     found: Vec<Found<'a>>,
+    /// Whether the kind is one of Kubernetes' own.
+    builtin: bool,
 }
 
 /// An entry or field with all that is known of it.
@@ -67,7 +141,6 @@ struct Found<'a> {
     name: Option<String>,
     /// Whether it is beneath a list or map.
     beneath: bool,
-    value: &'a Value,
     /// The elements of the list that are applied.
     applied: &'a [Value],
 }
@@ -77,16 +150,23 @@ impl<'a> Comparison<'a> {
     /// server has it. Metadata and status are left out: others have their part
     /// in them.
     pub(super) fn new(applied: &'a Value, live: &'a Value, manager: &str) -> Self {
-        let mut this = Self { found: Vec::new() };
-        for entry in live["metadata"]["managedFields"].as_array().into_iter().flatten() {
+        // The groups of Kubernetes' own kinds with lists of ports have no dot.
+        let builtin = !applied["apiVersion"].as_str().is_some_and(|version| version.contains('.'));
+        let mut this = Self { found: Vec::new(), builtin };
+        let entries = || live["metadata"]["managedFields"].as_array().into_iter().flatten();
+        let is_apply = |entry: &&Value| {
+            entry["manager"] == manager && entry["operation"] == "Apply" && entry["subresource"].is_null()
+        };
+        let ours = entries().find(is_apply).map_or(&Value::Null, |entry| &entry["fieldsV1"]);
+        for entry in entries() {
             let who = entry["manager"].as_str().unwrap_or_default();
             let of_status = entry["subresource"].as_str().is_some_and(|subresource| !subresource.is_empty());
             if who != manager && !of_status {
                 let place = Place { path: Vec::new(), shown: String::new(), schema: Vec::new(), beneath: false };
-                this.object(&place, who, &entry["fieldsV1"], applied, live);
+                this.object(&place, who, [&entry["fieldsV1"], ours], applied, live);
             }
         }
-        this.found.sort_by(|one, other| one.foreign.cmp(&other.foreign));
+        this.found.sort_by(|one, other| one.foreign.path.cmp(&other.foreign.path));
         this.found.dedup_by(|one, other| one.foreign.path == other.foreign.path);
         this
     }
@@ -124,7 +204,7 @@ impl<'a> Comparison<'a> {
         let Some(within) = faulty.strip_prefix(found.parent.as_slice()).filter(|rest| !rest.is_empty()) else {
             return false;
         };
-        let own = pick(found.value, within);
+        let own = pick(&found.foreign.value, within);
         let mut theirs = found.applied.iter().map(|element| pick(element, within));
         let taken = fault.reason == "FieldValueDuplicate" || fault.message.contains("already allocated");
         // A name that one element may do without and several may not, such as that of a port.
@@ -133,25 +213,27 @@ impl<'a> Comparison<'a> {
             || (crowded && found.applied.iter().all(|element| pick(element, within).is_none()))
     }
 
-    fn object(&mut self, place: &Place, manager: &str, fields: &Value, applied: &'a Value, live: &'a Value) {
-        for (key, fields) in fields.as_object().into_iter().flatten() {
+    /// Compares an object; `fields` are those that the manager owns of it, and
+    /// those that the controller does.
+    fn object(&mut self, place: &Place, manager: &str, fields: [&Value; 2], applied: &'a Value, live: &'a Value) {
+        for (key, theirs) in fields[0].as_object().into_iter().flatten() {
             let Some(name) = key.strip_prefix("f:") else { continue };
             let at_root = place.path.is_empty();
             let Some(value) = live.get(name).filter(|_| !(at_root && ["metadata", "status"].contains(&name))) else {
                 continue;
             };
             let inner = place.field(name);
+            let fields = [theirs, &fields[1][key]];
             match applied.get(name).filter(|applied| !applied.is_null()) {
                 Some(applied @ Value::Object(_)) => self.object(&inner, manager, fields, applied, value),
                 Some(Value::Array(elements)) => self.list(&inner, manager, fields, elements, value),
                 Some(_) => {}
                 // Beside what is applied: not the root, of which others have fields of their own.
                 None if !at_root => self.found.push(Found {
-                    foreign: inner.foreign(manager),
+                    foreign: inner.foreign(manager, value),
                     parent: place.schema.clone(),
                     name: Some(name.to_owned()),
                     beneath: place.beneath || place.is_map(),
-                    value,
                     applied: &[],
                 }),
                 None => {}
@@ -159,29 +241,29 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    fn list(&mut self, place: &Place, manager: &str, fields: &Value, applied: &'a [Value], live: &'a Value) {
+    fn list(&mut self, place: &Place, manager: &str, fields: [&Value; 2], applied: &'a [Value], live: &'a Value) {
         let elements = live.as_array().map(Vec::as_slice).unwrap_or_default();
-        for (key, fields) in fields.as_object().into_iter().flatten() {
-            let Some(keys) = key.strip_prefix("k:").and_then(|keys| serde_json::from_str::<Value>(keys).ok()) else {
+        for (key, theirs) in fields[0].as_object().into_iter().flatten() {
+            let Some(known) = Known::by(key) else { continue };
+            let mut all = elements.iter().enumerate();
+            let Some((index, element)) = all.find(|(_, element)| known.matches(element, |_, _| false)) else {
                 continue;
             };
-            let Some(keys) = keys.as_object() else { continue };
-            let has = |element: &Value, unset: bool| {
-                keys.iter().all(|(key, value)| element.get(key).map_or(unset, |own| own == value))
+            // A key that is left out has its default: known of Kubernetes' own kinds, and else seen in what the
+            // controller owns.
+            let default = |name: &str, value: &Value| match name {
+                "protocol" if self.builtin => value == "TCP",
+                _ => fields[1].get(key).is_some(),
             };
-            let Some((index, element)) = elements.iter().enumerate().find(|(_, element)| has(element, false)) else {
-                continue;
-            };
-            let inner = place.element(index, keys);
-            // A key that is not set has its default, which only the server knows.
-            match applied.iter().find(|element| has(element, true)) {
-                Some(applied) => self.object(&inner, manager, fields, applied, element),
+            let own = applied.iter().position(|element| known.matches(element, default));
+            let inner = place.element(Step::Element { index, applied: own, key: key.clone() }, &known);
+            match own.and_then(|own| applied.get(own)) {
+                Some(own) => self.object(&inner, manager, [theirs, &fields[1][key]], own, element),
                 None => self.found.push(Found {
-                    foreign: inner.foreign(manager),
+                    foreign: inner.foreign(manager, element),
                     parent: place.schema.clone(),
                     name: None,
                     beneath: true,
-                    value: element,
                     applied,
                 }),
             }
@@ -213,14 +295,10 @@ impl Place {
         }
     }
 
-    fn element(&self, index: usize, keys: &serde_json::Map<String, Value>) -> Self {
-        let keys: Vec<_> = keys
-            .iter()
-            .map(|(key, value)| format!("{key}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
-            .collect();
+    fn element(&self, step: Step, known: &Known) -> Self {
         Self {
-            path: [&*self.path, &[Step::Index(index)]].concat(),
-            shown: format!("{}[{}]", self.shown, keys.join(",")),
+            path: [&*self.path, &[step]].concat(),
+            shown: format!("{}[{known}]", self.shown),
             schema: self.schema.clone(),
             beneath: true,
         }
@@ -230,109 +308,12 @@ impl Place {
         self.schema.last().is_some_and(|name| MAPS.contains(&name.as_str()))
     }
 
-    fn foreign(&self, manager: &str) -> Foreign {
-        Foreign { path: self.path.clone(), shown: self.shown.clone(), manager: manager.to_owned() }
-    }
-}
-
-/// A JSON patch that removes the entries from the object as it was read, and
-/// from no later version. A list of which nothing would remain is set to what
-/// is applied, as a server may refuse an empty one.
-pub(super) fn removal(live: &Value, applied: &Value, entries: &[Foreign]) -> Value {
-    let mut operations = vec![json!({
-        "op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"],
-    })];
-    let mut sorted: Vec<&Foreign> = entries.iter().collect();
-    // From the end: a removal moves what is behind it.
-    sorted.sort_by(|one, other| other.path.cmp(&one.path));
-    sorted.dedup_by(|one, other| one.path == other.path);
-    let mut replaced: Vec<&[Step]> = Vec::new();
-    for entry in &sorted {
-        let Some((last, list)) = entry.path.split_last() else { continue };
-        let of_list = |other: &&&Foreign| other.path.split_last().is_some_and(|(_, parent)| parent == list);
-        let all = live.pointer(&pointer(list)).and_then(Value::as_array).map(Vec::len);
-        if matches!(last, Step::Index(_)) && all == Some(sorted.iter().filter(of_list).count()) {
-            if let Some(elements) = applied_at(applied, live, list).filter(|_| !replaced.contains(&list)) {
-                replaced.push(list);
-                operations.push(json!({"op": "replace", "path": pointer(list), "value": elements}));
-            }
-            continue;
-        }
-        operations.push(json!({"op": "remove", "path": pointer(&entry.path)}));
-        if matches!(last, Step::Field(_)) && !replaced.contains(&list) {
-            replaced.push(list);
-            operations.extend(instead(live, applied, list));
-        }
-    }
-    operations.into()
-}
-
-/// Sets what is applied beside a field that is removed: without either of two
-/// that exclude each other the server may set a default, such as the removed
-/// one.
-fn instead(live: &Value, applied: &Value, object: &[Step]) -> Vec<Value> {
-    let fields = applied_at(applied, live, object).and_then(Value::as_object);
-    let there = live.pointer(&pointer(object)).unwrap_or(&Value::Null);
-    let differs = |name: &str, value: &Value| match there.get(name) {
-        Some(own) => own != value && !value.is_object() && !value.is_array(),
-        None => !value.is_null(),
-    };
-    let fields = fields.into_iter().flatten().filter(|(name, value)| differs(name, value));
-    fields
-        .map(|(name, value)| {
-            let path = [object, &[Step::Field(name.clone())]].concat();
-            json!({"op": "add", "path": pointer(&path), "value": value})
-        })
-        .collect()
-}
-
-/// A JSON patch that takes the entries of `manager` out of the managed fields;
-/// `None` where there are none.
-pub(super) fn disown(live: &Value, manager: &str) -> Option<Value> {
-    let managed = live["metadata"]["managedFields"].as_array()?;
-    let owned = managed.iter().enumerate().rev().filter(|(_, entry)| entry["manager"] == manager);
-    let removals: Vec<_> =
-        owned.map(|(index, _)| json!({"op": "remove", "path": format!("/metadata/managedFields/{index}")})).collect();
-    let version = &live["metadata"]["resourceVersion"];
-    let test = json!({"op": "test", "path": "/metadata/resourceVersion", "value": version});
-    (!removals.is_empty()).then(|| [vec![test], removals].concat().into())
-}
-
-/// What is applied where the live object has this list: found by the keys of
-/// the elements on the way.
-fn applied_at<'a>(applied: &'a Value, live: &Value, list: &[Step]) -> Option<&'a Value> {
-    let mut at = (applied, live);
-    for step in list {
-        at = match step {
-            Step::Field(name) => (at.0.get(name)?, at.1.get(name)?),
-            Step::Index(index) => {
-                let there = at.1.get(index)?;
-                // The keys of Kubernetes' lists that hold lists.
-                let keys = ["name", "type", "key"];
-                let same = |element: &&Value| {
-                    keys.iter().all(|key| element[*key] == there[*key])
-                        && keys.iter().any(|key| there[*key].is_string())
-                };
-                (at.0.as_array()?.iter().find(same)?, there)
-            }
-        };
-    }
-    Some(at.0)
-}
-
-fn pointer(path: &[Step]) -> String {
-    path.iter().fold(String::new(), |mut text, step| {
-        // Writing into a String cannot fail.
-        let _ = write!(text, "/{step}");
-        text
-    })
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Field(name) => f.write_str(&name.replace('~', "~0").replace('/', "~1")),
-            Self::Index(index) => write!(f, "{index}"),
+    fn foreign(&self, manager: &str, value: &Value) -> Foreign {
+        Foreign {
+            path: self.path.clone(),
+            shown: self.shown.clone(),
+            manager: manager.to_owned(),
+            value: value.clone(),
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Children that others have edited: what collides with the controller's own
 //! fields, or has no place beside them, is removed.
 
+#[cfg(test)]
+mod tests;
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Value, json};
 
@@ -8,7 +11,7 @@ use super::error::Error;
 use super::foreign::{Comparison, Fault, Foreign, disown, removal};
 use super::owned::Parent;
 use super::patch::Patch;
-use super::request::{Doing, Objects};
+use super::request::{Answer, Doing, Objects};
 use crate::events::Note;
 use crate::key::ObjectKey;
 use crate::object::Object;
@@ -25,28 +28,47 @@ impl Objects<'_> {
         parent: &Parent,
         key: &ObjectKey,
         uid: &str,
-        body: Value,
+        mut body: Value,
     ) -> Result<Option<Object>, Error> {
-        let compared = comparable(&body);
-        let refused = match self.apply(key, body.clone()).await {
-            Err(error) if error.code() == Some(422) && !error.is_another() => error,
-            applied if !self.exclusive => return applied,
-            applied => {
-                let applied = applied?;
-                let removed = self.remove(parent, key, uid, &compared, None).await?;
-                return Ok(removed.or(applied));
+        let (mut object, answer) = match self.apply(key, body.clone()).await {
+            Err(refused) if refused.code() == Some(422) && !refused.is_another() => {
+                // The version that an object is adopted in does not outlive the edit.
+                if let Some(metadata) = body["metadata"].as_object_mut() {
+                    metadata.remove("resourceVersion");
+                }
+                let faults = faults(&refused);
+                match self.remove(parent, key, uid, &body, Some(&faults)).await {
+                    Ok(Some(_)) => self.apply(key, body.clone()).await?,
+                    Err(error) if !is_lasting(&error) => return Err(error),
+                    // What the apply was refused for says more than why the edit was.
+                    _ => return Err(refused),
+                }
             }
+            applied => applied?,
         };
-        let faults = faults(&refused);
-        let faults: Vec<_> = faults.iter().map(|[reason, message, field]| Fault { reason, message, field }).collect();
-        if self.remove(parent, key, uid, &compared, Some(&faults)).await?.is_none() {
-            return Err(refused);
+        if self.exclusive {
+            match self.remove(parent, key, uid, &body, None).await {
+                Ok(edited) => object = edited.or(object),
+                Err(error) if is_lasting(&error) => {
+                    let kind = &self.kind.kind;
+                    let text = format!("what others have set in {kind} `{key}` is left as it is: {error}");
+                    self.tell(parent, object.as_ref(), "ForeignEntryKept", text);
+                }
+                Err(error) => return Err(error),
+            }
         }
-        let applied = self.apply(key, body).await?;
-        // What stood in for an entry is applied now: it belongs to the apply alone.
+        // An edit sets what stands in for an entry, in this pass or in one that was interrupted. It is applied now:
+        // it belongs to the apply alone.
         let healer = self.healer();
-        let disowned = self.edit(key, uid, |live| disown(live, &healer)).await?;
-        Ok(disowned.or(applied))
+        if answer.contains(&healer) {
+            match self.edit(key, uid, |live| disown(live, &healer)).await {
+                Ok(disowned) => object = disowned.map_or(object, |(disowned, _)| disowned),
+                // It is applied all the same; the next apply shows the fields again.
+                Err(error) if is_lasting(&error) => tracing::debug!(controller = %self.backing.controller, "{error}"),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(object)
     }
 
     /// Removes entries of others: those that cause the faults, or all beneath
@@ -58,42 +80,46 @@ impl Objects<'_> {
         key: &ObjectKey,
         uid: &str,
         body: &Value,
-        faults: Option<&[Fault<'_>]>,
+        faults: Option<&[[String; 3]]>,
     ) -> Result<Option<Object>, Error> {
         let (manager, kept, kind) = (self.backing.field_manager(), &self.backing.kept, &self.kind.kind);
-        let select = |live: &Value| {
-            let comparison = Comparison::new(body, live, &manager);
-            faults.map_or_else(|| comparison.beneath(), |faults| comparison.accused(faults))
-        };
+        let compared = comparable(body);
         let mut entries = Vec::new();
         let plan = |live: &Value| {
-            entries = select(live);
+            let comparison = Comparison::new(&compared, live, &manager);
+            entries = match faults {
+                Some(faults) => {
+                    let faults = faults.iter().map(|[reason, message, field]| Fault { reason, message, field });
+                    comparison.accused(&faults.collect::<Vec<_>>())
+                }
+                None => comparison.beneath(),
+            };
             entries.retain(|entry| !kept.has(uid, &entry.shown));
-            (!entries.is_empty()).then(|| removal(live, body, &entries))
+            let edits = !entries.is_empty() && !parent.has_lost(live);
+            edits.then(|| removal(live, faults.map(|_| body), &entries))
         };
-        let Some(object) = self.edit(key, uid, plan).await? else { return Ok(None) };
+        let Some((object, answer)) = self.edit(key, uid, plan).await? else { return Ok(None) };
         let why = if faults.is_some() {
             "it collided with what the controller applies"
         } else {
             "the controller applies the object exclusively"
         };
-        for Foreign { shown, manager, .. } in &entries {
-            let text = format!("`{shown}` of {kind} `{key}` was set by `{manager}` and is removed: {why}");
-            self.tell(parent, &object, "ForeignEntryRemoved", text);
-        }
-        // An admission webhook may have added them again to this very write: they are left to it.
-        let again = select(&self.read(key, uid).await?);
-        let removed = |entry: &&Foreign| entries.iter().any(|removed| removed.shown == entry.shown);
-        for Foreign { shown, .. } in again.iter().filter(removed) {
-            if kept.keep(uid, shown) {
+        // What an admission webhook adds again to this very write may have no managed fields.
+        let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
+        for entry in &entries {
+            let Foreign { shown, manager, .. } = entry;
+            if !entry.is_in(&answer) {
+                let text = format!("`{shown}` of {kind} `{key}` was set by `{manager}` and is removed: {why}");
+                self.tell(parent, object.as_ref(), "ForeignEntryRemoved", text);
+            } else if kept.keep(uid, shown) {
                 let text = format!(
                     "`{shown}` of {kind} `{key}` was added again while it was removed, as an admission webhook does: it is \
                      left as it is"
                 );
-                self.tell(parent, &object, "ForeignEntryKept", text);
+                self.tell(parent, object.as_ref(), "ForeignEntryKept", text);
             }
         }
-        Ok(Some(object))
+        Ok(object)
     }
 
     /// Edits the object by a JSON patch that is made from its latest version;
@@ -103,16 +129,21 @@ impl Objects<'_> {
         key: &ObjectKey,
         uid: &str,
         mut plan: impl FnMut(&Value) -> Option<Value> + Send,
-    ) -> Result<Option<Object>, Error> {
+    ) -> Result<Option<Answer>, Error> {
+        let mut live = self.read(key, uid).await?;
         let mut tries = 1;
         loop {
-            let live = self.read(key, uid).await?;
             let Some(operations) = plan(&live) else { return Ok(None) };
-            match self.send(key, Doing::Patch(Patch::json(operations), self.healer())).await {
-                // The version that the patch tests is not the latest any more.
-                Err(error) if tries < TRIES && matches!(error.code(), Some(409 | 422)) => tries += 1,
-                edited => return edited,
+            let refused = match self.exchange(key, Doing::Patch(Patch::json(operations), self.healer())).await {
+                Err(error) if tries < TRIES && matches!(error.code(), Some(409 | 422)) => error,
+                edited => return edited.map(Some),
+            };
+            let now = self.read(key, uid).await?;
+            if now["metadata"]["resourceVersion"] == live["metadata"]["resourceVersion"] {
+                return Err(refused);
             }
+            live = now;
+            tries += 1;
         }
     }
 
@@ -120,7 +151,7 @@ impl Objects<'_> {
     /// returns it, and needs no rule for reading.
     async fn read(&self, key: &ObjectKey, uid: &str) -> Result<Value, Error> {
         let nothing = Patch::merge(json!({})).of_uid(uid);
-        let text = self.ask(key, Doing::Patch(nothing, self.backing.field_manager())).await?;
+        let (_, text) = self.exchange(key, Doing::Patch(nothing, self.backing.field_manager())).await?;
         serde_json::from_str(&text).map_err(|error| Error::Unanswered {
             verb: "read",
             kind: self.kind.kind.clone(),
@@ -135,11 +166,11 @@ impl Objects<'_> {
         format!("{}/heal", self.backing.field_manager())
     }
 
-    fn tell(&self, parent: &Parent, child: &Object, reason: &str, message: String) {
+    fn tell(&self, parent: &Parent, child: Option<&Object>, reason: &str, message: String) {
         tracing::info!(controller = %self.backing.controller, "{message}");
         self.backing.events.publish(Note {
             regarding: parent.reference.clone(),
-            related: Some(self.reference(child)),
+            related: child.map(|child| self.reference(child)),
             warning: true,
             reason: reason.to_owned(),
             action: "Apply".to_owned(),
@@ -158,6 +189,11 @@ impl Objects<'_> {
             ..ObjectReference::default()
         }
     }
+}
+
+/// Whether the server refuses an edit, and will do so again.
+fn is_lasting(error: &Error) -> bool {
+    matches!(error.code(), Some(403 | 409 | 422)) && !error.is_another()
 }
 
 /// What is applied, in the fields that the server keeps it in.

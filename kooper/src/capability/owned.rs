@@ -13,7 +13,7 @@ use super::error::Error;
 use super::grant::MayApplyOwned;
 use super::object::AsObject;
 use super::owner::{describe, own};
-use super::request::{Doing, Objects, body};
+use super::request::{Answer, Doing, Objects, body};
 use super::write::answered;
 use super::{Access, Request};
 use crate::events::Note;
@@ -93,7 +93,9 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// Metadata and status stay everybody's, and so do fields beside those
     /// that the handler sets, such as the `replicas` that an autoscaler sets.
     /// Maps are those of Kubernetes' own kinds, such as `data`, `labels` or
-    /// `limits`. What an admission webhook adds again is left to it.
+    /// `limits`; lists are those with keys, and sets. What an admission webhook
+    /// adds again is left to it, with an Event `ForeignEntryKept` on the owner,
+    /// and so is what the server refuses to remove.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -142,13 +144,21 @@ pub(super) struct Parent {
     pub(super) reference: ObjectReference,
 }
 
+impl Parent {
+    /// Whether an object as it was read has another controller by now.
+    pub(super) fn has_lost(&self, live: &Value) -> bool {
+        let owners = live["metadata"]["ownerReferences"].as_array();
+        owners.into_iter().flatten().any(|owner| owner["controller"] == true && owner["uid"] != *self.uid)
+    }
+}
+
 impl Objects<'_> {
     /// Applies as this controller, and takes over what former names of it had
     /// applied.
-    pub(super) async fn apply(&self, key: &ObjectKey, body: Value) -> Result<Option<Object>, Error> {
-        let applied = self.send(key, Doing::Apply(body, self.backing.field_manager())).await?;
-        self.take_over(applied.as_ref(), false).await?;
-        Ok(applied)
+    pub(super) async fn apply(&self, key: &ObjectKey, body: Value) -> Result<Answer, Error> {
+        let answer = self.exchange(key, Doing::Apply(body, self.backing.field_manager())).await?;
+        self.take_over(answer.0.as_ref(), false).await?;
+        Ok(answer)
     }
 
     async fn apply_child(
@@ -166,7 +176,7 @@ impl Objects<'_> {
                 Err(error) if error.is_conflict() => {
                     Err(Error::Unseen { kind: self.kind.kind.clone(), object: key.clone() })
                 }
-                applied => Ok(applied?.map(Arc::new)),
+                applied => Ok(applied?.0.map(Arc::new)),
             };
         };
         metadata["uid"] = known.uid().into();
@@ -179,7 +189,7 @@ impl Objects<'_> {
                 return Err(self.not_ours(parent, &known, owner));
             }
         }
-        Ok(self.apply(key, body).await?.map(Arc::new))
+        Ok(self.heal(parent, key, known.uid(), body).await?.map(Arc::new))
     }
 
     /// Applies to a child as the cache has it, unless that is known to change

@@ -49,6 +49,9 @@ pub(super) enum Doing {
     Evict(String),
 }
 
+/// The object in an answer, and the whole answer as it came.
+pub(super) type Answer = (Option<Object>, String);
+
 impl<T: Kind, V> Access<T, V> {
     pub(super) fn objects(&self) -> Objects<'_> {
         Objects {
@@ -69,13 +72,9 @@ impl Objects<'_> {
         Ok(self.exchange(key, doing).await?.0)
     }
 
-    /// As [`send`](Self::send), and returns the answer with its managed
-    /// fields, which an [`Object`] has not.
-    pub(super) async fn ask(&self, key: &ObjectKey, doing: Doing) -> Result<String, Error> {
-        Ok(self.exchange(key, doing).await?.1)
-    }
-
-    async fn exchange(&self, key: &ObjectKey, doing: Doing) -> Result<(Option<Object>, String), Error> {
+    /// As [`send`](Self::send), and returns the answer also with its managed
+    /// fields, which an [`Object`] does not have.
+    pub(super) async fn exchange(&self, key: &ObjectKey, doing: Doing) -> Result<Answer, Error> {
         self.check(key)?;
         let asked = self.asked(key, &doing);
         let writes = !matches!(doing, Doing::Get | Doing::Evict(_));

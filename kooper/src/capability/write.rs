@@ -90,7 +90,7 @@ impl<T: Kind, V> Access<T, V> {
         Box::pin(async move {
             let mut body = body(object)?;
             let key = objects.key_of(&mut body);
-            answered(objects.apply(&key, body).await?, &key)
+            answered(objects.apply(&key, body).await?.0, &key)
         })
     }
 

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 
@@ -35,6 +36,10 @@ fn applied(ports: &Value) -> Value {
     json!({"metadata": {"name": "web"}, "spec": {"ports": ports}})
 }
 
+fn patch_of(live: &Value, wanted: &Value, entries: &[Foreign]) -> Value {
+    removal(live, Some(wanted), entries)
+}
+
 fn shown(entries: &[Foreign]) -> Vec<&str> {
     entries.iter().map(|entry| entry.shown.as_str()).collect()
 }
@@ -49,7 +54,7 @@ fn only_the_entry_with_the_duplicate_value_is_accused() {
     let accused = Comparison::new(&wanted, &live, OURS).accused(&[DUPLICATE]);
     assert_eq!(shown(&accused), ["spec.ports[port=81,protocol=TCP]"]);
     assert_eq!(accused[0].manager, "kubectl-patch");
-    let patch = removal(&live, &wanted, &accused);
+    let patch = patch_of(&live, &wanted, &accused);
     assert_eq!(
         patch,
         json!([
@@ -64,7 +69,7 @@ fn a_list_of_which_nothing_would_remain_is_set_to_what_is_applied() {
     let live = service(&[(81, "http", "kubectl-patch")]);
     let wanted = applied(&json!([{"port": 80, "name": "http"}]));
     let accused = Comparison::new(&wanted, &live, OURS).accused(&[DUPLICATE]);
-    let patch = removal(&live, &wanted, &accused);
+    let patch = patch_of(&live, &wanted, &accused);
     assert_eq!(patch[1], json!({"op": "replace", "path": "/spec/ports", "value": [{"port": 80, "name": "http"}]}));
 }
 
@@ -143,7 +148,7 @@ fn fields_that_exclude_ours_are_accused() {
     let accused = comparison.accused(&[of_volume]);
     assert_eq!(shown(&accused), ["spec.template.spec.volumes[name=data].emptyDir"]);
     let volume = "/spec/template/spec/volumes/0";
-    let patch = removal(&live, &wanted, &accused);
+    let patch = patch_of(&live, &wanted, &accused);
     assert_eq!(patch[1], json!({"op": "remove", "path": format!("{volume}/emptyDir")}));
     let instead = json!({"op": "add", "path": format!("{volume}/configMap"), "value": {"name": "data"}});
     assert_eq!(patch[2], instead, "a volume without a source would get an emptyDir again");
@@ -171,6 +176,76 @@ fn the_managed_fields_of_an_edit_are_taken_out_from_the_end() {
     let patch = disown(&live, "x").unwrap();
     assert_eq!([&patch[1]["path"], &patch[2]["path"]], ["/metadata/managedFields/2", "/metadata/managedFields/0"]);
     assert_eq!(disown(&live, "z"), None);
+}
+
+/// An object with one list, of which others own these elements and the controller those.
+fn with_list(name: &str, elements: &Value, theirs: &[&str], ours: &[&str]) -> Value {
+    let fields = |keys: &[&str]| {
+        let keys: serde_json::Map<_, _> = keys.iter().map(|key| ((*key).to_owned(), json!({".": {}}))).collect();
+        json!({"f:spec": {format!("f:{name}"): keys}})
+    };
+    json!({
+        "metadata": {"resourceVersion": "7", "managedFields": [
+            {"manager": "kubectl-patch", "operation": "Update", "fieldsV1": fields(theirs)},
+            {"manager": OURS, "operation": "Apply", "fieldsV1": fields(ours)},
+        ]},
+        "spec": {name: elements},
+    })
+}
+
+const TCP: &str = "k:{\"port\":53,\"protocol\":\"TCP\"}";
+const UDP: &str = "k:{\"port\":53,\"protocol\":\"UDP\"}";
+
+#[test]
+fn a_port_whose_protocol_is_left_out_is_the_one_of_tcp() {
+    let wanted = applied(&json!([{"name": "dns", "port": 53}]));
+    let live = with_list("ports", &json!([{"name": "dns", "port": 53, "protocol": "UDP"}]), &[UDP], &[]);
+    let accused = Comparison::new(&wanted, &live, OURS).accused(&[DUPLICATE]);
+    assert_eq!(shown(&accused), ["spec.ports[port=53,protocol=UDP]"]);
+    let both = json!([
+        {"name": "dns", "port": 53, "protocol": "TCP"},
+        {"name": "dns-udp", "port": 53, "protocol": "UDP"},
+    ]);
+    let live = with_list("ports", &both, &[UDP], &[TCP]);
+    let beneath = Comparison::new(&wanted, &live, OURS).beneath();
+    assert_eq!(shown(&beneath), ["spec.ports[port=53,protocol=UDP]"]);
+    assert_eq!(removal(&live, None, &beneath)[1], json!({"op": "remove", "path": "/spec/ports/1"}));
+}
+
+#[test]
+fn another_key_that_is_left_out_is_the_one_that_the_controller_owns() {
+    let (plain, other) = ("k:{\"id\":\"a\",\"mode\":\"plain\"}", "k:{\"id\":\"a\",\"mode\":\"other\"}");
+    let elements = json!([{"id": "a", "mode": "plain", "x": 1}, {"id": "a", "mode": "other", "x": 1}]);
+    let live = with_list("routes", &elements, &[plain, other], &[plain]);
+    let wanted = json!({"apiVersion": "example.com/v1", "spec": {"routes": [{"id": "a", "x": 1}]}});
+    assert_eq!(shown(&Comparison::new(&wanted, &live, OURS).beneath()), ["spec.routes[id=a,mode=other]"]);
+}
+
+#[test]
+fn an_element_of_a_list_in_a_list_with_keys_of_its_own_is_removed() {
+    let live = json!({
+        "metadata": {"resourceVersion": "7", "managedFields": [{"manager": "mesh", "fieldsV1": {"f:spec": {
+            "f:routes": {"k:{\"id\":1}": {"f:rules": {"k:{\"path\":\"/b\"}": {".": {}}}}},
+        }}}]},
+        "spec": {"routes": [{"id": 1, "rules": [{"path": "/b", "to": "x"}]}]},
+    });
+    let wanted = json!({"spec": {"routes": [{"id": 1, "rules": [{"path": "/a", "to": "x"}]}]}});
+    let fault =
+        Fault { reason: "FieldValueDuplicate", message: "Duplicate value", field: "spec.routes[0].rules[1].to" };
+    let accused = Comparison::new(&wanted, &live, OURS).accused(&[fault]);
+    assert_eq!(shown(&accused), ["spec.routes[id=1].rules[path=/b]"]);
+    let patch = patch_of(&live, &wanted, &accused);
+    let replaced = json!({"op": "replace", "path": "/spec/routes/0/rules", "value": [{"path": "/a", "to": "x"}]});
+    assert_eq!(patch[1], replaced);
+}
+
+#[test]
+fn an_element_of_a_set_that_others_add_is_removed_exclusively() {
+    let live = with_list("hosts", &json!(["a", "b"]), &["v:\"b\""], &["v:\"a\""]);
+    let wanted = json!({"spec": {"hosts": ["a"]}});
+    let beneath = Comparison::new(&wanted, &live, OURS).beneath();
+    assert_eq!(shown(&beneath), ["spec.hosts[\"b\"]"]);
+    assert_eq!(removal(&live, None, &beneath)[1], json!({"op": "remove", "path": "/spec/hosts/1"}));
 }
 
 /// Does what a JSON patch of `removal` says.
@@ -206,7 +281,7 @@ proptest! {
         let wanted: Vec<_> = ours.iter().map(|(port, name)| json!({"port": port, "name": names[*name]})).collect();
         let wanted = applied(&wanted.into());
         let accused = Comparison::new(&wanted, &live, OURS).accused(&[DUPLICATE]);
-        let after = patched(live.clone(), &removal(&live, &wanted, &accused));
+        let after = patched(live.clone(), &patch_of(&live, &wanted, &accused));
         let left: BTreeSet<_> = after["spec"]["ports"].as_array().unwrap().iter().map(|port| port["port"].as_i64().unwrap()).collect();
         prop_assert!(!left.is_empty());
         let taken: BTreeSet<_> = ours.values().collect();
