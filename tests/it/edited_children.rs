@@ -299,7 +299,7 @@ fn a_pod_template_that_somebody_edits_is_healed() {
         .edit(&json!([{"op": "replace", "path": format!("{template}/containers/0/ports/0/protocol"), "value": "UDP"}]));
     stand.wait("the container's protocol is back", |child| {
         let ports = of(child, "/containers/0/ports");
-        ports.as_array().is_some_and(|ports| ports.iter().any(|port| port["protocol"] == "TCP"))
+        ports.as_array().is_some_and(|ports| ports.len() == 1 && ports[0]["protocol"] == "TCP")
     });
     let from = json!({"fieldRef": {"fieldPath": "metadata.name"}});
     stand.edit(&json!([{"op": "replace", "path": format!("{template}/containers/0/env/0"), "value": {"name": "A", "valueFrom": from}}]));

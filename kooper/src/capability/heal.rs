@@ -123,7 +123,7 @@ impl Objects<'_> {
     }
 
     /// Edits the object by a JSON patch that is made from its latest version;
-    /// `None` where there is nothing to edit.
+    /// `None` where there is nothing to edit, or the object keeps changing.
     async fn edit(
         &self,
         key: &ObjectKey,
@@ -131,11 +131,10 @@ impl Objects<'_> {
         mut plan: impl FnMut(&Value) -> Option<Value> + Send,
     ) -> Result<Option<Answer>, Error> {
         let mut live = self.read(key, uid).await?;
-        let mut tries = 1;
-        loop {
+        for _ in 0..TRIES {
             let Some(operations) = plan(&live) else { return Ok(None) };
             let refused = match self.exchange(key, Doing::Patch(Patch::json(operations), self.healer())).await {
-                Err(error) if tries < TRIES && matches!(error.code(), Some(409 | 422)) => error,
+                Err(error) if matches!(error.code(), Some(409 | 422)) => error,
                 edited => return edited.map(Some),
             };
             let now = self.read(key, uid).await?;
@@ -143,8 +142,9 @@ impl Objects<'_> {
                 return Err(refused);
             }
             live = now;
-            tries += 1;
         }
+        // Every change brings another pass.
+        Ok(None)
     }
 
     /// The object with its managed fields. A patch that changes nothing

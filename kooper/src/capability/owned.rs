@@ -74,6 +74,8 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
 
     /// As [`apply_owned`](Self::apply_owned), and takes over an object that
     /// nobody controls. One that another object controls is left to it.
+    /// Entries that collide with those that are applied are removed, as from a
+    /// child.
     ///
     /// # Errors
     /// As of [`apply_owned`](Self::apply_owned).

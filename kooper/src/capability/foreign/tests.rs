@@ -265,6 +265,36 @@ fn patched(mut live: Value, patch: &Value) -> Value {
 }
 
 proptest! {
+    /// Whatever ports of either protocol others have added: exclusively, those that are applied remain and no other.
+    #[test]
+    fn exclusively_only_the_ports_that_are_applied_remain(
+        theirs in prop::collection::btree_set((90i64..95, prop::bool::ANY), 0..6),
+        ours in prop::collection::btree_map(90i64..95, prop::option::of(prop::bool::ANY), 1..4),
+    ) {
+        let protocol = |tcp: bool| if tcp { "TCP" } else { "UDP" };
+        let key = |(port, tcp): &(i64, bool)| format!("k:{{\"port\":{port},\"protocol\":\"{}\"}}", protocol(*tcp));
+        let own: BTreeSet<_> = ours.iter().map(|(port, tcp)| (*port, tcp.unwrap_or(true))).collect();
+        let keys = |of: &BTreeSet<_>| of.iter().map(key).collect::<Vec<_>>();
+        let (theirs_keys, own_keys) = (keys(&theirs), keys(&own));
+        let all: BTreeSet<_> = theirs.union(&own).copied().collect();
+        let elements: Vec<_> = all.iter().map(|(port, tcp)| json!({"port": port, "protocol": protocol(*tcp)})).collect();
+        let theirs_keys: Vec<_> = theirs_keys.iter().map(String::as_str).collect();
+        let own_keys: Vec<_> = own_keys.iter().map(String::as_str).collect();
+        let live = with_list("ports", &elements.into(), &theirs_keys, &own_keys);
+        let wanted: Vec<_> = ours
+            .iter()
+            .map(|(port, tcp)| match tcp {
+                Some(tcp) => json!({"port": port, "protocol": protocol(*tcp)}),
+                None => json!({"port": port}),
+            })
+            .collect();
+        let beneath = Comparison::new(&applied(&wanted.into()), &live, OURS).beneath();
+        let after = patched(live.clone(), &removal(&live, None, &beneath));
+        let left: BTreeSet<_> = after["spec"]["ports"].as_array().unwrap().iter()
+            .map(|port| (port["port"].as_i64().unwrap(), port["protocol"] == "TCP")).collect();
+        prop_assert_eq!(left, own);
+    }
+
     /// Whatever others have added: after the removal no name of ours is taken by another entry, every entry that does
     /// no harm is still there, and the list is not empty.
     #[test]

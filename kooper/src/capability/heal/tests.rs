@@ -149,14 +149,21 @@ async fn fields_that_an_interrupted_edit_still_owns_are_released_in_the_next_pas
 async fn an_entry_that_an_admission_webhook_adds_again_is_left_and_reported_once() {
     let stand = Stand::secret();
     let applied = stand.live.clone();
-    // The webhook's write has no managed fields of its own.
+    // The entry of the webhook has no managed fields, until somebody else writes it.
     let mut edited = stand.live.clone();
     edited["metadata"]["managedFields"] = json!([]);
-    stand.answer(move |_| Reply::object(&applied), move |_| Reply::object(&edited));
+    let (live, reads) = (stand.live.clone(), AtomicU64::new(0));
+    stand.cluster.reply(move |sent| match sent.verb {
+        "apply" => Some(Reply::object(&applied)),
+        "patch" if sent.body.is_array() => Some(Reply::object(&edited)),
+        "patch" if reads.fetch_add(1, Ordering::Relaxed) == 1 => Some(Reply::object(&edited)),
+        "patch" => Some(Reply::object(&live)),
+        _ => None,
+    });
     let secrets: OwnedApplier<Secret> = stand.cluster.arguments(&stand.owner).take();
     let mut child: Secret = named("child");
     child.string_data = Some([("password".to_owned(), "secret".to_owned())].into());
-    for _ in 0..2 {
+    for _ in 0..3 {
         secrets.exclusive().apply_owned(&stand.owner, &child).await.unwrap();
     }
     assert_eq!(stand.edits().len(), 1);
@@ -205,6 +212,25 @@ async fn an_edit_is_made_again_from_a_version_that_came_meanwhile() {
     });
     assert!(!stand.apply_secret().await.unwrap().data.unwrap().contains_key("extra"));
     assert_eq!(stand.edits().len(), 2);
+}
+
+#[tokio::test]
+async fn an_object_that_keeps_changing_is_left_to_the_next_pass() {
+    let stand = Stand::secret();
+    let (live, reads) = (stand.live.clone(), AtomicU64::new(0));
+    stand.cluster.reply(move |sent| match sent.verb {
+        "apply" => Some(Reply::object(&live)),
+        "patch" if sent.body.is_array() => Some(Reply::refused(422, "Invalid", "the test failed")),
+        "patch" => {
+            let mut live = live.clone();
+            live["metadata"]["resourceVersion"] = (3000 + reads.fetch_add(1, Ordering::Relaxed)).to_string().into();
+            Some(Reply::object(&live))
+        }
+        _ => None,
+    });
+    assert_eq!(stand.apply_secret().await.unwrap().name_any(), "child");
+    assert_eq!(stand.edits().len(), 3);
+    assert_eq!(stand.events(), [""; 0], "nothing was removed, and nothing is given up");
 }
 
 #[tokio::test]
