@@ -1,5 +1,6 @@
 //! What a handler may do with the API server: arguments that each grant one verb.
 
+mod author;
 pub mod by;
 mod conditions;
 mod entry;

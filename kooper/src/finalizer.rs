@@ -17,6 +17,7 @@ use crate::handler::{CallError, Erased};
 use crate::key::ObjectKey;
 use crate::lookup::{Lookup, Written};
 use crate::object::{DecodeError, Metadata, Object};
+use crate::queue::Echo;
 use crate::store::Cache;
 
 /// So often somebody else may be first before a call fails.
@@ -148,7 +149,7 @@ impl Finalizing {
                 // The last one is off: what the server answers is the object as it was.
                 let removed = finalizers.is_empty() && now.metadata().is_ok_and(|metadata| metadata.is_deleted());
                 let version = (!removed).then(|| now.version());
-                self.backing.wrote(key, self.backing.primary, (key, now.uid()), version, true);
+                self.backing.wrote(key, self.backing.primary, (key, now.uid()), version, Echo::Silent);
                 Ok(Some(now))
             }
             Written::Conflict => self.lookup.get(key).await.map_err(boxed),

@@ -30,7 +30,7 @@ use state::State;
 
 pub(crate) use outcome::{Outcome, Returned};
 pub(crate) use urgency::Urgency;
-pub(crate) use writes::{View, Write};
+pub(crate) use writes::{Echo, View, Write};
 
 /// What the queue needs to know of a controller.
 #[derive(Debug, Clone)]
@@ -146,11 +146,11 @@ impl WorkQueue {
         self.update(|state, now| state.hear(key, lane, reason, urgency, event, now));
     }
 
-    /// A call of the key wrote an object: the key waits until the cache has it.
-    /// `silent` where the runtime did, on the way to the call: the echo does
-    /// not run the key.
-    pub(crate) fn wrote(&self, key: &ObjectKey, write: &Write, silent: bool) {
-        self.update(|state, now| state.wrote(key, write, silent, now));
+    /// A write of a call of the key was answered by this version of an object:
+    /// the key waits until the cache has it. `echo` is what the event of that
+    /// version is: of a write that changed nothing, it is another client's.
+    pub(crate) fn wrote(&self, key: &ObjectKey, write: &Write, echo: Echo) {
+        self.update(|state, now| state.wrote(key, write, echo, now));
     }
 
     /// A cache has come to an event of an object, or to a later one.

@@ -66,6 +66,12 @@ impl Patch {
         self
     }
 
+    /// Whether it changes nothing, and only returns the object.
+    pub(super) fn is_empty(&self) -> bool {
+        let uid = &self.value["metadata"]["uid"];
+        self.way != Way::Json && (self.value == json!({}) || self.value == json!({"metadata": {"uid": uid}}))
+    }
+
     pub(super) fn content_type(&self) -> http::HeaderValue {
         http::HeaderValue::from_static(match self.way {
             Way::Merge => "application/merge-patch+json",

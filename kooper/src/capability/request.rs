@@ -1,5 +1,6 @@
 //! One request to the API server, whatever the Rust type of the object is.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
@@ -11,6 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Access;
+use super::author::{Author, remains};
 use super::error::{Asked, Error};
 use super::patch::Patch;
 use crate::call::Call;
@@ -19,6 +21,7 @@ use crate::key::ObjectKey;
 use crate::kind::{Kind, KindInfo};
 use crate::object::Object;
 use crate::plan::CacheId;
+use crate::queue::Echo;
 
 /// Longer than the server itself takes for a write with all its webhooks.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -78,6 +81,7 @@ impl Objects<'_> {
         self.check(key)?;
         let asked = self.asked(key, &doing);
         let writes = !matches!(doing, Doing::Get | Doing::Evict(_));
+        let (author, before) = (self.author(&doing), self.cached(key));
         let deletes = matches!(doing, Doing::Delete(_));
         let request =
             self.request(key, doing).map_err(|error| Error::of(asked.clone(), kube::Error::BuildRequest(error)))?;
@@ -92,7 +96,11 @@ impl Objects<'_> {
         // A deletion and an eviction may be answered by a status, which has no name.
         let object = Object::parse(text.as_bytes()).ok().filter(|object| !is_status(object));
         match &object {
-            Some(object) if writes => self.wrote(object.key(), object, deletes),
+            Some(object) if writes => {
+                let echo = if author.made(object, &text, before.as_deref()) { Echo::Own } else { Echo::Foreign };
+                let remains = !deletes || remains(object);
+                self.note(object.key(), object.uid(), remains.then(|| object.version()), echo);
+            }
             None if deletes => self.removed(key),
             _ => {}
         }
@@ -183,25 +191,39 @@ impl Objects<'_> {
         ObjectKey::new(metadata["namespace"].as_str(), metadata["name"].as_str().unwrap_or_default())
     }
 
-    /// Tells the queue what the call wrote, as far as a cache will show it.
-    fn wrote(&self, key: &ObjectKey, object: &Object, deleted: bool) {
-        let remains = !deleted || remains(object);
-        self.note(key, object.uid(), remains.then(|| object.version()));
-    }
-
     fn removed(&self, key: &ObjectKey) {
-        let own = self.caches().contains(&self.backing.primary).then(|| self.backing.own.clone());
-        let mut caches = self.caches().into_iter().map(|id| self.backing.cache(id)).chain(own);
-        if let Some(object) = caches.find_map(|cache| cache.get(key)) {
-            self.note(key, object.uid(), None);
+        if let Some(object) = self.cached(key) {
+            self.note(key, object.uid(), None, Echo::Own);
         }
         self.backing.former.forget(self.cache, key);
     }
 
-    fn note(&self, key: &ObjectKey, uid: &str, version: Option<&str>) {
+    /// The object in a cache of the controller.
+    fn cached(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        let own = self.caches().contains(&self.backing.primary).then(|| self.backing.own.clone());
+        let mut caches = self.caches().into_iter().map(|id| self.backing.cache(id)).chain(own);
+        caches.find_map(|cache| cache.get(key))
+    }
+
+    /// Tells the queue which version answered a write of the call, as far as a
+    /// cache will show it.
+    fn note(&self, key: &ObjectKey, uid: &str, version: Option<&str>, echo: Echo) {
         let Some(call) = self.call else { return };
         for cache in self.caches() {
-            self.backing.wrote(call.key(), cache, (key, uid), version, false);
+            self.backing.wrote(call.key(), cache, (key, uid), version, echo);
+        }
+    }
+
+    /// By what an answer shows that a request has made its version.
+    fn author(&self, doing: &Doing) -> Author {
+        match doing {
+            Doing::Create(_) => Author::Creation,
+            Doing::Delete(_) => Author::Deletion,
+            Doing::Patch(patch, _) if patch.is_empty() => Author::Nobody,
+            Doing::Apply(sent, _) | Doing::ApplyStatus(sent, _) | Doing::Patch(Patch { value: sent, .. }, _) => {
+                Author::Manager(self.backing.field_manager(), sent.clone())
+            }
+            Doing::Get | Doing::Evict(_) => Author::Nobody,
         }
     }
 
@@ -235,21 +257,4 @@ fn is_status(object: &Object) -> bool {
         kind: Option<String>,
     }
     object.decode::<Head>().is_ok_and(|head| head.kind.as_deref() == Some("Status"))
-}
-
-/// Whether an object whose deletion was asked for is there for a while yet.
-fn remains(object: &Object) -> bool {
-    #[derive(serde::Deserialize, Default)]
-    #[serde(rename_all = "camelCase", default)]
-    struct Metadata {
-        deletion_grace_period_seconds: u64,
-        finalizers: Vec<String>,
-    }
-    #[derive(serde::Deserialize)]
-    struct Head {
-        metadata: Metadata,
-    }
-    object
-        .decode::<Head>()
-        .is_ok_and(|head| head.metadata.deletion_grace_period_seconds > 0 || !head.metadata.finalizers.is_empty())
 }

@@ -14,7 +14,7 @@ use crate::key::ObjectKey;
 use crate::kind::KindInfo;
 use crate::object::Object;
 use crate::plan::CacheId;
-use crate::queue::{QueueOptions, View, WorkQueue, Write};
+use crate::queue::{Echo, QueueOptions, View, WorkQueue, Write};
 use crate::store::Cache;
 
 /// What the arguments of a controller's fns work with: one for each
@@ -90,23 +90,23 @@ impl Backing {
         }
     }
 
-    /// A call of the key wrote an object of a kind, or the runtime did on the
-    /// way to the call, `silent`. The key waits until the caches that it reads
-    /// have it. `version` is `None` where the object is gone.
+    /// A write of a call of the key was answered by this version of an object;
+    /// `version` is `None` where it is gone. The key waits until the caches
+    /// that it reads have it; `echo` is what its event is then.
     pub(crate) fn wrote(
         &self,
         key: &ObjectKey,
         kind: CacheId,
         (object, uid): (&ObjectKey, &str),
         version: Option<&str>,
-        silent: bool,
+        echo: Echo,
     ) {
         let cache = self.caches.get(&kind).filter(|cache| cache.covers(object.namespace()));
         let other = cache.map(|cache| (View::Other(kind), cache));
         let primary = (kind == self.primary && object == key).then_some((View::Primary, &self.own));
         for (view, cache) in other.into_iter().chain(primary) {
             let write = |version| Write { view, object: object.clone(), uid: uid.to_owned(), version };
-            self.queue.wrote(key, &write(version.map(str::to_owned)), silent);
+            self.queue.wrote(key, &write(version.map(str::to_owned)), echo);
             // The event may have come before the answer. An object that is not
             // selected does not come at all.
             match cache.get(object) {
@@ -154,7 +154,7 @@ mod tests {
         let (a, b) = (ObjectKey::cluster("a"), ObjectKey::cluster("b"));
         backing.queue.add(&a, Lane::Event, Reason::Added);
         let item = backing.queue.get().await.unwrap();
-        backing.wrote(&a, backing.primary, (&b, "u"), Some("5"), false);
+        backing.wrote(&a, backing.primary, (&b, "u"), Some("5"), Echo::Own);
         backing.queue.finish(item.ticket, Outcome::Success(None));
         backing.queue.add(&a, Lane::Event, Reason::Added);
         tokio::time::timeout(std::time::Duration::ZERO, backing.queue.get()).await.is_ok()

@@ -134,13 +134,13 @@ impl State {
         entry.is_some_and(|entry| entry.failing.is_some() || entry.run.is_some())
     }
 
-    /// A call of the key wrote an object; `silent` where the runtime did, on
-    /// the way to the call.
-    pub(super) fn wrote(&mut self, key: &ObjectKey, write: &Write, silent: bool, now: Instant) {
+    /// A write of a call of the key was answered by this version of an object;
+    /// `echo` is what the event of that version is.
+    pub(super) fn wrote(&mut self, key: &ObjectKey, write: &Write, echo: Echo, now: Instant) {
         let id = self.entries.of(key);
         let Some(entry) = self.entries.get_mut(id) else { return };
         let heard = entry.run.as_ref().map_or(&[][..], |run| &run.heard);
-        entry.notes.add(write.clone(), silent, heard, now);
+        entry.notes.add(write.clone(), echo, heard, now);
         self.awaited.add(id, write, now);
     }
 

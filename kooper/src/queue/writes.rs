@@ -44,7 +44,7 @@ pub(crate) struct Write {
 
 /// What an event of an object is to the key that it wakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Echo {
+pub(crate) enum Echo {
     /// The runtime's own write, such as that of a finalizer: nothing new.
     Silent,
     /// A write of the key's own call: it wakes the key, and is no reason to
@@ -62,7 +62,8 @@ pub(super) struct Notes(Vec<Note>);
 struct Note {
     write: Write,
     at: Instant,
-    silent: bool,
+    /// What its event is.
+    echo: Echo,
     /// Its event was heard.
     heard: bool,
     /// Its cache has it, or something newer.
@@ -101,8 +102,14 @@ impl Notes {
         self.0.is_empty()
     }
 
-    /// A call wrote an object. `heard` is what came while it ran.
-    pub(super) fn add(&mut self, write: Write, silent: bool, heard: &[Heard], now: Instant) {
+    /// A call was answered by an object as it is after a write. `heard` is what
+    /// came while it ran.
+    pub(super) fn add(&mut self, write: Write, echo: Echo, heard: &[Heard], now: Instant) {
+        // A write that changes nothing is answered by the version of an earlier one.
+        if let Some(note) = self.0.iter_mut().find(|note| note.write == write) {
+            note.echo = note.echo.min(echo);
+            return;
+        }
         // A few of each object, as the echo of an earlier one may be on its way.
         let same = |note: &Note| (note.write.view, &note.write.object) == (write.view, &write.object);
         if self.0.iter().filter(|note| same(note)).count() >= KEPT
@@ -113,7 +120,7 @@ impl Notes {
         if self.0.len() >= LIMIT {
             self.0.remove(0);
         }
-        let mut note = Note { write, at: now, silent, heard: false, seen: false };
+        let mut note = Note { write, at: now, echo, heard: false, seen: false };
         for heard in heard {
             note.hear(&heard.event);
         }
@@ -127,8 +134,8 @@ impl Notes {
             return Echo::Foreign;
         }
         match self.0.iter().find(|note| note.write == *event) {
-            Some(note) if note.silent && event.version.is_some() => Echo::Silent,
-            Some(_) => Echo::Own,
+            Some(note) if note.echo == Echo::Silent && event.version.is_none() => Echo::Own,
+            Some(note) => note.echo,
             None => Echo::Foreign,
         }
     }

@@ -44,11 +44,19 @@ impl Drop for Closing {
 
 impl Gate {
     /// Queues a key because of a change of an object in a cache.
-    fn add(&self, key: &ObjectKey, lane: Lane, reason: Reason, view: View, (change, seen): (&Change, Seen)) {
+    fn add(
+        &self,
+        key: &ObjectKey,
+        lane: Lane,
+        reason: Reason,
+        view: View,
+        (change, seen): (&Change, Seen),
+        urgency: fn(&Change) -> Urgency,
+    ) {
         if !self.is_open_to(key) {
             return;
         }
-        let urgency = || if view == View::Primary { urgency(change) } else { Urgency::Soon };
+        let urgency = || urgency(change);
         match change.last() {
             Some(object) if seen == Seen::Watched => {
                 self.queue.hear(key, lane, reason, urgency, || Write::event(view, object, change.new.is_none()));
@@ -131,7 +139,7 @@ impl Sink for Dispatch {
             (None, Some(_)) => (Lane::Event, Reason::Added),
             (Some(_), Some(_)) => (Lane::Event, Reason::Modified),
         };
-        self.gate.add(key, lane, reason, View::Primary, (change, seen));
+        self.gate.add(key, lane, reason, View::Primary, (change, seen), urgency);
     }
 }
 
@@ -243,7 +251,7 @@ impl Sink for Related {
         let Some(object) = change.key() else { return };
         for key in keys.iter().filter(|key| self.is_ours(key)) {
             let reason = Reason::Related(self.kind.clone(), object.clone());
-            self.gate.add(key, lane, reason, View::Other(self.id), (change, seen));
+            self.gate.add(key, lane, reason, View::Other(self.id), (change, seen), |_| Urgency::Soon);
         }
     }
 }
@@ -252,15 +260,18 @@ impl Sink for Related {
 /// cleaned up outside of the selector wake their key.
 pub(super) struct Leaving {
     pub(super) gate: Arc<Gate>,
+    /// The cache of all objects of the kind.
+    pub(super) id: CacheId,
     pub(super) ours: Cache,
     pub(super) finalizers: Finalizers,
 }
 
 impl Sink for Leaving {
-    fn changed(&self, change: &Change, _: Seen) {
+    fn changed(&self, change: &Change, seen: Seen) {
         let Some(new) = &change.new else { return };
         if self.ours.get(new.key()).is_none() && self.finalizers.concern(new) {
-            self.gate.wake(new.key(), Lane::Event, Reason::Modified, urgency(change));
+            let view = View::Other(self.id);
+            self.gate.add(new.key(), Lane::Event, Reason::Modified, view, (change, seen), urgency);
         }
     }
 }

@@ -160,7 +160,7 @@ impl Watching {
             watched.subscribe(&progress).await;
         }
         if let (Some(id), Some(finalizers)) = (self.unselected, controller.config.finalizers()) {
-            let sink: Arc<dyn Sink> = Arc::new(Leaving { gate: gate.clone(), ours: self.primary(), finalizers });
+            let sink: Arc<dyn Sink> = Arc::new(Leaving { gate: gate.clone(), id, ours: self.primary(), finalizers });
             if let Some(watches) = self.others.get(&id) {
                 subscribe(&mut self.tasks, &self.namespaces, watches, &sink).await;
             }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::metrics::NoMetrics;
-use crate::queue::{Outcome, QueueOptions};
+use crate::queue::{Echo, Outcome, QueueOptions};
 
 fn object(edit: impl Fn(&mut Value)) -> Option<Arc<Object>> {
     let mut value = json!({
@@ -16,6 +16,16 @@ fn object(edit: impl Fn(&mut Value)) -> Option<Arc<Object>> {
 }
 
 fn same(_: &mut Value) {}
+
+fn gate() -> Gate {
+    Gate {
+        name: "gate".into(),
+        queue: Arc::new(WorkQueue::new(QueueOptions::default())),
+        metrics: Arc::new(NoMetrics),
+        namespaces: Arc::new(Namespaces::new("gate", false, std::iter::empty())),
+        open: AtomicBool::new(true),
+    }
+}
 
 #[test]
 fn new_desired_state_and_deletion_are_urgent_and_other_changes_are_not() {
@@ -39,22 +49,41 @@ fn new_desired_state_and_deletion_are_urgent_and_other_changes_are_not() {
 
 #[tokio::test(start_paused = true)]
 async fn an_own_write_is_an_echo_in_the_watch_and_news_in_a_list() {
-    let gate = Gate {
-        name: "gate".into(),
-        queue: Arc::new(WorkQueue::new(QueueOptions::default())),
-        metrics: Arc::new(NoMetrics),
-        namespaces: Arc::new(Namespaces::new("gate", false, std::iter::empty())),
-        open: AtomicBool::new(true),
-    };
+    let gate = gate();
     let key = ObjectKey::cluster("a");
     gate.queue.add(&key, Lane::Event, Reason::Added);
     let item = gate.queue.get().await.unwrap();
     let change = Change::new(object(same), object(|v| v["metadata"]["resourceVersion"] = "6".into()));
-    gate.queue.wrote(&key, &Write::event(View::Primary, change.new.as_ref().unwrap(), false), false);
+    gate.queue.wrote(&key, &Write::event(View::Primary, change.new.as_ref().unwrap(), false), Echo::Own);
     gate.queue.saw(|| Write::event(View::Primary, change.new.as_ref().unwrap(), false));
     gate.queue.finish(item.ticket, Outcome::FailureAfter(Duration::from_secs(3600)));
-    gate.add(&key, Lane::Event, Reason::Modified, View::Primary, (&change, Seen::Watched));
+    gate.add(&key, Lane::Event, Reason::Modified, View::Primary, (&change, Seen::Watched), urgency);
     assert_eq!(gate.queue.len(), 0);
-    gate.add(&key, Lane::Event, Reason::Modified, View::Primary, (&change, Seen::Listed));
+    gate.add(&key, Lane::Event, Reason::Modified, View::Primary, (&change, Seen::Listed), urgency);
     assert_eq!(gate.queue.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
+    let id = CacheId { metadata_only: true, ..CacheId::of::<k8s_openapi::api::core::v1::ConfigMap>() };
+    let gate = Arc::new(gate());
+    let finalizers = Finalizers { own: "example.com/a".to_owned(), former: Vec::new(), on_leave: true };
+    let leaving = Leaving { gate: gate.clone(), id, ours: Cache::default(), finalizers };
+    let held = |version: &'static str| {
+        object(move |v| {
+            v["metadata"]["resourceVersion"] = version.into();
+            v["metadata"]["finalizers"] = json!(["example.com/a"]);
+        })
+    };
+    let key = ObjectKey::cluster("a");
+    gate.queue.add(&key, Lane::Event, Reason::Added);
+    let item = gate.queue.get().await.unwrap();
+    let own = held("6");
+    gate.queue.wrote(&key, &Write::event(View::Other(id), own.as_ref().unwrap(), false), Echo::Own);
+    gate.queue.saw(|| Write::event(View::Other(id), own.as_ref().unwrap(), false));
+    gate.queue.finish(item.ticket, Outcome::FailureAfter(Duration::from_secs(3600)));
+    leaving.changed(&Change::new(held("5"), own.clone()), Seen::Watched);
+    assert_eq!(gate.queue.len(), 0);
+    leaving.changed(&Change::new(own, held("7")), Seen::Watched);
+    assert_eq!(gate.queue.len(), 1, "a change of another");
 }

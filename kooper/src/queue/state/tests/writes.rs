@@ -19,11 +19,11 @@ fn own(version: Option<u32>) -> Write {
 
 impl Clock {
     fn wrote(&mut self, write: &Write) {
-        self.state.wrote(&key("a"), write, false, self.now);
+        self.state.wrote(&key("a"), write, Echo::Own, self.now);
     }
 
     fn wrote_silently(&mut self, write: &Write) {
-        self.state.wrote(&key("a"), write, true, self.now);
+        self.state.wrote(&key("a"), write, Echo::Silent, self.now);
     }
 
     /// A cache has an event, and the key hears of it.
@@ -67,6 +67,34 @@ fn an_echo_is_known_whether_it_comes_before_the_answer_or_after_it() {
         queue.hears(&child("u", Some(6)));
         assert!(queue.take().is_some(), "another change");
     }
+}
+
+#[test]
+fn the_change_of_another_that_answers_a_write_which_changed_nothing_is_news() {
+    for before in [true, false] {
+        let mut queue = running();
+        if before {
+            queue.hears(&child("u", Some(5)));
+        }
+        queue.state.wrote(&key("a"), &child("u", Some(5)), Echo::Foreign, queue.now);
+        queue.finish("a", Outcome::FailureAfter(ms(60_000)));
+        if !before {
+            queue.hears(&child("u", Some(5)));
+        } else {
+            queue.state.saw(&child("u", Some(5)));
+        }
+        assert!(queue.take().is_some(), "before the answer: {before}");
+    }
+}
+
+#[test]
+fn an_own_write_stays_one_when_a_later_one_changes_nothing() {
+    let mut queue = running();
+    queue.wrote(&child("u", Some(5)));
+    queue.state.wrote(&key("a"), &child("u", Some(5)), Echo::Foreign, queue.now);
+    queue.finish("a", Outcome::FailureAfter(ms(60_000)));
+    queue.hears(&child("u", Some(5)));
+    assert_eq!(queue.take(), None);
 }
 
 #[test]
@@ -259,7 +287,8 @@ proptest! {
                     let at = usize::from(n);
                     server[at] += 1;
                     let write = object(n, uids[at], Some(server[at]));
-                    queue.state.wrote(&key("a"), &write, silent, queue.now);
+                    let echo = if silent { Echo::Silent } else { Echo::Own };
+                    queue.state.wrote(&key("a"), &write, echo, queue.now);
                     written.push((at, server[at], queue.now));
                 },
                 Move::Event(n, gone) => {

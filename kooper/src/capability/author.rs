@@ -1,0 +1,196 @@
+//! Whether the answer to a write shows a change that this write made.
+//!
+//! A write that changes nothing is answered by the current version of the
+//! object, which may be another client's change that no cache has yet. The
+//! event of that version is no echo.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::object::Object;
+
+/// By what an answer shows that a request has made its version.
+#[derive(Debug)]
+pub(super) enum Author {
+    /// What was not there before is the request's.
+    Creation,
+    /// The deletion mark is new.
+    Deletion,
+    /// The newest managed fields are those of this manager, which sent this.
+    Manager(String, Value),
+    /// The request changes nothing.
+    Nobody,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Head {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    managed_fields: Vec<Entry>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Entry {
+    manager: String,
+    time: Option<String>,
+}
+
+impl Author {
+    /// Whether the request made the version that its answer has. `before` is
+    /// the object in a cache before the request was sent.
+    pub(super) fn made(&self, answer: &Object, text: &str, before: Option<&Object>) -> bool {
+        if before.is_some_and(|before| (before.uid(), before.version()) == (answer.uid(), answer.version())) {
+            return false;
+        }
+        match self {
+            Self::Creation => true,
+            Self::Deletion => {
+                let unmarked = |object: &Object| object.metadata().is_ok_and(|metadata| !metadata.is_deleted());
+                !remains(answer) || before.is_some_and(unmarked)
+            }
+            Self::Manager(own, sent) => match newest(text, own) {
+                Newest::Own => true,
+                Newest::Other => false,
+                Newest::Both => {
+                    before.and_then(|before| before.decode().ok()).is_some_and(|before| changes(&before, sent))
+                }
+            },
+            Self::Nobody => false,
+        }
+    }
+}
+
+/// Whose the newest managed fields are. Their times have seconds.
+enum Newest {
+    Own,
+    Other,
+    Both,
+}
+
+/// Whose the newest managed fields are, of this manager, or of one below it,
+/// and of others.
+fn newest(text: &str, own: &str) -> Newest {
+    let Ok(Head { metadata }) = serde_json::from_str(text) else { return Newest::Other };
+    let entries = metadata.managed_fields;
+    let Some(newest) = entries.iter().filter_map(|entry| entry.time.as_deref()).max() else { return Newest::Other };
+    let is_own = |manager: &str| manager.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let entries = entries.iter().filter(|entry| entry.time.as_deref() == Some(newest));
+    let (own, other): (Vec<_>, Vec<_>) = entries.partition(|entry| is_own(&entry.manager));
+    match (own.is_empty(), other.is_empty()) {
+        (false, true) => Newest::Own,
+        (false, false) => Newest::Both,
+        (true, _) => Newest::Other,
+    }
+}
+
+/// Whether an object lacks something of the fields that were sent.
+fn changes(before: &Value, sent: &Value) -> bool {
+    let Value::Object(fields) = sent else { return false };
+    // What a list returns has no type.
+    fields.iter().any(|(name, sent)| !matches!(name.as_str(), "apiVersion" | "kind") && !has(&before[name], sent))
+}
+
+fn has(before: &Value, sent: &Value) -> bool {
+    match (before, sent) {
+        (_, Value::Object(sent)) => sent.iter().all(|(name, sent)| has(&before[name], sent)),
+        (Value::Array(before), Value::Array(sent)) => {
+            before.len() >= sent.len() && before.iter().zip(sent).all(|(before, sent)| has(before, sent))
+        }
+        _ => before == sent,
+    }
+}
+
+/// Whether an object whose deletion was asked for is there for a while yet.
+pub(super) fn remains(object: &Object) -> bool {
+    #[derive(Deserialize, Default)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Metadata {
+        deletion_grace_period_seconds: u64,
+        finalizers: Vec<String>,
+    }
+    #[derive(Deserialize)]
+    struct Head {
+        metadata: Metadata,
+    }
+    object
+        .decode::<Head>()
+        .is_ok_and(|head| head.metadata.deletion_grace_period_seconds > 0 || !head.metadata.finalizers.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn answer(version: &str, managers: &[(&str, u32)]) -> (Object, String) {
+        let entry = |(manager, second): &(&str, u32)| -> Value {
+            json!({"manager": manager, "time": format!("2026-01-01T00:00:{second:02}Z"), "operation": "Apply"})
+        };
+        let fields: Vec<_> = managers.iter().map(entry).collect();
+        let metadata = json!({"name": "a", "uid": "u", "resourceVersion": version, "managedFields": fields});
+        let text = json!({"metadata": metadata}).to_string();
+        (Object::parse(text.as_bytes()).unwrap(), text)
+    }
+
+    fn made(managers: &[(&str, u32)]) -> bool {
+        let (object, text) = answer("5", managers);
+        let before = answer("4", &[]).0;
+        Author::Manager("shop/web".to_owned(), json!({"metadata": {"name": "a"}})).made(&object, &text, Some(&before))
+    }
+
+    #[test]
+    fn a_version_is_the_request_s_where_its_manager_is_the_newest() {
+        assert!(made(&[("shop/web", 7), ("kubelet", 6)]));
+        assert!(made(&[("shop/web", 6), ("shop/web/heal", 7)]));
+    }
+
+    #[test]
+    fn a_write_that_changed_nothing_is_answered_by_the_version_of_another() {
+        assert!(!made(&[("shop/web", 6), ("kubelet", 7)]));
+        assert!(!made(&[("shop/web", 7), ("kubelet", 7)]), "both in one second");
+        assert!(!made(&[("shop/web2", 7)]));
+        assert!(!made(&[]));
+    }
+
+    #[test]
+    fn of_two_writes_in_one_second_the_request_s_is_known_by_what_the_object_lacked_before() {
+        let (object, text) = answer("5", &[("shop/web", 7), ("kubectl", 7)]);
+        let before = answer("4", &[]).0;
+        let sent = |value| Author::Manager("shop/web".to_owned(), value).made(&object, &text, Some(&before));
+        assert!(sent(json!({"metadata": {"annotations": {"calls": "1"}}})));
+        assert!(!sent(json!({"kind": "Pod", "metadata": {"uid": "u", "annotations": null}})));
+        assert!(!sent(json!([{"op": "remove", "path": "/spec"}])));
+    }
+
+    #[test]
+    fn a_version_that_a_cache_had_before_the_request_is_not_made_by_it() {
+        let (object, text) = answer("5", &[("shop/web", 7)]);
+        let author = Author::Manager("shop/web".to_owned(), Value::Null);
+        assert!(author.made(&object, &text, None));
+        assert!(!author.made(&object, &text, Some(&object)));
+    }
+
+    #[test]
+    fn a_creation_and_a_deletion_have_no_manager_and_a_read_is_no_write() {
+        let (object, text) = answer("5", &[]);
+        assert!(Author::Creation.made(&object, &text, None));
+        assert!(Author::Deletion.made(&object, &text, None), "it is gone");
+        assert!(!Author::Nobody.made(&object, &text, None));
+        let marked = |version: &str| {
+            let metadata = json!({
+                "name": "a", "uid": "u", "resourceVersion": version, "finalizers": ["b"],
+                "deletionTimestamp": "2026-01-01T00:00:00Z",
+            });
+            Object::parse(json!({"metadata": metadata}).to_string().as_bytes()).unwrap()
+        };
+        assert!(Author::Deletion.made(&marked("6"), &text, Some(&object)));
+        assert!(!Author::Deletion.made(&marked("6"), &text, Some(&marked("5"))), "it was marked already");
+    }
+}
