@@ -106,14 +106,14 @@ impl Workers {
             return;
         }
         if !self.may_run().await {
-            self.give_back(item.ticket, Outcome::Success(None));
+            self.give_back(item.ticket, Outcome::Skipped);
             return;
         }
         let (call, token) = self.call(&item);
         let future: BoxFuture<'static, Called> = match (self.cache.get(&item.key), &self.unselected) {
             (Some(object), _) if !(self.wants)(&object) => {
                 self.failing.forget(&item.key);
-                self.give_back(item.ticket, Outcome::Success(None));
+                self.give_back(item.ticket, Outcome::Skipped);
                 return;
             }
             (Some(object), _) => Box::pin(self.handler.call(object, call).map_ok(Some)),
@@ -148,7 +148,7 @@ impl Workers {
         let Some((tombstones, farewell)) = &self.deleted else { return true };
         loop {
             if !self.may_run().await {
-                self.give_back(item.ticket, Outcome::Success(None));
+                self.give_back(item.ticket, Outcome::Skipped);
                 return false;
             }
             let Some((object, gone)) = tombstones.take(&item.key) else { return true };

@@ -58,6 +58,15 @@ impl Barred {
         place
     }
 
+    /// A key of a line was refused, and is not tried again.
+    pub(super) fn refuse(&mut self, refusal: u64, delay: impl Fn(u32) -> Duration, now: Instant) {
+        let Some(line) = self.lines.get_mut(&refusal) else { return };
+        line.refused = line.refused.saturating_add(1);
+        let next = now + delay(line.refused).min(LONGEST);
+        self.plan(refusal, Some(next));
+        self.open(refusal, None);
+    }
+
     /// A key leaves its line, to run or for good.
     pub(super) fn leave(&mut self, refusal: u64, place: u64, id: Id) {
         if let Some(line) = self.lines.get_mut(&refusal) {
@@ -65,7 +74,7 @@ impl Barred {
         }
     }
 
-    /// A key of a line got through: how many are let in behind it.
+    /// A call of a key of a line succeeded: how many are let in behind it.
     pub(super) fn pass(&mut self, refusal: u64, now: Instant) -> usize {
         self.plan(refusal, None);
         let Some(line) = self.lines.get_mut(&refusal) else { return 0 };
@@ -75,7 +84,8 @@ impl Barred {
         waiting
     }
 
-    /// A key of a line is gone and has shown nothing: the next one is tried.
+    /// A key of a line is gone, was not called, or failed for another reason,
+    /// and has not shown that the permission is there: the next one is tried.
     pub(super) fn hasten(&mut self, refusal: u64, now: Instant) {
         if self.lines.get(&refusal).is_some_and(|line| line.opened_at.is_none()) {
             self.plan(refusal, Some(now));
@@ -110,6 +120,11 @@ impl Barred {
     /// Since when a line is open.
     pub(super) fn opened(&self) -> Option<Instant> {
         self.open.first().map(|(at, _)| *at)
+    }
+
+    /// Whether a key is the one of its line that is tried next.
+    pub(super) fn is_first(&self, refusal: u64, place: u64, id: Id) -> bool {
+        self.lines.get(&refusal).is_some_and(|line| line.keys.first() == Some(&(place, id)))
     }
 
     /// When the next key of a line is tried.

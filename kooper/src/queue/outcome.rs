@@ -7,6 +7,9 @@ use std::time::Duration;
 pub(crate) enum Outcome {
     /// It succeeded, and may have asked to come back.
     Success(Option<Duration>),
+    /// There was no call, as the object is filtered or leadership is lost: the
+    /// failures of the key are forgotten.
+    Skipped,
     /// It failed and is retried with back-off, as often as the options say.
     Failure,
     /// It failed and said when to come back.
@@ -25,7 +28,7 @@ pub(crate) enum Outcome {
 
 impl Outcome {
     pub(super) fn is_failure(self) -> bool {
-        !matches!(self, Self::Success(_) | Self::Gone)
+        !matches!(self, Self::Success(_) | Self::Skipped | Self::Gone)
     }
 }
 
@@ -37,6 +40,9 @@ pub(crate) struct Returned {
     /// How long until it runs without a new event: queued again, retried, or
     /// resynced, whichever comes first.
     pub(crate) next: Option<Duration>,
+    /// Whether `next` is when another key is tried that lacks the same
+    /// permission: this one runs after one of them has succeeded.
+    pub(crate) barred: bool,
     /// How many other keys are retried, as the permission that they lacked is
     /// there.
     pub(crate) released: usize,

@@ -241,6 +241,7 @@ impl State {
                 }
                 released = self.heal(id, now);
             }
+            Outcome::Skipped => self.excuse(id, now),
             Outcome::Gone => {
                 self.set_pending(id, None);
                 self.bury(id, now);
@@ -253,20 +254,24 @@ impl State {
         if let Some((lane, urgency)) = again {
             self.admit(id, lane, urgency, now);
         }
-        let next = self.next_run(id, now);
+        let (next, barred) = self.next_run(id, now);
         self.drop_if_idle(id);
-        Returned { retried, next, released }
+        Returned { retried, next, barred, released }
     }
 
-    /// How long until a key runs without a new event.
-    fn next_run(&self, id: Id, now: Instant) -> Option<Duration> {
-        let entry = self.entries.get(id)?;
+    /// How long until a key runs without a new event, and whether that is the
+    /// try of another key, which lacks the same permission.
+    fn next_run(&self, id: Id, now: Instant) -> (Option<Duration>, bool) {
+        let Some(entry) = self.entries.get(id) else { return (None, false) };
         let queued = entry.place.map(|_| now);
-        let probe = entry.failing.as_ref().and_then(|failing| self.barred.next_of(failing.barred?.0));
+        let barred = entry.failing.as_ref().and_then(|failing| failing.barred);
+        let probe = barred.and_then(|(refusal, _)| self.barred.next_of(refusal));
         let resync = entry.resync_at.filter(|_| !entry.is_held());
         let pending = entry.pending.map(|(at, _)| at);
-        let at = [queued, pending, probe, resync].into_iter().flatten().min()?;
-        Some(at.saturating_duration_since(now))
+        let own = [queued, pending, resync].into_iter().flatten().min();
+        let at = own.into_iter().chain(probe).min();
+        let behind = barred.is_some_and(|(refusal, place)| !self.barred.is_first(refusal, place, id));
+        (at.map(|at| at.saturating_duration_since(now)), behind && at != own)
     }
 
     pub(super) fn forget(&mut self, key: &ObjectKey, now: Instant) {
@@ -319,7 +324,14 @@ impl State {
     fn bury(&mut self, id: Id, now: Instant) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         entry.notes = super::writes::Notes::default();
-        if let Some((refusal, place)) = entry.failing.take().and_then(|failing| failing.barred) {
+        self.excuse(id, now);
+    }
+
+    /// Forgets that a key failed, though no call succeeded: what it lacked may
+    /// still be missing, and the next key of its line is tried.
+    fn excuse(&mut self, id: Id, now: Instant) {
+        let failing = self.entries.get_mut(id).and_then(|entry| entry.failing.take());
+        if let Some((refusal, place)) = failing.and_then(|failing| failing.barred) {
             self.barred.leave(refusal, place, id);
             self.barred.hasten(refusal, now);
         }
@@ -357,10 +369,10 @@ impl State {
         let urgent = failing.owed.then(|| failing.tokens.next(now));
         let before = failing.barred.take().map(|(refusal, _)| refusal);
         let refusal = match outcome {
-            Outcome::Forbidden(refusal) if retried => Some(refusal),
+            Outcome::Forbidden(refusal) => Some(refusal),
             _ => None,
         };
-        if let Some(refusal) = refusal {
+        if let Some(refusal) = refusal.filter(|_| retried) {
             let again = before == Some(refusal);
             let place = self.barred.join(refusal, id, again, |refused| backoff.delay(refused), now);
             failing.barred = Some((refusal, place));
@@ -369,9 +381,10 @@ impl State {
             let at = urgent.map_or(now + delay, |urgent| urgent.min(now + delay));
             self.set_pending(id, retried.then_some((at, Timer::Retry)));
         }
-        // It was not refused as the others of its line were.
-        if let Some(before) = before.filter(|before| refusal != Some(*before)) {
-            self.barred.pass(before, now);
+        match before {
+            Some(before) if refusal != Some(before) => self.barred.hasten(before, now),
+            Some(before) if !retried => self.barred.refuse(before, |refused| backoff.delay(refused), now),
+            _ => {}
         }
         retried
     }

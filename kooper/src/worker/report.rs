@@ -134,8 +134,12 @@ impl Workers {
 }
 
 /// When a failed key is tried again.
-fn next_run(Returned { retried, next, .. }: Returned) -> String {
+fn next_run(Returned { retried, next, barred, .. }: Returned) -> String {
     match next {
+        Some(next) if barred => format!(
+            "one of the objects that lack the permission is tried in {}, this one follows when that succeeds",
+            rounded(next)
+        ),
         Some(Duration::ZERO) => "it is called again at once".to_owned(),
         Some(next) if retried => format!("it is retried in {}", rounded(next)),
         Some(next) => format!("it waits for the object's next change or its resync in {}", rounded(next)),
@@ -148,4 +152,21 @@ fn rounded(duration: Duration) -> String {
     let unit = if duration < Duration::from_secs(10) { 1 } else { 1_000 };
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     kooper_grammar::duration::format(Duration::from_millis(millis / unit * unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_behind_others_that_lack_the_permission_is_promised_no_retry_of_its_own() {
+        let next = Some(Duration::from_secs(30));
+        let returned = Returned { retried: true, next, ..Returned::default() };
+        assert_eq!(next_run(returned), "it is retried in 30s");
+        let behind = next_run(Returned { barred: true, ..returned });
+        assert_eq!(
+            behind,
+            "one of the objects that lack the permission is tried in 30s, this one follows when that succeeds"
+        );
+    }
 }

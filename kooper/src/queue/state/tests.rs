@@ -383,6 +383,7 @@ fn step() -> impl Strategy<Value = Step> {
         (1u64..3000).prop_map(|delay| Outcome::Paused(ms(delay))),
         (0u64..2).prop_map(Outcome::Forbidden),
         Just(Outcome::FailureForGood),
+        Just(Outcome::Skipped),
         Just(Outcome::Gone),
     ];
     let reason =

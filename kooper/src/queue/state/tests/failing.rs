@@ -204,7 +204,7 @@ fn to_come_back_at_once_is_to_come_back_with_a_back_off_until_something_happens(
         if !event {
             queue.wait();
         }
-        next.unwrap().as_millis()
+        next.0.unwrap().as_millis()
     };
     assert_eq!([round(false), round(false), round(false)], [100, 200, 400]);
     assert_eq!([round(true)], [100]);
@@ -324,4 +324,48 @@ fn a_line_goes_on_when_its_first_key_is_gone_or_is_never_given_back() {
     let third = queue.name().unwrap();
     queue.finish(&third, Outcome::Success(None));
     assert_eq!(queue.state.known(), 1);
+}
+
+/// A hundred keys that lack a permission, with the first of them called again.
+fn probed(options: QueueOptions) -> (Clock, String) {
+    let mut queue = Clock::new(options);
+    for n in 0..100 {
+        queue.event(&n.to_string());
+    }
+    serve(&mut queue, Outcome::Forbidden(7));
+    queue.wait();
+    let probe = queue.name().unwrap();
+    (queue, probe)
+}
+
+#[test]
+fn a_probe_that_shows_nothing_lets_in_no_other_key_but_the_next_probe() {
+    let outcomes =
+        [Outcome::Failure, Outcome::FailureAfter(secs(60)), Outcome::FailureForGood, Outcome::Skipped, Outcome::Gone];
+    for outcome in outcomes {
+        let (mut queue, probe) = probed(options());
+        assert_eq!(queue.give_back(&probe, outcome).released, 0);
+        assert!(queue.name().is_some_and(|next| next != probe), "{outcome:?}: the next one is tried");
+        assert_eq!(queue.name(), None, "{outcome:?}: one at a time");
+    }
+}
+
+#[test]
+fn a_probe_that_is_refused_and_has_no_retry_left_lets_in_no_other_key() {
+    let (mut queue, probe) = probed(QueueOptions { retries: Some(1), ..options() });
+    let returned = queue.give_back(&probe, Outcome::Forbidden(7));
+    assert_eq!((returned.retried, returned.released), (false, 0));
+    assert_eq!(queue.name(), None, "the next one is tried later");
+    assert!(queue.wait().is_some_and(|wait| wait <= secs(30)));
+    assert_eq!(serve(&mut queue, Outcome::Forbidden(7)).len(), 1);
+}
+
+#[test]
+fn a_key_that_waits_for_the_probe_of_another_is_given_back_as_such() {
+    let mut queue = Clock::new(options());
+    for (name, behind) in [("a", false), ("b", true)] {
+        queue.event(name);
+        queue.take();
+        assert_eq!(queue.give_back(name, Outcome::Forbidden(7)).barred, behind, "{name}");
+    }
 }
