@@ -86,6 +86,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_patch_that_only_returns_the_object_is_empty() {
+        assert!(Patch::merge(json!({})).is_empty());
+        assert!(Patch::merge(json!({})).of_uid("1").is_empty());
+        assert!(!Patch::merge(json!({"metadata": {"labels": {}}})).of_uid("1").is_empty());
+        assert!(!Patch::json(json!([])).of_uid("1").is_empty());
+    }
+
+    #[test]
     fn a_patch_can_be_for_one_uid_only() {
         let merge = Patch::merge(json!({"data": {"a": "b"}})).of_uid("1");
         assert_eq!(merge.value, json!({"metadata": {"uid": "1"}, "data": {"a": "b"}}));
