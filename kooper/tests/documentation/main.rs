@@ -1,5 +1,7 @@
 //! What the documentation names, compared with the code.
 
+mod messages;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,167 @@
+//! The page `errors-and-messages`, compared with the string literals of the code.
+
+use std::fs;
+use std::path::Path;
+
+use super::{root, text};
+
+const PAGE: &str = "docs/reference/errors-and-messages.md";
+
+/// Stands for a value that is filled in: `{…}`, in the code and on the page.
+const VALUE: char = '\u{1}';
+
+/// Levels below `info` are for whoever reads the code beside the log.
+const STARTS: [&str; 4] = ["#[error(", "tracing::error!(", "tracing::warn!(", "tracing::info!("];
+
+/// A string literal of the code.
+struct Literal {
+    text: String,
+    /// It is the message of an `#[error(…)]`, or of a line of the log.
+    is_message: bool,
+}
+
+/// Every `{…}` becomes a [`VALUE`].
+fn with_values(text: &str) -> String {
+    let mut result = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        let Some((_, behind)) = after.split_once('}') else { break };
+        result.push_str(before);
+        result.push(VALUE);
+        rest = behind;
+    }
+    result + rest
+}
+
+/// What stands in a literal: escapes are resolved, continued lines joined.
+fn unescaped(raw: &str) -> String {
+    let mut result = String::new();
+    let mut chars = raw.chars();
+    while let Some(char) = chars.next() {
+        match (char, char == '\\') {
+            (_, false) => result.push(char),
+            (_, true) => match chars.next() {
+                Some('n') => result.push('\n'),
+                Some('\n') => chars = chars.as_str().trim_start().chars(),
+                Some(other) => result.push(other),
+                None => {}
+            },
+        }
+    }
+    result
+}
+
+/// The string literals of a file, without those of comments and of its tests.
+fn literals_of(code: &str, found: &mut Vec<Literal>) {
+    let code = code.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    // For each open bracket: whether a message may stand in it.
+    let mut open: Vec<bool> = Vec::new();
+    let mut before = ' ';
+    let mut at = 0;
+    while let Some(char) = code[at..].chars().next() {
+        let rest = &code[at..];
+        let mut length = char.len_utf8();
+        match char {
+            '/' if rest.starts_with("//") => length = rest.find('\n').unwrap_or(rest.len()),
+            '\'' if rest.starts_with("'\\") => length = 2 + rest[3..].find('\'').map_or(0, |end| end + 2),
+            '\'' if rest.chars().nth(2) == Some('\'') => length = rest.chars().take(3).map(char::len_utf8).sum(),
+            '"' => {
+                let mut escaped = false;
+                let is_end = |char| {
+                    let ends = char == '"' && !escaped;
+                    escaped = char == '\\' && !escaped;
+                    ends
+                };
+                let end = rest[1..].find(is_end).expect("a string ends") + 1;
+                let is_message = open.last() == Some(&true) && ['(', ','].contains(&before);
+                found.push(Literal { text: with_values(&unescaped(&rest[1..end])), is_message });
+                length = end + 1;
+            }
+            '(' | '[' | '{' => open.push(STARTS.iter().any(|start| code[..=at].ends_with(start))),
+            ')' | ']' | '}' => drop(open.pop()),
+            _ => {}
+        }
+        before = if char.is_whitespace() { before } else { char };
+        at += length;
+    }
+}
+
+/// The string literals of the library.
+fn literals() -> Vec<Literal> {
+    fn collect(folder: &Path, found: &mut Vec<Literal>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            if ["tests", "simulation", "fake"].contains(&&*name) {
+                continue;
+            } else if path.is_dir() {
+                collect(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                literals_of(&fs::read_to_string(&path).unwrap(), found);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    collect(&root().join("kooper/src"), &mut found);
+    found
+}
+
+/// The first cells of the page's tables whose first column has this title.
+fn cells(title: &str) -> Vec<String> {
+    let page = text(PAGE);
+    let header = format!("| {title} |");
+    let tables = page.split("\n\n").filter_map(|block| block.trim().strip_prefix(&header));
+    let rows = tables.flat_map(|table| table.lines().skip(2));
+    rows.filter_map(|row| Some(row.strip_prefix("| ")?.split(" | ").next()?.trim_end_matches(" |").to_owned()))
+        .collect()
+}
+
+/// The messages of the page, cut at each `…`.
+fn listed() -> Vec<String> {
+    let parts = |cell: String| cell.split('…').map(|part| with_values(part.trim())).collect::<Vec<_>>();
+    cells("message").into_iter().flat_map(parts).filter(|part| !part.is_empty()).collect()
+}
+
+/// Without the values and punctuation that it begins with.
+fn beginning(message: &str) -> &str {
+    message.trim_start_matches([VALUE, ' ', ':', ';', ',', '`'])
+}
+
+fn shown(message: &str) -> String {
+    message.replace(VALUE, "{…}")
+}
+
+#[test]
+fn every_listed_message_is_in_the_code() {
+    let (listed, literals) = (listed(), literals());
+    assert!(listed.len() > 100, "the messages are found on the page: {}", listed.len());
+    let is_unknown = |part: &&String| !literals.iter().any(|literal| literal.text.contains(&***part));
+    let unknown: Vec<_> = listed.iter().filter(is_unknown).map(|part| shown(part)).collect();
+    assert!(unknown.is_empty(), "{PAGE} lists what no string of the code contains:\n{}", unknown.join("\n"));
+}
+
+#[test]
+fn every_error_and_every_line_of_the_log_is_listed() {
+    let (listed, literals) = (listed(), literals());
+    let messages: Vec<_> = literals.iter().filter(|literal| literal.is_message).map(|literal| &literal.text).collect();
+    assert!(messages.len() > 100, "the messages are found in the code: {}", messages.len());
+    let says_something = |message: &&&String| message.chars().any(char::is_alphabetic);
+    let is_missing = |message: &&&String| {
+        !listed.iter().any(|part| match beginning(part) {
+            words if words.contains(' ') => beginning(message).starts_with(words),
+            word => beginning(message) == word,
+        })
+    };
+    let missing: Vec<_> = messages.iter().filter(says_something).filter(is_missing).map(|text| shown(text)).collect();
+    assert!(missing.is_empty(), "{PAGE} lacks messages of the code:\n{}", missing.join("\n"));
+}
+
+#[test]
+fn every_listed_event_is_recorded_by_the_code() {
+    let (events, literals) = (cells("Event"), literals());
+    assert!(events.len() > 4, "the Events are found on the page");
+    for event in events {
+        let reason = event.trim_matches('`');
+        assert!(literals.iter().any(|literal| literal.text == reason), "{reason} is a string of the code");
+    }
+}
