@@ -1,6 +1,15 @@
-//! One handler call, as the handler sees it.
+//! One call of a handler: its arguments, what it may do, and the worker that makes it.
 
+pub mod action;
+pub mod capability;
+pub mod events;
+pub mod extract;
+pub(crate) mod finalizer;
+pub mod handler;
+pub(crate) mod lookup;
+pub mod plan;
 pub(crate) mod statuses;
+pub(crate) mod worker;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,8 +20,8 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use self::statuses::Statuses;
-use crate::key::ObjectKey;
-use crate::reason::Reasons;
+use crate::object::key::ObjectKey;
+use crate::queue::reason::Reasons;
 
 /// What a handler can know of the call that it is in: take it as an argument.
 #[derive(Debug, Clone)]

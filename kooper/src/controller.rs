@@ -2,7 +2,11 @@
 
 mod builder;
 mod config;
+pub(crate) mod crd;
+pub(crate) mod installation;
 mod once;
+pub mod operator;
+pub(crate) mod review;
 mod run;
 mod staged;
 mod states;
@@ -14,11 +18,12 @@ use std::time::Duration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 #[cfg(feature = "cli")]
-use crate::finalizer::Finalizers;
-use crate::installation::Installation;
-use crate::kind::KindInfo;
+use crate::call::finalizer::Finalizers;
+use crate::call::plan::Plan;
+use crate::controller::installation::Installation;
 use crate::leader::LeaderElection;
-use crate::plan::{CacheRequest, Plan};
+use crate::object::kind::KindInfo;
+use crate::watch::cache_id::CacheRequest;
 
 pub use builder::{Builder, CustomKind, MakeSource, MapFn, Source};
 use builder::{KeyStream, MakeCrd, Parts, Relation};
@@ -30,7 +35,7 @@ pub(crate) use run::{Process, Runner};
 pub use staged::{Called, Staged};
 pub(crate) use states::States;
 
-pub use crate::kind::{Kind, Namespaced};
+pub use crate::object::kind::{Kind, Namespaced};
 
 /// A controller, ready to be run by an [`Operator`](crate::Operator).
 ///

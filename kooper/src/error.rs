@@ -1,13 +1,14 @@
 //! What a handler's error asks the worker to do.
 
 mod guarded;
+pub(crate) mod refusal;
 
 use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use crate::refusal::{Cause, Refusal};
+use crate::error::refusal::{Cause, Refusal};
 
 /// Any error, boxed; what a handler's own error is turned into.
 pub type BoxError = Box<dyn StdError + Send + Sync>;

@@ -50,61 +50,39 @@
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
-pub mod action;
 pub mod backoff;
-pub mod call;
-pub mod capability;
-#[cfg(feature = "cli")]
-mod cli;
+mod call;
 pub mod controller;
-mod crd;
 #[cfg(doctest)]
 mod doctests;
 pub mod error;
-pub mod events;
-pub mod extract;
-mod finalizer;
-pub mod handler;
-pub mod health;
-mod held;
-pub mod http;
-mod informer;
-mod installation;
-pub mod key;
-pub mod kind;
 pub mod leader;
-mod lookup;
 pub mod metrics;
 pub mod object;
-pub mod operator;
-pub mod plan;
 mod program;
 pub mod queue;
-#[cfg(feature = "cli")]
-mod rbac;
-pub mod reason;
-mod refusal;
-pub mod retriever;
-mod review;
-mod store;
 pub mod testing;
-mod worker;
+mod watch;
 
-pub use action::Action;
-pub use call::Call;
-pub use capability::{
+pub use call::action::Action;
+pub use call::capability::{
     Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder, StatusWriter,
 };
+pub use call::extract::State;
+pub use call::handler::Job;
+pub use call::{Call, action, capability, events, extract, handler, plan};
+pub use controller::operator::{self, Operator};
 pub use controller::{ConfigError, Controller};
 pub use error::{BoxError, Error, Result};
-pub use extract::State;
-pub use handler::Job;
-pub use key::ObjectKey;
 #[cfg(feature = "macros")]
 pub use kooper_macros::controller;
-pub use operator::Operator;
-pub use retriever::Retriever;
+pub use metrics::health;
+pub use object::key::ObjectKey;
+pub use object::{key, kind};
+pub use program::http;
+pub use queue::reason;
 pub use tokio_util::sync::CancellationToken;
+pub use watch::retriever::{self, Retriever};
 
 pub use k8s_openapi;
 pub use kube;
@@ -156,7 +134,7 @@ pub mod prelude {
     pub use kube::core::metadata::PartialObjectMeta;
     pub use kube::{Client, Resource, ResourceExt};
 
-    pub use crate::capability::{
+    pub use crate::call::capability::{
         Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder, StatusWriter,
     };
     pub use crate::controller::Kind;

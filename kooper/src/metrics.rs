@@ -9,6 +9,8 @@ use std::time::Duration;
 mod client;
 mod gauges;
 mod guarded;
+pub mod health;
+pub(crate) mod held;
 mod recorder;
 mod series;
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! An object as the API server sent it: raw bytes, read only as far as needed.
 
 mod fault;
+pub mod key;
+pub mod kind;
 mod metadata;
 pub(crate) mod scan;
 mod sections;
@@ -14,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::key::ObjectKey;
+use crate::object::key::ObjectKey;
 pub use metadata::Metadata;
 pub use sections::Changed;
 pub(crate) use sections::differs;

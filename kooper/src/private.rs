@@ -44,10 +44,10 @@ pub mod v1 {
     use serde::de::DeserializeOwned;
 
     pub use crate::__complete as complete;
-    use crate::action::Outcome;
+    use crate::call::action::Outcome;
+    use crate::call::extract::Argument;
     pub use crate::controller::{Builder, ConfigError, Controller, CustomKind, Kind, Namespaced};
     use crate::controller::{Called, Staged};
-    use crate::extract::Argument;
     pub use crate::leader::LeaderElection;
     pub use crate::main;
     pub use crate::object::Changed;
@@ -181,8 +181,8 @@ pub mod v1 {
     }
 
     #[cfg(feature = "cli")]
-    pub use crate::cli::main;
+    pub use crate::program::cli::main;
 
     #[cfg(feature = "measure")]
-    pub use crate::held::measure::longest_held;
+    pub use crate::metrics::held::measure::longest_held;
 }

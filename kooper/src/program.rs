@@ -1,5 +1,11 @@
 //! The controllers of a program, as generated code names them; and its name.
 
+#[cfg(feature = "cli")]
+pub(crate) mod cli;
+pub mod http;
+#[cfg(feature = "cli")]
+pub(crate) mod rbac;
+
 use serde::de::DeserializeOwned;
 
 use crate::controller::{Builder, ConfigError, Controller, Kind};
@@ -56,29 +62,5 @@ impl Program {
     /// The first mistake.
     pub fn into_controllers(self) -> Result<Vec<Controller>, ConfigError> {
         self.controllers.into_iter().collect()
-    }
-}
-
-/// A program's name as Kubernetes takes names: `my_program` is `my-program`.
-pub(crate) fn label(program: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let name: String = program.chars().map(plain).take(63).collect();
-    let name = name.trim_matches('-');
-    if name.is_empty() { "kooper".to_owned() } else { name.to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_program_has_a_name_that_kubernetes_takes() {
-        let long = "x".repeat(70);
-        for (program, expected) in
-            [("echo-pod", "echo-pod"), ("My_Program", "my-program"), ("_", "kooper"), (&long, &long[..63])]
-        {
-            assert_eq!(label(program), expected);
-            assert!(kooper_grammar::name::label(&label(program)).is_ok());
-        }
     }
 }

@@ -10,6 +10,7 @@ mod barred;
 mod entries;
 mod entry;
 mod outcome;
+pub mod reason;
 mod state;
 mod urgency;
 mod writes;
@@ -21,16 +22,18 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::backoff::Backoff;
-use crate::held::{Held, drop_aside};
-use crate::key::ObjectKey;
-use crate::reason::{Reason, Reasons};
+use crate::metrics::held::{Held, drop_aside};
+use crate::object::key::ObjectKey;
+use crate::queue::reason::{Reason, Reasons};
 
-use entries::Id;
 use state::State;
 
 pub(crate) use outcome::{Outcome, Returned};
 pub(crate) use urgency::Urgency;
 pub(crate) use writes::{Echo, View, Write};
+
+/// Names a key's entry for as long as it is there.
+type Id = u32;
 
 /// What the queue needs to know of a controller.
 #[derive(Debug, Clone)]

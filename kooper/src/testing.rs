@@ -3,7 +3,7 @@
 //! [`FakeCluster`] holds the objects that a test puts there. What a handler
 //! asks of the API server is recorded and answered. Nothing is listed, watched
 //! or queued: for a whole controller at work see
-//! [`retriever::source`](crate::retriever::source).
+//! [`retriever::source`](crate::watch::retriever::source).
 
 mod answer;
 mod arguments;
@@ -19,20 +19,21 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::action::Action;
+use crate::call::action::Action;
+use crate::call::events::EventSink;
+use crate::call::extract::Backing;
+use crate::call::plan::Plan;
 use crate::call::{Call, Tasks};
 use crate::controller::{Controller, States};
 use crate::error::Result;
-use crate::events::EventSink;
-use crate::extract::Backing;
-use crate::key::ObjectKey;
-use crate::kind::{Kind, KindInfo};
 use crate::object::Object;
-use crate::plan::{CacheId, Plan};
-use crate::reason::{Reason, Reasons};
-use crate::store::{Cache, Store};
+use crate::object::key::ObjectKey;
+use crate::object::kind::{Kind, KindInfo};
+use crate::queue::reason::{Reason, Reasons};
+use crate::watch::cache_id::CacheId;
+use crate::watch::store::{Cache, Store};
 
-pub use crate::events::Note;
+pub use crate::call::events::Note;
 pub use arguments::Arguments;
 pub use reply::Reply;
 pub use sent::Sent;

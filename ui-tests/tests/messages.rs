@@ -188,7 +188,7 @@ fn every_key_is_accepted_and_refused_somewhere() {
 
 #[test]
 fn every_capability_is_named_where_it_is_missing() {
-    let code = fs::read_to_string(workspace("kooper/src/capability.rs")).expect("the capabilities");
+    let code = fs::read_to_string(workspace("kooper/src/call/capability.rs")).expect("the capabilities");
     let aliases = code.lines().filter(|line| line.contains("= Access<"));
     let names: Vec<_> = aliases.filter_map(|line| line.strip_prefix("pub type ")?.split(['<', ' ']).next()).collect();
     assert!(names.len() >= 8, "the capabilities are found in the code: {names:?}");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
-use crate::key::ObjectKey;
+use crate::object::key::ObjectKey;
 
 /// The status of each object that a call has written.
 #[derive(Debug, Default)]

@@ -7,13 +7,14 @@ use kooper_grammar::name;
 use kooper_grammar::selector::{FieldSelector, Selector};
 
 use crate::backoff::Backoff;
-use crate::finalizer::Finalizers;
-use crate::installation::Installation;
-use crate::kind::{Kind, KindInfo};
+use crate::call::finalizer::Finalizers;
+use crate::call::plan::{Need, Plan, Reach};
+use crate::controller::installation::Installation;
 use crate::leader::{FormerLease, LeaderElection, Whose};
 use crate::object::Changed;
-use crate::plan::{CacheRequest, Need, Plan, Reach};
-use crate::retriever::Scope;
+use crate::object::kind::{Kind, KindInfo};
+use crate::watch::cache_id::CacheRequest;
+use crate::watch::retriever::Scope;
 
 /// A controller that cannot be built as it was described.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

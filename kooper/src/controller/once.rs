@@ -5,15 +5,15 @@ use std::sync::Arc;
 use super::Controller;
 use super::builder::Handlers;
 use super::states::{Context, States};
-use crate::action::Action;
 use crate::call::Call;
+use crate::call::action::Action;
+use crate::call::extract::Backing;
+use crate::call::finalizer::{Finalizing, Guarded};
+use crate::call::handler::{CallError, Erased};
+use crate::call::lookup::Lookup;
 use crate::error::Result;
-use crate::extract::Backing;
-use crate::finalizer::{Finalizing, Guarded};
-use crate::handler::{CallError, Erased};
-use crate::lookup::Lookup;
 use crate::object::Object;
-use crate::plan::CacheId;
+use crate::watch::cache_id::CacheId;
 
 impl Controller {
     /// Calls the handler for an object once, as a worker does, and leaves what

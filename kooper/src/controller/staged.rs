@@ -5,11 +5,11 @@
 use serde::de::DeserializeOwned;
 
 use super::builder::Builder;
-use crate::action::{Action, Outcome};
+use crate::call::action::{Action, Outcome};
+use crate::call::extract::{Argument, Input};
+use crate::call::handler::Asynchronous;
 use crate::error::BoxError;
-use crate::extract::{Argument, Input};
-use crate::handler::Asynchronous;
-use crate::kind::Kind;
+use crate::object::kind::Kind;
 
 type Extract<O, S, A> = Box<dyn Fn(&Input<O, S>) -> A + Send + Sync>;
 type Finish<K, O, S, T> = Box<dyn FnOnce(fn(T) -> Result<Action, BoxError>) -> Builder<K, O, S>>;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Mutex as AsyncMutex;
 
+use crate::call::extract::Backing;
 use crate::error::BoxError;
-use crate::extract::Backing;
 
 /// What the fns of a controller are made with.
 #[derive(Clone)]

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::claim::{Record, Write};
 use super::scope::Scope;
-use crate::refusal::{Needs, Refusal};
+use crate::error::refusal::{Needs, Refusal};
 
 /// The annotation that says which controller of which program a Lease is of.
 pub(super) const MARK: &str = "kooper.rs/controller";

@@ -7,7 +7,7 @@ use super::clock::Clock;
 use super::former::Whose;
 use super::lease::LeaseError;
 use super::scope::Scope;
-use crate::health::Probe;
+use crate::metrics::health::Probe;
 
 /// How the election of one controller is. A standby is ready: a roll-out waits
 /// for new pods while the old one leads.

@@ -12,7 +12,7 @@ use super::clock::TokioTime;
 use super::fake::{FakeServer, Fate};
 use super::lease::MARK;
 use super::*;
-use crate::health::Probe;
+use crate::metrics::health::Probe;
 use crate::metrics::{MetricsRecorder, NoMetrics, Prometheus};
 
 mod fence;

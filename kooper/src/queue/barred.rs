@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::entries::Id;
+use super::Id;
 
 /// How long a permission that is granted goes unnoticed at most.
 const LONGEST: Duration = Duration::from_secs(30);

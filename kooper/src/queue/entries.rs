@@ -3,11 +3,9 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
+use super::Id;
 use super::entry::Entry;
-use crate::key::ObjectKey;
-
-/// Names an entry for as long as it is there.
-pub(super) type Id = u32;
+use crate::object::key::ObjectKey;
 
 /// The keys are spread over so many maps: a map that grows moves all it has,
 /// while the queue is locked.

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::entries::Id;
 use super::writes::{Echo, Notes, Write};
-use super::{Lane, Outcome, Urgency};
+use super::{Id, Lane, Outcome, Urgency};
 use crate::backoff::Bucket;
-use crate::key::ObjectKey;
-use crate::reason::Reasons;
+use crate::object::key::ObjectKey;
+use crate::queue::reason::Reasons;
 
 /// Orders the waiting keys: the time of the add plus the lane's head start,
 /// then the order of arrival.

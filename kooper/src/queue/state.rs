@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::Id;
 use super::barred::Barred;
-use super::entries::{Entries, Id};
+use super::entries::Entries;
 use super::entry::{Entry, Failing, Heard, Place, Run, Timer};
 use super::writes::{Awaited, Echo, Write};
 use super::{Item, Lane, Outcome, QueueOptions, Returned, Ticket, Urgency};
 use crate::backoff::Bucket;
-use crate::key::ObjectKey;
-use crate::reason::{Reason, Reasons};
+use crate::object::key::ObjectKey;
+use crate::queue::reason::{Reason, Reasons};
 
 /// No delay is longer: ten years are as good as any, and no clock overflows.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
@@ -140,7 +141,7 @@ impl State {
         let id = self.entries.of(key);
         let Some(entry) = self.entries.get_mut(id) else { return };
         let heard = entry.run.as_ref().map_or(&[][..], |run| &run.heard);
-        entry.notes.add(write.clone(), echo, heard, now);
+        entry.notes.add(write.clone(), echo, heard.iter().map(|heard| &heard.event), now);
         self.awaited.add(id, write, now);
     }
 

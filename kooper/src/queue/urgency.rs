@@ -1,6 +1,6 @@
 //! How urgent an add is to a key that fails.
 
-use crate::reason::Reason;
+use crate::queue::reason::Reason;
 
 /// What an add means to a key that fails. A key that does not fail runs at
 /// once on any.

@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::entries::Id;
-use super::entry::Heard;
-use crate::key::ObjectKey;
+use super::Id;
+use crate::object::key::ObjectKey;
 use crate::object::{Object, older};
-use crate::plan::CacheId;
+use crate::watch::cache_id::CacheId;
 
 /// No key waits longer for a cache, and no echo is expected for longer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -104,7 +103,7 @@ impl Notes {
 
     /// A call was answered by an object as it is after a write. `heard` is what
     /// came while it ran.
-    pub(super) fn add(&mut self, write: Write, echo: Echo, heard: &[Heard], now: Instant) {
+    pub(super) fn add<'a>(&mut self, write: Write, echo: Echo, heard: impl Iterator<Item = &'a Write>, now: Instant) {
         // A write that changes nothing is answered by the version of an earlier one.
         if let Some(note) = self.0.iter_mut().find(|note| note.write == write) {
             note.echo = note.echo.min(echo);
@@ -121,9 +120,7 @@ impl Notes {
             self.0.remove(0);
         }
         let mut note = Note { write, at: now, echo, heard: false, seen: false };
-        for heard in heard {
-            note.hear(&heard.event);
-        }
+        heard.for_each(|event| note.hear(event));
         self.0.push(note);
     }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::{FakeCluster, call};
-use crate::extract::{Argument, Input, State};
-use crate::key::ObjectKey;
-use crate::kind::{Kind, KindInfo};
-use crate::plan::{CacheId, Plan};
+use crate::call::extract::{Argument, Input, State};
+use crate::call::plan::Plan;
+use crate::object::key::ObjectKey;
+use crate::object::kind::{Kind, KindInfo};
+use crate::watch::cache_id::CacheId;
 
 /// The arguments of a handler's call for one object, over a [`FakeCluster`].
 #[derive(Debug)]

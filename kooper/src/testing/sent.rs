@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::Result;
-use crate::key::ObjectKey;
-use crate::kind::Kind;
+use crate::object::key::ObjectKey;
+use crate::object::kind::Kind;
 
 /// A request that was sent to a [`FakeCluster`](super::FakeCluster).
 #[derive(Debug, Clone, PartialEq)]

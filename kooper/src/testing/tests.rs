@@ -7,7 +7,7 @@ use kube::Api;
 use serde_json::json;
 
 use super::*;
-use crate::capability::{Error as Refusal, Patch, by};
+use crate::call::capability::{Error as Refusal, Patch, by};
 use crate::prelude::*;
 
 fn named<T: Resource + Default>(name: &str) -> T {
@@ -62,7 +62,7 @@ async fn a_handler_with_children_is_called_as_a_fn() -> Result<()> {
 async fn a_child_of_another_owner_is_found_and_left_alone() -> Result<()> {
     let cluster = FakeCluster::new();
     let other = cluster.put::<Service>(&named("other"))?;
-    cluster.put(&crate::capability::owned_by(&other, named::<Secret>("web-token"))?)?;
+    cluster.put(&crate::call::capability::owned_by(&other, named::<Secret>("web-token"))?)?;
     let service = cluster.put::<Service>(&named("web"))?;
     let arguments = cluster.arguments(&service);
     let ended = expose(service.clone(), arguments.take(), arguments.take(), arguments.take(), arguments.take()).await;

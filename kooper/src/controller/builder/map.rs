@@ -1,8 +1,8 @@
 //! From objects of another kind to keys of the controller's own.
 
 use super::lent::{Lent, Taken};
-use crate::capability::Reader;
-use crate::key::ObjectKey;
+use crate::call::capability::Reader;
+use crate::object::key::ObjectKey;
 
 /// From an object to the keys that it wakes: `fn(&T) -> …` or
 /// `fn(&T, &Reader<K>) -> …`, where `…` iterates over [`ObjectKey`]s.

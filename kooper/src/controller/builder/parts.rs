@@ -8,15 +8,15 @@ use kube::Client;
 use serde::de::DeserializeOwned;
 
 use super::{Builder, Common, MakeRetriever, MakeService, MakeState, Relation, Wrap};
+use crate::call::extract::Vanished;
+use crate::call::handler::{self, Farewell, Filter, Typed};
 use crate::controller::Controller;
 use crate::controller::config::ConfigError;
 use crate::controller::states::Context;
 use crate::error::BoxError;
-use crate::extract::Vanished;
-use crate::handler::{self, Farewell, Filter, Typed};
-use crate::kind::{Kind, KindInfo};
-use crate::plan::CacheRequest;
-use crate::retriever::{self, Api, Scope};
+use crate::object::kind::{Kind, KindInfo};
+use crate::watch::cache_id::CacheRequest;
+use crate::watch::retriever::{self, Api, Scope};
 
 /// The fns of a controller, with their state.
 #[derive(Clone)]

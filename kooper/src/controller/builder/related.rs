@@ -9,13 +9,13 @@ use serde::de::DeserializeOwned;
 
 use super::Builder;
 use super::map::MapFn;
-use crate::capability::Reader;
+use crate::call::capability::Reader;
+use crate::call::extract::Backing;
 use crate::error;
-use crate::extract::Backing;
-use crate::key::ObjectKey;
-use crate::kind::{Kind, KindInfo};
+use crate::object::key::ObjectKey;
+use crate::object::kind::{Kind, KindInfo};
 use crate::object::{DecodeError, Object};
-use crate::plan::CacheId;
+use crate::watch::cache_id::CacheId;
 
 /// Keys from outside, until the controller takes them.
 pub(crate) type KeyStream = Mutex<Option<BoxStream<'static, ObjectKey>>>;
@@ -149,7 +149,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     }
 
     /// Keys from outside: each wakes the handler with the reason
-    /// [`External`](crate::reason::Reason::External), if its object exists.
+    /// [`External`](crate::queue::reason::Reason::External), if its object exists.
     pub fn source<St: Source>(mut self, keys: St) -> Self {
         self.common.sources.push(Mutex::new(Some(keys.keys())));
         self

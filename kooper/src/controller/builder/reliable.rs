@@ -7,9 +7,9 @@ use kube::CustomResourceExt;
 use serde::de::DeserializeOwned;
 
 use super::{Builder, service_of};
-use crate::handler::{Deleted, Handler};
-use crate::kind::Kind;
+use crate::call::handler::{Deleted, Handler};
 use crate::leader::LeaderElection;
+use crate::object::kind::Kind;
 
 /// Makes the CRD of a kind.
 pub(crate) type MakeCrd = fn() -> CustomResourceDefinition;
@@ -70,7 +70,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// Told of objects that vanished, with their last known state, as far as
     /// this process sees it: one try for each, and none for what vanished
     /// while nothing ran. It takes what a handler takes, and
-    /// [`Gone`](crate::extract::Gone).
+    /// [`Gone`](crate::call::extract::Gone).
     pub fn deleted<H: Deleted<O, S, Args>, Args: 'static>(mut self, deleted: H) -> Self {
         H::plan(&mut self.common.plan);
         self.deleted = Some(service_of(move |input| deleted.handle(input)));

@@ -8,7 +8,7 @@ use kube::Client;
 use tokio::time::{sleep, timeout};
 
 use super::{INIT_BACKOFF, Runner, Starting};
-use crate::crd::{Installer, lacking, older};
+use crate::controller::crd::{Installer, lacking, older};
 use crate::error::chain;
 
 /// The longest that the API server may take to say what it serves.

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::namespaces::Namespaces;
+use crate::call::extract::{Backing, Gone};
+use crate::call::finalizer::Finalizers;
+use crate::call::handler::Wants;
+use crate::call::worker::{Failing, Tombstones};
 use crate::controller::builder::MapKeys;
-use crate::extract::{Backing, Gone};
-use crate::finalizer::Finalizers;
-use crate::handler::Wants;
-use crate::informer::{Seen, Sink};
-use crate::key::ObjectKey;
-use crate::kind::KindInfo;
 use crate::metrics::{Counter, MetricsRecorder};
+use crate::object::key::ObjectKey;
+use crate::object::kind::KindInfo;
 use crate::object::{Changed, DecodeError, Metadata, Object, differs};
-use crate::plan::CacheId;
+use crate::queue::reason::Reason;
 use crate::queue::{Lane, Urgency, View, WorkQueue, Write};
-use crate::reason::Reason;
-use crate::retriever::RetrieveError;
-use crate::store::{Cache, Change};
-use crate::worker::{Failing, Tombstones};
+use crate::watch::cache_id::CacheId;
+use crate::watch::informer::{Seen, Sink};
+use crate::watch::retriever::RetrieveError;
+use crate::watch::store::{Cache, Change};
 
 /// The queue of a controller as its watches see it.
 pub(super) struct Gate {

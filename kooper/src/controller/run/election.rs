@@ -10,11 +10,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{EVENTS_GRACE, Process, RunError, Runner, Starting};
+use crate::call::events::{EventSink, Note};
 use crate::controller::config::Leases;
-use crate::events::{EventSink, Note};
 use crate::leader::{Elector, ElectorOptions, Told};
+use crate::queue::reason::Reason;
 use crate::queue::{Lane, Urgency};
-use crate::reason::Reason;
 
 /// How long the Event of the released lease may take: a process that stops has
 /// spent its time on its handlers and on the release.

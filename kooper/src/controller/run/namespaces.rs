@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use futures_util::future::{join_all, select_all};
 
-use crate::health::Probe;
-use crate::informer::WatchStatus;
+use crate::metrics::health::Probe;
+use crate::watch::informer::WatchStatus;
 
 /// The watches of a controller by the namespace that they are of.
 pub(super) struct Namespaces {

@@ -14,19 +14,19 @@ use tokio::time::timeout;
 use super::Process;
 use super::dispatch::{Dispatch, Gate, Keys, Leaving, Progress, Related};
 use super::namespaces::Namespaces;
+use crate::call::extract::Backing;
+use crate::call::handler::Wants;
+use crate::call::worker::{Failing, Tombstones};
+use crate::controller::review::may_get_namespace;
 use crate::controller::{Config, Controller};
 use crate::error::BoxError;
-use crate::extract::Backing;
-use crate::handler::Wants;
-use crate::informer::{Sink, WatchStatus, Watched};
-use crate::key::ObjectKey;
 use crate::metrics::{Gauge, MetricsRecorder};
-use crate::plan::{CacheId, CacheRequest};
+use crate::object::key::ObjectKey;
 use crate::queue::View;
-use crate::retriever::Scope;
-use crate::review::may_get_namespace;
-use crate::store::{Cache, Store};
-use crate::worker::{Failing, Tombstones};
+use crate::watch::cache_id::{CacheId, CacheRequest};
+use crate::watch::informer::{Sink, WatchStatus, Watched};
+use crate::watch::retriever::Scope;
+use crate::watch::store::{Cache, Store};
 
 /// The watches of one controller. Those that others want too are shared.
 pub(super) struct Watching {

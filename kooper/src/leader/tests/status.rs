@@ -4,7 +4,7 @@ use super::super::lease::LeaseError;
 use super::super::scope::Scope;
 use super::super::status::{About, ElectionStatus, Phase};
 use super::*;
-use crate::health::Probe;
+use crate::metrics::health::Probe;
 
 fn refused(verb: &'static str) -> LeaseError {
     let (namespace, name, message) = ("shops".into(), "shop-echo".into(), "no rule".to_owned());

@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use super::{LONGEST, State};
 use crate::backoff::fraction;
-use crate::queue::entries::Id;
+use crate::queue::Id;
 use crate::queue::entry::Timer;
+use crate::queue::reason::Reason;
 use crate::queue::{Lane, Urgency};
-use crate::reason::Reason;
 
 /// So many timers of a sort fire in one step, as the queue is locked meanwhile.
 const STEP: usize = 1024;

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::super::super::writes::{PATIENCE, View};
 use super::*;
-use crate::plan::CacheId;
+use crate::watch::cache_id::CacheId;
 
 fn child(uid: &str, version: Option<u32>) -> Write {
     let version = version.map(|version| version.to_string());

@@ -1,0 +1,141 @@
+//! What a handler may do with the API server: arguments that each grant one verb.
+
+mod author;
+pub mod by;
+mod conditions;
+mod entry;
+mod error;
+mod foreign;
+mod former;
+mod grant;
+mod has_status;
+mod heal;
+mod object;
+mod owned;
+mod owner;
+mod patch;
+mod reader;
+mod recorder;
+mod request;
+mod status;
+mod status_table;
+mod verb;
+mod write;
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::call::Call;
+use crate::call::extract::{Argument, Backing, InitArgument, Input};
+use crate::call::plan::Plan;
+
+pub use by::{Index, Selection};
+pub use conditions::{Conditions, Holds, set_condition};
+pub use entry::Entry;
+pub use error::{Error, Refused};
+pub use grant::{MayApply, MayApplyOwned, MayCreate, MayDelete, MayEvict, MayGet, MayPatch, MayWriteStatus};
+pub use has_status::{BuiltIn, Custom, HasStatus};
+pub use object::AsObject;
+pub use owner::{OwnerError, owned_by};
+pub use patch::Patch;
+pub use recorder::Recorder;
+pub use verb::{MayRead, Verb};
+
+/// Access to the objects of the kind `T`, granted by the verb `V`: take one of
+/// the aliases as an argument.
+pub struct Access<T, V> {
+    pub(crate) backing: Arc<Backing>,
+    /// The call that it is for; none in `init` and map fns.
+    pub(crate) call: Option<Call>,
+    /// Whether what others add to an applied child is removed.
+    exclusive: bool,
+    kind: PhantomData<fn() -> (T, V)>,
+}
+
+/// Gets and lists from a cache that is synced before the first call.
+pub type Reader<T> = Access<T, verb::Read>;
+
+/// Gets by name, from the API server: [`fetch`](Access::fetch).
+pub type Getter<T> = Access<T, verb::Get>;
+
+/// Creates: [`create`](Access::create).
+pub type Creator<T> = Access<T, verb::Create>;
+
+/// Applies on the side of the server: [`apply`](Access::apply). It writes as
+/// the field manager `program/controller`, and forces.
+pub type Applier<T> = Access<T, verb::Apply>;
+
+/// Applies children of the controller's objects as [`Applier`] does, and
+/// watches them as `owns` does: [`apply_owned`](Access::apply_owned),
+/// [`adopt`](Access::adopt).
+pub type OwnedApplier<T> = Access<T, verb::ApplyOwned>;
+
+/// Changes some fields: [`patch`](Access::patch),
+/// [`patch_object`](Access::patch_object).
+pub type Patcher<T> = Access<T, verb::Patch>;
+
+/// Deletes, with dependents in the background:
+/// [`delete_object`](Access::delete_object),
+/// [`delete_unchanged`](Access::delete_unchanged), [`delete`](Access::delete),
+/// [`delete_with`](Access::delete_with).
+pub type Deleter<T> = Access<T, verb::Delete>;
+
+/// Evicts pods: [`evict`](Access::evict).
+pub type Evictor = Access<Pod, verb::Evict>;
+
+/// Applies the status: [`apply_status`](Access::apply_status).
+pub type StatusWriter<T> = Access<T, verb::WriteStatus>;
+
+/// A request to the API server, which is sent when it is awaited.
+// Boxed: where the verb is not granted, the compiler says so once, and not again of a type of
+// its own for each call.
+pub type Request<'a, T> = BoxFuture<'a, Result<T, Error>>;
+
+/// What a reader finds, one after the other; boxed as a [`Request`] is.
+pub type Read<T> = Box<dyn Iterator<Item = T> + Send>;
+
+impl<T, V> Access<T, V> {
+    /// What a controller may do outside of a call.
+    pub(crate) fn of(backing: &Arc<Backing>) -> Self {
+        Self { backing: backing.clone(), call: None, exclusive: false, kind: PhantomData }
+    }
+}
+
+impl<T, V> Clone for Access<T, V> {
+    fn clone(&self) -> Self {
+        Self { backing: self.backing.clone(), call: self.call.clone(), exclusive: self.exclusive, kind: PhantomData }
+    }
+}
+
+impl<T, V> std::fmt::Debug for Access<T, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Access").field("backing", &self.backing).field("call", &self.call).finish()
+    }
+}
+
+// Recommended, so that a kind that the verb is not for is told by its name.
+impl<O, S, T: 'static, V: Verb<T, M>, M> Argument<O, S, (T, M)> for Access<T, V> {
+    fn plan(plan: &mut Plan) {
+        V::plan(plan);
+    }
+
+    fn extract(input: &Input<O, S>) -> Self {
+        Self { backing: input.backing.clone(), call: Some(input.call.clone()), exclusive: false, kind: PhantomData }
+    }
+}
+
+impl<T: 'static, V: Verb<T, M>, M> InitArgument<(T, M)> for Access<T, V> {
+    fn plan(plan: &mut Plan) {
+        V::plan(plan);
+    }
+
+    fn take(backing: &Arc<Backing>) -> Self {
+        Self::of(backing)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! Which objects of a cache to select.
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::Pod;
+//! use kooper::capability::{Reader, by};
+//! use kooper::prelude::*;
+//!
+//! fn fronts(pods: &Reader<Pod>, owner: &Pod) -> Result<Vec<Arc<Pod>>> {
+//!     let fronts = by::labels("app=web, tier in (front, edge)")?;
+//!     let of_owner = by::owner(owner).namespace("shop");
+//!     Ok(pods.select(fronts).chain(pods.select(of_owner)).collect::<Result<_, _>>()?)
+//! }
+//! ```
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use kooper_grammar::selector::{Operator, Selector};
+use kube::Resource as _;
+
+use super::object::AsObject;
+use crate::object::kind::Kind;
+use crate::object::{DecodeError, Object};
+use crate::watch::store::{Cache, Found, Indexer};
+
+pub use kooper_grammar::selector::SelectorError;
+
+/// Which objects of the kind `T` to select: those that satisfy everything it
+/// says. Its beginnings are the fns of this module.
+#[must_use = "it selects nothing until `Reader::select` has it"]
+pub struct Selection<T> {
+    namespace: Option<String>,
+    equal: Vec<(String, String)>,
+    selector: Selector,
+    owner: Option<String>,
+    index: Option<(Indexer, String)>,
+    kind: PhantomData<fn() -> T>,
+}
+
+/// An index of one's own: the values that an object is found by.
+///
+/// It is made when [`index`] first asks for it, and all readers of a cache
+/// share it. Each version of an object is decoded for it at most once. An
+/// index that panics at an object costs only that object: it is selected as an
+/// error until it changes.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kooper::capability::{Index, Reader, by};
+/// use kooper::prelude::*;
+///
+/// /// Pods by the node that they run on.
+/// struct Node;
+///
+/// impl Index for Node {
+///     type Object = Pod;
+///
+///     fn values(pod: &Pod) -> impl IntoIterator<Item = String> {
+///         pod.spec.as_ref().and_then(|spec| spec.node_name.clone())
+///     }
+/// }
+///
+/// fn on(pods: &Reader<Pod>, node: &str) -> Result<Vec<Arc<Pod>>> {
+///     Ok(pods.select(by::index::<Node>(node)).collect::<Result<_, _>>()?)
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no index",
+    label = "not an index",
+    note = "write `impl Index for {Self}` with `type Object = …` and `fn values(object: &Self::Object) -> impl IntoIterator<Item = String>`"
+)]
+pub trait Index: 'static {
+    /// The kind of the objects.
+    type Object: Kind;
+
+    /// The values that the object is found by; none leaves it out.
+    fn values(object: &Self::Object) -> impl IntoIterator<Item = String>;
+}
+
+/// The objects of a namespace.
+pub fn namespace<T>(namespace: impl Into<String>) -> Selection<T> {
+    Selection::all().namespace(namespace)
+}
+
+/// The objects with a label of this value.
+pub fn label<T>(key: impl Into<String>, value: impl Into<String>) -> Selection<T> {
+    Selection::all().label(key, value)
+}
+
+/// The objects that a label selector selects, such as
+/// `app=web, tier in (front, edge), !legacy`. One without `=` or `in` reads
+/// the metadata of every object.
+///
+/// # Errors
+/// When the API server would refuse the selector.
+pub fn labels<T>(selector: &str) -> Result<Selection<T>, SelectorError> {
+    Ok(Selection { selector: Selector::parse(selector)?, ..Selection::all() })
+}
+
+/// The objects that name this one among their owners. One that was never
+/// created, and so has no uid, owns nothing.
+pub fn owner<T, M>(owner: &impl AsObject<M>) -> Selection<T> {
+    owner_uid(owner.as_object().meta().uid.clone().unwrap_or_default())
+}
+
+/// The objects that name the uid among their owners.
+pub fn owner_uid<T>(uid: impl Into<String>) -> Selection<T> {
+    Selection { owner: Some(uid.into()), ..Selection::all() }
+}
+
+/// The objects that an [`Index`] has under the value. Those that do not decode,
+/// or at which the index panics, may be among them: each comes as its error.
+pub fn index<I: Index>(value: impl Into<String>) -> Selection<I::Object> {
+    let read = |object: &Object| Ok(I::values(&object.decode()?).into_iter().collect());
+    Selection { index: Some((Indexer::new::<I>(read), value.into())), ..Selection::all() }
+}
+
+impl<T> Selection<T> {
+    fn all() -> Self {
+        Self {
+            namespace: None,
+            equal: Vec::new(),
+            selector: Selector::default(),
+            owner: None,
+            index: None,
+            kind: PhantomData,
+        }
+    }
+
+    /// Of these, the objects of a namespace.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Of these, the objects with a label of this value.
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.equal.push((key.into(), value.into()));
+        self
+    }
+
+    /// What is selected, in the order of the keys. What cannot be read may be
+    /// selected, and comes as its error.
+    pub(super) fn of(self, cache: &Cache) -> Vec<Result<Arc<Object>, DecodeError>> {
+        let mut found = self.candidates(cache);
+        found.sort_unstable_by(|one, other| one.object.key().cmp(other.object.key()));
+        let read = found.into_iter().filter_map(|Found { object, error }| match (self.matches(&object), error) {
+            (Ok(false), _) => None,
+            (Ok(true), None) => Some(Ok(object)),
+            (Ok(true), Some(error)) | (Err(error), _) => Some(Err(error)),
+        });
+        read.collect()
+    }
+
+    /// What one index finds, or else everything.
+    fn candidates(&self, cache: &Cache) -> Vec<Found> {
+        let find = |by, values: &[String]| cache.find(by, values, self.namespace.as_deref());
+        if let Some((by, value)) = &self.index {
+            return find(*by, std::slice::from_ref(value));
+        }
+        if let Some(uid) = &self.owner {
+            return find(Indexer::owners(), std::slice::from_ref(uid));
+        }
+        if let Some((key, value)) = self.equal.first() {
+            return find(Indexer::labels(), &[format!("{key}={value}")]);
+        }
+        let mut requirements = self.selector.requirements().iter();
+        if let Some(one) = requirements.find(|requirement| requirement.operator() == Operator::In) {
+            let values: Vec<_> = one.values().iter().map(|value| format!("{}={value}", one.key())).collect();
+            return find(Indexer::labels(), &values);
+        }
+        let all = cache.all(self.namespace.as_deref()).into_iter();
+        all.map(|object| Found { object, error: None }).collect()
+    }
+
+    fn matches(&self, object: &Object) -> Result<bool, DecodeError> {
+        if self.equal.is_empty() && self.selector.is_empty() && self.owner.is_none() {
+            return Ok(true);
+        }
+        let metadata = object.metadata()?;
+        let label = |key: &str| metadata.labels.get(key).map(String::as_str);
+        let owned = |uid: &String| metadata.owner_references.iter().any(|owner| owner.uid == *uid);
+        Ok(self.equal.iter().all(|(key, value)| label(key) == Some(value))
+            && self.selector.matches(label)
+            && self.owner.as_ref().is_none_or(owned))
+    }
+}
+
+impl<T> fmt::Debug for Selection<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Selection")
+            .field("namespace", &self.namespace)
+            .field("equal", &self.equal)
+            .field("selector", &self.selector)
+            .field("owner", &self.owner)
+            .field("index", &self.index)
+            .finish()
+    }
+}

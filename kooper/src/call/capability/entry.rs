@@ -1,0 +1,107 @@
+//! An object of a list, decoded only if somebody asks.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, OnceLock};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+use crate::object::key::ObjectKey;
+use crate::object::kind::Kind;
+use crate::object::{DecodeError, Metadata, Object};
+
+/// An object of [`Reader::list`](super::Reader): its identity is known, its
+/// metadata are read when first asked for, the rest is decoded by
+/// [`decode`](Self::decode) alone.
+pub struct Entry<T> {
+    object: Arc<Object>,
+    metadata: OnceLock<Metadata>,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T: Kind> Entry<T> {
+    /// The object as a type.
+    ///
+    /// # Errors
+    /// When the object does not fit the type.
+    pub fn decode(&self) -> Result<Arc<T>, DecodeError> {
+        self.object.decode().map(Arc::new)
+    }
+}
+
+impl<T> Entry<T> {
+    pub(super) fn new(object: Arc<Object>) -> Self {
+        Self { object, metadata: OnceLock::new(), kind: PhantomData }
+    }
+
+    /// The namespace and name.
+    pub fn key(&self) -> &ObjectKey {
+        self.object.key()
+    }
+
+    /// The name within its namespace.
+    pub fn name(&self) -> &str {
+        self.object.key().name()
+    }
+
+    /// The namespace, or `None` for a cluster-scoped object.
+    pub fn namespace(&self) -> Option<&str> {
+        self.object.key().namespace()
+    }
+
+    /// The uid.
+    pub fn uid(&self) -> &str {
+        self.object.uid()
+    }
+
+    /// The resource version.
+    pub fn version(&self) -> &str {
+        self.object.version()
+    }
+
+    /// The metadata, whatever spec and status hold.
+    ///
+    /// # Errors
+    /// When the metadata are not those of a Kubernetes object.
+    pub fn metadata(&self) -> Result<&Metadata, DecodeError> {
+        match self.metadata.get() {
+            Some(metadata) => Ok(metadata),
+            None => {
+                let metadata = self.object.metadata()?;
+                Ok(self.metadata.get_or_init(|| metadata))
+            }
+        }
+    }
+
+    /// The labels.
+    ///
+    /// # Errors
+    /// As [`metadata`](Self::metadata).
+    pub fn labels(&self) -> Result<&BTreeMap<String, String>, DecodeError> {
+        self.metadata().map(|metadata| &metadata.labels)
+    }
+
+    /// The owner references.
+    ///
+    /// # Errors
+    /// As [`metadata`](Self::metadata).
+    pub fn owners(&self) -> Result<&[OwnerReference], DecodeError> {
+        self.metadata().map(|metadata| &*metadata.owner_references)
+    }
+
+    /// The generation, where the kind has one.
+    ///
+    /// # Errors
+    /// As [`metadata`](Self::metadata).
+    pub fn generation(&self) -> Result<Option<i64>, DecodeError> {
+        self.metadata().map(|metadata| metadata.generation)
+    }
+}
+
+impl<T> fmt::Debug for Entry<T> {
+    /// The identity only: an object may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Entry").field(&self.object).finish()
+    }
+}

@@ -1,0 +1,176 @@
+//! Owner references: which object is whose child.
+
+use std::any::TypeId;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource;
+use kube::core::ClusterResourceScope;
+
+use super::object::AsObject;
+use crate::object::key::ObjectKey;
+
+/// Why one object cannot be the child of another. No retry helps.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OwnerError {
+    /// The owner has no name or uid: it does not come from the API server.
+    #[error("the owner, a {owner}, has no name or no uid: take the object that the handler was called for")]
+    Unborn {
+        /// The owner's kind.
+        owner: String,
+    },
+    /// The owner is in another namespace.
+    #[error(
+        "{child} in namespace `{namespace}` cannot be owned by {owner}: an owner is in the namespace of its children"
+    )]
+    OtherNamespace {
+        /// The child, as `Kind name`.
+        child: String,
+        /// The child's namespace.
+        namespace: String,
+        /// The owner, as `Kind namespace/name`.
+        owner: String,
+    },
+    /// The owner is in a namespace, and the child in none.
+    #[error(
+        "{child} is cluster-scoped, and cannot be owned by {owner}, which is in a namespace: delete it in `cleanup` instead"
+    )]
+    ChildOfCluster {
+        /// The child, as `Kind name`.
+        child: String,
+        /// The owner, as `Kind namespace/name`.
+        owner: String,
+    },
+    /// The child names another owner as its controller.
+    #[error("{child} names {controller} as its controller: an object has one")]
+    Controlled {
+        /// The child, as `Kind name`.
+        child: String,
+        /// The owner that it names, as `Kind name`.
+        controller: String,
+    },
+}
+
+/// Makes an object the child of another: the owner controls it, and it is
+/// deleted with it. A child without a namespace takes its owner's.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use kooper::capability::owned_by;
+///
+/// # let mut owner = ConfigMap::default();
+/// # owner.metadata.name = Some("shop".to_owned());
+/// # owner.metadata.namespace = Some("web".to_owned());
+/// # owner.metadata.uid = Some("1".to_owned());
+/// let mut child = Secret::default();
+/// child.metadata.name = Some("shop-password".to_owned());
+/// let child = owned_by(&owner, child)?;
+/// assert_eq!(child.metadata.namespace.as_deref(), Some("web"));
+/// # Ok::<(), kooper::capability::OwnerError>(())
+/// ```
+///
+/// # Errors
+/// When the owner is in another namespace than the child, or does not come
+/// from the API server, or the child has another controller.
+pub fn owned_by<O, M, T>(owner: &O, child: T) -> Result<T, OwnerError>
+where
+    O: AsObject<M>,
+    T: Resource<DynamicType = (), Scope: 'static>,
+{
+    own(owner.as_object(), child)
+}
+
+pub(super) fn own<O, T>(owner: &O, mut child: T) -> Result<T, OwnerError>
+where
+    O: Resource<DynamicType = (), Scope: 'static>,
+    T: Resource<DynamicType = (), Scope: 'static>,
+{
+    let reference = reference(owner)?;
+    let named = format!("{} `{}`", T::kind(&()), child.meta().name.as_deref().unwrap_or_default());
+    let parent = describe(owner);
+    if let Some(namespace) = owner.meta().namespace.as_deref().filter(|_| !is_cluster::<O>()) {
+        if is_cluster::<T>() {
+            return Err(OwnerError::ChildOfCluster { child: named, owner: parent });
+        }
+        match child.meta().namespace.clone() {
+            Some(other) if other != namespace => {
+                return Err(OwnerError::OtherNamespace { child: named, namespace: other, owner: parent });
+            }
+            _ => child.meta_mut().namespace = Some(namespace.to_owned()),
+        }
+    }
+    let references = child.meta().owner_references.as_deref().unwrap_or_default();
+    let other = references.iter().find(|one| one.controller == Some(true) && one.uid != reference.uid);
+    if let Some(other) = other {
+        return Err(OwnerError::Controlled { child: named, controller: format!("{} `{}`", other.kind, other.name) });
+    }
+    let references = child.meta_mut().owner_references.get_or_insert_default();
+    references.retain(|one| one.uid != reference.uid);
+    references.push(reference);
+    Ok(child)
+}
+
+/// An object as the controller of another, which holds up its deletion in the
+/// foreground.
+fn reference<O: Resource<DynamicType = ()>>(owner: &O) -> Result<OwnerReference, OwnerError> {
+    let unborn = || OwnerError::Unborn { owner: O::kind(&()).into_owned() };
+    let reference = owner.controller_owner_ref(&()).filter(|one| !one.uid.is_empty()).ok_or_else(unborn)?;
+    Ok(OwnerReference { block_owner_deletion: Some(true), ..reference })
+}
+
+/// `Kind namespace/name`, for messages.
+pub(super) fn describe<O: Resource<DynamicType = ()>>(object: &O) -> String {
+    let meta = object.meta();
+    let key = ObjectKey::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
+    format!("{} `{key}`", O::kind(&()))
+}
+
+fn is_cluster<T: Resource<Scope: 'static>>() -> bool {
+    TypeId::of::<T::Scope>() == TypeId::of::<ClusterResourceScope>()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Secret};
+
+    use super::*;
+
+    fn named<T: Resource + Default>(namespace: Option<&str>, uid: &str) -> T {
+        let mut object = T::default();
+        object.meta_mut().name = Some("one".to_owned());
+        object.meta_mut().namespace = namespace.map(str::to_owned);
+        object.meta_mut().uid = (!uid.is_empty()).then(|| uid.to_owned());
+        object
+    }
+
+    #[test]
+    fn a_child_takes_its_owners_namespace_and_names_it_once() {
+        let owner: ConfigMap = named(Some("shop"), "7");
+        let child = owned_by(&owner, named::<Secret>(None, "")).and_then(|child| owned_by(&owner, child)).unwrap();
+        assert_eq!(child.metadata.namespace.as_deref(), Some("shop"));
+        let [reference] = child.metadata.owner_references.unwrap().try_into().unwrap();
+        assert_eq!((reference.kind.as_str(), reference.uid.as_str()), ("ConfigMap", "7"));
+        assert_eq!((reference.controller, reference.block_owner_deletion), (Some(true), Some(true)));
+    }
+
+    #[test]
+    fn a_cluster_scoped_owner_has_children_everywhere() {
+        let owner: Node = named(None, "7");
+        assert!(owned_by(&owner, named::<Secret>(Some("shop"), "")).is_ok());
+        assert!(owned_by(&owner, named::<Namespace>(None, "")).is_ok());
+    }
+
+    #[test]
+    fn what_the_garbage_collector_would_delete_is_refused() {
+        let owner: ConfigMap = named(Some("shop"), "7");
+        let error = owned_by(&owner, named::<Secret>(Some("bank"), "")).unwrap_err();
+        assert!(matches!(error, OwnerError::OtherNamespace { .. }), "{error}");
+        let error = owned_by(&owner, named::<Node>(None, "")).unwrap_err();
+        assert!(matches!(error, OwnerError::ChildOfCluster { .. }), "{error}");
+        let error = owned_by(&named::<ConfigMap>(Some("shop"), ""), named::<Secret>(None, "")).unwrap_err();
+        assert!(matches!(error, OwnerError::Unborn { .. }), "{error}");
+        let child = owned_by(&owner, named::<Secret>(None, "")).unwrap();
+        let error = owned_by(&named::<ConfigMap>(Some("shop"), "8"), child).unwrap_err();
+        assert!(matches!(error, OwnerError::Controlled { .. }), "{error}");
+    }
+}

@@ -1,0 +1,103 @@
+//! Reading from a cache.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::by::Selection;
+use super::entry::Entry;
+use super::verb::MayRead;
+use super::{Access, Read, Reader};
+use crate::call::extract::Backing;
+use crate::object::key::ObjectKey;
+use crate::object::kind::{Kind, KindInfo};
+use crate::object::{DecodeError, MalformedObject, Object};
+use crate::watch::cache_id::CacheId;
+use crate::watch::store::{Cache, Store};
+
+/// Reading from a cache: [`Reader`] grants it. Each object is decoded when it
+/// is asked for, as the cache keeps its JSON.
+impl<T: Kind, V> Access<T, V> {
+    /// The object; `None` where there is none.
+    ///
+    /// # Errors
+    /// When the object does not fit the type.
+    pub fn get(&self, key: &ObjectKey) -> Result<Option<Arc<T>>, DecodeError>
+    where
+        V: MayRead<T>,
+    {
+        self.cached().get(key).map(|object| object.decode().map(Arc::new)).transpose()
+    }
+
+    /// Every object, in the order of the keys. Nothing is decoded until
+    /// [`Entry::decode`] is called.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kooper::capability::Reader;
+    ///
+    /// fn names(configs: &Reader<ConfigMap>) -> Vec<String> {
+    ///     configs.list().map(|entry| entry.name().to_owned()).collect()
+    /// }
+    /// ```
+    pub fn list(&self) -> Read<Entry<T>>
+    where
+        V: MayRead<T>,
+    {
+        let mut objects = self.cached().all(None);
+        objects.sort_unstable_by(|one, other| one.key().cmp(other.key()));
+        Box::new(objects.into_iter().map(Entry::new))
+    }
+
+    /// The objects that [`by`](super::by) says, in the order of the keys, and
+    /// decodes only these. An object that cannot be read comes as its error:
+    /// nothing is skipped silently.
+    pub fn select(&self, by: Selection<T>) -> Read<Result<Arc<T>, DecodeError>>
+    where
+        V: MayRead<T>,
+    {
+        Box::new(by.of(&self.cached()).into_iter().map(|object| object?.decode().map(Arc::new)))
+    }
+
+    fn cached(&self) -> Cache {
+        self.backing.cache(CacheId::of::<T>())
+    }
+}
+
+impl<T: Kind> Reader<T> {
+    /// A reader of these objects, which never change: for unit tests of
+    /// handlers and map fns.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kooper::ObjectKey;
+    /// use kooper::capability::Reader;
+    ///
+    /// let mut settings = ConfigMap::default();
+    /// settings.metadata.name = Some("settings".into());
+    /// let configs = Reader::fixed([settings])?;
+    /// assert!(configs.get(&ObjectKey::cluster("settings"))?.is_some());
+    /// # Ok::<_, kooper::BoxError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When an object has no name or cannot be written as JSON.
+    pub fn fixed(objects: impl IntoIterator<Item = T>) -> Result<Self, MalformedObject>
+    where
+        T: Serialize,
+    {
+        let store = Store::default();
+        for object in objects {
+            store.put(Object::from_typed(&object)?);
+        }
+        Ok(Self::over(store))
+    }
+
+    fn over(store: Store) -> Self {
+        let (id, cache) = (CacheId::of::<T>(), Cache::new([(None, Arc::new(store))]));
+        Self::of(&Arc::new(Backing::detached(KindInfo::of::<T>(), id, [(id, cache)].into())))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+//! One request to the API server, whatever the Rust type of the object is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use http::header::CONTENT_TYPE;
+use kube::api::{DeleteParams, Patch as KubePatch, PatchParams, PostParams, PropagationPolicy};
+use kube::core::Request as Requests;
+use kube::core::params::GetParams;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Access;
+use super::author::{Author, remains};
+use super::error::{Asked, Error};
+use super::patch::Patch;
+use crate::call::Call;
+use crate::call::extract::Backing;
+use crate::object::Object;
+use crate::object::key::ObjectKey;
+use crate::object::kind::{Kind, KindInfo};
+use crate::queue::Echo;
+use crate::watch::cache_id::CacheId;
+
+/// Longer than the server itself takes for a write with all its webhooks.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The objects of one kind, as the argument of one call reaches them.
+pub(super) struct Objects<'a> {
+    pub(super) backing: &'a Backing,
+    pub(super) call: Option<&'a Call>,
+    pub(super) kind: KindInfo,
+    pub(super) cache: CacheId,
+    /// Whether what others add to an applied child is removed.
+    pub(super) exclusive: bool,
+    path: fn(Option<&str>) -> String,
+}
+
+/// What is done to an object.
+#[derive(Debug)]
+pub(super) enum Doing {
+    Get,
+    Create(Value),
+    /// Applies as this field manager.
+    Apply(Value, String),
+    ApplyStatus(Value, String),
+    /// Patches as this field manager.
+    Patch(Patch, String),
+    Delete(DeleteParams),
+    /// Evicts the pod with this uid.
+    Evict(String),
+}
+
+/// The object in an answer, and the whole answer as it came.
+pub(super) type Answer = (Option<Object>, String);
+
+impl<T: Kind, V> Access<T, V> {
+    pub(super) fn objects(&self) -> Objects<'_> {
+        Objects {
+            backing: &self.backing,
+            call: self.call.as_ref(),
+            kind: KindInfo::of::<T>(),
+            cache: CacheId::of::<T>(),
+            exclusive: self.exclusive,
+            path: |namespace| T::url_path(&(), namespace),
+        }
+    }
+}
+
+impl Objects<'_> {
+    /// Sends a request, and notes what it wrote. Without a body in the answer
+    /// there is no object.
+    pub(super) async fn send(&self, key: &ObjectKey, doing: Doing) -> Result<Option<Object>, Error> {
+        Ok(self.exchange(key, doing).await?.0)
+    }
+
+    /// As [`send`](Self::send), and returns the answer also with its managed
+    /// fields, which an [`Object`] does not have.
+    pub(super) async fn exchange(&self, key: &ObjectKey, doing: Doing) -> Result<Answer, Error> {
+        self.check(key)?;
+        let asked = self.asked(key, &doing);
+        let writes = !matches!(doing, Doing::Get | Doing::Evict(_));
+        let (author, before) = (self.author(&doing), self.cached(key));
+        let deletes = matches!(doing, Doing::Delete(_));
+        let request =
+            self.request(key, doing).map_err(|error| Error::of(asked.clone(), kube::Error::BuildRequest(error)))?;
+        let answer = tokio::time::timeout(PATIENCE, self.backing.client().request_text(request)).await;
+        let text = match answer {
+            Ok(answer) => answer.map_err(|error| Error::of(asked, error))?,
+            Err(elapsed) => {
+                let Asked { verb, kind, object, .. } = asked;
+                return Err(Error::Unanswered { verb, kind, object, source: elapsed.into() });
+            }
+        };
+        // A deletion and an eviction may be answered by a status, which has no name.
+        let object = Object::parse(text.as_bytes()).ok().filter(|object| !is_status(object));
+        match &object {
+            Some(object) if writes => {
+                let echo = if author.made(object, &text, before.as_deref()) { Echo::Own } else { Echo::Foreign };
+                let remains = !deletes || remains(object);
+                self.note(object.key(), object.uid(), remains.then(|| object.version()), echo);
+            }
+            None if deletes => self.removed(key),
+            _ => {}
+        }
+        Ok((object, text))
+    }
+
+    pub(super) fn asked(&self, key: &ObjectKey, doing: &Doing) -> Asked {
+        let rule = |subresource, verbs| self.kind.rule(subresource, verbs);
+        let (verb, rule) = match doing {
+            Doing::Get => ("get", rule(None, &["get"])),
+            Doing::Create(_) => ("create", rule(None, &["create"])),
+            Doing::Apply(..) => ("apply", rule(None, &["create", "patch"])),
+            Doing::ApplyStatus(..) => ("apply the status of", rule(Some("status"), &["patch"])),
+            Doing::Patch(..) => ("patch", rule(None, &["patch"])),
+            Doing::Delete(_) => ("delete", rule(None, &["delete"])),
+            Doing::Evict(_) => ("evict", rule(Some("eviction"), &["create"])),
+        };
+        let owner = self.backing.kind.rule(Some("finalizers"), &["update"]);
+        Asked { verb, kind: self.kind.kind.clone(), object: key.clone(), rule, owner }
+    }
+
+    fn request(&self, key: &ObjectKey, doing: Doing) -> Result<Request<Vec<u8>>, kube::core::request::Error> {
+        let requests = Requests::new((self.path)(key.namespace()));
+        let manager = self.backing.field_manager();
+        let name = key.name();
+        let posted = || PostParams { field_manager: Some(manager.clone()), ..PostParams::default() };
+        let forced = |manager| PatchParams { field_manager: Some(manager), force: true, ..PatchParams::default() };
+        match doing {
+            Doing::Get => requests.get(name, &GetParams::default()),
+            Doing::Create(body) => requests.create(&posted(), body.to_string().into_bytes()),
+            Doing::Apply(body, manager) => requests.patch(name, &forced(manager), &KubePatch::Apply(body)),
+            Doing::ApplyStatus(body, manager) => {
+                requests.patch_subresource("status", name, &forced(manager), &KubePatch::Apply(body))
+            }
+            Doing::Patch(patch, manager) => {
+                let params = PatchParams { field_manager: Some(manager), ..PatchParams::default() };
+                let content_type = patch.content_type();
+                let mut request = requests.patch(name, &params, &KubePatch::Merge(patch.value))?;
+                request.headers_mut().insert(CONTENT_TYPE, content_type);
+                Ok(request)
+            }
+            // The server's own default for a Job, of old, is to leave its pods behind.
+            Doing::Delete(params) => {
+                let policy = params.propagation_policy.or(Some(PropagationPolicy::Background));
+                requests.delete(name, &DeleteParams { propagation_policy: policy, ..params })
+            }
+            // `Request::evict` of kube sends its options under a name that the server does not know.
+            Doing::Evict(uid) => {
+                let body = json!({
+                    "apiVersion": "policy/v1",
+                    "kind": "Eviction",
+                    "metadata": {"name": name, "namespace": key.namespace()},
+                    "deleteOptions": {"preconditions": {"uid": uid}},
+                });
+                requests.create_subresource("eviction", name, &posted(), body.to_string().into_bytes())
+            }
+        }
+    }
+
+    /// Objects of a namespaced kind are in a namespace, others in none.
+    fn check(&self, key: &ObjectKey) -> Result<(), Error> {
+        let kind = &self.kind.kind;
+        let problem = match (key.namespace(), self.kind.namespaced) {
+            _ if key.name().is_empty() => format!("a {kind} to write has no name: set `metadata.name`"),
+            (None, true) => {
+                format!(
+                    "{kind} `{key}` has no namespace, and its kind needs one: set `metadata.namespace`, or name it by `ObjectKey::namespaced`"
+                )
+            }
+            (Some(_), false) => {
+                format!(
+                    "{kind} `{key}` has a namespace, and its kind is cluster-scoped: name it by `ObjectKey::cluster`"
+                )
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::wrong(problem))
+    }
+
+    /// The key of an object that is to be written; its namespace is the call's
+    /// where it has none.
+    pub(super) fn key_of(&self, body: &mut Value) -> ObjectKey {
+        let own = self.call.and_then(|call| call.key().namespace()).filter(|_| self.kind.namespaced);
+        let metadata = &mut body["metadata"];
+        if let (None, Some(namespace)) = (metadata["namespace"].as_str(), own) {
+            metadata["namespace"] = namespace.into();
+        }
+        ObjectKey::new(metadata["namespace"].as_str(), metadata["name"].as_str().unwrap_or_default())
+    }
+
+    fn removed(&self, key: &ObjectKey) {
+        if let Some(object) = self.cached(key) {
+            self.note(key, object.uid(), None, Echo::Own);
+        }
+        self.backing.former.forget(self.cache, key);
+    }
+
+    /// The object in a cache of the controller.
+    fn cached(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        let own = self.caches().contains(&self.backing.primary).then(|| self.backing.own.clone());
+        let mut caches = self.caches().into_iter().map(|id| self.backing.cache(id)).chain(own);
+        caches.find_map(|cache| cache.get(key))
+    }
+
+    /// Tells the queue which version answered a write of the call, as far as a
+    /// cache will show it.
+    fn note(&self, key: &ObjectKey, uid: &str, version: Option<&str>, echo: Echo) {
+        let Some(call) = self.call else { return };
+        for cache in self.caches() {
+            self.backing.wrote(call.key(), cache, (key, uid), version, echo);
+        }
+    }
+
+    /// By what an answer shows that a request has made its version.
+    fn author(&self, doing: &Doing) -> Author {
+        match doing {
+            Doing::Create(_) => Author::Creation,
+            Doing::Delete(_) => Author::Deletion,
+            Doing::Patch(patch, _) if patch.is_empty() => Author::Nobody,
+            Doing::Apply(sent, _) | Doing::ApplyStatus(sent, _) | Doing::Patch(Patch { value: sent, .. }, _) => {
+                Author::Manager(self.backing.field_manager(), sent.clone())
+            }
+            Doing::Get | Doing::Evict(_) => Author::Nobody,
+        }
+    }
+
+    /// The caches that the kind may have.
+    fn caches(&self) -> [CacheId; 2] {
+        [false, true].map(|metadata_only| CacheId { metadata_only, ..self.cache })
+    }
+}
+
+/// An object as the server takes it: without what only the server writes.
+pub(super) fn body<T: Kind + Serialize>(object: &T) -> Result<Value, Error> {
+    let kind = T::kind(&());
+    let mut body = serde_json::to_value(object)
+        .map_err(|error| Error::wrong(format!("a {kind} cannot be written as JSON: {error}")))?;
+    let Value::Object(fields) = &mut body else {
+        return Err(Error::wrong(format!("a {kind} is written as JSON that is no object")));
+    };
+    fields.insert("apiVersion".to_owned(), T::api_version(&()).into_owned().into());
+    fields.insert("kind".to_owned(), kind.into_owned().into());
+    if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+        for field in ["managedFields", "creationTimestamp", "deletionTimestamp", "generation", "selfLink"] {
+            metadata.remove(field);
+        }
+    }
+    Ok(body)
+}
+
+fn is_status(object: &Object) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        kind: Option<String>,
+    }
+    object.decode::<Head>().is_ok_and(|head| head.kind.as_deref() == Some("Status"))
+}

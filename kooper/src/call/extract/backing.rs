@@ -1,0 +1,181 @@
+//! What stands behind the arguments of one controller.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+
+use super::contested::Contested;
+use super::former::Former;
+use super::kept::Kept;
+use crate::call::events::EventSink;
+use crate::object::Object;
+use crate::object::key::ObjectKey;
+use crate::object::kind::KindInfo;
+use crate::queue::{Echo, QueueOptions, View, WorkQueue, Write};
+use crate::watch::cache_id::CacheId;
+use crate::watch::store::Cache;
+
+/// What the arguments of a controller's fns work with: one for each
+/// controller, shared by all its calls.
+pub struct Backing {
+    /// The program, as it is named in the field manager and the lease.
+    pub(crate) program: Arc<str>,
+    pub(crate) controller: Arc<str>,
+    /// The kind that the controller is of.
+    pub(crate) kind: KindInfo,
+    /// The cache of that kind.
+    pub(crate) primary: CacheId,
+    /// The connection; it refuses to send while another replica leads.
+    pub(crate) client: Option<Client>,
+    /// The caches of the controller's kind, of its readers, `owns` and
+    /// `watches`.
+    pub(crate) caches: HashMap<CacheId, Cache>,
+    /// Which keys are called, and what their calls wrote.
+    pub(crate) queue: Arc<WorkQueue>,
+    /// The controller's own objects.
+    pub(crate) own: Cache,
+    /// What was applied under former names.
+    pub(crate) former: Former,
+    /// Who waits for a child that is somebody else's.
+    pub(crate) contested: Contested,
+    /// Entries of others in children that are not removed again.
+    pub(crate) kept: Kept,
+    /// Where Kubernetes Events go.
+    pub(crate) events: EventSink,
+}
+
+impl Backing {
+    /// `<program>/<controller>`: who writes, for server-side apply.
+    pub(crate) fn field_manager(&self) -> String {
+        format!("{}/{}", self.program, self.controller)
+    }
+
+    /// The connection. A controller that needs one is not started without.
+    pub(crate) fn client(&self) -> Client {
+        #[expect(clippy::expect_used, reason = "a controller that takes a client is not started without one")]
+        self.client.clone().expect("a controller that takes a client is started with one")
+    }
+
+    /// An object of the controller's kind, as Events name it.
+    pub(crate) fn reference(&self, object: &Object) -> ObjectReference {
+        ObjectReference {
+            api_version: Some(self.kind.api_version()),
+            kind: Some(self.kind.kind.clone()),
+            name: Some(object.key().name().to_owned()),
+            namespace: object.key().namespace().map(str::to_owned),
+            uid: Some(object.uid().to_owned()),
+            resource_version: Some(object.version().to_owned()),
+            ..ObjectReference::default()
+        }
+    }
+
+    /// What stands behind a fn that is called without a running controller:
+    /// caches, and no connection.
+    pub(crate) fn detached(kind: KindInfo, primary: CacheId, caches: HashMap<CacheId, Cache>) -> Self {
+        Self {
+            program: "detached".into(),
+            controller: "detached".into(),
+            kind,
+            primary,
+            client: None,
+            own: caches.get(&primary).cloned().unwrap_or_default(),
+            caches,
+            former: Former::new(Vec::new()),
+            contested: Contested::default(),
+            kept: Kept::default(),
+            queue: Arc::new(WorkQueue::new(QueueOptions::default())),
+            events: EventSink::default(),
+        }
+    }
+
+    /// A write of a call of the key was answered by this version of an object;
+    /// `version` is `None` where it is gone. The key waits until the caches
+    /// that it reads have it; `echo` is what its event is then.
+    pub(crate) fn wrote(
+        &self,
+        key: &ObjectKey,
+        kind: CacheId,
+        (object, uid): (&ObjectKey, &str),
+        version: Option<&str>,
+        echo: Echo,
+    ) {
+        let cache = self.caches.get(&kind).filter(|cache| cache.covers(object.namespace()));
+        let other = cache.map(|cache| (View::Other(kind), cache));
+        let primary = (kind == self.primary && object == key).then_some((View::Primary, &self.own));
+        for (view, cache) in other.into_iter().chain(primary) {
+            let write = |version| Write { view, object: object.clone(), uid: uid.to_owned(), version };
+            self.queue.wrote(key, &write(version.map(str::to_owned)), echo);
+            // The event may have come before the answer. An object that is not
+            // selected does not come at all.
+            match cache.get(object) {
+                Some(now) => self.queue.saw(|| Write::event(view, &now, false)),
+                None if view == View::Primary || version.is_none() => self.queue.saw(|| write(None)),
+                None => {}
+            }
+        }
+    }
+
+    /// The cache that the plan asked for; an empty one where it did not.
+    pub(crate) fn cache(&self, id: CacheId) -> Cache {
+        self.caches.get(&id).cloned().unwrap_or_default()
+    }
+}
+
+impl std::fmt::Debug for Backing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Backing").field("controller", &self.controller).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+    use crate::queue::reason::Reason;
+    use crate::queue::{Lane, Outcome};
+    use crate::watch::store::Store;
+
+    fn backing(reads: bool) -> (Backing, Arc<Store>) {
+        let (id, store) = (CacheId::of::<ConfigMap>(), Arc::new(Store::default()));
+        let caches = reads.then(|| (id, Cache::new([(None, store.clone())]))).into_iter().collect();
+        (Backing::detached(KindInfo::of::<ConfigMap>(), id, caches), store)
+    }
+
+    fn object(version: &str) -> Object {
+        let json = format!(r#"{{"metadata":{{"name":"b","uid":"u","resourceVersion":"{version}"}}}}"#);
+        Object::parse(json.as_bytes()).unwrap()
+    }
+
+    /// Lets a call of `a` write `b`; whether `a` can be called again.
+    async fn writes(backing: &Backing) -> bool {
+        let (a, b) = (ObjectKey::cluster("a"), ObjectKey::cluster("b"));
+        backing.queue.add(&a, Lane::Event, Reason::Added);
+        let item = backing.queue.get().await.unwrap();
+        backing.wrote(&a, backing.primary, (&b, "u"), Some("5"), Echo::Own);
+        backing.queue.finish(item.ticket, Outcome::Success(None));
+        backing.queue.add(&a, Lane::Event, Reason::Added);
+        tokio::time::timeout(std::time::Duration::ZERO, backing.queue.get()).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_of_its_own_kind_that_a_call_made_is_waited_for_where_the_handler_reads_it() {
+        let (backing, _store) = backing(true);
+        assert!(!writes(&backing).await);
+        let id = backing.primary;
+        backing.queue.saw(|| Write::event(View::Primary, &object("5"), false));
+        assert!(backing.queue.is_empty(), "the cache of the selected objects is another one");
+        backing.queue.saw(|| Write::event(View::Other(id), &object("5"), false));
+        assert_eq!(backing.queue.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_cache_has_when_the_answer_comes_or_what_no_handler_reads_is_not_waited_for() {
+        let (reading, store) = backing(true);
+        store.put(object("6"));
+        assert!(writes(&reading).await);
+        assert!(writes(&backing(false).0).await);
+    }
+}

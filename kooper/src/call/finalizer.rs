@@ -1,0 +1,274 @@
+//! Cleaning up before an object vanishes, guaranteed by a finalizer.
+//!
+//! The finalizer is on the object before the handler sees it, and goes when
+//! `cleanup` says that it is done. Each change of the list of finalizers goes
+//! by the object's version, so that nobody else's are lost.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use crate::call::Call;
+use crate::call::action::Action;
+use crate::call::events::Note;
+use crate::call::extract::Backing;
+use crate::call::handler::{CallError, Erased};
+use crate::call::lookup::{Lookup, Written};
+use crate::error::BoxError;
+use crate::object::key::ObjectKey;
+use crate::object::{DecodeError, Metadata, Object};
+use crate::queue::Echo;
+use crate::watch::store::Cache;
+
+/// So often somebody else may be first before a call fails.
+const CONFLICTS: usize = 8;
+
+/// The finalizers of one controller.
+#[derive(Debug, Clone)]
+pub(crate) struct Finalizers {
+    /// The one that is set.
+    pub(crate) own: String,
+    /// Those of former names, which are taken over.
+    pub(crate) former: Vec<String>,
+    /// Whether objects that leave the selector alive are cleaned up too.
+    pub(crate) on_leave: bool,
+}
+
+impl Finalizers {
+    /// Whether an object waits for its cleanup.
+    pub(crate) fn hold(&self, object: &Object) -> bool {
+        object.metadata().is_ok_and(|metadata| metadata.is_deleted() && self.are_on(&metadata))
+    }
+
+    /// Whether an object that is not selected needs anything.
+    pub(crate) fn concern(&self, object: &Object) -> bool {
+        object.metadata().is_ok_and(|metadata| self.are_on(&metadata) && (self.on_leave || metadata.is_deleted()))
+    }
+
+    /// Whether one of ours is on the object.
+    pub(crate) fn are_on_object(&self, object: &Object) -> bool {
+        object.metadata().is_ok_and(|metadata| self.are_on(&metadata))
+    }
+
+    fn are_on(&self, metadata: &Metadata) -> bool {
+        self.are_among(&metadata.finalizers)
+    }
+
+    /// Whether one of ours is in a list.
+    pub(crate) fn are_among(&self, list: &[String]) -> bool {
+        list.iter().any(|one| self.is_ours(one))
+    }
+
+    fn is_ours(&self, finalizer: &str) -> bool {
+        self.own == finalizer || self.former.iter().any(|former| former == finalizer)
+    }
+
+    /// The list with ours in it, and no former one.
+    fn added(&self, present: &[String]) -> Vec<String> {
+        let mut list: Vec<String> =
+            present.iter().filter(|one| **one == self.own || !self.is_ours(one)).cloned().collect();
+        if !list.contains(&self.own) {
+            list.push(self.own.clone());
+        }
+        list
+    }
+
+    /// The list with none of ours in it.
+    fn removed(&self, present: &[String]) -> Vec<String> {
+        present.iter().filter(|one| !self.is_ours(one)).cloned().collect()
+    }
+}
+
+/// A handler whose objects are cleaned up before they vanish.
+pub(crate) struct Finalizing {
+    pub(crate) finalizers: Finalizers,
+    pub(crate) handler: Arc<dyn Erased>,
+    pub(crate) cleanup: Arc<dyn Erased>,
+    pub(crate) lookup: Lookup,
+    pub(crate) backing: Arc<Backing>,
+}
+
+impl Finalizing {
+    async fn handle(&self, mut object: Arc<Object>, call: Call) -> Result<Action, CallError> {
+        for _ in 0..CONFLICTS {
+            let metadata = object.metadata().map_err(CallError::Decode)?;
+            if metadata.is_deleted() {
+                return if self.finalizers.are_on(&metadata) {
+                    self.clean_up(object, call).await
+                } else {
+                    Ok(Action::done())
+                };
+            }
+            let wanted = self.finalizers.added(&metadata.finalizers);
+            if wanted == metadata.finalizers {
+                return self.handler.call(object, call).await;
+            }
+            // What neither handler nor `cleanup` can take is not held back.
+            self.handler.fits(&object).map_err(CallError::Decode)?;
+            match self.set(&object, &wanted).await? {
+                // Another object took the name: its own event brings it.
+                Some(now) if now.uid() != object.uid() => return Ok(Action::done()),
+                Some(now) => object = now,
+                None => return Ok(Action::done()),
+            }
+        }
+        Err(self.contended(object.key()))
+    }
+
+    /// Calls `cleanup`, and takes the finalizer off if it is done.
+    async fn clean_up(&self, mut object: Arc<Object>, call: Call) -> Result<Action, CallError> {
+        let action = self.cleanup.call(object.clone(), call).await?;
+        if action.delay().is_some() {
+            return Ok(action);
+        }
+        let uid = object.uid().to_owned();
+        for _ in 0..CONFLICTS {
+            let metadata = object.metadata().map_err(CallError::Decode)?;
+            let wanted = self.finalizers.removed(&metadata.finalizers);
+            if wanted == metadata.finalizers || object.uid() != uid {
+                return Ok(Action::done());
+            }
+            match self.set(&object, &wanted).await? {
+                Some(now) => object = now,
+                None => return Ok(Action::done()),
+            }
+        }
+        Err(self.contended(object.key()))
+    }
+
+    fn contended(&self, key: &ObjectKey) -> CallError {
+        let resource = self.lookup.kind.resource();
+        boxed(format!("{resource} {key} changes faster than its finalizers can be set ({CONFLICTS} tries)"))
+    }
+
+    /// Sets the finalizers; the object as it is then, whoever was first.
+    async fn set(&self, object: &Object, finalizers: &[String]) -> Result<Option<Arc<Object>>, CallError> {
+        let key = object.key();
+        match self.lookup.set_finalizers(object, finalizers).await.map_err(boxed)? {
+            Written::Done(now) => {
+                // The last one is off: what the server answers is the object as it was.
+                let removed = finalizers.is_empty() && now.metadata().is_ok_and(|metadata| metadata.is_deleted());
+                let version = (!removed).then(|| now.version());
+                self.backing.wrote(key, self.backing.primary, (key, now.uid()), version, Echo::Silent);
+                Ok(Some(now))
+            }
+            Written::Conflict => self.lookup.get(key).await.map_err(boxed),
+            Written::Gone => Ok(None),
+        }
+    }
+}
+
+/// The cleaning up alone, of an object that left the selector.
+pub(crate) struct Departing(pub(crate) Arc<Finalizing>);
+
+impl Erased for Departing {
+    fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>> {
+        let this = self.0.clone();
+        Box::pin(async move { this.clean_up(object, call).await })
+    }
+
+    fn fits(&self, object: &Object) -> Result<(), DecodeError> {
+        self.0.handler.fits(object)
+    }
+}
+
+/// The handler and the cleaning up, as a worker calls them.
+pub(crate) struct Guarded(pub(crate) Arc<Finalizing>);
+
+impl Erased for Guarded {
+    fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>> {
+        let this = self.0.clone();
+        Box::pin(async move { this.handle(object, call).await })
+    }
+
+    fn fits(&self, object: &Object) -> Result<(), DecodeError> {
+        self.0.handler.fits(object)
+    }
+}
+
+/// The objects with our finalizer that the selector does not select.
+pub(crate) struct Unselected {
+    pub(crate) finalizing: Arc<Finalizing>,
+    /// The metadata of all objects, selected or not.
+    pub(crate) all: Cache,
+}
+
+/// What an object that is not among the selected ones needs.
+pub(crate) enum Left {
+    /// Nothing.
+    Nothing,
+    /// To be cleaned up.
+    CleanUp(Arc<Object>, Arc<dyn Erased>),
+    /// To be told of: it lives on with our finalizer, and nobody handles it.
+    Abandoned(Arc<Object>),
+}
+
+impl Unselected {
+    /// Says that an object lives on with our finalizer, and nobody handles it.
+    pub(crate) fn tell(&self, object: &Object) {
+        let (backing, own) = (&self.finalizing.backing, &self.finalizing.finalizers.own);
+        tracing::warn!(
+            controller = %backing.controller, key = %object.key(),
+            "the object has left the selector and keeps the finalizer {own}: it is not cleaned up until it comes back or is deleted; `on_leave = cleanup` asks for the other"
+        );
+        backing.events.publish(Note {
+            regarding: backing.reference(object),
+            related: None,
+            warning: true,
+            reason: "LeftSelector".to_owned(),
+            action: "Skip".to_owned(),
+            message: format!(
+                "The object no longer matches the selector of the controller {}. It keeps the finalizer {own} and is not handled.",
+                backing.controller
+            ),
+        });
+    }
+
+    /// Whether an object of the key may carry our finalizer.
+    pub(crate) fn may_have(&self, key: &ObjectKey) -> bool {
+        self.all.get(key).is_some_and(|object| self.is_marked(&object))
+    }
+
+    fn is_marked(&self, object: &Object) -> bool {
+        self.finalizing.finalizers.are_on_object(object)
+    }
+
+    /// Looks for a key that the controller's own cache does not have.
+    pub(crate) async fn find(&self, key: &ObjectKey) -> Result<Left, BoxError> {
+        // The caches may lag behind each other: only the server knows.
+        let Some(object) = self.finalizing.lookup.get(key).await?.filter(|object| self.is_marked(object)) else {
+            return Ok(Left::Nothing);
+        };
+        if object.metadata()?.is_deleted() {
+            return Ok(Left::CleanUp(object, Arc::new(Guarded(self.finalizing.clone()))));
+        }
+        if self.finalizing.lookup.selects(key).await? {
+            return Ok(Left::Nothing);
+        }
+        if self.finalizing.finalizers.on_leave {
+            return Ok(Left::CleanUp(object, Arc::new(Departing(self.finalizing.clone()))));
+        }
+        Ok(Left::Abandoned(object))
+    }
+}
+
+fn boxed(error: impl Into<BoxError>) -> CallError {
+    CallError::Finalizer(error.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(all: &[&str]) -> Vec<String> {
+        all.iter().map(|one| (*one).to_owned()).collect()
+    }
+
+    #[test]
+    fn finalizers_of_others_stay_in_their_order() {
+        let finalizers = Finalizers { own: "shop.io/a".to_owned(), former: list(&["shop.io/old"]), on_leave: false };
+        assert_eq!(finalizers.added(&list(&["x/1", "shop.io/old", "y/2"])), list(&["x/1", "y/2", "shop.io/a"]));
+        assert_eq!(finalizers.added(&list(&["shop.io/a", "y/2"])), list(&["shop.io/a", "y/2"]));
+        assert_eq!(finalizers.removed(&list(&["x/1", "shop.io/old", "shop.io/a", "y/2"])), list(&["x/1", "y/2"]));
+    }
+}

@@ -1,0 +1,179 @@
+//! What is done with one object.
+
+mod end;
+mod function;
+mod init;
+mod signature;
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::future::BoxFuture;
+use serde::de::DeserializeOwned;
+use tower::util::BoxCloneSyncService;
+use tower::{Layer, Service, ServiceExt};
+
+use crate::call::Call;
+use crate::call::action::Action;
+use crate::call::extract::{Gone, Vanished};
+use crate::error::BoxError;
+use crate::object::{DecodeError, Object};
+
+pub use end::Deleted;
+pub(crate) use function::Function;
+pub use function::Handler;
+pub use init::Init;
+pub(crate) use signature::Asynchronous;
+
+/// The request of a handler's middleware: an object and its call.
+#[derive(Debug)]
+pub struct Job<O> {
+    /// The object.
+    pub object: Arc<O>,
+    /// The call.
+    pub call: Call,
+}
+
+impl<O> Clone for Job<O> {
+    fn clone(&self) -> Self {
+        Self { object: self.object.clone(), call: self.call.clone() }
+    }
+}
+
+/// A handler as middleware sees it: a `tower::Service` of [`Job`]s.
+///
+/// A layer of `#[controller(layers = […])]` or
+/// [`Builder::layer`](crate::controller::Builder::layer) wraps it.
+pub struct HandlerService<O>(BoxCloneSyncService<Job<O>, Action, BoxError>);
+
+impl<O: 'static> HandlerService<O> {
+    pub(crate) fn new<T>(service: T) -> Self
+    where
+        T: Service<Job<O>, Response = Action> + Clone + Send + Sync + 'static,
+        T::Error: Into<BoxError>,
+        T::Future: Send + 'static,
+    {
+        Self(BoxCloneSyncService::new(service.map_err(Into::into)))
+    }
+}
+
+impl<O> Clone for HandlerService<O> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<O> std::fmt::Debug for HandlerService<O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HandlerService").finish_non_exhaustive()
+    }
+}
+
+impl<O> Service<Job<O>> for HandlerService<O> {
+    type Response = Action;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Action, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, job: Job<O>) -> Self::Future {
+        self.0.call(job)
+    }
+}
+
+/// Middleware around a handler of `O`: any `tower::Layer` over a service of
+/// [`Job`]s that answers with an [`Action`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no middleware of a handler of `{O}`",
+    label = "not a layer",
+    note = "return a `tower::Layer<HandlerService<{O}>>` whose service is a cloneable `tower::Service<Job<{O}>, Response = Action>`"
+)]
+pub trait Middleware<O>: Send + Sync + 'static {
+    /// Puts itself around a handler.
+    fn wrap(&self, service: HandlerService<O>) -> HandlerService<O>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<O: 'static, L> Middleware<O> for L
+where
+    L: Layer<HandlerService<O>> + Send + Sync + 'static,
+    L::Service: Service<Job<O>, Response = Action, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync + 'static,
+{
+    fn wrap(&self, service: HandlerService<O>) -> HandlerService<O> {
+        HandlerService::new(self.layer(service))
+    }
+}
+
+/// Asked of an object before it is queued.
+pub(crate) type Filter<O> = Arc<dyn Fn(&O) -> bool + Send + Sync>;
+
+/// Why a call brought no action.
+#[derive(Debug)]
+pub(crate) enum CallError {
+    Decode(DecodeError),
+    Handler(BoxError),
+    /// The finalizer could not be set or removed.
+    Finalizer(BoxError),
+}
+
+/// Whether an object goes to the handler. One that cannot be decoded does: the
+/// call reports it.
+pub(crate) type Wants = Arc<dyn Fn(&Object) -> bool + Send + Sync>;
+
+/// The filter of a type, as the queue's gate asks it.
+pub(crate) fn wants<O: DeserializeOwned + 'static>(filter: Option<Filter<O>>) -> Wants {
+    let Some(filter) = filter else { return Arc::new(|_| true) };
+    Arc::new(move |object| {
+        let asked = || object.decode::<O>().map_or(true, |decoded| filter(&decoded));
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(asked)).unwrap_or_else(|_| {
+            tracing::error!(key = %object.key(), "the `when` filter panicked: the object goes to the handler");
+            true
+        })
+    })
+}
+
+/// A handler of any type, as the worker holds it.
+pub(crate) trait Erased: Send + Sync {
+    fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>>;
+
+    /// Whether the object decodes as the type that the handler takes.
+    fn fits(&self, object: &Object) -> Result<(), DecodeError>;
+}
+
+/// Told of an object that is no more.
+pub(crate) type Farewell =
+    Arc<dyn Fn(Arc<Object>, Gone, Call) -> BoxFuture<'static, Result<Action, CallError>> + Send + Sync>;
+
+pub(crate) fn farewell<O: DeserializeOwned + Send + Sync + 'static>(service: HandlerService<Vanished<O>>) -> Farewell {
+    Arc::new(move |object, gone, call| {
+        let service = service.clone();
+        Box::pin(async move {
+            let object = Arc::new(object.decode::<O>().map_err(CallError::Decode)?);
+            send(service, Job { object: Arc::new(Vanished { object, gone }), call }).await
+        })
+    })
+}
+
+pub(crate) struct Typed<O>(pub(crate) HandlerService<O>);
+
+impl<O: DeserializeOwned + Send + Sync + 'static> Erased for Typed<O> {
+    fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>> {
+        let service = self.0.clone();
+        Box::pin(async move {
+            let decoded = Arc::new(object.decode::<O>().map_err(CallError::Decode)?);
+            drop(object);
+            send(service, Job { object: decoded, call }).await
+        })
+    }
+
+    fn fits(&self, object: &Object) -> Result<(), DecodeError> {
+        object.decode::<O>().map(drop)
+    }
+}
+
+async fn send<O: Send + Sync + 'static>(mut service: HandlerService<O>, job: Job<O>) -> Result<Action, CallError> {
+    let ready = service.ready().await.map_err(CallError::Handler)?;
+    ready.call(job).await.map_err(CallError::Handler)
+}

@@ -1,0 +1,96 @@
+//! A plain async fn as a handler.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::future::BoxFuture;
+use tower::Service;
+
+use super::Job;
+use super::signature::{Asynchronous, Signature};
+use crate::call::action::{Action, Outcome};
+use crate::call::extract::{Arguments, Backing, Input, State};
+use crate::call::plan::Plan;
+use crate::error::BoxError;
+
+/// An async fn whose arguments are each an
+/// [`Argument`](crate::call::extract::Argument) and whose result is an [`Outcome`],
+/// up to sixteen arguments in any order.
+///
+/// ```
+/// use std::sync::Arc;
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kooper::{Call, Controller};
+///
+/// async fn echo(pod: Arc<Pod>, call: Call) {
+///     println!("{} because of {}: {:?}", call.key(), call.reasons(), pod.spec);
+/// }
+///
+/// let controller = Controller::builder::<Pod>("echo").handler(echo).build()?;
+/// # assert_eq!(controller.name(), "echo");
+/// # Ok::<_, kooper::ConfigError>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no handler of `{O}`",
+    label = "not a handler",
+    note = "a handler is an `async fn` whose arguments (at most sixteen) are `Arc<{O}>`, `Call`, `Client`, `State<S>`, `Recorder` or capabilities, and which returns `()`, `Action`, `Result<(), E>` or `Result<Action, E>`"
+)]
+pub trait Handler<O, S, Args>: Send + Sync + 'static {
+    /// Notes what the arguments need.
+    fn plan(plan: &mut Plan);
+
+    /// Calls the fn with the arguments that its types ask for.
+    fn handle(&self, input: Input<O, S>) -> BoxFuture<'static, Result<Action, BoxError>>;
+}
+
+// Recommended, so that the argument or the outcome that is wrong is named.
+impl<O, S, F, A, M> Handler<O, S, (A, M)> for F
+where
+    O: Send + Sync + 'static,
+    S: Send + Sync + 'static,
+    F: Signature<A>,
+    F::Output: Asynchronous + Send + 'static,
+    <F::Output as Asynchronous>::Answer: Outcome,
+    A: Arguments<O, S, M>,
+{
+    fn plan(plan: &mut Plan) {
+        A::plan(plan);
+    }
+
+    fn handle(&self, input: Input<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
+        let future = self.call_with(A::extract(&input));
+        Box::pin(async move { future.await.into_action() })
+    }
+}
+
+/// A closure from the input of a call to its outcome, as a service.
+pub(crate) struct Function<S, F> {
+    pub(crate) function: Arc<F>,
+    pub(crate) state: State<S>,
+    pub(crate) backing: Arc<Backing>,
+}
+
+impl<S, F> Clone for Function<S, F> {
+    fn clone(&self) -> Self {
+        Self { function: self.function.clone(), state: self.state.clone(), backing: self.backing.clone() }
+    }
+}
+
+impl<O, S, F> Service<Job<O>> for Function<S, F>
+where
+    F: Fn(Input<O, S>) -> BoxFuture<'static, Result<Action, BoxError>>,
+{
+    type Response = Action;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Action, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, job: Job<O>) -> Self::Future {
+        let input =
+            Input { object: job.object, call: job.call, state: self.state.clone(), backing: self.backing.clone() };
+        (self.function)(input)
+    }
+}

@@ -1,0 +1,60 @@
+//! The fn that builds a controller's state.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use super::signature::{Asynchronous, Signature};
+use crate::call::extract::{Backing, InitArguments};
+use crate::call::plan::Plan;
+use crate::error::BoxError;
+
+/// An `async fn(…) -> Result<S, E>` that builds the state `S`; it may take up
+/// to sixteen arguments, each an [`InitArgument`](crate::call::extract::InitArgument).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot build a state",
+    label = "not a function for `init`",
+    note = "write `async fn name(…) -> Result<S, E>` that takes nothing, `Client` or capabilities (at most sixteen), where `E` is an error type"
+)]
+pub trait Init<S, Args>: Send + Sync + 'static {
+    /// Notes what the arguments need.
+    fn plan(plan: &mut Plan);
+
+    /// Builds the state.
+    fn build(&self, backing: &Arc<Backing>) -> impl Future<Output = Result<S, BoxError>> + Send;
+}
+
+// Recommended, so that the argument or the result that is wrong is named.
+impl<F, S, A, M> Init<S, (A, M)> for F
+where
+    F: Signature<A>,
+    F::Output: Asynchronous + Send,
+    <F::Output as Asynchronous>::Answer: Built<S>,
+    A: InitArguments<M>,
+{
+    fn plan(plan: &mut Plan) {
+        A::plan(plan);
+    }
+
+    fn build(&self, backing: &Arc<Backing>) -> impl Future<Output = Result<S, BoxError>> + Send {
+        let future = self.call_with(A::take(backing));
+        async move { future.await.built() }
+    }
+}
+
+/// What `init` resolves to: `Result<S, E>`.
+#[diagnostic::on_unimplemented(
+    message = "`init` returns a `Result`, and this function returns `{Self}`",
+    label = "does not return `Result<S, E>`",
+    note = "write `async fn name(…) -> Result<S, E>`, where `E` is an error type"
+)]
+pub trait Built<S> {
+    /// The state, or why there is none.
+    fn built(self) -> Result<S, BoxError>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<S, E: Into<BoxError>> Built<S> for Result<S, E> {
+    fn built(self) -> Result<S, BoxError> {
+        self.map_err(Into::into)
+    }
+}

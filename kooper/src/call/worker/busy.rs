@@ -1,0 +1,120 @@
+//! The calls that run now, for the metrics and the probes.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+
+use crate::metrics::health::Probe;
+
+/// When each running call of a controller started, and how many are stuck.
+#[derive(Debug)]
+pub(crate) struct Busy {
+    name: String,
+    workers: usize,
+    calls: Mutex<BTreeSet<(Instant, u64)>>,
+    next: AtomicU64,
+    stuck: AtomicUsize,
+}
+
+/// A call that runs as long as this lives.
+pub(crate) struct Guard {
+    busy: Arc<Busy>,
+    call: (Instant, u64),
+}
+
+impl Busy {
+    pub(crate) fn new(name: &str, workers: usize) -> Self {
+        Self {
+            name: name.to_owned(),
+            workers,
+            calls: Mutex::default(),
+            next: AtomicU64::new(0),
+            stuck: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn start(self: &Arc<Self>, started: Instant) -> Guard {
+        let call = (started, self.next.fetch_add(1, Ordering::Relaxed));
+        self.lock().insert(call);
+        Guard { busy: self.clone(), call }
+    }
+
+    /// How many run.
+    pub(crate) fn calls(&self) -> f64 {
+        self.lock().len() as f64
+    }
+
+    /// The seconds that all of them have run, together.
+    pub(crate) fn unfinished(&self) -> f64 {
+        self.lock().iter().map(|(started, _)| started.elapsed().as_secs_f64()).sum()
+    }
+
+    /// The seconds that the longest has run.
+    pub(crate) fn longest(&self) -> f64 {
+        self.lock().first().map_or(0.0, |(started, _)| started.elapsed().as_secs_f64())
+    }
+
+    /// How many have not ended although they were cancelled.
+    pub(crate) fn stuck(&self) -> usize {
+        self.stuck.load(Ordering::SeqCst)
+    }
+
+    /// A call is stuck; how many are.
+    pub(super) fn left_behind(&self) -> usize {
+        self.stuck.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// A stuck call has ended after all.
+    pub(super) fn came_back(&self) {
+        self.stuck.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<(Instant, u64)>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.busy.lock().remove(&self.call);
+    }
+}
+
+impl Probe for Busy {
+    fn ready(&self) -> Result<Option<String>, String> {
+        let stuck = self.stuck();
+        Ok((stuck > 0).then(|| format!("{}: {stuck} handler calls are stuck", self.name)))
+    }
+
+    fn alive(&self) -> Result<(), String> {
+        let stuck = self.stuck();
+        if stuck >= 2 * self.workers {
+            return Err(format!(
+                "{}: every worker and every replacement is stuck in a handler call ({stuck})",
+                self.name
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restart_is_asked_for_when_every_worker_and_its_replacement_is_stuck() {
+        let busy = Busy::new("shop", 2);
+        for stuck in 1..=3 {
+            assert_eq!(busy.left_behind(), stuck);
+            assert_eq!(busy.alive(), Ok(()), "{stuck} of 4");
+            assert!(busy.ready().is_ok_and(|remark| remark.is_some()), "it is told, and goes on");
+        }
+        busy.left_behind();
+        assert!(busy.alive().is_err_and(|why| why.starts_with("shop: every worker and every replacement is stuck")));
+        busy.came_back();
+        assert_eq!(busy.alive(), Ok(()));
+    }
+}

@@ -1,0 +1,137 @@
+//! The keys whose last call failed, for `/readyz` and for the log of their recovery.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::metrics::health::Probe;
+use crate::metrics::held::{Held, drop_aside};
+use crate::object::key::ObjectKey;
+
+/// The keys of one controller that have failed since they last succeeded.
+#[derive(Debug)]
+pub(crate) struct Failing {
+    controller: String,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    keys: BTreeMap<ObjectKey, Failures>,
+    /// Those whose object could not be decoded in the last call.
+    undecodable: BTreeSet<ObjectKey>,
+}
+
+/// The failed calls of a key since it last succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Failures {
+    pub(super) calls: u32,
+    since: Instant,
+}
+
+impl Failures {
+    /// How long the key has been failing.
+    pub(super) fn lasted(&self) -> Duration {
+        self.since.elapsed()
+    }
+}
+
+impl Failing {
+    pub(crate) fn new(controller: &str) -> Self {
+        Self { controller: controller.to_owned(), state: Mutex::default() }
+    }
+
+    /// A call has failed.
+    pub(super) fn note(&self, key: &ObjectKey, undecodable: bool) {
+        let mut state = self.lock();
+        let first = Failures { calls: 0, since: Instant::now() };
+        let failures = state.keys.entry(key.clone()).or_insert(first);
+        failures.calls = failures.calls.saturating_add(1);
+        if undecodable {
+            state.undecodable.insert(key.clone());
+        } else {
+            state.undecodable.remove(key);
+        }
+    }
+
+    /// A call has succeeded, the object is gone, or it is not to be handled.
+    /// Returns what was remembered of the key.
+    pub(crate) fn forget(&self, key: &ObjectKey) -> Option<Failures> {
+        let mut state = self.lock();
+        state.undecodable.remove(key);
+        state.keys.remove(key)
+    }
+
+    /// Another replica handles the keys.
+    pub(crate) fn clear(&self) {
+        let before = std::mem::take(&mut *self.lock());
+        drop_aside(before);
+    }
+
+    /// Whether the key's object could not be decoded when it was last tried:
+    /// any change may mend it.
+    pub(crate) fn is_undecodable(&self, key: &ObjectKey) -> bool {
+        self.lock().undecodable.contains(key)
+    }
+
+    fn lock(&self) -> Held<MutexGuard<'_, State>> {
+        Held::new(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Probe for Failing {
+    fn ready(&self) -> Result<Option<String>, String> {
+        let (name, state) = (&self.controller, self.lock());
+        let Some(key) = state.undecodable.first() else { return Ok(None) };
+        Ok(Some(match state.undecodable.len() {
+            1 => format!("{name}: the object {key} does not fit the controller's type, and is not handled"),
+            all => {
+                format!("{name}: {all} objects do not fit the controller's type, and are not handled, such as {key}")
+            }
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::namespaced("shop", name)
+    }
+
+    #[test]
+    fn objects_that_do_not_fit_are_reported_until_they_do() {
+        let failing = Failing::new("shoes");
+        let remark = || failing.ready().unwrap().unwrap_or_default();
+        assert_eq!(remark(), "");
+        failing.note(&key("a"), true);
+        failing.note(&key("a"), true);
+        failing.note(&key("fails"), false);
+        assert!(remark().contains("the object shop/a"), "{}", remark());
+        failing.note(&key("b"), true);
+        assert!(remark().contains("2 objects") && remark().contains("shop/a"), "{}", remark());
+        assert!(failing.is_undecodable(&key("a")) && !failing.is_undecodable(&key("fails")));
+        failing.forget(&key("a"));
+        // It decodes now, and fails for another reason.
+        failing.note(&key("b"), false);
+        assert_eq!(remark(), "");
+        failing.note(&key("c"), true);
+        failing.clear();
+        assert_eq!(remark(), "");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_recovers_has_the_number_and_the_time_of_its_failures() {
+        let failing = Failing::new("shoes");
+        assert_eq!(failing.forget(&key("a")), None);
+        failing.note(&key("a"), false);
+        tokio::time::advance(Duration::from_secs(90)).await;
+        failing.note(&key("a"), true);
+        let failures = failing.forget(&key("a")).unwrap();
+        assert_eq!((failures.calls, failures.lasted()), (2, Duration::from_secs(90)));
+        assert_eq!(failing.forget(&key("a")), None, "it is reported once");
+    }
+}

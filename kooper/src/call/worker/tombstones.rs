@@ -1,0 +1,90 @@
+//! The last known states of objects that are no more, until `deleted` has them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::call::extract::Gone;
+use crate::object::Object;
+use crate::object::key::ObjectKey;
+
+/// What vanished under each key, in its order; once for each object.
+#[derive(Debug, Default)]
+pub(crate) struct Tombstones {
+    buried: Mutex<Graves>,
+}
+
+#[derive(Debug, Default)]
+struct Graves {
+    keys: HashMap<ObjectKey, VecDeque<(Arc<Object>, Gone)>>,
+    /// Of all keys together.
+    objects: usize,
+}
+
+/// So many objects are kept.
+const LIMIT: usize = 10_000;
+
+impl Tombstones {
+    /// Keeps a last state; `false` where that is known, or there are too many:
+    /// while nobody takes them they must not fill the memory.
+    pub(crate) fn bury(&self, key: &ObjectKey, last: &Arc<Object>, gone: Gone) -> bool {
+        let mut buried = self.lock();
+        let mut under = buried.keys.get(key).into_iter().flatten();
+        if under.any(|(known, _)| known.uid() == last.uid() && !last.uid().is_empty()) {
+            return false;
+        }
+        if buried.objects >= LIMIT {
+            drop(buried);
+            tracing::warn!(%key, "`deleted` is not called for this object: {LIMIT} others wait for it");
+            return false;
+        }
+        buried.objects += 1;
+        buried.keys.entry(key.clone()).or_default().push_back((last.clone(), gone));
+        true
+    }
+
+    /// The first that vanished under a key.
+    pub(crate) fn take(&self, key: &ObjectKey) -> Option<(Arc<Object>, Gone)> {
+        let mut buried = self.lock();
+        let under = buried.keys.get_mut(key)?;
+        let first = under.pop_front();
+        if under.is_empty() {
+            buried.keys.remove(key);
+        }
+        buried.objects -= usize::from(first.is_some());
+        first
+    }
+
+    /// Forgets everything: another replica leads.
+    pub(crate) fn clear(&self) {
+        *self.lock() = Graves::default();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Graves> {
+        self.buried.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(uid: usize) -> Arc<Object> {
+        Arc::new(Object::parse(format!(r#"{{"metadata":{{"name":"a","uid":"{uid}"}}}}"#).as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn a_name_that_is_deleted_again_and_again_fills_no_more_than_its_share() {
+        let (tombstones, key) = (Tombstones::default(), ObjectKey::cluster("a"));
+        let other = ObjectKey::cluster("b");
+        for uid in 0..LIMIT {
+            let name = ObjectKey::cluster(&(uid % 100).to_string());
+            assert!(tombstones.bury(&name, &object(uid), Gone::Deleted));
+        }
+        assert!(!tombstones.bury(&ObjectKey::cluster("7"), &object(LIMIT), Gone::Deleted), "the name is known");
+        assert!(!tombstones.bury(&other, &object(0), Gone::Deleted), "the name is new");
+        assert!(tombstones.take(&ObjectKey::cluster("7")).is_some());
+        assert!(tombstones.bury(&other, &object(0), Gone::Deleted), "there is room again");
+        tombstones.clear();
+        assert!(tombstones.take(&other).is_none() && tombstones.bury(&key, &object(1), Gone::Deleted));
+    }
+}

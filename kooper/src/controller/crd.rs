@@ -1,0 +1,337 @@
+//! CRDs: applied, never over somebody else's or a newer one, and waited for.
+
+mod advice;
+mod breaking;
+mod cel;
+mod content;
+mod served;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use kube::api::{Api, Patch, PatchParams, WatchEvent, WatchParams};
+use kube::{Client, Resource, ResourceExt};
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+use crate::error::refusal::{Cause, Refusal};
+
+pub(crate) use advice::{Advice, InstallError};
+use breaking::Way;
+use content::{HASH, VERSION, is_newer, same};
+pub(crate) use content::{annotated, merged};
+pub(crate) use served::{lacking, older};
+
+/// How many CRDs of a process are compared and applied at a time.
+const AT_A_TIME: usize = 4;
+
+/// How long a CRD may take to be established before that is told.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Between two looks at a CRD whose watch broke.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The first minor version of Kubernetes 1 in which no server can switch off
+/// that it ratchets: that stored values stay valid until they are edited.
+const RATCHETS_SINCE: u32 = 33;
+
+/// Installs the CRDs of a program.
+pub(crate) struct Installer {
+    advice: Advice,
+    version: String,
+    /// Those that it installs, each with all its versions.
+    crds: BTreeMap<String, CustomResourceDefinition>,
+    /// The changes that the user allows, as `NAME@HASH`.
+    allowed: Vec<String>,
+    /// Former names of the program: field managers whose fields are taken over.
+    former: Vec<String>,
+    turns: Semaphore,
+}
+
+/// What installing a CRD amounts to.
+#[derive(Debug)]
+pub(crate) enum Plan {
+    /// There is none.
+    Install,
+    /// What is there will do; its note of the version may be behind.
+    Keep { there: Box<CustomResourceDefinition>, outdated: bool },
+    /// What is there is of this version, which is newer.
+    Newer(Box<CustomResourceDefinition>, String),
+    /// What is there is replaced.
+    Replace,
+}
+
+impl Installer {
+    pub(crate) fn new(
+        advice: Advice,
+        version: &str,
+        crds: impl IntoIterator<Item = CustomResourceDefinition>,
+        allowed: Vec<String>,
+    ) -> Self {
+        let turns = Semaphore::new(AT_A_TIME);
+        Self { advice, version: version.to_owned(), crds: merged(crds), allowed, former: Vec::new(), turns }
+    }
+
+    /// Takes over what the program applied under former names.
+    pub(crate) fn formerly<'a>(mut self, programs: impl IntoIterator<Item = &'a str>) -> Self {
+        self.former.extend(programs.into_iter().map(str::to_owned));
+        self
+    }
+
+    /// Brings a CRD into the cluster, unless what is there will do, and waits
+    /// until it is established. Any number of replicas may do so at once.
+    pub(crate) async fn install(&self, client: &Client, crd: CustomResourceDefinition) -> Result<(), InstallError> {
+        let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+        let (name, crd) = self.ours(crd);
+        let there = {
+            // Never closed.
+            let _turn = self.turns.acquire().await;
+            self.place(client, &crds, &name, &crd).await?
+        };
+        self.established(&crds, &name, there).await
+    }
+
+    /// What a start would do with a CRD: nothing is changed, and the API server
+    /// is asked whether it would take it.
+    #[cfg(feature = "cli")]
+    pub(crate) async fn predict(&self, client: &Client, crd: CustomResourceDefinition) -> Result<Plan, InstallError> {
+        let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+        let (name, crd) = self.ours(crd);
+        let plan = self.plan(client, &crds, &name, &crd).await?;
+        if matches!(plan, Plan::Install | Plan::Replace) {
+            match self.send(&crds, &name, &crd, true).await {
+                // That the rule is missing is told with the other rules.
+                Ok(_) | Err(InstallError::Forbidden { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(plan)
+    }
+
+    /// How a CRD is applied that the program does not install.
+    pub(crate) fn by_user(&self) -> String {
+        self.advice.by_user()
+    }
+
+    fn ours(&self, crd: CustomResourceDefinition) -> (String, CustomResourceDefinition) {
+        let name = crd.name_any();
+        let crd = self.crds.get(&name).cloned().unwrap_or(crd);
+        (name, annotated(crd, &self.version))
+    }
+
+    async fn plan(
+        &self,
+        client: &Client,
+        crds: &Api<CustomResourceDefinition>,
+        name: &str,
+        crd: &CustomResourceDefinition,
+    ) -> Result<Plan, InstallError> {
+        let Some(there) = crds.get_opt(name).await.map_err(|error| self.failed(name, "read", error))? else {
+            return Ok(Plan::Install);
+        };
+        if there.metadata.deletion_timestamp.is_some() {
+            return Err(InstallError::Deleted { name: name.to_owned() });
+        }
+        let theirs = there.annotations().get(VERSION).cloned();
+        if same(&there, crd) {
+            // A CRD of somebody else that says the same is left as it is.
+            let outdated = theirs.is_some_and(|theirs| is_newer(&self.version, &theirs));
+            return Ok(Plan::Keep { there: there.into(), outdated });
+        }
+        if let Some(theirs) = theirs.filter(|theirs| is_newer(theirs, &self.version)) {
+            return Ok(Plan::Newer(there.into(), theirs));
+        }
+        let mut changes = breaking::changes(&there, crd);
+        if changes.iter().any(|change| change.way == Way::Ratcheting) && ratchets(client).await {
+            changes.retain(|change| change.way != Way::Ratcheting);
+        }
+        let hash = crd.annotations().get(HASH).map_or("", String::as_str);
+        if self.allowed.iter().any(|allowed| allowed.split_once('@') == Some((name, hash))) {
+            let allowed: Vec<_> = changes.extract_if(.., |change| change.way != Way::Migration).collect();
+            if changes.is_empty() && !allowed.is_empty() {
+                let texts: Vec<_> = allowed.iter().map(|change| &*change.text).collect();
+                tracing::warn!(crd = name, "the CRD changes with the user's consent: {}", texts.join("; "));
+            }
+        }
+        if changes.is_empty() { Ok(Plan::Replace) } else { Err(self.advice.breaking(name, hash, &changes)) }
+    }
+
+    /// The CRD as the cluster has it, applied if need be.
+    async fn place(
+        &self,
+        client: &Client,
+        crds: &Api<CustomResourceDefinition>,
+        name: &str,
+        crd: &CustomResourceDefinition,
+    ) -> Result<CustomResourceDefinition, InstallError> {
+        let done = match self.plan(client, crds, name, crd).await? {
+            Plan::Keep { there, outdated: false } => return Ok(*there),
+            // Only the note of the version is behind: it may be another's.
+            Plan::Keep { there, .. } => return Ok(self.send(crds, name, crd, false).await.unwrap_or(*there)),
+            Plan::Newer(there, theirs) => {
+                let ours = &self.version;
+                tracing::info!(
+                    crd = name,
+                    "the CRD of the cluster is of version {theirs}, newer than {ours}: it stays"
+                );
+                return Ok(*there);
+            }
+            Plan::Install => "installed",
+            Plan::Replace => "replaced",
+        };
+        let made = self.send(crds, name, crd, false).await?;
+        tracing::info!(crd = name, version = self.version, "the CRD is {done}");
+        Ok(made)
+    }
+
+    /// Applies the CRD, or asks what would come of it.
+    async fn send(
+        &self,
+        crds: &Api<CustomResourceDefinition>,
+        name: &str,
+        crd: &CustomResourceDefinition,
+        dry_run: bool,
+    ) -> Result<CustomResourceDefinition, InstallError> {
+        let params = PatchParams { dry_run, ..PatchParams::apply(&self.advice.manager) };
+        let mut applied = crds.patch(name, &params, &Patch::Apply(crd)).await;
+        if let Err(kube::Error::Api(status)) = &applied
+            && let Cause::FieldManagers(others) = Refusal::of(status).cause
+        {
+            if !others.iter().all(|(who, _)| self.former.contains(who)) {
+                let others = others.iter().map(|(who, field)| format!("`{who}` (`{field}`)"));
+                return Err(self.advice.foreign(name, others.collect::<Vec<_>>().join(", ")));
+            }
+            applied = crds.patch(name, &params.clone().force(), &Patch::Apply(crd)).await;
+        }
+        // A conflict without field managers: another replica was first.
+        let made = applied.map_err(|error| self.failed(name, "applied", error))?;
+        if dry_run { Ok(made) } else { self.take_over(crds, name, made).await }
+    }
+
+    /// Removes former names of the program from the managers of a CRD. What a
+    /// former name alone still applies would stay in the CRD for good.
+    async fn take_over(
+        &self,
+        crds: &Api<CustomResourceDefinition>,
+        name: &str,
+        mut there: CustomResourceDefinition,
+    ) -> Result<CustomResourceDefinition, InstallError> {
+        for former in &self.former {
+            let applies = |entry: &ManagedFieldsEntry| {
+                (entry.manager.as_deref(), entry.operation.as_deref()) == (Some(former), Some("Apply"))
+            };
+            if there.managed_fields().iter().any(applies) {
+                let nothing = json!({
+                    "apiVersion": CustomResourceDefinition::api_version(&()),
+                    "kind": CustomResourceDefinition::kind(&()),
+                    "metadata": {"name": name},
+                });
+                let applied = crds.patch(name, &PatchParams::apply(former), &Patch::Apply(nothing)).await;
+                there = applied.map_err(|error| self.failed(name, "applied", error))?;
+            }
+        }
+        Ok(there)
+    }
+
+    /// Waits, from a state of the CRD on, until it is established.
+    async fn established(
+        &self,
+        crds: &Api<CustomResourceDefinition>,
+        name: &str,
+        mut there: CustomResourceDefinition,
+    ) -> Result<(), InstallError> {
+        let not = |message: String| InstallError::NotEstablished { name: name.to_owned(), message };
+        let only = WatchParams::default().fields(&format!("metadata.name={name}"));
+        let mut last = "the API server has said nothing about it yet".to_owned();
+        let wait = async {
+            loop {
+                if let State::Ready = state(&there, &mut last).map_err(not)? {
+                    return Ok(());
+                }
+                let version = there.resource_version().unwrap_or_default();
+                let events = crds.watch(&only, &version).await.map_err(|error| self.failed(name, "watched", error))?;
+                let mut events = pin!(events);
+                while let Ok(Some(event)) = events.try_next().await {
+                    match event {
+                        WatchEvent::Added(crd) | WatchEvent::Modified(crd) => {
+                            if let State::Ready = state(&crd, &mut last).map_err(not)? {
+                                return Ok(());
+                            }
+                        }
+                        WatchEvent::Deleted(_) => return Err(not("it was deleted meanwhile".to_owned())),
+                        WatchEvent::Bookmark(_) => {}
+                        WatchEvent::Error(_) => break,
+                    }
+                }
+                sleep(PAUSE).await;
+                there = crds.get(name).await.map_err(|error| self.failed(name, "read", error))?;
+            }
+        };
+        let ended = timeout(PATIENCE, wait).await;
+        ended.unwrap_or_else(|_| Err(not(format!("not within {} s: {last}", PATIENCE.as_secs()))))
+    }
+
+    fn failed(&self, name: &str, verb: &'static str, error: kube::Error) -> InstallError {
+        match error {
+            kube::Error::Api(status) if Refusal::of(&status).cause == Cause::MissingRule => {
+                self.advice.forbidden(name, status.message)
+            }
+            error => InstallError::Api { name: name.to_owned(), verb, error },
+        }
+    }
+}
+
+/// Whether the API server ratchets; `false` where it does not tell its version.
+async fn ratchets(client: &Client) -> bool {
+    let Ok(version) = client.apiserver_version().await else { return false };
+    // Some providers write `33+`.
+    let minor = version.minor.trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<u32>();
+    version.major == "1" && minor.is_ok_and(|minor| minor >= RATCHETS_SINCE)
+}
+
+/// How far the server is with a CRD.
+enum State {
+    Ready,
+    Waiting,
+}
+
+/// An error is what no waiting heals; `last` keeps what there is to wait for.
+fn state(crd: &CustomResourceDefinition, last: &mut String) -> Result<State, String> {
+    let conditions = crd.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut ready = 0;
+    for condition in conditions {
+        let message = || condition.message.clone().unwrap_or_default();
+        match (&*condition.type_, &*condition.status) {
+            ("NamesAccepted", "False") => {
+                return Err(format!("{}: delete the other CRD, or give the kind another name", message()));
+            }
+            ("Established" | "NamesAccepted", "True") => ready += 1,
+            ("Established", _) => *last = message(),
+            _ => {}
+        }
+    }
+    Ok(if ready == 2 { State::Ready } else { State::Waiting })
+}
+
+/// Whether a CRD of the cluster is established; what is missing if not.
+#[cfg(feature = "cli")]
+pub(crate) fn is_established(crd: &CustomResourceDefinition) -> Result<(), String> {
+    let mut last = "the API server has said nothing about it yet".to_owned();
+    match state(crd, &mut last)? {
+        State::Ready => Ok(()),
+        State::Waiting => Err(last),
+    }
+}
+
+impl std::fmt::Debug for Installer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Installer").field("advice", &self.advice).field("version", &self.version).finish()
+    }
+}

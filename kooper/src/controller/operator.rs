@@ -1,0 +1,427 @@
+//! Several controllers in one process, each failing alone.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use kooper_grammar::name;
+use kube::Client;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::controller::crd::{Advice, Installer};
+use crate::controller::installation::Installation;
+use crate::controller::{ConfigError, Controller, Process, RunError, Runner};
+use crate::error;
+use crate::leader;
+use crate::metrics::health::{Health, Probe};
+use crate::metrics::{Guarded, MetricsError, MetricsRecorder, NoMetrics};
+use crate::watch::informer::Watches;
+
+/// How long running handler calls get on shutdown, unless said otherwise.
+pub(crate) const DRAIN: Duration = Duration::from_secs(20);
+
+/// Controllers that run together. They share the client, the metrics and the
+/// shutdown, nothing by which one could harm another.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), kooper::BoxError> {
+/// use std::sync::Arc;
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kooper::{Controller, Operator};
+///
+/// async fn echo(pod: Arc<Pod>) {
+///     println!("{:?}", pod.metadata.name);
+/// }
+///
+/// let shutdown = kooper::CancellationToken::new();
+/// Operator::builder()
+///     .client(kooper::kube::Client::try_default().await?)
+///     .controller(Controller::builder::<Pod>("echo").handler(echo).build()?)
+///     .build()?
+///     .run(shutdown)
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Operator {
+    runners: Vec<Runner>,
+    watches: Arc<Watches>,
+    health: Health,
+}
+
+/// An operator that cannot be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A controller's description makes no sense.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The instance's name is none.
+    #[error("the instance name: {0}")]
+    Instance(String),
+    /// The metrics refuse a controller.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+}
+
+/// An operator that ended although nobody stopped it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OperatorError {
+    /// No controller runs any more.
+    #[error("every controller has ended: {0}")]
+    AllEnded(String),
+    /// A controller cannot go on, and the process must not.
+    #[error("controller `{0}`: {1}")]
+    Ended(String, RunError),
+}
+
+/// Builds an [`Operator`].
+#[must_use = "a builder builds nothing until `build` is called"]
+pub struct Builder {
+    controllers: Vec<Controller>,
+    program: String,
+    instance: Option<String>,
+    /// The file of a program with commands, as advice names it.
+    command: Option<String>,
+    version: String,
+    allowed_crd_changes: Vec<String>,
+    client: Option<Client>,
+    lease_client: Option<Client>,
+    lease_namespace: Option<String>,
+    stands_again: bool,
+    metrics: Arc<dyn MetricsRecorder>,
+    health: Health,
+    drain: Duration,
+}
+
+impl Operator {
+    /// An operator without controllers yet.
+    pub fn builder() -> Builder {
+        Builder {
+            controllers: Vec::new(),
+            program: program_name(),
+            instance: None,
+            command: None,
+            version: "0.0.0".to_owned(),
+            allowed_crd_changes: Vec::new(),
+            client: None,
+            lease_client: None,
+            lease_namespace: None,
+            stands_again: true,
+            metrics: Arc::new(NoMetrics),
+            health: Health::default(),
+            drain: DRAIN,
+        }
+    }
+
+    /// Runs all controllers until `shutdown` is cancelled, then drains them:
+    /// no key is begun any more, running handlers are asked to end, and ended
+    /// when the drain time is over.
+    ///
+    /// An operator runs once:
+    ///
+    /// ```compile_fail,E0382
+    /// # async fn twice(operator: kooper::Operator) {
+    /// let stop = kooper::CancellationToken::new();
+    /// operator.run(stop.clone()).await;
+    /// operator.run(stop).await;
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When every controller has ended before, and when a handler goes on after
+    /// its controller has lost its lease: then the process has to end, as
+    /// nothing else ends that handler while another replica works.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), OperatorError> {
+        let mut tasks = JoinSet::new();
+        for runner in self.runners {
+            let name = runner.name().to_owned();
+            let running = supervised(self.health.clone(), name.clone(), runner.run(shutdown.clone()));
+            tasks.spawn(async move { running.await.map_err(|error| OperatorError::Ended(name, error)) });
+        }
+        let mut last = "there were none".to_owned();
+        while let Some(ended) = tasks.join_next().await {
+            match ended {
+                Ok(Ok(None)) => {}
+                // The others may not go on in a process that has to end.
+                Ok(Err(error)) => return Err(error),
+                Ok(Ok(Some(broken))) => last = broken,
+                Err(error) => last = error.to_string(),
+            }
+        }
+        self.watches.stop().await;
+        if shutdown.is_cancelled() { Ok(()) } else { Err(OperatorError::AllEnded(last)) }
+    }
+}
+
+/// Runs a controller; returns how it broke down, if it did. From then on the
+/// process is not ready, as nothing but a restart brings the controller back.
+async fn supervised(
+    health: Health,
+    name: String,
+    running: impl Future<Output = Result<(), RunError>>,
+) -> Result<Option<String>, RunError> {
+    let panic = match AssertUnwindSafe(running).catch_unwind().await {
+        Ok(ended) => return ended.map(|()| None),
+        Err(panic) => error::panic_text(&*panic),
+    };
+    let broken = format!("{name}: the controller broke down and needs a restart of the process: it panicked: {panic}");
+    tracing::error!("{broken}; the other controllers continue");
+    health.add(Arc::new(Broken(broken.clone())));
+    Ok(Some(broken))
+}
+
+/// A controller that broke down.
+struct Broken(String);
+
+impl Probe for Broken {
+    fn ready(&self) -> Result<Option<String>, String> {
+        Err(self.0.clone())
+    }
+}
+
+impl Controller {
+    /// Runs this controller alone, without an operator that would let it stand
+    /// as a candidate again when it loses its lease.
+    ///
+    /// # Errors
+    /// [`RunError::LeadershipLost`] in [`OperatorError::Ended`] when another
+    /// replica leads.
+    pub async fn run(self, client: Option<Client>, shutdown: CancellationToken) -> Result<(), RunAloneError> {
+        let mut operator = Operator::builder().controller(self);
+        operator.client = client;
+        operator.stands_again = false;
+        Ok(operator.build()?.run(shutdown).await?)
+    }
+}
+
+/// A controller that could not be run by hand, or ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunAloneError {
+    /// It cannot be built into an operator.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// It has ended.
+    #[error(transparent)]
+    Ended(#[from] OperatorError),
+}
+
+/// The name of the program's file.
+fn program_name() -> String {
+    let file = std::env::args_os().next().map(std::path::PathBuf::from);
+    let stem = file.as_deref().and_then(std::path::Path::file_stem).and_then(std::ffi::OsStr::to_str);
+    stem.unwrap_or_default().to_owned()
+}
+
+impl std::fmt::Debug for Operator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Operator").field("controllers", &self.runners.len()).finish()
+    }
+}
+
+impl Builder {
+    /// Adds a controller.
+    pub fn controller(mut self, controller: Controller) -> Self {
+        self.controllers.push(controller);
+        self
+    }
+
+    /// The connection to the API server. Not needed where every controller
+    /// has a retriever of its own.
+    pub fn client(mut self, client: Client) -> Self {
+        self.client = Some(client);
+        self
+    }
+
+    /// The name of the program, in field managers and leases; `my_program`
+    /// becomes `my-program`, as Kubernetes takes names.
+    /// Default: the name of its file.
+    pub fn program(mut self, program: impl Into<String>) -> Self {
+        self.program = program.into();
+        self
+    }
+
+    /// The name of this installation, where a namespace has several of one
+    /// program: its leases are named after it. Default: none.
+    pub fn instance(mut self, instance: impl Into<String>) -> Self {
+        self.instance = Some(instance.into());
+        self
+    }
+
+    /// The version of the program, which CRDs carry: one of a newer version is
+    /// never replaced. Default: `0.0.0`.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.version = version.into();
+        self
+    }
+
+    /// The name of the program's file, which has commands and flags.
+    #[cfg(feature = "cli")]
+    pub(crate) fn command(mut self, program: &str) -> Self {
+        self.command = Some(program.to_owned());
+        self
+    }
+
+    /// Allows one change of a CRD that is otherwise refused because stored
+    /// objects might not fit any more: `NAME@HASH`, as the refusal names it.
+    /// The hash is that of the new CRD, so that no later change is allowed.
+    pub fn allow_crd_change(mut self, change: impl Into<String>) -> Self {
+        self.allowed_crd_changes.push(change.into());
+        self
+    }
+
+    /// A connection for the leases alone, best made with a
+    /// `kube::Config::default_retry` of `false` and short timeouts: renewals
+    /// then wait neither behind other requests nor for a retry of their own.
+    /// Default: that of [`client`](Self::client), with which no two replicas
+    /// lead at once either, though a busy one may lose its lease sooner.
+    pub fn lease_client(mut self, client: Client) -> Self {
+        self.lease_client = Some(client);
+        self
+    }
+
+    /// The namespace of the leases. Default: that of the client.
+    pub fn lease_namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.lease_namespace = Some(namespace.into());
+        self
+    }
+
+    /// Where measurements go. Default: nowhere.
+    pub fn metrics(mut self, metrics: Arc<dyn MetricsRecorder>) -> Self {
+        self.metrics = Arc::new(Guarded::new(metrics));
+        self
+    }
+
+    /// What a listener asks whether the process is ready and alive.
+    pub fn health(mut self, health: Health) -> Self {
+        self.health = health;
+        self
+    }
+
+    /// How long running handler calls get on shutdown. Default: 20 seconds.
+    pub fn drain_timeout(mut self, drain: Duration) -> Self {
+        self.drain = drain;
+        self
+    }
+
+    /// The operator.
+    ///
+    /// # Errors
+    /// When two controllers have one name, or one needs a client and there is
+    /// none.
+    pub fn build(self) -> Result<Operator, BuildError> {
+        let mut names = HashSet::new();
+        for controller in &self.controllers {
+            if !names.insert(controller.name().to_owned()) {
+                let problem = "two controllers have it: give one of them another name";
+                return Err(controller.error("name", problem).into());
+            }
+            if self.client.is_none() {
+                controller.check_client()?;
+            }
+        }
+        check_claims(&self.controllers)?;
+        let installation = Installation::new(&self.program, self.instance);
+        check_names(&self.controllers, &installation)?;
+        let namespace = || self.client.as_ref().map_or("default", Client::default_namespace).to_owned();
+        let crds = self.controllers.iter().filter_map(Controller::crd);
+        let crds = crds.filter(|(_, installs)| *installs).map(|(crd, _)| crd);
+        let advice = Advice { manager: installation.program.clone(), command: self.command };
+        let crds = Installer::new(advice, &self.version, crds, self.allowed_crd_changes);
+        let process = Process {
+            crds: Arc::new(crds.formerly(self.controllers.iter().filter_map(Controller::former_program))),
+            installation,
+            lease_namespace: self.lease_namespace.clone().unwrap_or_else(namespace),
+            client: self.client,
+            lease_client: self.lease_client,
+            identity: leader::identity(),
+            states: Arc::default(),
+            watches: Arc::default(),
+            metrics: self.metrics,
+            health: self.health,
+            drain: self.drain,
+            stands_again: self.stands_again,
+        };
+        let runners = self.controllers.into_iter().map(|controller| Runner::new(controller, &process));
+        let runners = runners.collect::<Result<_, _>>()?;
+        Ok(Operator { runners, watches: process.watches, health: process.health })
+    }
+}
+
+/// The names of the installation, and of the leases that are made of them.
+fn check_names(controllers: &[Controller], installation: &Installation) -> Result<(), BuildError> {
+    if let Some(instance) = &installation.instance {
+        name::label(instance).map_err(|error| BuildError::Instance(error.to_string()))?;
+    }
+    for one in controllers {
+        if one.former_program() == Some(&installation.program) {
+            let problem = format!("`{}` is the program's name now: write the one it had before", installation.program);
+            return Err(one.error("former_program", &problem).into());
+        }
+        if let Some(leases) = one.leases(installation, "default") {
+            let leases = std::iter::once(&leases.name).chain(leases.former.iter().map(|former| &former.name));
+            for lease in leases {
+                name::subdomain(lease).map_err(|error| one.error("leader_election", &error.to_string()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// No controller may take off the finalizer of another, or take over what
+/// another applies.
+fn check_claims(controllers: &[Controller]) -> Result<(), ConfigError> {
+    for (index, one) in controllers.iter().enumerate() {
+        for other in controllers.iter().take(index) {
+            if one.finalizer().is_some() && one.finalizer() == other.finalizer() && one.kind() == other.kind() {
+                let problem = format!(
+                    "the controller `{}` of the same kind has this finalizer: the first that is done would take it from the other; give one of them another",
+                    other.name()
+                );
+                return Err(one.error("cleanup", &problem));
+            }
+        }
+        for other in controllers.iter().filter(|other| other.name() != one.name()) {
+            let live = |former: &&String| former.as_str() == other.name() || Some(former.as_str()) == other.finalizer();
+            if let Some(former) = one.formerly().iter().find(live) {
+                let problem = format!(
+                    "`{former}` is no former name: the controller `{}` of this program has it now",
+                    other.name()
+                );
+                return Err(one.error("formerly", &problem));
+            }
+        }
+    }
+    Ok(())
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder").field("controllers", &self.controllers).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_controller_that_broke_down_is_named_and_one_that_has_ended_is_not() {
+        let health = Health::default();
+        let run = |name: &str, running| supervised(health.clone(), name.to_owned(), running);
+        assert_eq!(run("ended", std::future::ready(Ok(()))).await, Ok(None));
+        assert_eq!(run("lost", std::future::ready(Err(RunError::LeadershipLost))).await, Err(RunError::LeadershipLost));
+        assert_eq!(health.ready().as_deref(), Ok("ok\n"));
+        let broken = supervised(health.clone(), "shop".to_owned(), async { panic!("out of milk") }).await;
+        let reason = "shop: the controller broke down and needs a restart of the process: it panicked: out of milk";
+        assert_eq!(broken.unwrap().as_deref(), Some(reason));
+        assert_eq!(health.ready(), Err(format!("{reason}\n")));
+        assert!(health.alive().is_ok());
+    }
+}

@@ -1,0 +1,396 @@
+//! The flags and their environment variables: one table for both.
+
+use std::ffi::OsString;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::ValueParser;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, Command};
+use kooper_grammar::{duration, name};
+use tracing_subscriber::filter::Targets;
+
+use super::logging::{self, LogFormat};
+use crate::controller::installation::Installation;
+use crate::controller::operator::DRAIN;
+use crate::program::http::Listener;
+
+#[cfg(test)]
+mod tests;
+
+/// What the program was asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Run the controllers.
+    Run,
+    /// Print the CRDs.
+    Crd,
+    /// Print what the program has to be allowed.
+    Rbac,
+    /// Look whether everything is there that the program needs.
+    Check,
+}
+
+/// The commands, as they are called and what they do.
+const TASKS: [(&str, Task, &str); 4] = [
+    ("run", Task::Run, "Runs the controllers until SIGINT or SIGTERM; the default"),
+    ("crd", Task::Crd, "Prints the CRDs of the controllers' kinds, as YAML"),
+    ("rbac", Task::Rbac, "Prints a service account with the least roles that the controllers need, as YAML"),
+    (
+        "check",
+        Task::Check,
+        "Checks the connection, the kinds, the CRDs and every permission; exits with 1 if one is missing",
+    ),
+];
+
+/// Every flag's value; `None` and empty where the program's own stays.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) kubeconfig: Option<PathBuf>,
+    pub(crate) context: Option<String>,
+    pub(crate) namespaces: Vec<String>,
+    pub(crate) workers: Option<usize>,
+    pub(crate) resync: Option<Resync>,
+    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) log_format: LogFormat,
+    pub(crate) log_level: Targets,
+    pub(crate) drain_timeout: Duration,
+    pub(crate) lease_namespace: Option<String>,
+    pub(crate) instance: Option<String>,
+    /// In place of what is built in.
+    pub(crate) leader_election: Option<bool>,
+    /// As `NAME@HASH`.
+    pub(crate) allowed_crd_changes: Vec<String>,
+    /// Where the program is installed.
+    pub(crate) install_namespace: String,
+}
+
+/// A resync interval, or `off`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Resync(pub(crate) Option<Duration>);
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            kubeconfig: None,
+            context: None,
+            namespaces: Vec::new(),
+            workers: None,
+            resync: None,
+            listen: Some(Listener::DEFAULT),
+            log_format: LogFormat::Text,
+            log_level: logging::levels("").unwrap_or_default(),
+            drain_timeout: DRAIN,
+            lease_namespace: None,
+            instance: None,
+            leader_election: None,
+            allowed_crd_changes: Vec::new(),
+            install_namespace: "default".to_owned(),
+        }
+    }
+}
+
+/// A flag.
+struct Flag {
+    name: &'static str,
+    value: &'static str,
+    help: &'static str,
+    repeatable: bool,
+    /// The only command that has it; `None` for all of them.
+    only: Option<Task>,
+    /// Reads a value, or says what to write instead.
+    take: fn(&mut Settings, &str) -> Result<(), String>,
+}
+
+static FLAGS: [Flag; 14] = [
+    Flag {
+        name: "kubeconfig",
+        value: "FILE",
+        help: "Kubeconfig to connect with [default: KUBECONFIG, ~/.kube/config, the service account]",
+        repeatable: false,
+        only: None,
+        take: |settings, text| {
+            settings.kubeconfig = Some(not_empty(text, "write the path of a file")?.into());
+            Ok(())
+        },
+    },
+    Flag {
+        name: "context",
+        value: "NAME",
+        help: "Context of the kubeconfig [default: its current one]",
+        repeatable: false,
+        only: None,
+        take: |settings, text| {
+            settings.context = Some(not_empty(text, "write the name of a context")?.to_owned());
+            Ok(())
+        },
+    },
+    Flag {
+        name: "namespace",
+        value: "NAME",
+        help: "Namespace to look into; repeat it, or write a,b [default: as built in]",
+        repeatable: true,
+        only: None,
+        take: |settings, text| {
+            for namespace in text.split(',').map(str::trim) {
+                name::label(namespace).map_err(|error| error.to_string())?;
+                if !settings.namespaces.iter().any(|known| known == namespace) {
+                    settings.namespaces.push(namespace.to_owned());
+                }
+            }
+            Ok(())
+        },
+    },
+    Flag {
+        name: "workers",
+        value: "N",
+        help: "Parallel handlers of each controller [default: as built in]",
+        repeatable: false,
+        only: None,
+        take: |settings, text| match text.parse::<u16>() {
+            Ok(workers) if workers > 0 => {
+                settings.workers = Some(workers.into());
+                Ok(())
+            }
+            _ => Err(format!("write a whole number from 1 to {}", u16::MAX)),
+        },
+    },
+    Flag {
+        name: "resync",
+        value: "DURATION|off",
+        help: "How often every object is handled again, or off [default: as built in]",
+        repeatable: false,
+        only: None,
+        take: |settings, text| {
+            let every = match text {
+                "off" => None,
+                text => Some(duration::parse(text).map_err(|error| format!("{error}, or `off` for no resync"))?),
+            };
+            settings.resync = Some(Resync(every));
+            Ok(())
+        },
+    },
+    Flag {
+        name: "listen",
+        value: "ADDR|off",
+        help: "Where /metrics, /healthz and /readyz are, or off [default: [::]:8080, IPv4 included]",
+        repeatable: false,
+        only: None,
+        take: |settings, text| {
+            settings.listen = if text == "off" { None } else { Some(address(text)?) };
+            Ok(())
+        },
+    },
+    Flag {
+        name: "log-format",
+        value: "text|json",
+        help: "How the log on stderr looks [default: text]",
+        repeatable: false,
+        only: None,
+        take: |settings, text| {
+            settings.log_format = match text {
+                "text" => LogFormat::Text,
+                "json" => LogFormat::Json,
+                _ => return Err("write `text` or `json`".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    Flag {
+        name: "log-level",
+        value: "LEVEL",
+        help: "off, error, warn, info, debug, trace; for a target too: info,kube=debug [default: info]",
+        repeatable: false,
+        only: None,
+        take: |settings, text| {
+            settings.log_level = logging::levels(text)?;
+            Ok(())
+        },
+    },
+    Flag {
+        name: "drain-timeout",
+        value: "DURATION",
+        help: "How long running handlers get when the program is stopped [default: 20s]",
+        repeatable: false,
+        only: None,
+        take: |settings, text| {
+            settings.drain_timeout = duration::parse(text).map_err(|error| error.to_string())?;
+            Ok(())
+        },
+    },
+    Flag {
+        name: "lease-namespace",
+        value: "NAME",
+        help: "Namespace of the leases [default: the pod's own; elsewhere the kubeconfig context's]",
+        repeatable: false,
+        only: None,
+        take: |settings, text| {
+            name::label(text).map_err(|error| error.to_string())?;
+            settings.lease_namespace = Some(text.to_owned());
+            Ok(())
+        },
+    },
+    Flag {
+        name: "instance",
+        value: "NAME",
+        help: "Name of this installation, where a namespace has several of the program [default: none]",
+        repeatable: false,
+        only: None,
+        take: |settings, text| {
+            name::label(text).map_err(|error| error.to_string())?;
+            settings.instance = Some(text.to_owned());
+            Ok(())
+        },
+    },
+    Flag {
+        name: "leader-election",
+        value: "on|off",
+        help: "Whether handlers run in one replica only [default: as built in]",
+        repeatable: false,
+        only: None,
+        take: |settings, text| {
+            settings.leader_election = Some(match text {
+                "on" => true,
+                "off" => false,
+                _ => return Err("write `on` or `off`".to_owned()),
+            });
+            Ok(())
+        },
+    },
+    Flag {
+        name: "allow-crd-change",
+        value: "NAME@HASH",
+        help: "Refused CRD change to apply all the same, as its refusal prints it; repeatable",
+        repeatable: true,
+        only: None,
+        take: |settings, text| {
+            for change in text.split(',').map(str::trim) {
+                match change.split_once('@') {
+                    Some((name, hash)) if !name.is_empty() && !hash.is_empty() => {
+                        settings.allowed_crd_changes.push(change.to_owned());
+                    }
+                    _ => {
+                        return Err(
+                            "write the name of the CRD and the hash that its refusal names, as NAME@HASH".to_owned()
+                        );
+                    }
+                }
+            }
+            Ok(())
+        },
+    },
+    Flag {
+        name: "install-namespace",
+        value: "NAME",
+        help: "Namespace that the program is installed in [default: default]",
+        repeatable: false,
+        only: Some(Task::Rbac),
+        take: |settings, text| {
+            name::label(text).map_err(|error| error.to_string())?;
+            text.clone_into(&mut settings.install_namespace);
+            Ok(())
+        },
+    },
+];
+
+/// Reads the command line; the environment answers for flags that are not on
+/// it. An empty variable counts as none.
+pub(crate) fn parse(
+    program: &'static str,
+    version: &'static str,
+    line: impl IntoIterator<Item = OsString>,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<(Task, Settings), clap::Error> {
+    let mut command = command(program, version);
+    let matches = command.try_get_matches_from_mut(line)?;
+    // Flags are global: the innermost matches know all of them.
+    let (task, matches) = match matches.subcommand() {
+        Some((name, inner)) => {
+            let task = TASKS.iter().find(|(known, ..)| *known == name);
+            (task.map_or(Task::Run, |(_, task, _)| *task), inner)
+        }
+        None => (Task::Run, &matches),
+    };
+    let mut settings = Settings::default();
+    for flag in FLAGS.iter().filter(|flag| flag.only.is_none_or(|only| only == task)) {
+        if matches.value_source(flag.name) == Some(ValueSource::CommandLine) {
+            for text in matches.get_many::<String>(flag.name).into_iter().flatten() {
+                (flag.take)(&mut settings, text)
+                    .map_err(|problem| command.error(ErrorKind::ValueValidation, problem))?;
+            }
+        } else if let Some(text) = environment(&flag.variable()).filter(|text| !text.is_empty()) {
+            let taken = match text.to_str() {
+                Some(text) => (flag.take)(&mut settings, text),
+                None => Err("write it in UTF-8".to_owned()),
+            };
+            taken.map_err(|problem| {
+                let (variable, name, text) = (flag.variable(), flag.name, text.display());
+                let message =
+                    format!("invalid value '{text}' for the environment variable {variable} (--{name}): {problem}");
+                command.error(ErrorKind::ValueValidation, message)
+            })?;
+        }
+    }
+    Ok((task, settings))
+}
+
+const AFTER_HELP: &str = "\
+Each flag has an environment variable: KOOPER_WORKERS for --workers, KOOPER_LOG_LEVEL for --log-level.
+The flag wins over the variable. Durations are written as 500ms, 30s, 5m or 1h30m.";
+
+fn command(program: &'static str, version: &'static str) -> Command {
+    Command::new(program)
+        .version(version)
+        .about("Runs Kubernetes controllers, made with Kooper")
+        .after_help(AFTER_HELP)
+        .subcommands(TASKS.map(|(name, task, about)| {
+            let own = FLAGS.iter().filter(move |flag| flag.only == Some(task));
+            Command::new(name).about(about).after_help(AFTER_HELP).args(own.map(Flag::arg))
+        }))
+        .args(FLAGS.iter().filter(|flag| flag.only.is_none()).map(Flag::arg))
+}
+
+impl Flag {
+    /// `KOOPER_LOG_LEVEL` for `--log-level`.
+    fn variable(&self) -> String {
+        format!("KOOPER_{}", self.name.replace('-', "_").to_uppercase())
+    }
+
+    fn arg(&'static self) -> Arg {
+        // clap wants to hear about a bad value while it knows where it stood;
+        // the value itself is taken later, as one from the environment is.
+        let check = |text: &str| (self.take)(&mut Settings::default(), text).map(|()| text.to_owned());
+        Arg::new(self.name)
+            .long(self.name)
+            .value_name(self.value)
+            .help(self.help)
+            .action(if self.repeatable { ArgAction::Append } else { ArgAction::Set })
+            .value_parser(ValueParser::new(check))
+            .global(self.only.is_none())
+    }
+}
+
+impl Settings {
+    /// This installation of a program.
+    pub(crate) fn installation(&self, program: &str) -> Installation {
+        Installation::new(program, self.instance.clone())
+    }
+}
+
+fn not_empty<'a>(text: &'a str, otherwise: &str) -> Result<&'a str, String> {
+    if text.is_empty() { Err(otherwise.to_owned()) } else { Ok(text) }
+}
+
+/// An address and a port; `:8080` is every address, as in Go.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let every = text.strip_prefix(':').and_then(|port| port.parse().ok());
+    match (every, text.parse()) {
+        (Some(port), _) => Ok(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port)),
+        (None, Ok(address)) => Ok(address),
+        (None, Err(_)) => {
+            Err("write an IP address and a port, such as `[::]:8080`, `127.0.0.1:8080` or `:8080`, or `off`".to_owned())
+        }
+    }
+}

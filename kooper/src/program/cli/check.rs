@@ -1,0 +1,349 @@
+//! The command `check`: is everything there that the program needs.
+
+mod left;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::io::Write;
+use std::process::ExitCode;
+
+use futures_util::{StreamExt, stream};
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::Api;
+use kube::{Client, ResourceExt};
+use prometheus::Registry;
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+
+use super::FAILED;
+use super::args::Settings;
+use super::connect::{self, Connection};
+use super::controllers::{controllers, lease_namespace};
+use super::preflight::{self, PATIENCE};
+use crate::controller::Controller;
+use crate::controller::crd::{Advice, InstallError, Installer, Plan, is_established, lacking, older};
+use crate::controller::review::{may, own_namespace};
+use crate::error::{BoxError, chain};
+use crate::metrics::Prometheus;
+use crate::object::kind::KindInfo;
+use crate::program::Program;
+use crate::program::rbac::{self, Grant, Grants, Place};
+
+/// How many permissions are asked for at a time.
+const AT_A_TIME: usize = 8;
+
+/// How many objects that were left behind are named.
+const NAMED: usize = 10;
+
+/// Prints a line for each thing that was looked at; exits with 1 if one of
+/// them is not as it has to be.
+pub(crate) fn check(
+    program: &str,
+    version: &str,
+    definitions: &[fn(&mut Program)],
+    settings: &Settings,
+) -> Result<ExitCode, BoxError> {
+    let controllers = controllers(definitions, settings)?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let metrics = Prometheus::new(&Registry::new())?;
+    let failed = runtime.block_on(async {
+        let connection = connect::connect(program, settings, &metrics).await?;
+        let lease_namespace = lease_namespace(program, &controllers, settings, &connection);
+        let namespace = connection.client.default_namespace().to_owned();
+        let place = Place { installation: settings.installation(program), namespace, lease_namespace };
+        let advice = Advice { manager: place.installation.program.clone(), command: Some(program.to_owned()) };
+        let installed = controllers.iter().filter_map(Controller::crd).filter(|(_, installs)| *installs);
+        let allowed = settings.allowed_crd_changes.clone();
+        let installer = Installer::new(advice, version, installed.map(|(crd, _)| crd), allowed)
+            .formerly(controllers.iter().filter_map(Controller::former_program));
+        let mut check = Check { client: connection.client.clone(), place, installer, failed: false };
+        if check.connection(&connection).await {
+            // Where the program is installed, if it is the program that asks.
+            if let Some(namespace) = own_namespace(&check.client).await {
+                check.place.namespace = namespace;
+            }
+            check.everything(&controllers).await;
+        }
+        Ok::<_, BoxError>(check.failed)
+    })?;
+    Ok(if failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+struct Check {
+    client: Client,
+    place: Place,
+    installer: Installer,
+    failed: bool,
+}
+
+impl Check {
+    fn ok(&self, text: impl Display) {
+        // A closed stdout changes nothing about the exit code.
+        drop(writeln!(std::io::stdout(), "ok       {text}"));
+    }
+
+    fn missing(&mut self, text: impl Display) {
+        self.failed = true;
+        drop(writeln!(std::io::stdout(), "missing  {text}"));
+    }
+
+    /// What nothing is missing for, and somebody should know.
+    fn note(&self, text: impl Display) {
+        drop(writeln!(std::io::stdout(), "note     {text}"));
+    }
+
+    /// Whether the server answers; nothing else makes sense without.
+    async fn connection(&mut self, connection: &Connection) -> bool {
+        let server = &connection.server;
+        match timeout(PATIENCE, self.client.apiserver_version()).await {
+            Ok(Ok(version)) => self.ok(format_args!("connection to {server}: {}", version.git_version)),
+            Ok(Err(error)) => match preflight::advice(server, &error) {
+                Some(advice) => {
+                    self.missing(format_args!("connection: {advice}"));
+                    return false;
+                }
+                None => self.ok(format_args!("connection to {server}")),
+            },
+            Err(_) => {
+                let seconds = PATIENCE.as_secs();
+                self.missing(format_args!(
+                    "connection: the API server {server} has not answered for {seconds} s: check that it runs, and the \
+                     network on the way"
+                ));
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn everything(&mut self, controllers: &[Controller]) {
+        let to_come = self.crds(controllers).await;
+        let kinds: BTreeMap<_, _> =
+            controllers.iter().flat_map(Controller::kinds).map(|kind| (kind.resource(), kind.clone())).collect();
+        for (resource, kind) in &kinds {
+            if !to_come.contains(resource) {
+                let needed = controllers.iter().any(|one| one.needs_kind(kind));
+                self.kind(kind, needed).await;
+            }
+        }
+        for warning in rbac::warnings(controllers) {
+            self.note(warning);
+        }
+        match rbac::grants(controllers, &self.place) {
+            Ok(grants) => {
+                self.namespaces(&grants).await;
+                self.access(&grants).await;
+            }
+            Err(error) => self.missing(format_args!("rules: {error}")),
+        }
+        for controller in controllers {
+            self.left(controller).await;
+        }
+    }
+
+    /// Names the objects that a controller cleaned up once, and looks at no more.
+    async fn left(&self, controller: &Controller) {
+        let Some(finalizer) = controller.finalizer() else { return };
+        let (name, kinds) = (controller.name(), controller.kind_info().resource());
+        match left::left_behind(&self.client, controller, NAMED).await {
+            Ok((_, 0)) => {}
+            Ok((named, count)) => {
+                let more = if count > named.len() { format!(" and {} more", count - named.len()) } else { String::new() };
+                self.note(format_args!(
+                    "{kinds} {}{more}: outside of the namespaces of the controller `{name}` with its finalizer {finalizer}: \
+                     if no other instance looks there, they can't be deleted until it does or the finalizer is taken off",
+                    named.join(", ")
+                ));
+            }
+            // The cluster does not serve the kind: that is said already.
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            // The least role has no right to look elsewhere.
+            Err(kube::Error::Api(status)) if status.code == 403 => self.note(format_args!(
+                "{kinds}: whether some outside of the namespaces of the controller `{name}` carry its finalizer {finalizer} \
+                 can't be seen: who may list them in all namespaces sees it"
+            )),
+            Err(error) => self.note(format_args!("{kinds} of other namespaces: {}", chain(&error))),
+        }
+    }
+
+    /// Returns the resources whose CRDs are yet to come.
+    async fn crds(&mut self, controllers: &[Controller]) -> BTreeSet<String> {
+        let mut to_come = BTreeSet::new();
+        let mut crds = BTreeMap::new();
+        for controller in controllers {
+            if let Some((crd, installs)) = controller.crd() {
+                // One that installs it is enough.
+                let known = crds.entry(crd.name_any()).or_insert((crd, false, Vec::new()));
+                known.1 |= installs;
+                if !known.2.contains(&controller.kind_info()) {
+                    known.2.push(controller.kind_info());
+                }
+            }
+        }
+        for (name, (crd, installs, kinds)) in crds {
+            let there =
+                if installs { self.installed(&name, crd).await } else { self.by_hand(&name, &crd, &kinds).await };
+            to_come.extend((!there).then_some(name));
+        }
+        to_come
+    }
+
+    /// A CRD that the program installs. `false` where it is not there yet.
+    async fn installed(&mut self, name: &str, crd: CustomResourceDefinition) -> bool {
+        match self.installer.predict(&self.client, crd).await {
+            Ok(Plan::Install) => {
+                self.ok(format_args!("CRD {name}: not there yet, `run` installs it"));
+                return false;
+            }
+            Ok(Plan::Replace) => self.ok(format_args!("CRD {name}: `run` replaces it")),
+            Ok(Plan::Newer(there, version)) => {
+                self.established(name, &there, format_args!(": of version {version}, which is newer: it stays"));
+            }
+            Ok(Plan::Keep { there, .. }) => self.established(name, &there, ""),
+            // The missing rule is told with the others.
+            Err(InstallError::Forbidden { .. }) => return false,
+            Err(error) => self.missing(format_args!("CRD {name}: {error}")),
+        }
+        true
+    }
+
+    fn established(&mut self, name: &str, crd: &CustomResourceDefinition, remark: impl Display) {
+        match is_established(crd) {
+            Ok(()) => self.ok(format_args!("CRD {name}{remark}")),
+            Err(message) => self.missing(format_args!("CRD {name}: it is not established: {message}")),
+        }
+    }
+
+    /// A CRD that the user installs. `false` where it is not there yet.
+    async fn by_hand(&mut self, name: &str, crd: &CustomResourceDefinition, kinds: &[&KindInfo]) -> bool {
+        let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        match api.get_opt(name).await {
+            Ok(Some(there)) => self.established(name, &there, ""),
+            Ok(None) => {
+                let apply = self.installer.by_user();
+                self.missing(format_args!("CRD {name}: it is not there: apply it with {apply}"));
+                return false;
+            }
+            // Who may not see it sees whether its kind is served.
+            Err(kube::Error::Api(status)) if status.code == 403 => {}
+            Err(error) => self.missing(format_args!("CRD {name}: {}", chain(&error))),
+        }
+        for kind in kinds {
+            match lacking(&self.client, kind, crd).await {
+                Ok(fields) if fields.is_empty() => {}
+                Ok(fields) => {
+                    self.missing(format_args!("CRD {name}: {}", older(name, &fields, &self.installer.by_user())));
+                }
+                Err(error) => self
+                    .note(format_args!("CRD {name}: it cannot be compared with the program's type: {}", chain(&error))),
+            }
+        }
+        true
+    }
+
+    async fn kind(&mut self, kind: &KindInfo, needed: bool) {
+        let (resource, version) = (kind.resource(), kind.api_version());
+        let served = if kind.group.is_empty() {
+            self.client.list_core_api_resources(&version).await
+        } else {
+            self.client.list_api_group_resources(&version).await
+        };
+        match served {
+            Ok(list) if list.resources.iter().any(|served| served.name == kind.plural) => {
+                self.ok(format_args!("kind {} ({resource}) of {version}", kind.kind));
+            }
+            Ok(_) if !needed => self.ok(format_args!("kind {} ({resource}) of {version}: not served, and optional", kind.kind)),
+            Err(kube::Error::Api(status)) if status.code == 404 && !needed => {
+                self.ok(format_args!("kind {} ({resource}) of {version}: not served, and optional", kind.kind));
+            }
+            Err(kube::Error::Api(status)) if status.code != 404 => {
+                self.missing(format_args!("kind {} ({resource}): {}", kind.kind, status.message));
+            }
+            Err(error) if !matches!(error, kube::Error::Api(_)) => {
+                self.missing(format_args!("kind {} ({resource}): {}", kind.kind, chain(&error)));
+            }
+            _ => self.missing(format_args!(
+                "kind {} ({resource}): the cluster does not serve it in {version}: apply its CRD, or check the API version",
+                kind.kind
+            )),
+        }
+    }
+
+    async fn namespaces(&mut self, grants: &Grants) {
+        let names: BTreeSet<_> = grants.keys().filter_map(|grant| grant.namespace.as_deref()).collect();
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        for name in names {
+            match api.get_opt(name).await {
+                Ok(Some(namespace)) if namespace.metadata.deletion_timestamp.is_some() => {
+                    self.missing(format_args!(
+                        "namespace {name}: it is being terminated, nothing can be created in it: wait until it is gone, \
+                         and create it anew"
+                    ));
+                }
+                Ok(Some(_)) => self.ok(format_args!("namespace {name}")),
+                Ok(None) => {
+                    self.missing(format_args!(
+                        "namespace {name}: it does not exist: create it with `kubectl create namespace {name}`"
+                    ));
+                }
+                Err(kube::Error::Api(status)) if status.code == 403 => {}
+                Err(error) => self.missing(format_args!("namespace {name}: {}", chain(&error))),
+            }
+        }
+    }
+
+    /// Asks for every verb, and prints a line for those of one resource.
+    async fn access(&mut self, grants: &Grants) {
+        let ask = |(grant, because): (Grant, BTreeSet<String>)| {
+            let client = self.client.clone();
+            async move { (allowed(client, &grant).await, grant, because) }
+        };
+        let asked: Vec<_> = grants.iter().map(|(grant, because)| (grant.clone(), because.clone())).collect();
+        let answers: Vec<_> = stream::iter(asked.into_iter().map(ask)).buffered(AT_A_TIME).collect().await;
+        let alike = |one: &Grant, other: &Grant| Grant { verb: other.verb.clone(), ..one.clone() } == *other;
+        for answers in answers.chunk_by(|(_, one, _), (_, other, _)| alike(one, other)) {
+            let verbs = |wanted: bool| {
+                let of = answers.iter().filter(|(answer, ..)| matches!(answer, Ok(allowed) if *allowed == wanted));
+                of.map(|(_, grant, _)| &*grant.verb).collect::<Vec<_>>().join(", ")
+            };
+            let (granted, refused) = (verbs(true), verbs(false));
+            let with = |verb: String| Grant { verb, ..answers[0].1.clone() };
+            if !granted.is_empty() {
+                let grant = with(granted);
+                self.ok(format_args!("access {grant}{}", grant.place()));
+            }
+            if !refused.is_empty() {
+                let grant = with(refused);
+                let because = answers.iter().filter(|(answer, ..)| matches!(answer, Ok(false)));
+                let because: BTreeSet<_> = because.flat_map(|(_, _, because)| because).map(String::as_str).collect();
+                let (role, because) = (grant.role(&self.place), because.into_iter().collect::<Vec<_>>().join(", "));
+                self.missing(format_args!(
+                    "access {grant}{}, for {because}: add the rule \"{}\"{} to {role}",
+                    grant.place(),
+                    grant.rule(),
+                    grant.pinned(),
+                ));
+            }
+            for (error, grant) in answers.iter().filter_map(|(answer, grant, _)| Some((answer.as_ref().err()?, grant)))
+            {
+                self.missing(format_args!("access {grant}{}: it cannot be told: {error}", grant.place()));
+            }
+        }
+    }
+}
+
+/// Whether this identity may.
+async fn allowed(client: Client, grant: &Grant) -> Result<bool, String> {
+    let what = ResourceAttributes {
+        namespace: grant.namespace.clone(),
+        group: Some(grant.group.clone()),
+        resource: Some(grant.resource.clone()),
+        subresource: grant.subresource.clone(),
+        name: grant.name.clone(),
+        verb: Some(grant.verb.clone()),
+        ..ResourceAttributes::default()
+    };
+    may(&client, what).await.map_err(|error| chain(&error))
+}

@@ -1,0 +1,137 @@
+//! The commands that print documents: `crd` and `rbac`.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use super::args::Settings;
+use super::controllers::controllers;
+use crate::controller::Controller;
+use crate::controller::crd::{annotated, merged};
+use crate::error::BoxError;
+use crate::program::Program;
+use crate::program::rbac::{self, Place};
+
+/// The CRDs of the controllers' kinds, each once.
+pub(crate) fn crd(version: &str, definitions: &[fn(&mut Program)], settings: &Settings) -> Result<ExitCode, BoxError> {
+    let controllers = controllers(definitions, settings)?;
+    let crds = merged(controllers.iter().filter_map(Controller::crd).map(|(crd, _)| crd));
+    if crds.is_empty() {
+        return print("# The controllers of this program have no CRDs.\n");
+    }
+    print(&yaml(crds.into_values().map(|crd| annotated(crd, version)))?)
+}
+
+/// The service account with its roles.
+pub(crate) fn rbac(program: &str, definitions: &[fn(&mut Program)], settings: &Settings) -> Result<ExitCode, BoxError> {
+    let controllers = controllers(definitions, settings)?;
+    let namespace = settings.install_namespace.clone();
+    let lease_namespace = settings.lease_namespace.clone().unwrap_or_else(|| namespace.clone());
+    let place = Place { installation: settings.installation(program), namespace, lease_namespace };
+    let grants = rbac::grants(&controllers, &place)?;
+    for warning in rbac::warnings(&controllers) {
+        tracing::warn!("{warning}");
+    }
+    print(&yaml(rbac::documents(&grants, &place))?)
+}
+
+/// Documents as kubectl takes them.
+fn yaml<T: Serialize>(documents: impl IntoIterator<Item = T>) -> Result<String, BoxError> {
+    let mut text = String::new();
+    for document in documents {
+        if !text.is_empty() {
+            text.push_str("---\n");
+        }
+        text.push_str(&serde_saphyr::to_string(&document)?);
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    Ok(text)
+}
+
+fn print(text: &str) -> Result<ExitCode, BoxError> {
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn unruled(program: &mut Program) {
+        async fn handler(_: kube::Client) {}
+        program.add(Controller::builder::<k8s_openapi::api::core::v1::Pod>("one").handler(handler));
+    }
+
+    #[test]
+    fn a_client_without_rules_has_no_role() {
+        let error = rbac("shop", &[unruled], &Settings::default()).expect_err("nobody knows what it does");
+        assert!(error.to_string().starts_with("the controller `one` takes `Client`, which can do anything"), "{error}");
+        crd("1.0.0", &[unruled], &Settings::default()).expect("it has no CRDs, and says so");
+    }
+
+    #[test]
+    fn yaml_keeps_the_type_of_every_text() {
+        let texts = [
+            "on",
+            "yes",
+            "y",
+            "No",
+            "null",
+            "~",
+            "1",
+            "1e3",
+            "0x1f",
+            "012",
+            "1:30",
+            "2001-01-01",
+            "",
+            " a ",
+            "a: b",
+            "- a",
+            "#a",
+            "a #b",
+            "*",
+            "&a",
+            "!a",
+            "%a",
+            "@a",
+            "`a`",
+            "{a}",
+            "[a]",
+            "'",
+            "\"",
+            "\\",
+            "a\nb\n",
+            "a\n\n",
+            "\ta",
+            "true",
+            ".inf",
+            "=",
+            "<<",
+            "|",
+            ">",
+            "?",
+            "a\u{7f}b",
+            "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+            "a line that is so long that it would be folded by a writer that likes short lines, with  two  blanks and an end ",
+        ];
+        let fields: serde_json::Map<_, _> = texts.iter().map(|text| ((*text).to_owned(), json!(1))).collect();
+        let document = json!({
+            "texts": texts[..], "fields": fields, "numbers": [1, 1.5, -2.0, 1e300], "none": {}, "no": [],
+        });
+        let text = yaml([&document, &document]).expect("YAML");
+        let (one, two) = text.split_once("\n---\n").expect("two documents");
+        assert_eq!(two.trim_end(), one.trim_end());
+        let read: Value = serde_saphyr::from_str(one).expect("it can be read");
+        assert_eq!(read, document);
+        for quoted in ["'on'", "'yes'", "'1'", "'012'", "'1:30'", "'2001-01-01'"] {
+            let double = quoted.replace('\'', "\"");
+            assert!(one.contains(quoted) || one.contains(&double), "{quoted} in {one}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The command `run`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus::Registry;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::{JoinError, JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use super::FAILED;
+use super::args::Settings;
+use super::connect::{self, Connection};
+use super::controllers;
+use super::preflight::preflight;
+use super::signals::Signals;
+use crate::controller::Controller;
+use crate::controller::operator::{Operator, OperatorError};
+use crate::error::BoxError;
+use crate::metrics::Prometheus;
+use crate::metrics::health::Health;
+use crate::program::Program;
+use crate::program::http::Listener;
+
+/// How long after the drain timeout the operator has to end by itself.
+const GRACE: Duration = Duration::from_secs(8);
+
+/// Runs until a signal comes, or until every controller has ended.
+pub(crate) fn run(
+    program: &str,
+    version: &str,
+    definitions: &[fn(&mut Program)],
+    settings: &Settings,
+) -> Result<ExitCode, BoxError> {
+    let controllers = controllers::controllers(definitions, settings)?;
+    let listener = settings.listen.map(Listener::bind).transpose()?;
+    let runtime = Builder::new_multi_thread().enable_all().build()?;
+    let registry = Registry::new();
+    let metrics = Prometheus::new(&registry)?;
+    let connection = if controllers.iter().any(Controller::needs_client) {
+        Some(runtime.block_on(connect::connect(program, settings, &metrics))?)
+    } else {
+        None
+    };
+    announce(program, version, &controllers, settings, connection.as_ref(), listener.as_ref());
+
+    let health = Health::default();
+    let mut operator = Operator::builder()
+        .program(program)
+        .command(program)
+        .version(version)
+        .metrics(Arc::new(metrics))
+        .health(health.clone())
+        .drain_timeout(settings.drain_timeout);
+    if let Some(instance) = &settings.instance {
+        operator = operator.instance(instance);
+    }
+    if let Some(connection) = &connection {
+        operator = operator
+            .client(connection.client.clone())
+            .lease_client(connection.lease_client.clone())
+            .lease_namespace(controllers::lease_namespace(program, &controllers, settings, connection));
+    }
+    for change in &settings.allowed_crd_changes {
+        operator = operator.allow_crd_change(change);
+    }
+    for controller in controllers {
+        operator = operator.controller(controller);
+    }
+    let operator = {
+        let _context = runtime.enter();
+        operator.build()?
+    };
+    let serve = |listener: Listener| listener.serve(registry, health, runtime.handle().clone());
+    let server = listener.map(serve).transpose()?;
+
+    if let Some(connection) = connection {
+        runtime.spawn(preflight(connection));
+    }
+    let ended = supervise(&runtime, operator, settings.drain_timeout);
+    drop(server);
+    // Dropping it would wait for handlers that block their threads.
+    runtime.shutdown_background();
+    ended
+}
+
+/// One line that says what runs, and where.
+fn announce(
+    program: &str,
+    version: &str,
+    controllers: &[Controller],
+    settings: &Settings,
+    connection: Option<&Connection>,
+    listener: Option<&Listener>,
+) {
+    let controllers: Vec<_> = controllers.iter().map(|one| format!("{} ({})", one.name(), one.kind())).collect();
+    let namespaces = match &settings.namespaces[..] {
+        [] => "as the controllers say".to_owned(),
+        some => some.join(", "),
+    };
+    tracing::info!(
+        program,
+        instance = settings.instance,
+        version,
+        server = connection.map_or("none", |connection| &connection.server),
+        controllers = controllers.join(", "),
+        namespaces,
+        listen = listener.map_or("off".to_owned(), |listener| listener.local_addr().to_string()),
+        "starting"
+    );
+}
+
+/// Waits for signals on the main thread, on a runtime of its own: handlers
+/// that block every thread of the program's runtime cannot keep them off.
+fn supervise(program: &Runtime, operator: Operator, drain: Duration) -> Result<ExitCode, BoxError> {
+    let main = Builder::new_current_thread().enable_all().build()?;
+    let code = main.block_on(async {
+        let mut signals = Signals::listen()?;
+        let stop = CancellationToken::new();
+        let mut running = program.spawn(operator.run(stop.clone()));
+        tokio::select! {
+            ended = &mut running => return Ok(ended_alone(ended)),
+            signal = signals.next() => {
+                let drain = kooper_grammar::duration::format(drain);
+                tracing::info!("{signal}: stopping; running handlers get {drain}, a second signal ends them at once");
+                stop.cancel();
+            }
+        }
+        Ok::<_, BoxError>(drained(running, signals, drain).await)
+    })?;
+    Ok(ExitCode::from(code))
+}
+
+fn ended_alone(ended: Result<Result<(), OperatorError>, JoinError>) -> u8 {
+    match ended {
+        Ok(Ok(())) => tracing::error!("every controller has ended"),
+        Ok(Err(error)) => tracing::error!("{error}"),
+        Err(error) => tracing::error!("the operator broke down: {error}"),
+    }
+    FAILED
+}
+
+async fn drained(running: JoinHandle<Result<(), OperatorError>>, mut signals: Signals, drain: Duration) -> u8 {
+    let limit = drain.saturating_add(GRACE);
+    tokio::select! {
+        ended = running => match ended {
+            Ok(Ok(())) => {
+                tracing::info!("stopped");
+                0
+            }
+            broken => ended_alone(broken),
+        },
+        signal = signals.next() => {
+            tracing::warn!("{signal} again: ending at once");
+            std::process::exit(signal.exit_code())
+        }
+        () = tokio::time::sleep(limit) => {
+            tracing::error!("handlers block the runtime, so it cannot drain: ending; use tokio::task::spawn_blocking");
+            0
+        }
+    }
+}

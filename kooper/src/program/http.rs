@@ -1,0 +1,216 @@
+//! The listener for `/metrics`, `/healthz` and `/readyz`.
+//!
+//! It runs on a thread and a runtime of its own, so that handlers which block
+//! the program's runtime do not keep probes from their answer.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus::Registry;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Handle};
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::health::Health;
+use pages::Pages;
+
+mod pages;
+mod pulse;
+#[cfg(test)]
+mod tests;
+
+/// A connection serves one request and lasts no longer than this, however
+/// slow its client is.
+const LONGEST_CONNECTION: Duration = Duration::from_secs(10);
+
+/// How long a client may take to send the head of its request, and how long
+/// that head may be.
+const LONGEST_HEAD: (Duration, usize) = (Duration::from_secs(5), 16 * 1024);
+
+/// The most connections at the same time; a further one ends the oldest.
+const MOST_CONNECTIONS: usize = 128;
+
+/// How long to wait after the system refused to accept a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A socket that is bound: nobody else can take its port any more.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+}
+
+/// Why the listener cannot listen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// The address cannot be bound.
+    #[error("cannot listen on {address}: {}", advice(source))]
+    Bind {
+        /// The address that was asked for.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The thread cannot be started.
+    #[error("cannot start the thread that serves metrics and probes: {0}")]
+    Thread(#[source] io::Error),
+}
+
+impl Listener {
+    /// What `--listen` defaults to: every address, port 8080.
+    pub const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 8080);
+
+    /// Binds the address. `[::]` takes IPv4 connections too, and stands for
+    /// `0.0.0.0` on a machine without IPv6.
+    ///
+    /// # Errors
+    /// When the port is taken, or the address is not one of this machine's.
+    pub fn bind(address: SocketAddr) -> Result<Self, ListenError> {
+        let every_v4 = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
+        let socket = TcpListener::bind(address).or_else(|error| {
+            let v6_is_absent = !matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied);
+            if address.ip() == Ipv6Addr::UNSPECIFIED && v6_is_absent { TcpListener::bind(every_v4) } else { Err(error) }
+        });
+        let ready = |socket: TcpListener| {
+            socket.set_nonblocking(true)?;
+            Ok(Self { address: socket.local_addr()?, socket })
+        };
+        socket.and_then(ready).map_err(|source| ListenError::Bind { address, source })
+    }
+
+    /// The address in use: with port 0, the port that the system chose.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Starts to answer. `/healthz` also fails when `program`, the runtime of
+    /// the controllers, runs no task for a minute.
+    ///
+    /// # Errors
+    /// When the system has no thread left.
+    pub fn serve(self, registry: Registry, health: Health, program: Handle) -> Result<Server, ListenError> {
+        let pages = Arc::new(Pages::new(registry, health, program));
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let (started, start) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("kooper-http".into()).spawn(move || {
+            let runtime = match Builder::new_current_thread().enable_io().enable_time().build() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(started.send(Err(error))),
+            };
+            runtime.block_on(async move {
+                match tokio::net::TcpListener::from_std(self.socket) {
+                    Ok(socket) => {
+                        drop(started.send(Ok(())));
+                        stopped.run_until_cancelled(accept(socket, pages)).await;
+                    }
+                    Err(error) => drop(started.send(Err(error))),
+                }
+            });
+        });
+        let thread = thread.map_err(ListenError::Thread)?;
+        match start.recv() {
+            Ok(Ok(())) => Ok(Server { address: self.address, stop, thread: Some(thread) }),
+            Ok(Err(error)) => Err(ListenError::Thread(error)),
+            Err(_) => Err(ListenError::Thread(io::Error::other("it ended at once"))),
+        }
+    }
+}
+
+/// The running listener. It stops when it is dropped.
+#[derive(Debug)]
+#[must_use = "the listener stops when its server is dropped"]
+pub struct Server {
+    address: SocketAddr,
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// The address in use.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Closes the socket and every connection, and waits until that is done.
+    pub fn stop(self) {}
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            // It panicked if this fails, and the panic was reported then.
+            drop(thread.join());
+        }
+    }
+}
+
+async fn accept(socket: tokio::net::TcpListener, pages: Arc<Pages>) {
+    let mut connections: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
+        let stream = match socket.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of file descriptors, as a rule: the socket stays ready,
+                // so without a pause this would spin.
+                tracing::warn!(%error, "the listener for metrics and probes cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        connections.retain(|connection| !connection.is_finished());
+        if connections.len() >= MOST_CONNECTIONS
+            && let Some(oldest) = connections.pop_front()
+        {
+            oldest.abort();
+        }
+        let task = tokio::spawn(serve_connection(stream, Arc::clone(&pages)));
+        connections.push_back(task.abort_handle());
+    }
+}
+
+async fn serve_connection(stream: TcpStream, pages: Arc<Pages>) {
+    let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+        let answer = pages.answer(request.method(), request.uri().path());
+        std::future::ready(Ok::<_, std::convert::Infallible>(answer))
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .keep_alive(false)
+        .header_read_timeout(LONGEST_HEAD.0)
+        .max_buf_size(LONGEST_HEAD.1)
+        .serve_connection(TokioIo::new(stream), service);
+    // What a client did wrong concerns the client alone.
+    if let Ok(Err(error)) = tokio::time::timeout(LONGEST_CONNECTION, connection).await {
+        tracing::debug!(%error, "a connection to the listener for metrics and probes broke");
+    }
+}
+
+/// What the system says, and what to do about it.
+fn advice(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "another program has that port: choose another one with `--listen` or \
+             KOOPER_LISTEN, such as `--listen [::]:8081`, or `--listen off`"
+            .to_owned(),
+        io::ErrorKind::PermissionDenied => format!(
+            "{error}: ports below 1024 need a privilege; choose a higher one with `--listen` or KOOPER_LISTEN, such as \
+             `--listen [::]:8080`"
+        ),
+        io::ErrorKind::AddrNotAvailable => format!(
+            "{error}: no interface of this machine has that address; write `[::]` for all of them in `--listen` or \
+             KOOPER_LISTEN"
+        ),
+        _ => format!("{error}: choose another address with `--listen` or KOOPER_LISTEN, or `--listen off`"),
+    }
+}

@@ -1,0 +1,323 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
+use kube::{Client, CustomResource};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::*;
+use crate::call::capability::{Getter, Reader};
+use crate::leader::LeaderElection;
+
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "rbac.example.com", version = "v1", kind = "Gadget", namespaced)]
+struct GadgetSpec {
+    colour: String,
+}
+
+fn place() -> Place {
+    Place {
+        installation: Installation { program: "shop".into(), instance: None },
+        namespace: "shops".into(),
+        lease_namespace: "leases".into(),
+    }
+}
+
+fn controller(name: &str, namespaces: &[&str]) -> crate::controller::Builder<Pod> {
+    Controller::builder::<Pod>(name).namespaces(namespaces.iter().copied()).handler(async || {})
+}
+
+/// Each document in a line, each rule in one more.
+fn told(controllers: &[Controller]) -> Vec<String> {
+    told_at(controllers, &place())
+}
+
+fn told_at(controllers: &[Controller], place: &Place) -> Vec<String> {
+    let account = place.account();
+    let grants = grants(controllers, place).expect("every client has rules");
+    let list = |value: &serde_json::Value| {
+        let items = value.as_array().into_iter().flatten().filter_map(|item| item.as_str());
+        items.collect::<Vec<_>>().join(" ")
+    };
+    let mut lines = Vec::new();
+    for document in documents(&grants, place) {
+        let metadata = &document["metadata"];
+        let namespace = metadata["namespace"].as_str().unwrap_or("-");
+        assert_eq!(metadata["name"], if namespace == "shops" { account.clone() } else { format!("shops:{account}") });
+        assert_eq!(metadata["labels"]["app.kubernetes.io/name"], "shop");
+        assert_eq!(metadata["labels"]["app.kubernetes.io/instance"].as_str(), place.installation.instance.as_deref());
+        lines.push(format!("{} {namespace}", document["kind"].as_str().unwrap_or_default()));
+        for rule in document["rules"].as_array().into_iter().flatten() {
+            let (groups, resources) = (list(&rule["apiGroups"]), list(&rule["resources"]));
+            lines.push(format!("  {groups}/{resources} [{}] {}", list(&rule["resourceNames"]), list(&rule["verbs"])));
+        }
+        if let Some(subject) = document["subjects"].get(0) {
+            assert_eq!((&subject["name"], &subject["namespace"]), (&account.as_str().into(), &"shops".into()));
+            assert_eq!(document["roleRef"]["name"], metadata["name"]);
+            assert_eq!(
+                document["roleRef"]["kind"],
+                document["kind"].as_str().unwrap_or_default().replace("Binding", "")
+            );
+        }
+    }
+    lines
+}
+
+#[test]
+fn a_controller_that_looks_everywhere_has_a_cluster_role() {
+    let controllers = [controller("echo", &[]).build().expect("a controller")];
+    assert_eq!(
+        told(&controllers),
+        ["ServiceAccount shops", "ClusterRole -", "  /pods [] list watch", "ClusterRoleBinding -"]
+    );
+}
+
+#[test]
+fn namespaces_have_a_role_each_and_what_is_in_none_a_cluster_role() {
+    async fn handler(_: Arc<Pod>, _: Reader<Node>, _: Reader<ConfigMap>) {}
+    let one = Controller::builder::<Pod>("one").namespaces(["b", "a"]).owns::<Deployment>().handler(handler);
+    assert_eq!(
+        told(&[one.build().expect("a controller")]),
+        [
+            "ServiceAccount shops",
+            "ClusterRole -",
+            "  /nodes [] list watch",
+            "ClusterRoleBinding -",
+            "Role a",
+            "  /configmaps pods [] list watch",
+            "  apps/deployments [] list watch",
+            "RoleBinding a",
+            "Role b",
+            "  /configmaps pods [] list watch",
+            "  apps/deployments [] list watch",
+            "RoleBinding b",
+        ]
+    );
+}
+
+#[test]
+fn what_the_cluster_role_grants_is_in_no_role_again() {
+    let everywhere = controller("everywhere", &[]).build().expect("a controller");
+    let cleaning = controller("cleaning", &["a"]).cleanup("example.com/pod", async || {}).build();
+    assert_eq!(
+        told(&[everywhere, cleaning.expect("a controller")]),
+        [
+            "ServiceAccount shops",
+            "ClusterRole -",
+            "  /pods [] list watch",
+            "ClusterRoleBinding -",
+            "Role a",
+            "  /pods [] get patch",
+            "  events.k8s.io/events [] create patch",
+            "RoleBinding a",
+        ]
+    );
+}
+
+#[test]
+fn the_crd_is_pinned_by_its_name() {
+    let gadgets = Controller::builder::<Gadget>("gadgets").install_crd().handler(async || {});
+    assert_eq!(
+        told(&[gadgets.build().expect("a controller")]),
+        [
+            "ServiceAccount shops",
+            "ClusterRole -",
+            "  apiextensions.k8s.io/customresourcedefinitions [gadgets.rbac.example.com] create get patch watch",
+            "  rbac.example.com/gadgets [] list watch",
+            "ClusterRoleBinding -",
+        ]
+    );
+}
+
+#[test]
+fn access_adds_rules_where_the_controller_looks() {
+    async fn handler(_: Client) {}
+    let rules = [
+        "pods/log: get",
+        "pods: get, delete",
+        "nodes: get",
+        "x.io/issuers (cluster): get",
+        "x.io/certs: get",
+        "apps/deployments: *",
+        "apps/deployments: get",
+    ];
+    let one = Controller::builder::<Pod>("one").namespaces(["a"]).access(rules).handler(handler);
+    assert_eq!(
+        told(&[one.build().expect("a controller")]),
+        [
+            "ServiceAccount shops",
+            "ClusterRole -",
+            "  /nodes [] get",
+            "  x.io/issuers [] get",
+            "ClusterRoleBinding -",
+            "Role a",
+            "  /pods [] delete get list watch",
+            "  /pods/log [] get",
+            "  apps/deployments [] *",
+            "  x.io/certs [] get",
+            "RoleBinding a",
+        ]
+    );
+}
+
+#[test]
+fn a_client_without_access_is_told() {
+    async fn handler(_: Client) {}
+    let one = || Controller::builder::<Pod>("one");
+    let error = grants(&[one().handler(handler).build().expect("a controller")], &place()).expect_err("no rules");
+    assert_eq!(
+        error.to_string(),
+        "the controller `one` takes `Client`, which can do anything: say what it does with \
+         `access(\"apps/deployments: get, patch\")`, or with `access()` that it does nothing"
+    );
+    let nothing = one().access::<&str>([]).handler(handler).build().expect("a controller");
+    assert!(grants(&[nothing], &place()).is_ok());
+}
+
+fn election() -> LeaderElection {
+    LeaderElection {
+        lease: None,
+        namespace: None,
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
+    }
+}
+
+#[test]
+fn leases_are_pinned_by_their_names_and_old_ones_are_only_read() {
+    let a = controller("a", &["x"]).leader_election(election()).formerly(["z", "example.com/old"]);
+    let a = a.cleanup("example.com/new", async || {}).build();
+    let b = controller("b", &["x"]).leader_election(election()).build();
+    assert_eq!(
+        told(&[a.expect("a controller"), b.expect("a controller")]),
+        [
+            "ServiceAccount shops",
+            "Role leases",
+            "  coordination.k8s.io/leases [shop-a shop-b] create get update watch",
+            "  coordination.k8s.io/leases [shop-z] get",
+            "  events.k8s.io/events [] create patch",
+            "RoleBinding leases",
+            "Role x",
+            "  /pods [] get list patch watch",
+            "  events.k8s.io/events [] create patch",
+            "RoleBinding x",
+        ]
+    );
+}
+
+fn blue() -> Place {
+    Place { installation: Installation { program: "shop".into(), instance: Some("blue".into()) }, ..place() }
+}
+
+#[test]
+fn an_instance_has_an_account_roles_and_leases_of_its_own() {
+    let a = controller("a", &["x"]).leader_election(election()).build();
+    assert_eq!(
+        told_at(&[a.expect("a controller")], &blue()),
+        [
+            "ServiceAccount shops",
+            "Role leases",
+            "  coordination.k8s.io/leases [shop-a] get",
+            "  coordination.k8s.io/leases [shop-a.blue] create get update watch",
+            "  events.k8s.io/events [] create patch",
+            "RoleBinding leases",
+            "Role x",
+            "  /pods [] list watch",
+            "RoleBinding x",
+        ]
+    );
+}
+
+#[test]
+fn a_lease_with_a_name_of_its_own_is_one_for_each_instance() {
+    let own = LeaderElection { lease: Some("mine".into()), ..election() };
+    let one = controller("a", &["x"]).leader_election(own).build();
+    let told = told_at(&[one.expect("a controller")], &blue());
+    assert_eq!(
+        told[2..4],
+        ["  coordination.k8s.io/leases [mine] get", "  coordination.k8s.io/leases [mine.blue] create get update watch",]
+    );
+}
+
+#[test]
+fn the_leases_of_a_former_program_and_of_former_names_are_read_with_and_without_the_instance() {
+    let a = controller("a", &["x"]).leader_election(election()).formerly(["z"]).former_program("stall");
+    let a = [a.build().expect("a controller")];
+    let read = |place: &Place| told_at(&a, place).into_iter().find(|line| line.ends_with("] get")).expect("a rule");
+    assert_eq!(read(&place()), "  coordination.k8s.io/leases [shop-z stall-a stall-z] get");
+    assert_eq!(
+        read(&blue()),
+        "  coordination.k8s.io/leases [shop-a shop-z shop-z.blue stall-a stall-a.blue stall-z stall-z.blue] get"
+    );
+}
+
+#[test]
+fn a_rule_says_which_setting_brings_it() {
+    let a = controller("a", &["x"]).leader_election(election()).former_program("stall").build();
+    let grants = grants(&[a.expect("a controller")], &blue()).expect("no clients");
+    let of = |name: &str| {
+        let found = grants.iter().find(|(grant, _)| grant.name.as_deref() == Some(name) && grant.verb == "get");
+        found.and_then(|(_, because)| because.first()).map(String::as_str)
+    };
+    assert_eq!(of("shop-a"), Some("--instance of the controller `a`"));
+    assert_eq!(of("stall-a"), Some("former_program of the controller `a`"));
+    assert_eq!(of("shop-a.blue"), Some("leader_election of the controller `a`"));
+}
+
+#[test]
+fn a_lease_with_a_name_and_a_namespace_of_its_own_keeps_them() {
+    let own = LeaderElection { lease: Some("mine".into()), namespace: Some("there".into()), ..election() };
+    let one = controller("a", &["x"]).leader_election(own).build();
+    let told = told(&[one.expect("a controller")]);
+    assert_eq!(told[1..3], ["Role there", "  coordination.k8s.io/leases [mine] create get update watch"]);
+}
+
+#[test]
+fn whatever_caches_every_secret_is_warned_of() {
+    async fn reads(_: Reader<Secret>) {}
+    async fn plain() {}
+    async fn get(_: Getter<Secret>) {}
+    let wakes = |_: &Secret| Vec::new();
+    let of = Controller::builder::<Pod>;
+    let controllers = [
+        of("reads").handler(reads),
+        of("owns").owns::<Secret>().handler(plain),
+        of("watches").namespaces(["a", "b"]).watches::<Secret, _, _>(wakes).handler(plain),
+        of("gets").handler(get),
+    ]
+    .map(|builder| builder.build().expect("a controller"));
+    let own = Controller::builder::<Secret>("own").handler(plain).build().expect("a controller");
+    let metadata =
+        Controller::builder::<Secret>("metadata").metadata_only().handler(plain).build().expect("a controller");
+    let warnings = warnings(&controllers.into_iter().chain([own, metadata]).collect::<Vec<_>>());
+    let expected = [
+        "`Reader<Secret>` of the controller `reads` holds every Secret of the cluster in memory, and",
+        "`owns = [Secret]` of the controller `owns` holds every Secret of the cluster in memory, and",
+        "`watches = [Secret]` of the controller `watches` holds every Secret of the namespaces a, b in memory, and",
+        "`resource = Secret` of the controller `own` holds every Secret of the cluster in memory, and",
+    ];
+    assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
+    for (warning, expected) in warnings.iter().zip(expected) {
+        assert!(warning.starts_with(expected), "{warning}");
+    }
+}
+
+#[test]
+fn a_grant_reads_as_a_rule() {
+    let controllers = [controller("echo", &["a"]).build().expect("a controller")];
+    let grants = grants(&controllers, &place()).expect("no clients");
+    let (grant, because) = grants.first_key_value().expect("one");
+    assert_eq!(grant.to_string(), "pods: list");
+    assert_eq!(grant.role(&place()), "the Role `shops:shop` in namespace `a`");
+    let inside = Grant { namespace: Some("shops".into()), ..grant.clone() };
+    assert_eq!(inside.role(&place()), "the Role `shop` in namespace `shops`");
+    let everywhere = Grant { namespace: None, ..grant.clone() };
+    assert_eq!(everywhere.role(&place()), "the ClusterRole `shops:shop`");
+    assert_eq!(because.first().map(String::as_str), Some("resource = Pod of the controller `echo`"));
+    let named =
+        Grant { group: "x.y".into(), subresource: Some("status".into()), name: Some("n".into()), ..grant.clone() };
+    assert_eq!(named.to_string(), "x.y/pods/status: list (resourceNames: n)");
+}

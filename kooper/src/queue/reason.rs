@@ -1,0 +1,197 @@
+//! Why a key is in the queue.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::object::key::ObjectKey;
+
+/// One cause of a handler call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The object was in the first list.
+    Initial,
+    /// The object was created.
+    Added,
+    /// The object changed.
+    Modified,
+    /// The object vanished.
+    Deleted,
+    /// The resync interval of the key has passed.
+    Resync,
+    /// The last call failed.
+    Retry,
+    /// The last call asked for it by [`Action::requeue_after`](crate::Action::requeue_after).
+    Requeue,
+    /// Somebody outside asked for it.
+    External,
+    /// This replica leads from now on: every key is handled once.
+    Leader,
+    /// Another object, of the kind named first, is mapped to this key.
+    Related(Arc<str>, ObjectKey),
+}
+
+impl Reason {
+    const fn bit(&self) -> u16 {
+        match self {
+            Self::Initial => 1,
+            Self::Added => 1 << 1,
+            Self::Modified => 1 << 2,
+            Self::Deleted => 1 << 3,
+            Self::Resync => 1 << 4,
+            Self::Retry => 1 << 5,
+            Self::Requeue => 1 << 6,
+            Self::External => 1 << 7,
+            Self::Leader => 1 << 8,
+            Self::Related(..) => 0,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Initial => "initial",
+            Self::Added => "added",
+            Self::Modified => "modified",
+            Self::Deleted => "deleted",
+            Self::Resync => "resync",
+            Self::Retry => "retry",
+            Self::Requeue => "requeue",
+            Self::External => "external",
+            Self::Leader => "leader",
+            Self::Related(kind, key) => return write!(f, "{kind} {key}"),
+        })
+    }
+}
+
+/// The causes that came together while a key waited; bounded, so that a key
+/// that waits long does not grow.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reasons {
+    simple: u16,
+    related: Vec<Reason>,
+    unlisted: u32,
+}
+
+impl Reasons {
+    /// At most so many related objects are named; the others are counted.
+    pub const LISTED: usize = 8;
+
+    /// Adds a cause; one that is there already changes nothing.
+    pub fn add(&mut self, reason: Reason) {
+        if reason.bit() != 0 {
+            self.simple |= reason.bit();
+        } else if !self.related.contains(&reason) {
+            if self.related.len() < Self::LISTED {
+                self.related.push(reason);
+            } else {
+                self.unlisted = self.unlisted.saturating_add(1);
+            }
+        }
+    }
+
+    /// Whether a cause is among them.
+    pub fn contains(&self, reason: &Reason) -> bool {
+        self.simple & reason.bit() != 0 || self.related.contains(reason)
+    }
+
+    /// Whether there is no cause.
+    pub fn is_empty(&self) -> bool {
+        self.simple == 0 && self.related.is_empty()
+    }
+
+    /// Whether the only cause is that every key has its first run: such runs
+    /// are spread with the first resync.
+    pub(crate) fn only_first(&self) -> bool {
+        self.only(Reason::Initial.bit() | Reason::Leader.bit())
+    }
+
+    /// Whether resync is the only cause.
+    pub(crate) fn only_resync(&self) -> bool {
+        self.only(Reason::Resync.bit())
+    }
+
+    /// Whether the handler's own request is the only cause.
+    pub(crate) fn only_requeue(&self) -> bool {
+        self.only(Reason::Requeue.bit())
+    }
+
+    fn only(&self, causes: u16) -> bool {
+        self.simple & causes != 0 && self.simple & !causes == 0 && self.related.is_empty()
+    }
+
+    /// The causes, those about the object itself first.
+    pub fn iter(&self) -> impl Iterator<Item = Reason> + '_ {
+        [
+            Reason::Initial,
+            Reason::Added,
+            Reason::Modified,
+            Reason::Deleted,
+            Reason::Resync,
+            Reason::Retry,
+            Reason::Requeue,
+            Reason::External,
+            Reason::Leader,
+        ]
+        .into_iter()
+        .filter(|reason| self.simple & reason.bit() != 0)
+        .chain(self.related.iter().cloned())
+    }
+
+    /// How many related objects are not named.
+    pub fn unlisted(&self) -> u32 {
+        self.unlisted
+    }
+}
+
+impl From<Reason> for Reasons {
+    fn from(reason: Reason) -> Self {
+        let mut reasons = Self::default();
+        reasons.add(reason);
+        reasons
+    }
+}
+
+impl fmt::Display for Reasons {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, reason) in self.iter().enumerate() {
+            if index > 0 {
+                f.write_str(", ")?;
+            }
+            write!(f, "{reason}")?;
+        }
+        if self.unlisted > 0 {
+            write!(f, " and {} more", self.unlisted)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_collect_once_each_and_stay_bounded() {
+        let mut reasons = Reasons::from(Reason::Modified);
+        reasons.add(Reason::Modified);
+        reasons.add(Reason::Resync);
+        for n in 0..20 {
+            reasons.add(Reason::Related("ConfigMap".into(), ObjectKey::namespaced("a", &n.to_string())));
+        }
+        assert_eq!(reasons.iter().count(), 2 + Reasons::LISTED);
+        assert_eq!(reasons.unlisted(), 12);
+        assert!(reasons.to_string().starts_with("modified, resync, ConfigMap a/0, "));
+        assert!(reasons.to_string().ends_with(" and 12 more"));
+    }
+
+    #[test]
+    fn a_new_term_is_a_first_run_until_something_happens() {
+        let mut reasons = Reasons::from(Reason::Leader);
+        assert!(reasons.only_first() && !reasons.only_resync());
+        reasons.add(Reason::Resync);
+        assert!(!reasons.only_first() && !reasons.only_resync());
+        assert!(!Reasons::default().only_first());
+    }
+}

@@ -1,0 +1,283 @@
+//! Keeps a store in step with its source: retriever → store → whoever wants
+//! to know.
+
+mod shared;
+mod status;
+mod sync;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::BoxStream;
+use futures_util::{FutureExt, StreamExt};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::backoff::{Backoff, fraction};
+use crate::error;
+use crate::object::older;
+use crate::watch::retriever::{Erased, Event, ListRequest, RetrieveError, WatchRequest};
+use crate::watch::store::{Change, Store};
+
+pub(crate) use shared::{Watched, Watches};
+pub(crate) use status::WatchStatus;
+
+type Events = BoxStream<'static, Result<Event, RetrieveError>>;
+
+/// A stream that ends sooner and brought nothing counts as a failure.
+const SHORT: Duration = Duration::from_secs(1);
+
+/// The waits of a failing watch: each has its own.
+const BACKOFF: Backoff = Backoff { first: Duration::from_millis(200), longest: Duration::from_secs(30) };
+
+/// A server may ask for a pause, though not for one as long as it likes.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// How a change came to be known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// In the first list.
+    First,
+    /// By comparing a later list with what was known.
+    Listed,
+    /// In the watch.
+    Watched,
+}
+
+/// Told of what an informer finds out.
+pub(crate) trait Sink: Send + Sync {
+    /// A change, already in the store.
+    fn changed(&self, change: &Change, seen: Seen);
+    /// A list was made again.
+    fn relisted(&self) {}
+    /// A list whose version went back was accepted.
+    fn restored(&self) {}
+    /// Something was no object.
+    fn malformed(&self) {}
+    /// A list or a watch failed.
+    fn failed(&self, error: &RetrieveError) {
+        let _ = error;
+    }
+}
+
+/// One watch with its store.
+pub(crate) struct Informer {
+    pub(crate) retriever: Arc<dyn Erased>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) status: Arc<WatchStatus>,
+    pub(crate) sink: Arc<dyn Sink>,
+    /// Where the next watch begins: the version up to which all is known.
+    version: String,
+    /// After so long without a word a request is taken for dead.
+    silence: Duration,
+    /// Streaming lists are tried until the source refuses them.
+    streaming: bool,
+    streams_broken: u32,
+    /// How many objects a page of a list may hold.
+    page: u32,
+    /// The source was silent twice: it may be a restored one, whose versions
+    /// are lower.
+    restored: bool,
+    went_back: u32,
+    failures: u32,
+    /// How often in a row a watch was too old from its first moment on.
+    expired: u32,
+}
+
+/// Why a watch ended.
+enum End {
+    /// The source closed it: resume.
+    Closed,
+    /// The version is too old: list.
+    Expired(String),
+    /// Nothing was heard.
+    Silent,
+    Failed(RetrieveError),
+}
+
+impl Informer {
+    pub(crate) fn new(
+        retriever: Arc<dyn Erased>,
+        store: Arc<Store>,
+        status: Arc<WatchStatus>,
+        sink: Arc<dyn Sink>,
+    ) -> Self {
+        let streaming = retriever.streams_lists();
+        let silence = retriever.longest_silence().unwrap_or(Duration::MAX);
+        Self {
+            retriever,
+            store,
+            status,
+            sink,
+            version: String::new(),
+            silence,
+            streaming,
+            streams_broken: 0,
+            page: ListRequest::default().limit,
+            restored: false,
+            went_back: 0,
+            failures: 0,
+            expired: 0,
+        }
+    }
+
+    /// Runs until stopped. No error ends it: each is said, and tried again.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let status = self.status.clone();
+        let forever = async {
+            loop {
+                if let Err(panic) = AssertUnwindSafe(self.turn()).catch_unwind().await {
+                    let text = format!("the retriever panicked: {}", error::panic_text(&*panic));
+                    self.pause(&RetrieveError::Transport(text)).await;
+                }
+            }
+        };
+        stop.run_until_cancelled(forever).await;
+        status.stopped();
+    }
+
+    /// One list, and the watch that follows it.
+    async fn turn(&mut self) {
+        match self.sync().await {
+            Ok(events) => self.follow(events).await,
+            Err(error) => self.pause(&error).await,
+        }
+    }
+
+    /// Watches from the known version on, until a list is needed. `open` is
+    /// the rest of a streaming list, which goes on as a watch.
+    async fn follow(&mut self, mut open: Option<Events>) {
+        let mut silent = 0;
+        loop {
+            let started = Instant::now();
+            let before = self.version.clone();
+            let mut heard = false;
+            let end = match open.take() {
+                Some(events) => self.drain(events, &mut heard).await,
+                None => match self.open(false).await {
+                    Ok(events) => self.drain(events, &mut heard).await,
+                    Err(RetrieveError::Expired(message)) => End::Expired(message),
+                    Err(error) => End::Failed(error),
+                },
+            };
+            if heard {
+                silent = 0;
+                self.failures = 0;
+            }
+            // The time that a server takes to answer says nothing of the version.
+            if heard && started.elapsed() >= SHORT {
+                self.expired = 0;
+            }
+            match end {
+                End::Expired(message) => {
+                    tracing::info!(watch = %self.status, version = %before, "{message}: listing anew");
+                    self.expired += 1;
+                    if self.expired > 1 {
+                        // The list just made was too old already: no hurry.
+                        self.failures = self.expired - 1;
+                        self.pause(&RetrieveError::Expired(message)).await;
+                    }
+                    return;
+                }
+                End::Closed if started.elapsed() >= SHORT => {}
+                End::Closed if heard => tokio::time::sleep(BACKOFF.first).await,
+                End::Closed => {
+                    self.pause(&RetrieveError::Transport("the watch is closed as soon as it is opened".to_owned()))
+                        .await;
+                }
+                // A version from the future is as good as silence: nothing
+                // will come of it.
+                End::Failed(error @ RetrieveError::TooLargeVersion(_)) => {
+                    silent += 1;
+                    self.pause(&error).await;
+                    if silent >= 2 {
+                        self.restored = true;
+                        return;
+                    }
+                }
+                End::Silent => {
+                    silent += 1;
+                    tracing::warn!(watch = %self.status, "nothing heard for {} s, not even a bookmark: connecting anew", self.silence.as_secs());
+                    if silent >= 2 {
+                        self.restored = true;
+                        return;
+                    }
+                }
+                End::Failed(error) => self.pause(&error).await,
+            }
+        }
+    }
+
+    /// Reads a watch to its end.
+    async fn drain(&mut self, mut events: Events, heard: &mut bool) -> End {
+        loop {
+            let event = match timeout(self.silence, events.next()).await {
+                Err(_elapsed) => return End::Silent,
+                Ok(None) => return End::Closed,
+                Ok(Some(Err(RetrieveError::Expired(message)))) => return End::Expired(message),
+                Ok(Some(Err(error))) => return End::Failed(error),
+                Ok(Some(Ok(event))) => event,
+            };
+            *heard = true;
+            self.status.heard();
+            match event {
+                Event::Added(object) | Event::Modified(object) => {
+                    self.advance(object.version());
+                    let change = self.store.put(object);
+                    // A resumed watch may tell what is known already.
+                    let same = change.old.iter().zip(&change.new).any(|(old, new)| old.same_version(new));
+                    if !same {
+                        self.sink.changed(&change, Seen::Watched);
+                    }
+                }
+                Event::Deleted(object) => {
+                    self.advance(object.version());
+                    let change = self.store.remove(object);
+                    self.sink.changed(&change, Seen::Watched);
+                }
+                Event::Bookmark { version, .. } => self.advance(&version),
+                Event::Malformed(malformed) => {
+                    self.sink.malformed();
+                    self.status.unreadable(&malformed);
+                }
+            }
+        }
+    }
+
+    /// The resume version only moves forward.
+    fn advance(&mut self, version: &str) {
+        if !version.is_empty() && !older(version, &self.version) {
+            self.version.clear();
+            self.version.push_str(version);
+        }
+    }
+
+    async fn open(&self, initial_events: bool) -> Result<Events, RetrieveError> {
+        let version = if initial_events { String::new() } else { self.version.clone() };
+        let request = WatchRequest { version, initial_events };
+        match timeout(self.silence, self.retriever.watch(request)).await {
+            Ok(events) => events,
+            Err(_elapsed) => Err(RetrieveError::Transport(format!("no answer within {} s", self.silence.as_secs()))),
+        }
+    }
+
+    /// Says what failed, and waits longer each time, spread a little so that
+    /// many watches do not come back together.
+    async fn pause(&mut self, error: &RetrieveError) {
+        self.failures = self.failures.saturating_add(1);
+        let wished = BACKOFF.delay(self.failures);
+        let wait = match error {
+            RetrieveError::Busy { after, .. } => wished.max((*after).min(LONGEST_PAUSE)),
+            _ => wished,
+        };
+        let seed = u64::from(self.failures) ^ (Arc::as_ptr(&self.store) as usize as u64);
+        let wait = wait.mul_f64(1.0 + fraction(seed) / 4.0);
+        self.sink.failed(error);
+        self.status.failed(error, wait, self.failures);
+        tokio::time::sleep(wait).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

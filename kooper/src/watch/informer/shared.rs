@@ -1,0 +1,141 @@
+//! One watch for all who ask for the same objects.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::task::JoinSet;
+use tokio::task::coop::consume_budget;
+use tokio_util::sync::CancellationToken;
+
+use super::{Informer, Seen, Sink, WatchStatus};
+use crate::watch::cache_id::CacheId;
+use crate::watch::retriever::{Erased, RetrieveError, Scope};
+use crate::watch::store::{Change, Store};
+
+/// The watches of a process, each shared by all who want the same kind, scope
+/// and form.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    known: Mutex<HashMap<(CacheId, Scope), Arc<Watched>>>,
+    stop: CancellationToken,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// A store that an informer keeps, and who is told of its changes.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) store: Arc<Store>,
+    pub(crate) status: Arc<WatchStatus>,
+    fan: Arc<Fan>,
+    /// Whether its informer runs.
+    started: Mutex<bool>,
+}
+
+impl Watches {
+    /// The watch of these objects, and whether it is new.
+    pub(crate) fn of(&self, id: CacheId, scope: &Scope, status: impl FnOnce() -> WatchStatus) -> (Arc<Watched>, bool) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(watched) = known.get(&(id, scope.clone())) {
+            return (watched.clone(), false);
+        }
+        let watched = Arc::new(Watched::new(status()));
+        known.insert((id, scope.clone()), watched.clone());
+        (watched, true)
+    }
+
+    /// Starts a watch, unless it runs.
+    pub(crate) fn start(&self, watched: &Watched, retriever: impl FnOnce() -> Arc<dyn Erased>) {
+        if std::mem::replace(&mut *lock(&watched.started), true) {
+            return;
+        }
+        let informer = Informer::new(retriever(), watched.store.clone(), watched.status.clone(), watched.fan.clone());
+        lock(&self.tasks).spawn(informer.run(self.stop.clone()));
+    }
+
+    /// Ends all watches: nobody needs them any more.
+    pub(crate) async fn stop(&self) {
+        self.stop.cancel();
+        let mut tasks = std::mem::take(&mut *lock(&self.tasks));
+        while tasks.join_next().await.is_some() {}
+    }
+}
+
+impl Watched {
+    pub(crate) fn new(status: WatchStatus) -> Self {
+        let (store, status) = (Arc::<Store>::default(), Arc::new(status));
+        let fan = Arc::new(Fan { status: status.clone(), sinks: Mutex::new(Arc::new([])) });
+        Self { store, status, fan, started: Mutex::default() }
+    }
+
+    /// Tells `sink` of every change from now on, and of what is known already
+    /// as of a first list.
+    pub(crate) async fn subscribe(&self, sink: &Arc<dyn Sink>) {
+        self.fan.join(sink);
+        // What changes meanwhile may be told twice, and is never left out: it
+        // is in the store before any sink is told. So is a first list that the
+        // other sinks are being told of at this moment.
+        let store = self.store.clone();
+        for part in store.parts() {
+            for new in part {
+                sink.changed(&Change::new(None, Some(new)), Seen::First);
+                consume_budget().await;
+            }
+        }
+    }
+}
+
+/// Takes changes to everybody who wants them.
+struct Fan {
+    status: Arc<WatchStatus>,
+    sinks: Mutex<Arc<[Arc<dyn Sink>]>>,
+}
+
+impl std::fmt::Debug for Fan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fan").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+impl Fan {
+    fn join(&self, sink: &Arc<dyn Sink>) {
+        let mut sinks = lock(&self.sinks);
+        *sinks = sinks.iter().cloned().chain([sink.clone()]).collect();
+    }
+
+    fn each(&self, tell: impl Fn(&dyn Sink)) {
+        // A sink may take its time, or subscribe another one: not under the lock.
+        let sinks = lock(&self.sinks).clone();
+        for sink in sinks.iter() {
+            tell(&**sink);
+        }
+    }
+}
+
+impl Sink for Fan {
+    fn changed(&self, change: &Change, seen: Seen) {
+        self.each(|sink| sink.changed(change, seen));
+    }
+
+    fn relisted(&self) {
+        self.each(|sink| sink.relisted());
+    }
+
+    fn restored(&self) {
+        self.each(|sink| sink.restored());
+    }
+
+    fn malformed(&self) {
+        self.each(|sink| sink.malformed());
+    }
+
+    fn failed(&self, error: &RetrieveError) {
+        self.each(|sink| sink.failed(error));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+use std::sync::Weak;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::FutureExt;
+
+use super::*;
+use crate::object::Object;
+use crate::watch::store::Listed;
+
+#[derive(Default)]
+struct Told {
+    keys: Mutex<Vec<String>>,
+    /// Subscribed at the first change.
+    late: Mutex<Option<(Weak<Watched>, Arc<Told>)>>,
+}
+
+impl Told {
+    fn keys(&self) -> Vec<String> {
+        let mut keys = lock(&self.keys).clone();
+        keys.sort();
+        keys.dedup();
+        keys
+    }
+}
+
+impl Sink for Told {
+    fn changed(&self, change: &Change, _: Seen) {
+        lock(&self.keys).extend(change.key().map(ToString::to_string));
+        let late = lock(&self.late).take();
+        if let Some((watched, late)) = late
+            && let Some(watched) = watched.upgrade()
+        {
+            subscribe(&watched, &late);
+        }
+    }
+}
+
+fn watched() -> Arc<Watched> {
+    Arc::new(Watched::new(WatchStatus::new("test", "things", None, false, true)))
+}
+
+/// Few objects are told without a pause.
+fn subscribe(watched: &Watched, sink: &Arc<Told>) {
+    watched.subscribe(&(sink.clone() as Arc<dyn Sink>)).now_or_never().expect("no pause");
+}
+
+/// A first list, as an informer tells of it.
+fn list(watched: &Watched, names: &[&str]) {
+    let mut listed = Listed::default();
+    for name in names {
+        let json = format!(r#"{{"metadata":{{"name":"{name}"}}}}"#);
+        listed.add(Object::parse(json.as_bytes()).unwrap(), &watched.store);
+    }
+    for change in watched.store.replace(listed).flatten() {
+        watched.fan.changed(&change, Seen::First);
+    }
+    watched.status.synced(names.len());
+}
+
+#[test]
+fn who_comes_while_the_others_are_told_of_the_first_list_hears_of_all_of_it() {
+    let watched = watched();
+    let (first, late) = (Arc::<Told>::default(), Arc::<Told>::default());
+    *lock(&first.late) = Some((Arc::downgrade(&watched), late.clone()));
+    subscribe(&watched, &first);
+    list(&watched, &["a", "b", "c"]);
+    assert_eq!(first.keys(), ["a", "b", "c"]);
+    assert_eq!(late.keys(), ["a", "b", "c"]);
+}
+
+#[test]
+fn who_comes_after_the_first_list_hears_of_what_is_known() {
+    let watched = watched();
+    list(&watched, &["a", "b"]);
+    let late = Arc::<Told>::default();
+    subscribe(&watched, &late);
+    assert_eq!(late.keys(), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn other_tasks_have_their_turn_while_a_late_subscriber_is_told_of_many_objects() {
+    let watched = watched();
+    let names: Vec<String> = (0..10_000).map(|name| name.to_string()).collect();
+    list(&watched, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let turns = Arc::new(AtomicUsize::new(0));
+    let counting = turns.clone();
+    let other = tokio::spawn(async move {
+        loop {
+            counting.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    let late = Arc::<Told>::default();
+    watched.subscribe(&(late.clone() as Arc<dyn Sink>)).await;
+    other.abort();
+    assert_eq!(late.keys().len(), names.len());
+    let turns = turns.load(Ordering::Relaxed);
+    assert!(turns >= 50, "{turns} turns");
+}

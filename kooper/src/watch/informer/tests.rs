@@ -1,0 +1,448 @@
+//! Each fault of a source, and what becomes of the store and of whoever
+//! listens. Time is paused: waits cost nothing.
+
+mod trouble;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Mutex;
+
+use futures_util::stream;
+use tokio::sync::Notify;
+
+use super::*;
+use crate::metrics::health::Probe;
+use crate::object::key::ObjectKey;
+use crate::object::{MalformedObject, Object};
+use crate::watch::retriever::{Page, erase, from_fns};
+
+/// One answer to a watch: its events, and whether it stays open behind them.
+struct Watch {
+    expects: Option<&'static str>,
+    events: Vec<Result<Event, RetrieveError>>,
+    stays_open: bool,
+}
+
+type Listing = Result<Page, RetrieveError>;
+type Opening = Result<Watch, RetrieveError>;
+
+/// A source that answers by a script; when that is over it stays silent.
+#[derive(Default)]
+struct Script {
+    lists: Mutex<VecDeque<(Option<&'static str>, Listing)>>,
+    watches: Mutex<VecDeque<Opening>>,
+    listed: Mutex<u32>,
+    limits: Mutex<Vec<u32>>,
+    watched: Mutex<Vec<String>>,
+}
+
+impl Script {
+    fn list(self, answer: Listing) -> Self {
+        self.lists.lock().unwrap().push_back((None, answer));
+        self
+    }
+
+    fn watch(self, events: Vec<Result<Event, RetrieveError>>) -> Self {
+        self.opening(Ok(Watch { expects: None, events, stays_open: false }))
+    }
+
+    fn watch_from(self, version: &'static str, events: Vec<Result<Event, RetrieveError>>) -> Self {
+        self.opening(Ok(Watch { expects: Some(version), events, stays_open: false }))
+    }
+
+    fn open_watch(self, events: Vec<Result<Event, RetrieveError>>) -> Self {
+        self.opening(Ok(Watch { expects: None, events, stays_open: true }))
+    }
+
+    fn opening(self, opening: Opening) -> Self {
+        self.watches.lock().unwrap().push_back(opening);
+        self
+    }
+}
+
+/// What a controller would know.
+#[derive(Default)]
+struct Told {
+    objects: Mutex<BTreeMap<String, String>>,
+    log: Mutex<Vec<String>>,
+    relists: Mutex<u32>,
+    malformed: Mutex<u32>,
+    restores: Mutex<u32>,
+    changed: Notify,
+}
+
+impl Sink for Told {
+    fn changed(&self, change: &Change, seen: Seen) {
+        let key = change.key().map(ObjectKey::to_string).unwrap_or_default();
+        let mut log = self.log.lock().unwrap();
+        match &change.new {
+            Some(new) => {
+                self.objects.lock().unwrap().insert(key.clone(), new.version().to_owned());
+                log.push(format!(
+                    "{} {key}",
+                    if seen == Seen::First {
+                        "initial"
+                    } else if change.old.is_some() {
+                        "modified"
+                    } else {
+                        "added"
+                    }
+                ));
+            }
+            None => {
+                self.objects.lock().unwrap().remove(&key);
+                log.push(format!("deleted {key}"));
+            }
+        }
+        self.changed.notify_one();
+    }
+
+    fn relisted(&self) {
+        *self.relists.lock().unwrap() += 1;
+        self.changed.notify_one();
+    }
+
+    fn restored(&self) {
+        *self.restores.lock().unwrap() += 1;
+    }
+
+    fn malformed(&self) {
+        *self.malformed.lock().unwrap() += 1;
+    }
+}
+
+struct Run {
+    seen: Arc<Told>,
+    store: Arc<Store>,
+    status: Arc<WatchStatus>,
+    script: Arc<Script>,
+    stop: CancellationToken,
+}
+
+/// A retriever with streaming lists, or without.
+struct Streaming<R>(R, bool);
+impl<K: 'static, R: crate::watch::retriever::Retriever<K>> crate::watch::retriever::Retriever<K> for Streaming<R> {
+    fn list(&self, request: ListRequest) -> impl Future<Output = Listing> + Send {
+        self.0.list(request)
+    }
+    fn watch(
+        &self,
+        request: WatchRequest,
+    ) -> impl Future<
+        Output = Result<impl futures_util::Stream<Item = Result<Event, RetrieveError>> + Send + 'static, RetrieveError>,
+    > + Send {
+        self.0.watch(request)
+    }
+    fn streams_lists(&self) -> bool {
+        self.1
+    }
+    fn longest_silence(&self) -> Option<Duration> {
+        Some(Duration::from_secs(180))
+    }
+}
+
+/// Runs an informer over a script, with or without streaming lists.
+fn run(script: Script, streaming: bool) -> Run {
+    let script = Arc::new(script);
+    let (lists, watches) = (script.clone(), script.clone());
+    let source = from_fns::<(), _, _, _, _, _>(
+        move |request: ListRequest| {
+            let next = lists.lists.lock().unwrap().pop_front();
+            *lists.listed.lock().unwrap() += 1;
+            lists.limits.lock().unwrap().push(request.limit);
+            async move {
+                match next {
+                    Some((token, answer)) => {
+                        assert_eq!(request.continue_token.as_deref(), token);
+                        answer
+                    }
+                    None => std::future::pending().await,
+                }
+            }
+        },
+        move |request: WatchRequest| {
+            let next = watches.watches.lock().unwrap().pop_front();
+            watches.watched.lock().unwrap().push(request.version.clone());
+            async move {
+                let Some(opening) = next else { return std::future::pending().await };
+                let watch = opening?;
+                if let Some(expected) = watch.expects {
+                    assert_eq!(request.version, expected);
+                }
+                let tail = if watch.stays_open { stream::pending().boxed() } else { stream::empty().boxed() };
+                Ok(stream::iter(watch.events).chain(tail))
+            }
+        },
+    );
+    run_over(script, erase::<(), _>(Streaming(source, streaming)))
+}
+
+/// Runs an informer over a retriever.
+fn run_over(script: impl Into<Arc<Script>>, retriever: Arc<dyn Erased>) -> Run {
+    let script = script.into();
+    let (seen, store) = (Arc::new(Told::default()), Arc::new(Store::default()));
+    let status = Arc::new(WatchStatus::new("test", "pods", None, false, true));
+    status.require();
+    let stop = CancellationToken::new();
+    let informer = Informer::new(retriever, store.clone(), status.clone(), seen.clone());
+    tokio::spawn(informer.run(stop.clone()));
+    Run { seen, store, status, script, stop }
+}
+
+impl Run {
+    async fn until(&self, what: &str, holds: impl Fn(&Told) -> bool) {
+        let wait = async {
+            while !holds(&self.seen) {
+                let _ = timeout(Duration::from_millis(100), self.seen.changed.notified()).await;
+            }
+        };
+        timeout(Duration::from_secs(7200), wait)
+            .await
+            .unwrap_or_else(|_| panic!("never: {what}; seen {:?}", self.seen.log));
+    }
+
+    async fn until_seen(&self, objects: &[(&str, &str)]) {
+        let want: BTreeMap<String, String> =
+            objects.iter().map(|(key, version)| ((*key).to_owned(), (*version).to_owned())).collect();
+        self.until(&format!("{want:?}"), |seen| *seen.objects.lock().unwrap() == want).await;
+        for (key, version) in objects {
+            assert_eq!(
+                self.store.get(&ObjectKey::cluster(key)).unwrap().version(),
+                *version,
+                "store and listener agree"
+            );
+        }
+        assert_eq!(self.store.size().0, objects.len());
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+fn object(name: &str, version: &str) -> Object {
+    Object::parse(
+        format!(r#"{{"metadata":{{"name":"{name}","uid":"{name}","resourceVersion":"{version}"}}}}"#).as_bytes(),
+    )
+    .unwrap()
+}
+
+fn page(version: &str, objects: &[(&str, &str)]) -> Listing {
+    let objects = objects.iter().map(|(name, version)| Ok(object(name, version))).collect();
+    Ok(Page { objects, version: version.to_owned(), continue_token: None })
+}
+
+fn added(name: &str, version: &str) -> Result<Event, RetrieveError> {
+    Ok(Event::Added(object(name, version)))
+}
+
+fn modified(name: &str, version: &str) -> Result<Event, RetrieveError> {
+    Ok(Event::Modified(object(name, version)))
+}
+
+fn deleted(name: &str, version: &str) -> Result<Event, RetrieveError> {
+    Ok(Event::Deleted(object(name, version)))
+}
+
+fn bookmark(version: &str, end: bool) -> Result<Event, RetrieveError> {
+    Ok(Event::Bookmark { version: version.to_owned(), initial_events_end: end })
+}
+
+fn malformed() -> MalformedObject {
+    Object::parse(b"{}").unwrap_err()
+}
+
+fn expired() -> RetrieveError {
+    RetrieveError::Expired("too old resource version".to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_and_then_each_event_reach_the_store_and_the_listener() {
+    let run = run(
+        Script::default()
+            .list(page("5", &[("a", "1"), ("b", "2")]))
+            .watch_from("5", vec![modified("a", "6"), deleted("b", "7"), added("c", "8")]),
+        false,
+    );
+    run.until_seen(&[("a", "6"), ("c", "8")]).await;
+    let mut log = run.seen.log.lock().unwrap().clone();
+    log[..2].sort();
+    assert_eq!(log, ["initial a", "initial b", "modified a", "deleted b", "added c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_tasks_have_their_turn_while_a_long_list_is_taken_over() {
+    let names: Vec<String> = (0..10_000).map(|name| name.to_string()).collect();
+    let objects: Vec<_> = names.iter().map(|name| (name.as_str(), "1")).collect();
+    let run = run(Script::default().list(page("5", &objects)), false);
+    let mut turns = 0;
+    while !run.status.is_synced() {
+        turns += 1;
+        tokio::task::yield_now().await;
+    }
+    assert!(turns >= 50, "{turns} turns");
+    run.until_seen(&objects).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_are_put_together() {
+    let first = Page { continue_token: Some("next".to_owned()), ..page("5", &[("a", "1")]).unwrap() };
+    let script = Script::default();
+    script.lists.lock().unwrap().extend([(None, Ok(first)), (Some("next"), page("5", &[("b", "2")]))]);
+    let run = run(script, false);
+    run.until_seen(&[("a", "1"), ("b", "2")]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_token_that_expired_the_list_begins_anew_with_larger_pages_and_a_pause() {
+    let first = || Page { continue_token: Some("next".to_owned()), ..page("5", &[("ghost", "1")]).unwrap() };
+    let script = Script::default();
+    for _ in 0..10 {
+        script.lists.lock().unwrap().extend([(None, Ok(first())), (Some("next"), Err(expired()))]);
+    }
+    script.lists.lock().unwrap().push_back((None, page("6", &[("a", "1"), ("b", "2")])));
+    let (run, started) = (run(script, false), Instant::now());
+    run.until_seen(&[("a", "1"), ("b", "2")]).await;
+    assert!(started.elapsed() > Duration::from_secs(30), "{:?}", started.elapsed());
+    let mut limits = run.script.limits.lock().unwrap().clone();
+    limits.dedup();
+    assert_eq!(limits, [500, 1000, 2000, 4000, 8000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_may_take_longer_than_a_watch_may_be_silent() {
+    let slow = from_fns::<(), _, _, _, _, _>(
+        |_| async {
+            tokio::time::sleep(Duration::from_secs(3000)).await;
+            page("5", &[("a", "1")])
+        },
+        |_| async { Ok(stream::pending()) },
+    );
+    let run = run_over(Script::default(), erase::<(), _>(Streaming(slow, false)));
+    run.until_seen(&[("a", "1")]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ignores_that_a_list_was_asked_for_is_noticed_by_its_first_bookmark() {
+    let script = Script::default()
+        .open_watch(vec![added("a", "1"), bookmark("5", false)])
+        .list(page("6", &[("a", "1"), ("b", "6")]));
+    let (run, started) = (run(script, true), Instant::now());
+    run.until_seen(&[("a", "1"), ("b", "6")]).await;
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_goes_on_as_a_watch() {
+    let run = run(
+        Script::default()
+            .watch(vec![added("a", "1"), added("b", "2"), bookmark("5", true), modified("a", "6")])
+            .watch_from("6", vec![deleted("b", "7")]),
+        true,
+    );
+    run.until_seen(&[("a", "6")]).await;
+    assert_eq!(*run.script.listed.lock().unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_handed_on_before_the_streaming_list_has_ended() {
+    let run = run(Script::default().open_watch(vec![added("a", "1")]).list(page("6", &[("a", "1")])), true);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!run.status.is_synced() && run.seen.log.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_streaming_lists_is_asked_for_pages() {
+    let refused = Err(RetrieveError::NoStreaming("sendInitialEvents is forbidden".to_owned()));
+    let run = run(
+        Script::default().opening(refused).list(page("5", &[("a", "1")])).watch_from("5", vec![added("b", "6")]),
+        true,
+    );
+    run.until_seen(&[("a", "1"), ("b", "6")]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_without_its_end_falls_back_to_pages() {
+    let run = run(
+        Script::default()
+            .watch(vec![added("ghost", "1")])
+            .watch(vec![added("ghost", "1")])
+            .list(page("5", &[("a", "1")])),
+        true,
+    );
+    run.until_seen(&[("a", "1")]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_410_relists_once_and_reveals_what_was_deleted_in_the_gap() {
+    for start in [true, false] {
+        let script = Script::default().list(page("5", &[("a", "1"), ("gone", "2")]));
+        let script = if start {
+            script.opening(Err(expired()))
+        } else {
+            script.watch(vec![bookmark("6", false), Err(expired())])
+        };
+        let run = run(script.list(page("9", &[("a", "1"), ("b", "8")])).watch_from("9", vec![added("c", "10")]), false);
+        run.until_seen(&[("a", "1"), ("b", "8"), ("c", "10")]).await;
+        assert!(run.seen.log.lock().unwrap().contains(&"deleted gone".to_owned()));
+        assert_eq!((*run.seen.relists.lock().unwrap(), *run.script.listed.lock().unwrap()), (1, 2));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_closed_is_resumed_from_the_last_version_without_a_relist() {
+    let run = run(
+        Script::default()
+            .list(page("5", &[]))
+            .watch_from("5", vec![added("a", "6")])
+            .watch_from("6", vec![bookmark("20", false)])
+            .watch_from("20", vec![modified("a", "21")]),
+        false,
+    );
+    run.until_seen(&[("a", "21")]).await;
+    assert_eq!(*run.seen.relists.lock().unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_are_told_twice_are_heard_once() {
+    let run = run(
+        Script::default().list(page("5", &[("a", "5")])).watch(vec![
+            added("a", "5"),
+            modified("a", "6"),
+            modified("a", "6"),
+            added("z", "7"),
+        ]),
+        false,
+    );
+    run.until_seen(&[("a", "6"), ("z", "7")]).await;
+    assert_eq!(*run.seen.log.lock().unwrap(), ["initial a", "modified a", "added z"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_closes_at_once_is_tried_with_growing_waits() {
+    let mut script = Script::default().list(page("5", &[]));
+    for _ in 0..200 {
+        script = script.watch(vec![]);
+    }
+    let run = run(script, false);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let tries = run.script.watched.lock().unwrap().len();
+    assert!((6..20).contains(&tries), "{tries} tries in two minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_always_ends_at_once_does_not_spin() {
+    let ends: [fn() -> Opening; 2] =
+        [|| Ok(Watch { expects: None, events: vec![bookmark("5", false)], stays_open: false }), || Err(expired())];
+    for end in ends {
+        let mut script = Script::default();
+        for _ in 0..2000 {
+            script = script.list(page("5", &[])).opening(end());
+        }
+        let run = run(script, false);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let tries = run.script.watched.lock().unwrap().len();
+        assert!((6..=301).contains(&tries), "{tries} tries in a minute");
+    }
+}

@@ -1,0 +1,229 @@
+//! What goes wrong between a watch and its source.
+
+use serde_json::json;
+
+use super::*;
+use crate::watch::retriever::source;
+
+#[test]
+fn an_optional_kind_may_be_missing_and_nothing_else() {
+    let status = WatchStatus::new("test", "shops.example.com", None, false, true);
+    assert!(status.ready().is_err());
+    status.failed(&RetrieveError::NotFound("404 page not found".to_owned()), Duration::ZERO, 1);
+    let remark = status.ready().expect("ready without the kind").expect("a remark");
+    assert!(remark.starts_with("test: shops.example.com: optional, and not there: "), "{remark}");
+    status.failed(&RetrieveError::Forbidden("no".to_owned()), Duration::ZERO, 2);
+    assert!(status.ready().is_err());
+    status.failed(&RetrieveError::NotFound("404 page not found".to_owned()), Duration::ZERO, 3);
+    status.require();
+    assert!(status.ready().is_err());
+}
+
+#[test]
+fn a_kind_that_is_no_longer_served_is_not_ready_until_it_is_served_again() {
+    let status = WatchStatus::new("test", "shops.example.com", None, false, true);
+    status.require();
+    status.synced(1);
+    assert_eq!(status.ready(), Ok(None));
+    status.failed(&RetrieveError::NotFound("404 page not found".to_owned()), Duration::ZERO, 1);
+    let reason = status.ready().unwrap_err();
+    assert!(
+        reason.starts_with("test: shops.example.com: no longer served: ") && reason.contains("apply its CRD"),
+        "{reason}"
+    );
+    status.synced(0);
+    assert_eq!(status.ready(), Ok(None));
+    // Another error is no reason as long as the server is heard from.
+    status.failed(&RetrieveError::Transport("connection refused".to_owned()), Duration::ZERO, 1);
+    assert!(status.ready().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_of_every_kind_are_tried_again_and_show_in_the_status() {
+    for error in [
+        RetrieveError::Forbidden("pods is forbidden".to_owned()),
+        RetrieveError::NotFound("404 page not found".to_owned()),
+        RetrieveError::Unauthorized("Unauthorized".to_owned()),
+        RetrieveError::Busy { after: Duration::from_secs(3), message: "too many requests".to_owned() },
+        RetrieveError::Status { code: 500, message: "boom".to_owned() },
+        RetrieveError::Transport("connection refused".to_owned()),
+        RetrieveError::TooLargeVersion("too large".to_owned()),
+    ] {
+        let run = run(
+            Script::default().list(Err(error.clone())).list(Err(error.clone())).list(page("5", &[("a", "1")])),
+            false,
+        );
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let not_ready = run.status.ready().unwrap_err();
+        assert!(
+            not_ready.starts_with("test: pods: not synced yet: ") && not_ready.contains(&error.to_string()),
+            "{not_ready}"
+        );
+        run.until_seen(&[("a", "1")]).await;
+        assert_eq!(run.status.ready(), Ok(None));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_bad_object_does_not_stop_its_neighbours() {
+    let bad = Page {
+        objects: vec![Ok(object("a", "1")), Err(malformed()), Ok(object("b", "2"))],
+        version: "5".to_owned(),
+        continue_token: None,
+    };
+    let run =
+        run(Script::default().list(Ok(bad)).watch(vec![Ok(Event::Malformed(malformed())), added("c", "6")]), false);
+    run.until_seen(&[("a", "1"), ("b", "2"), ("c", "6")]).await;
+    assert_eq!((*run.seen.malformed.lock().unwrap(), *run.seen.relists.lock().unwrap()), (2, 0));
+    assert!(run.status.ready().unwrap().unwrap().contains("2 unreadable objects"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_connected_anew_and_then_listed_anew() {
+    let run = run(
+        Script::default()
+            .list(page("50", &[("a", "1")]))
+            .open_watch(vec![])
+            .open_watch(vec![])
+            .list(page("60", &[("b", "55")]))
+            .open_watch(vec![]),
+        false,
+    );
+    run.until_seen(&[("b", "55")]).await;
+    assert_eq!(*run.seen.restores.lock().unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_server_with_lower_versions_is_accepted_after_silence() {
+    let run = run(
+        Script::default()
+            .list(page("50", &[("a", "49")]))
+            .open_watch(vec![])
+            .open_watch(vec![])
+            .list(page("30", &[("a", "20")]))
+            .watch_from("30", vec![modified("a", "31")]),
+        false,
+    );
+    run.until_seen(&[("a", "31")]).await;
+    assert_eq!(*run.seen.restores.lock().unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_from_a_server_that_lags_behind_is_not_taken() {
+    let run = run(
+        Script::default()
+            .list(page("50", &[("a", "49")]))
+            .opening(Err(expired()))
+            .list(page("40", &[("a", "39")]))
+            .list(page("60", &[("a", "59")])),
+        false,
+    );
+    run.until_seen(&[("a", "59")]).await;
+    assert_eq!(
+        (*run.seen.restores.lock().unwrap(), run.seen.log.lock().unwrap().len()),
+        (0, 2),
+        "version 39 was never seen"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_unheard_of_for_five_minutes_makes_the_process_not_ready() {
+    let run = run(Script::default().list(page("5", &[])).open_watch(vec![]), false);
+    run.until("synced", |_| run.status.is_synced()).await;
+    assert!(run.status.ready().is_ok());
+    tokio::time::sleep(Duration::from_secs(301)).await;
+    assert!(run.status.ready().unwrap_err().contains("nothing heard for 301 s"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_test_source_that_expires_lists_the_objects_as_they_are() {
+    let object =
+        |name: &str, version: &str| json!({"metadata": {"name": name, "uid": name, "resourceVersion": version}});
+    let (retriever, events) = source([object("kept", "1"), object("deleted", "2")]).unwrap();
+    let run = run_over(Script::default(), erase::<serde_json::Value, _>(retriever));
+    events.add(&object("added", "3")).unwrap();
+    events.delete(&object("deleted", "4")).unwrap();
+    events.send(Err(expired()));
+    run.until("listed anew", |seen| *seen.relists.lock().unwrap() == 1).await;
+    run.until_seen(&[("kept", "1"), ("added", "3")]).await;
+    let log = run.seen.log.lock().unwrap().clone();
+    assert_eq!(log[2..], ["added added", "deleted deleted"], "the list has revealed nothing: {log:?}");
+    events.modify(&object("kept", "5")).unwrap();
+    run.until_seen(&[("kept", "5"), ("added", "3")]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_test_source_of_many_objects_is_listed_in_pages() {
+    let names: Vec<String> = (0..1234).map(|name| format!("{name:04}")).collect();
+    let object = |name: &String| json!({"metadata": {"name": name, "namespace": "n", "resourceVersion": "1"}});
+    let (retriever, _events) = source(names.iter().map(object)).unwrap();
+    let run = run_over(Script::default(), erase::<serde_json::Value, _>(retriever));
+    run.until("all are seen", |seen| seen.objects.lock().unwrap().len() == names.len()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_is_refused_is_left_out_and_is_a_remark_of_the_others() {
+    let status = WatchStatus::new("test", "pods", Some("shop"), false, true);
+    status.require();
+    let forbidden = RetrieveError::Forbidden("pods is forbidden".to_owned());
+    status.failed(&forbidden, Duration::ZERO, 1);
+    status.wait_tried().await;
+    let remark = status.ready().expect("the others are handled").expect("a remark");
+    assert!(remark.starts_with("test: pods in shop: left out until it can be watched: not allowed: "), "{remark}");
+
+    // It comes back, and is refused again, as when the namespace is deleted with its Role.
+    status.synced(1);
+    assert_eq!((status.ready(), status.left_out()), (Ok(None), None));
+    status.failed(&forbidden, Duration::ZERO, 1);
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    assert!(status.ready().is_ok_and(|remark| remark.is_some_and(|remark| remark.contains("left out"))));
+    // Where a controller looks nowhere else, it is not ready.
+    status.require_synced();
+    assert!(status.ready().is_err_and(|reason| reason.contains("nothing heard for 3600 s: not allowed: ")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_is_waited_for_until_its_first_list_has_failed_several_times() {
+    let status = WatchStatus::new("test", "pods", Some("shop"), false, true);
+    let refused = RetrieveError::Transport("connection refused".to_owned());
+    for failures in 1..=3 {
+        let tried = timeout(Duration::from_secs(60), status.wait_tried()).await.is_ok();
+        assert!(!tried && status.left_out().is_none() && status.ready().is_err(), "after {} failures", failures - 1);
+        status.failed(&refused, Duration::ZERO, failures);
+    }
+    status.wait_tried().await;
+    assert!(status.left_out().is_some());
+    status.synced(0);
+    assert_eq!(status.left_out(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_server_whose_versions_are_too_old_at_once_gets_pauses_between_lists() {
+    let script = Arc::new(Script::default());
+    let lists = script.clone();
+    let source = from_fns::<(), _, _, _, _, _>(
+        move |_: ListRequest| {
+            *lists.listed.lock().unwrap() += 1;
+            async { page("5", &[]) }
+        },
+        |_: WatchRequest| async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            Err::<stream::Empty<Result<Event, RetrieveError>>, _>(expired())
+        },
+    );
+    let run = run_over(script, erase::<(), _>(Streaming(source, false)));
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let listed = *run.script.listed.lock().unwrap();
+    assert!((10..60).contains(&listed), "{listed} lists in ten minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn streaming_lists_that_broke_off_are_tried_again_at_the_next_list() {
+    let breaks = || Ok(Watch { expects: None, events: vec![added("a", "1")], stays_open: false });
+    let script = Script::default().opening(breaks()).opening(breaks()).list(page("5", &[("a", "1")]));
+    // The watch after the list is too old: the list after it is streamed.
+    let script = script.opening(Err(expired())).open_watch(vec![added("b", "6"), bookmark("6", true)]);
+    let run = run(script, true);
+    run.until_seen(&[("b", "6")]).await;
+    assert_eq!(*run.script.listed.lock().unwrap(), 1);
+}

@@ -1,0 +1,177 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::watch::retriever::Page;
+
+/// A page that arrives in one piece.
+fn page(body: &[u8]) -> Result<Page, RetrieveError> {
+    let mut cutter = Cutter::default();
+    cutter.push(body)?;
+    cutter.end()
+}
+
+fn lines(chunks: &[&[u8]]) -> Vec<String> {
+    let mut lines = Lines::default();
+    let mut found = Vec::new();
+    for chunk in chunks {
+        lines.push(&Bytes::copy_from_slice(chunk)).unwrap();
+        while let Some(line) = lines.next() {
+            found.push(String::from_utf8_lossy(line).into_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn an_event_is_read_in_any_order_of_its_members() {
+    let object = r#"{"kind":"Pod","metadata":{"name":"a","namespace":"b","resourceVersion":"7"}}"#;
+    for line in [
+        format!(r#"{{"type":"MODIFIED","object":{object}}}"#),
+        format!(r#" {{ "object" : {object} , "type" : "MODIFIED" }} "#),
+    ] {
+        match event(line.as_bytes()) {
+            Ok(Event::Modified(object)) => {
+                assert_eq!((object.key().as_str(), object.version()), ("b/a", "7"));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_streaming_list_is_told_by_the_annotations_value() {
+    let bookmark = |annotations: &str| {
+        let line = format!(
+            r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","metadata":{{"resourceVersion":"9","annotations":{annotations}}}}}}}"#
+        );
+        match event(line.as_bytes()) {
+            Ok(Event::Bookmark { version, initial_events_end }) => {
+                assert_eq!(version, "9");
+                initial_events_end
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(bookmark(r#"{"k8s.io/initial-events-end":"true"}"#));
+    assert!(!bookmark(r#"{"k8s.io/initial-events-end":"false"}"#));
+    assert!(!bookmark("{}"));
+    assert!(!bookmark("null"));
+}
+
+#[test]
+fn an_object_without_a_name_is_passed_over_and_told() {
+    let line = br#"{"type":"ADDED","object":{"kind":"Pod","metadata":{}}}"#;
+    assert!(matches!(event(line), Ok(Event::Malformed(_))));
+}
+
+#[test]
+fn a_410_in_the_stream_is_told_from_other_errors() {
+    let error = |status: &str| event(format!(r#"{{"type":"ERROR","object":{status}}}"#).as_bytes()).unwrap_err();
+    assert!(matches!(
+        error(r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#),
+        RetrieveError::Expired(_)
+    ));
+    assert!(matches!(
+        error(
+            r#"{"kind":"Status","code":504,"reason":"Timeout","message":"m","details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]}}"#
+        ),
+        RetrieveError::TooLargeVersion(_)
+    ));
+    assert!(matches!(
+        error(r#"{"kind":"Status","code":500,"message":"boom"}"#),
+        RetrieveError::Status { code: 500, .. }
+    ));
+}
+
+#[test]
+fn a_page_keeps_its_good_objects_beside_bad_ones() {
+    let body = br#"{"kind":"PodList","metadata":{"resourceVersion":"12","continue":"next"},"items":[{"metadata":{"name":"a"}},7,{"metadata":{}},{"metadata":{"name":"b"}}]}"#;
+    let page = page(body).unwrap();
+    let names: Vec<_> =
+        page.objects.iter().map(|object| object.as_ref().map(|object| object.key().to_string()).ok()).collect();
+    assert_eq!(names, [Some("a".to_owned()), None, None, Some("b".to_owned())]);
+    assert_eq!((page.version.as_str(), page.continue_token.as_deref()), ("12", Some("next")));
+}
+
+#[test]
+fn an_empty_list_has_null_for_its_items() {
+    let page = page(br#"{"metadata":{"resourceVersion":"1","continue":""},"items":null}"#).unwrap();
+    assert!(page.objects.is_empty() && page.continue_token.is_none());
+}
+
+#[test]
+fn what_is_no_json_is_told_with_its_beginning() {
+    let error = page(b"<html>502 Bad Gateway</html>").unwrap_err().to_string();
+    assert!(error.ends_with("28 bytes that begin with '<'"), "{error}");
+}
+
+#[test]
+fn of_the_items_of_a_page_no_more_than_one_is_held_as_text() {
+    let mut cutter = Cutter::default();
+    cutter.push(br#"{"kind":"PodList","items":["#).unwrap();
+    for name in 0..1000 {
+        let item = format!(r#"{{"metadata":{{"name":"{name}","managedFields":[{{"items":[1]}}]}}}} ,"#);
+        cutter.push(item.as_bytes()).unwrap();
+        assert!(cutter.held() < 100, "{} bytes", cutter.held());
+    }
+    cutter.push(br#"{"metadata":{"name":"last"}}],"metadata":{"resourceVersion":"7"}}"#).unwrap();
+    let page = cutter.end().unwrap();
+    assert_eq!((page.objects.len(), page.version.as_str()), (1001, "7"));
+}
+
+#[test]
+fn a_page_that_breaks_off_is_an_error() {
+    let body =
+        br#"{"metadata":{"resourceVersion":"12"},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}"#;
+    assert!(page(body).is_ok());
+    for end in 0..body.len() {
+        assert!(page(&body[..end]).is_err(), "{end}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_page_is_the_same_however_it_is_chunked(cuts in prop::collection::vec(0usize..200, 0..8), spaced in any::<bool>()) {
+        let body = r#"{"items":[{"metadata":{"name":"a\"]}","x":["\\"]}},null,{"metadata":{"name":"b"}}],"metadata":{"resourceVersion":"12","continue":"next","items":["x"]}}"#;
+        let body = if spaced { body.replace(':', " : ").replace(',', " ,\n") } else { body.to_owned() };
+        let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(body.len())).collect();
+        cuts.sort_unstable();
+        let mut cutter = Cutter::default();
+        let mut from = 0;
+        for cut in cuts.into_iter().chain([body.len()]) {
+            cutter.push(&body.as_bytes()[from..cut]).unwrap();
+            from = cut;
+        }
+        let page = cutter.end().unwrap();
+        let names: Vec<_> = page.objects.iter().map(|object| object.as_ref().map(|object| object.key().to_string()).ok()).collect();
+        prop_assert_eq!(names, [None, None, Some("b".to_owned())]);
+        prop_assert_eq!((page.version.as_str(), page.continue_token.as_deref()), ("12", Some("next")));
+    }
+
+    #[test]
+    fn lines_are_the_same_however_they_are_chunked(text in "[a-z\n]{0,80}", cuts in prop::collection::vec(0usize..80, 0..6)) {
+        let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(text.len())).collect();
+        cuts.sort_unstable();
+        let mut chunks: Vec<&[u8]> = Vec::new();
+        let mut from = 0;
+        for cut in cuts {
+            chunks.push(&text.as_bytes()[from..cut]);
+            from = cut;
+        }
+        chunks.push(&text.as_bytes()[from..]);
+        let whole: Vec<String> = match text.rfind('\n') {
+            Some(end) => text[..end].split('\n').filter(|line| !line.is_empty()).map(str::to_owned).collect(),
+            None => Vec::new(),
+        };
+        prop_assert_eq!(lines(&chunks), whole);
+    }
+
+    #[test]
+    fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+        let _ = event(&bytes);
+        let _ = page(&bytes);
+        let mut inside = br#"{"type":"ADDED","object":{"metadata":{"name":"#.to_vec();
+        inside.extend(&bytes);
+        let _ = event(&inside);
+    }
+}

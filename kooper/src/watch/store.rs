@@ -1,0 +1,133 @@
+//! The objects that a watch has seen last, as raw bytes.
+
+mod cache;
+mod catalogue;
+mod change;
+mod index;
+mod listed;
+mod shard;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::object::key::ObjectKey;
+use crate::object::{Dictionary, Object};
+pub(crate) use cache::Cache;
+pub(crate) use change::Change;
+pub(crate) use index::{Found, Indexer};
+pub(crate) use listed::Listed;
+use shard::{Keyed, SHARDS, Shard, shard_of};
+
+/// What one watch knows: written by its informer alone, read by everybody.
+///
+/// It is cut into shards with a lock each. What takes time in proportion to
+/// the number of objects holds one of these at a time.
+#[derive(Debug)]
+pub(crate) struct Store {
+    shards: Box<[Shard]>,
+    objects: AtomicUsize,
+    bytes: AtomicUsize,
+    dictionary: Dictionary,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            objects: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            dictionary: Dictionary::default(),
+        }
+    }
+}
+
+impl Store {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.shard(key).get(key)
+    }
+
+    /// Every object, in no order.
+    pub(crate) fn all(&self) -> Vec<Arc<Object>> {
+        self.parts().flatten().collect()
+    }
+
+    /// Every object, in no order: as many at a time as one lock is held for.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Vec<Arc<Object>>> {
+        self.shards.iter().map(|shard| shard.read().objects.iter().map(|Keyed(object)| object.clone()).collect())
+    }
+
+    /// How many objects, and how many bytes they take.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.objects.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+
+    /// Puts an object in the place of its older version.
+    pub(crate) fn put(&self, object: Object) -> Change {
+        let new = Arc::new(object.packed(&self.dictionary));
+        let old = {
+            let mut contents = self.shard(new.key()).write();
+            contents.reindex([new.key()], true);
+            contents.objects.replace(Keyed(new.clone())).map(|Keyed(old)| old)
+        };
+        let change = Change::new(old, Some(new));
+        self.measure(&change);
+        change
+    }
+
+    /// Takes an object out. The change has its last state as the source sent
+    /// it.
+    pub(crate) fn remove(&self, object: Object) -> Change {
+        let known = {
+            let mut contents = self.shard(object.key()).write();
+            contents.reindex([object.key()], false);
+            contents.objects.take(object.key()).map(|Keyed(known)| known)
+        };
+        self.measure(&Change::new(known, None));
+        Change::new(Some(Arc::new(object)), None)
+    }
+
+    /// Puts a whole list in the place of everything, one shard at each step of
+    /// the iterator. A step yields its changes, those of deleted objects too;
+    /// only to exchange the objects does it hold the lock.
+    pub(crate) fn replace(&self, list: Listed) -> impl Iterator<Item = Vec<Change>> {
+        self.shards.iter().zip(list.shards).map(|(shard, objects)| {
+            // Nobody else writes: what is compared now is there until the exchange.
+            let mut changes: Vec<Change> = objects
+                .iter()
+                .map(|Keyed(new)| (shard.get(new.key()), new))
+                .filter(|(old, new)| old.as_ref().is_none_or(|old| !Arc::ptr_eq(old, new)))
+                .map(|(old, new)| Change::new(old, Some(new.clone())))
+                .collect();
+            let before = {
+                let mut contents = shard.write();
+                contents.reindex(changes.iter().filter_map(Change::key), true);
+                std::mem::replace(&mut contents.objects, objects)
+            };
+            let gone: Vec<_> =
+                before.into_iter().filter(|Keyed(old)| shard.get(old.key()).is_none()).map(|Keyed(old)| old).collect();
+            shard.write().reindex(gone.iter().map(|old| old.key()), false);
+            changes.extend(gone.into_iter().map(|old| Change::new(Some(old), None)));
+            changes.iter().for_each(|change| self.measure(change));
+            changes
+        })
+    }
+
+    /// Counts what a change adds and takes away.
+    fn measure(&self, change: &Change) {
+        if let Some(new) = &change.new {
+            self.objects.fetch_add(1, Ordering::Relaxed);
+            self.bytes.fetch_add(new.size(), Ordering::Relaxed);
+        }
+        if let Some(old) = &change.old {
+            self.objects.fetch_sub(1, Ordering::Relaxed);
+            self.bytes.fetch_sub(old.size(), Ordering::Relaxed);
+        }
+    }
+
+    fn shard(&self, key: &ObjectKey) -> &Shard {
+        &self.shards[shard_of(key)]
+    }
+}
+
+#[cfg(test)]
+mod tests;

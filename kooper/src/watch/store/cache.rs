@@ -1,0 +1,71 @@
+//! The stores of one kind.
+
+use std::sync::Arc;
+
+use super::{Found, Indexer, Store};
+use crate::object::Object;
+use crate::object::key::ObjectKey;
+
+/// The stores of one kind: one for all namespaces, or one for each that is
+/// watched.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cache {
+    stores: Vec<(Option<String>, Arc<Store>)>,
+}
+
+impl Cache {
+    pub(crate) fn new(stores: impl IntoIterator<Item = (Option<String>, Arc<Store>)>) -> Self {
+        Self { stores: stores.into_iter().collect() }
+    }
+
+    /// The stores.
+    #[cfg(test)]
+    pub(crate) fn stores(&self) -> impl Iterator<Item = &Arc<Store>> {
+        self.stores.iter().map(|(_, store)| store)
+    }
+
+    /// Whether objects of a namespace, or of none, are in it if they exist.
+    pub(crate) fn covers(&self, namespace: Option<&str>) -> bool {
+        self.stores.iter().any(|(watched, _)| watched.is_none() || watched.as_deref() == namespace)
+    }
+
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.stores
+            .iter()
+            .filter(|(namespace, _)| namespace.is_none() || namespace.as_deref() == key.namespace())
+            .find_map(|(_, store)| store.get(key))
+    }
+
+    /// Every object of a namespace, or of all, in no order.
+    pub(crate) fn all(&self, namespace: Option<&str>) -> Vec<Arc<Object>> {
+        self.of(namespace).flat_map(|store| store.all()).filter(|object| is_in(object, namespace)).collect()
+    }
+
+    /// Every object, in no order: as many at a time as one lock is held for.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Vec<Arc<Object>>> {
+        self.stores.iter().flat_map(|(_, store)| store.parts())
+    }
+
+    /// The objects of a namespace, or of all, that have one of the values, and
+    /// those that cannot be read, so that it is not known. In no order.
+    pub(crate) fn find(&self, by: Indexer, values: &[String], namespace: Option<&str>) -> Vec<Found> {
+        let found = self.of(namespace).flat_map(|store| store.find(by, values));
+        found.filter(|found| is_in(&found.object, namespace)).collect()
+    }
+
+    /// The stores where objects of a namespace, or of all, may be.
+    fn of(&self, namespace: Option<&str>) -> impl Iterator<Item = &Arc<Store>> {
+        let may_hold = move |watched: Option<&str>| namespace.is_none() || watched.is_none() || watched == namespace;
+        self.stores.iter().filter(move |(watched, _)| may_hold(watched.as_deref())).map(|(_, store)| store)
+    }
+
+    /// How many objects, and how many bytes they take, in all stores.
+    #[cfg(test)]
+    pub(crate) fn size(&self) -> (usize, usize) {
+        self.stores.iter().map(|(_, store)| store.size()).fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
+    }
+}
+
+fn is_in(object: &Object, namespace: Option<&str>) -> bool {
+    namespace.is_none() || object.key().namespace() == namespace
+}

@@ -1,0 +1,72 @@
+//! One shard's part of an index.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use crate::object::DecodeError;
+use crate::object::key::ObjectKey;
+
+/// The keys of one shard's objects by their values.
+#[derive(Debug, Default)]
+pub(super) struct Catalogue {
+    pub(super) keys: HashMap<Arc<str>, HashSet<ObjectKey>>,
+    pub(super) values: HashMap<ObjectKey, Box<[Arc<str>]>>,
+    /// Objects whose present version was not read yet.
+    pub(super) unread: HashSet<ObjectKey>,
+    /// Objects that cannot be read: they may be under any value.
+    pub(super) unreadable: HashMap<ObjectKey, DecodeError>,
+    /// Held while a batch is read, so that no object is read twice.
+    pub(super) turn: Arc<Mutex<()>>,
+}
+
+impl Catalogue {
+    /// An object has a new version.
+    pub(super) fn changed(&mut self, key: &ObjectKey) {
+        self.unread.insert(key.clone());
+    }
+
+    /// An object is gone.
+    pub(super) fn removed(&mut self, key: &ObjectKey) {
+        self.unread.remove(key);
+        self.unfile(key);
+    }
+
+    /// Notes what was read of an object.
+    pub(super) fn file(&mut self, key: &ObjectKey, values: Result<Vec<String>, DecodeError>) {
+        self.unread.remove(key);
+        self.unfile(key);
+        let values = match values {
+            Ok(values) => values,
+            Err(error) => {
+                self.unreadable.insert(key.clone(), error);
+                return;
+            }
+        };
+        let values = values.into_iter().map(|value| {
+            let value = self.keys.get_key_value(&*value).map_or_else(|| value.into(), |(known, _)| known.clone());
+            self.keys.entry(value.clone()).or_default().insert(key.clone());
+            value
+        });
+        let values: Box<[Arc<str>]> = values.collect();
+        if !values.is_empty() {
+            self.values.insert(key.clone(), values);
+        }
+    }
+
+    fn unfile(&mut self, key: &ObjectKey) {
+        self.unreadable.remove(key);
+        for value in self.values.remove(key).iter().flatten() {
+            if let Some(keys) = self.keys.get_mut(value) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.keys.remove(value);
+                }
+            }
+        }
+    }
+
+    /// What is under one of the values.
+    pub(super) fn under(&self, values: &[String]) -> HashSet<&ObjectKey> {
+        values.iter().filter_map(|value| self.keys.get(&**value)).flatten().collect()
+    }
+}

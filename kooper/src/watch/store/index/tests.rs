@@ -1,0 +1,248 @@
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use proptest::prelude::*;
+use serde::Deserialize;
+
+use super::*;
+use crate::watch::store::Listed;
+
+const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+const COLOURS: [&str; 3] = ["red", "green", "blue"];
+
+#[derive(Deserialize)]
+struct Lamp {
+    colours: Vec<String>,
+}
+
+thread_local! {
+    static READ: Cell<u32> = const { Cell::new(0) };
+    /// Changed by the first read of an object.
+    static CHANGED: RefCell<Option<(Arc<Store>, Object)>> = const { RefCell::new(None) };
+}
+
+fn colours() -> Indexer {
+    Indexer::new::<Lamp>(|object| {
+        READ.set(READ.get() + 1);
+        if let Some((store, change)) = CHANGED.take() {
+            store.put(change);
+        }
+        object.decode::<Lamp>().map(|lamp| lamp.colours)
+    })
+}
+
+/// A lamp; without colours it does not decode.
+fn lamp(name: &str, version: u32, colours: Option<&[&str]>) -> Object {
+    let colours = colours.map_or("7".to_owned(), |colours| serde_json::to_string(colours).unwrap());
+    let json = format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}},"colours":{colours}}}"#);
+    Object::parse(json.as_bytes()).unwrap()
+}
+
+fn find(store: &Store, value: &str) -> Vec<String> {
+    let mut found: Vec<_> =
+        store.find(colours(), &[value.to_owned()]).iter().map(|one| one.object.key().to_string()).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn each_version_of_an_object_is_read_once_and_only_when_somebody_asks() {
+    let store = Store::default();
+    for name in NAMES {
+        store.put(lamp(name, 1, Some(&["red"])));
+    }
+    assert_eq!(READ.get(), 0);
+    assert_eq!(find(&store, "red"), NAMES);
+    assert_eq!(find(&store, "green"), [""; 0]);
+    assert_eq!(READ.get(), 6);
+    store.put(lamp("a", 2, Some(&["blue"])));
+    store.put(lamp("a", 3, Some(&["green"])));
+    store.remove(lamp("b", 4, Some(&["green"])));
+    assert_eq!(READ.get(), 6, "no change waits for a decoder");
+    assert_eq!(find(&store, "green"), ["a"]);
+    assert_eq!(find(&store, "red"), ["c", "d", "e", "f"]);
+    assert_eq!(READ.get(), 7);
+}
+
+#[test]
+fn what_changes_while_the_index_is_read_is_found_as_it_is_now() {
+    let store = Arc::new(Store::default());
+    for name in NAMES {
+        store.put(lamp(name, 1, Some(&["red"])));
+    }
+    for name in NAMES {
+        CHANGED.set(Some((store.clone(), lamp(name, 2, Some(&["green"])))));
+        store.put(lamp("new", 1, Some(&["blue"])));
+        assert!(find(&store, "green").contains(&name.to_owned()), "{name}");
+        assert!(!find(&store, "red").contains(&name.to_owned()), "{name}");
+    }
+}
+
+#[test]
+fn an_object_that_does_not_decode_may_be_under_any_value() {
+    let store = Store::default();
+    store.put(lamp("a", 1, None));
+    store.put(lamp("b", 1, Some(&["red", "blue", "red"])));
+    assert_eq!(find(&store, "green"), ["a"]);
+    assert_eq!(find(&store, "red"), ["a", "b"]);
+    store.put(lamp("a", 2, Some(&[])));
+    assert_eq!(find(&store, "green"), [""; 0]);
+}
+
+#[test]
+fn an_object_at_which_the_index_panics_comes_as_its_error_and_costs_no_other() {
+    enum Strict {}
+    let strict = Indexer::new::<Strict>(|object| {
+        READ.set(READ.get() + 1);
+        let colours = object.decode::<Lamp>()?.colours;
+        assert!(!colours.is_empty(), "a lamp has a colour");
+        Ok(colours)
+    });
+    let store = Store::default();
+    store.put(lamp("a", 1, Some(&[])));
+    store.put(lamp("b", 1, Some(&["red"])));
+    let found = |value: &str| -> BTreeMap<_, _> {
+        let found = store.find(strict, &[value.to_owned()]).into_iter();
+        found.map(|one| (one.object.key().to_string(), one.error.map(|error| error.to_string()))).collect()
+    };
+    let error = "object a is no Strict: the index panicked: a lamp has a colour".to_owned();
+    let unreadable = ("a".to_owned(), Some(error));
+    assert_eq!(found("red"), [unreadable.clone(), ("b".to_owned(), None)].into());
+    assert_eq!(found("green"), [unreadable].into());
+    assert_eq!(READ.get(), 2, "it is not read again until it changes");
+    store.put(lamp("a", 2, Some(&["green"])));
+    assert_eq!(found("green"), [("a".to_owned(), None)].into());
+}
+
+#[test]
+fn an_index_keeps_nothing_of_what_is_gone() {
+    let store = Store::default();
+    for version in 1..4 {
+        store.put(lamp("a", version, Some(&["red", "green"])));
+        store.put(lamp("b", version, None));
+        find(&store, "red");
+        store.remove(lamp("a", version, None));
+        store.remove(lamp("b", version, None));
+    }
+    store.put(lamp("c", 1, None));
+    store.remove(lamp("c", 1, None));
+    for shard in &store.shards {
+        let contents = shard.read();
+        let Some(catalogue) = contents.catalogues.get(&colours().id) else { continue };
+        assert!(catalogue.keys.is_empty() && catalogue.values.is_empty());
+        assert!(catalogue.unread.is_empty() && catalogue.unreadable.is_empty());
+    }
+}
+
+#[test]
+fn labels_and_owners_are_found_without_decoding() {
+    let store = Store::default();
+    let json = br#"{"metadata":{"name":"a","labels":{"app":"web"},"ownerReferences":[
+        {"apiVersion":"v1","kind":"P","name":"p","uid":"u1"},{"apiVersion":"v1","kind":"Q","name":"q","uid":"u2"}]},
+        "spec":"no spec"}"#;
+    store.put(Object::parse(json).unwrap());
+    let count = |by, value: &str| store.find(by, &[value.to_owned()]).len();
+    assert_eq!((count(Indexer::labels(), "app=web"), count(Indexer::labels(), "app=db")), (1, 0));
+    assert_eq!((count(Indexer::owners(), "u2"), count(Indexer::owners(), "p")), (1, 0));
+}
+
+type Colours = Option<Vec<&'static str>>;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Put(usize, Colours),
+    Remove(usize),
+    Replace(BTreeMap<usize, Colours>),
+    Find(Vec<&'static str>),
+    /// A change comes while the index is read.
+    FindAmid(&'static str, usize, Colours),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let name = 0..NAMES.len();
+    let colour = || prop::sample::select(&COLOURS[..]);
+    let colours = || prop::option::weighted(0.8, prop::collection::vec(colour(), 0..3));
+    let step = prop_oneof![
+        3 => (name.clone(), colours()).prop_map(|(name, colours)| Step::Put(name, colours)),
+        1 => name.clone().prop_map(Step::Remove),
+        1 => prop::collection::btree_map(name.clone(), colours(), 0..NAMES.len()).prop_map(Step::Replace),
+        2 => prop::collection::vec(colour(), 1..3).prop_map(Step::Find),
+        1 => (colour(), name, colours()).prop_map(|(colour, name, colours)| Step::FindAmid(colour, name, colours)),
+    ];
+    prop::collection::vec(step, 0..60)
+}
+
+fn scan(model: &BTreeMap<usize, Colours>, values: &[&str]) -> Vec<String> {
+    let under = |colours: &Colours| colours.as_ref().is_none_or(|own| own.iter().any(|value| values.contains(value)));
+    model.iter().filter(|(_, colours)| under(colours)).map(|(name, _)| NAMES[*name].to_owned()).collect()
+}
+
+proptest! {
+    #[test]
+    fn an_index_finds_what_a_scan_finds(steps in steps()) {
+        let store = Arc::new(Store::default());
+        let mut model: BTreeMap<usize, Colours> = BTreeMap::new();
+        for (version, step) in (1u32..).zip(steps) {
+            let object = |name: usize, colours: &Colours| lamp(NAMES[name], version, colours.as_deref());
+            match step {
+                Step::Put(name, colours) => {
+                    store.put(object(name, &colours));
+                    model.insert(name, colours);
+                }
+                Step::Remove(name) => {
+                    store.remove(object(name, &None));
+                    model.remove(&name);
+                }
+                Step::Replace(list) => {
+                    let mut listed = Listed::default();
+                    for (name, colours) in &list {
+                        listed.add(object(*name, colours), &store);
+                    }
+                    store.replace(listed).for_each(drop);
+                    model = list;
+                }
+                Step::Find(values) => {
+                    let owned: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
+                    let mut found: Vec<_> =
+                        store.find(colours(), &owned).iter().map(|one| one.object.key().to_string()).collect();
+                    found.sort();
+                    prop_assert_eq!(found, scan(&model, &values));
+                }
+                Step::FindAmid(value, name, colours) => {
+                    CHANGED.set(Some((store.clone(), object(name, &colours))));
+                    let found = find(&store, value);
+                    // With nothing to read the change has not come.
+                    if CHANGED.take().is_none() {
+                        model.insert(name, colours);
+                    }
+                    prop_assert_eq!(found, scan(&model, &[value]));
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn other_tasks_have_their_turn_while_an_index_reads_many_objects() {
+    enum Waits {}
+    static TURN: Mutex<Option<std::sync::mpsc::Receiver<()>>> = Mutex::new(None);
+    let waits = Indexer::new::<Waits>(|_| {
+        if let Some(turn) = TURN.lock().unwrap().take() {
+            turn.recv_timeout(std::time::Duration::from_secs(60)).expect("the other task never had its turn");
+        }
+        Ok(Vec::new())
+    });
+    let store = Store::default();
+    for name in 0..=MANY {
+        store.put(lamp(&name.to_string(), 1, Some(&[])));
+    }
+    let (had_turn, turn) = std::sync::mpsc::channel();
+    *TURN.lock().unwrap() = Some(turn);
+    let reading = tokio::spawn(async move {
+        // On the same thread, behind this task.
+        tokio::spawn(async move { had_turn.send(()) });
+        store.find(waits, &["red".to_owned()]).len()
+    });
+    assert_eq!(reading.await.unwrap(), 0);
+}

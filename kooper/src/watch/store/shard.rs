@@ -1,0 +1,93 @@
+//! One part of a store, with a lock of its own.
+
+use std::any::TypeId;
+use std::borrow::Borrow;
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::catalogue::Catalogue;
+use crate::metrics::held::Held;
+use crate::object::Object;
+use crate::object::key::ObjectKey;
+
+/// A store has so many shards. At a million objects each holds some eight
+/// thousand: to copy, to index or to grow one takes a millisecond or two.
+pub(super) const SHARDS: usize = 128;
+
+/// In which shard an object is. The same in every store and list, so that a
+/// list is compared with a store shard by shard.
+pub(super) fn shard_of(key: &ObjectKey) -> usize {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    // The remainder is below `SHARDS`.
+    (hasher.finish() % SHARDS as u64) as usize
+}
+
+/// An object in a set of objects that are found by their keys.
+#[derive(Debug)]
+pub(super) struct Keyed(pub(super) Arc<Object>);
+
+impl Borrow<ObjectKey> for Keyed {
+    fn borrow(&self) -> &ObjectKey {
+        self.0.key()
+    }
+}
+
+impl Hash for Keyed {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.key().hash(state);
+    }
+}
+
+impl PartialEq for Keyed {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.key() == other.0.key()
+    }
+}
+
+impl Eq for Keyed {}
+
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    contents: RwLock<Contents>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub(super) objects: HashSet<Keyed>,
+    /// The indexes that were asked for.
+    pub(super) catalogues: HashMap<TypeId, Catalogue>,
+}
+
+impl Shard {
+    pub(super) fn read(&self) -> Held<RwLockReadGuard<'_, Contents>> {
+        Held::new(self.contents.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn write(&self) -> Held<RwLockWriteGuard<'_, Contents>> {
+        Held::new(self.contents.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.read().get(key).cloned()
+    }
+}
+
+impl Contents {
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
+        self.objects.get(key).map(|Keyed(object)| object)
+    }
+
+    /// Notes for every index which objects have a new version, or are gone.
+    pub(super) fn reindex<'a>(&mut self, keys: impl IntoIterator<Item = &'a ObjectKey>, is_there: bool) {
+        if self.catalogues.is_empty() {
+            return;
+        }
+        for key in keys {
+            for catalogue in self.catalogues.values_mut() {
+                if is_there { catalogue.changed(key) } else { catalogue.removed(key) }
+            }
+        }
+    }
+}
