@@ -24,21 +24,21 @@ pub type Result<T = (), E = BoxError> = std::result::Result<T, E>;
 /// keep it. Where several stand in one chain, the outermost wins.
 ///
 /// ```
-/// use kooper::{Error, Result};
+/// use kooper::{HandlerError, Result};
 ///
 /// fn price(text: &str) -> Result<u32> {
 ///     // The object itself is wrong: no retry helps until somebody edits it.
-///     Ok(text.parse::<u32>().map_err(Error::permanent)?)
+///     Ok(text.parse::<u32>().map_err(HandlerError::permanent)?)
 /// }
 /// # assert!(price("cheap").is_err());
 /// ```
 #[derive(Debug)]
-pub struct Error {
+pub struct HandlerError {
     marked: Marked,
 }
 
 /// The wish as a node of the chain: an error that is `transparent` leaves out
-/// the [`Error`] itself, and not what is behind it.
+/// the [`HandlerError`] itself, and not what is behind it.
 #[derive(Debug)]
 struct Marked {
     wish: Wish,
@@ -59,7 +59,7 @@ pub(crate) enum Wish {
     Never,
 }
 
-impl Error {
+impl HandlerError {
     /// An error that no retry can heal: the key waits for the next event of
     /// its object, or for resync.
     pub fn permanent(error: impl Into<BoxError>) -> Self {
@@ -72,13 +72,13 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.marked, f)
     }
 }
 
-impl StdError for Error {
+impl StdError for HandlerError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         Some(&self.marked)
     }
@@ -152,24 +152,24 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("outer")]
-    struct Outer(#[from] Error);
+    struct Outer(#[from] HandlerError);
 
     #[derive(Debug, thiserror::Error)]
     #[error(transparent)]
-    struct Transparent(#[from] Error);
+    struct Transparent(#[from] HandlerError);
 
     #[test]
     fn a_wish_survives_context_from_and_boxing() {
-        let wished = || Error::retry_after(Duration::from_secs(7), "busy");
+        let wished = || HandlerError::retry_after(Duration::from_secs(7), "busy");
         let in_anyhow = anyhow::Error::from(wished()).context("while scaling").context("while syncing");
         for error in [
             Box::new(wished()) as BoxError,
             Box::new(Outer::from(wished())),
             Box::new(Transparent::from(wished())),
             in_anyhow.into(),
-            Box::new(Outer(Error::retry_after(
+            Box::new(Outer(HandlerError::retry_after(
                 Duration::from_secs(7),
-                Box::new(Outer(Error::permanent("inner"))) as BoxError,
+                Box::new(Outer(HandlerError::permanent("inner"))) as BoxError,
             ))),
         ] {
             assert_eq!(wish(&*error), Wish::After(Duration::from_secs(7)), "{error:?}");
@@ -185,7 +185,7 @@ mod tests {
     fn a_chain_names_each_cause_once() {
         let error = anyhow::anyhow!("refused").context("connect").context("sync");
         assert_eq!(chain(&*BoxError::from(error)), "sync: connect: refused");
-        assert_eq!(chain(&Error::permanent("bad spec")), "bad spec");
+        assert_eq!(chain(&HandlerError::permanent("bad spec")), "bad spec");
     }
 
     #[test]

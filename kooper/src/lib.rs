@@ -73,7 +73,7 @@ pub use call::handler::Job;
 pub use call::{Call, action, capability, events, extract, handler, plan};
 pub use controller::operator::{self, Operator};
 pub use controller::{ConfigError, Controller};
-pub use error::{BoxError, Error, Result};
+pub use error::{BoxError, HandlerError, Result};
 #[cfg(feature = "macros")]
 pub use kooper_macros::controller;
 pub use metrics::health;
@@ -139,5 +139,5 @@ pub mod prelude {
     };
     pub use crate::controller::Kind;
     pub use crate::tracing;
-    pub use crate::{Action, Call, Error, Job, ObjectKey, Result, State};
+    pub use crate::{Action, Call, HandlerError, Job, ObjectKey, Result, State};
 }

@@ -156,7 +156,7 @@ async fn the_fix_of_an_object_whose_call_fails_is_handled_at_once_and_other_chan
             let label = object.metadata.labels.as_ref().map_or("", |labels| &labels["n"]);
             let value = &object.data.as_ref().unwrap()["value"];
             seen.note(format!("{} {label} {value} {}", start.elapsed().as_secs(), call.attempt()));
-            async { Err::<(), _>(Error::retry_after(Duration::from_secs(86_400), "tomorrow")) }
+            async { Err::<(), _>(HandlerError::retry_after(Duration::from_secs(86_400), "tomorrow")) }
         })
         .build()
         .unwrap();

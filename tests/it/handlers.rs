@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::prelude::*;
 use kooper::retriever::{fixed, source};
-use kooper::{Action, Call, Controller, Error};
+use kooper::{Action, Call, Controller, HandlerError};
 use tokio::time::Instant;
 
 use crate::fixture::{Log, config, eventually, run};
@@ -131,7 +131,7 @@ async fn a_permanent_error_waits_for_the_next_change() {
         .handler(move |object: Arc<ConfigMap>| {
             let value = object.data.as_ref().unwrap()["value"].clone();
             seen.note(value.clone());
-            async move { if value == "bad" { Err(Error::permanent("the value is bad")) } else { Ok(()) } }
+            async move { if value == "bad" { Err(HandlerError::permanent("the value is bad")) } else { Ok(()) } }
         })
         .build()
         .unwrap();
@@ -152,7 +152,7 @@ async fn an_error_that_says_when_to_come_back_is_retried_then() {
         .retriever(fixed([config("a", "1")]).unwrap())
         .handler(move |call: Call| {
             seen.note(format!("{}: {}", call.attempt(), call.reasons()));
-            async { Err::<(), _>(Error::retry_after(Duration::from_secs(600), "the database is away")) }
+            async { Err::<(), _>(HandlerError::retry_after(Duration::from_secs(600), "the database is away")) }
         })
         .build()
         .unwrap();

@@ -78,7 +78,7 @@ async fn a_panic_an_error_and_a_timeout_are_told_with_the_object_and_what_comes_
         match &*object.name_any() {
             "panics" => panic!("out of milk"),
             "hangs" => std::future::pending().await,
-            "gives-up" => Err(Error::permanent("no such shop").into()),
+            "gives-up" => Err(HandlerError::permanent("no such shop").into()),
             "fails" => Err(kooper::BoxError::from("the shop is shut")),
             _ => Ok(()),
         }
@@ -121,7 +121,7 @@ async fn the_next_try_is_logged_with_its_delay_and_the_recovery_once() {
             async move {
                 match failed {
                     0..9 => Err(kooper::BoxError::from("the shop is shut")),
-                    9 => Err(Error::permanent("the shop has moved").into()),
+                    9 => Err(HandlerError::permanent("the shop has moved").into()),
                     _ => Ok(()),
                 }
             }

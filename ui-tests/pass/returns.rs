@@ -61,8 +61,8 @@ async fn a_text(_: Arc<Pod>) -> Result<Action, String> {
 }
 
 #[kooper::controller(resource = Pod, main = false)]
-async fn koopers_error(_: Arc<Pod>) -> Result<(), Error> {
-    Err(Error::permanent("no"))
+async fn koopers_error(_: Arc<Pod>) -> Result<(), HandlerError> {
+    Err(HandlerError::permanent("no"))
 }
 
 #[kooper::controller(resource = Pod, main = false)]

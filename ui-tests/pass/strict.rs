@@ -15,11 +15,11 @@ use kooper::prelude::*;
     sources = [orders], cleanup = tear_down, finalizer = "example.com/pods", deleted = forget, leader_election,
     backoff = ("10ms", "1000s"), main = false,
 )]
-pub async fn pods(pod: Arc<Pod>, State(names): State<Vec<String>>) -> Result<(), Error> {
-    if names.contains(&pod.name_any()) { Ok(()) } else { Err(Error::permanent("a stranger")) }
+pub async fn pods(pod: Arc<Pod>, State(names): State<Vec<String>>) -> Result<(), HandlerError> {
+    if names.contains(&pod.name_any()) { Ok(()) } else { Err(HandlerError::permanent("a stranger")) }
 }
 
-async fn connect() -> Result<Vec<String>, Error> {
+async fn connect() -> Result<Vec<String>, HandlerError> {
     Ok(Vec::new())
 }
 

@@ -63,7 +63,7 @@ async fn verbs(
 ) -> Result {
     let key = ObjectKey::namespaced(&gadget.namespace().unwrap_or_default(), &gadget.name_any());
     if secrets.fetch(&key).await?.is_none() {
-        return Err(Error::retry_after(Duration::from_secs(1), "the Secret is not there yet").into());
+        return Err(HandlerError::retry_after(Duration::from_secs(1), "the Secret is not there yet").into());
     }
     patcher.patch(&key, Patch::merge(json!({"metadata": {"annotations": {"seen": fresh()}}}))).await?;
     let mut lease = Lease::default();

@@ -55,7 +55,7 @@ pub enum Error {
     /// The object has no name, no namespace, or one too many, or the owner
     /// cannot own it. No retry helps.
     #[error("{0}")]
-    Wrong(#[source] crate::error::Error),
+    Wrong(#[source] crate::error::HandlerError),
     /// The object does not fit its type: as it is in the cache, or as the
     /// server sent it back after it had done what it was asked to.
     #[error(transparent)]
@@ -151,7 +151,7 @@ impl Error {
     }
 
     pub(super) fn wrong(problem: impl Into<BoxError>) -> Self {
-        Self::Wrong(crate::error::Error::permanent(problem))
+        Self::Wrong(crate::error::HandlerError::permanent(problem))
     }
 
     /// What a failed request amounts to.
