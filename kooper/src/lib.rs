@@ -22,7 +22,7 @@
 //!
 //! - A [`Retriever`] lists and watches objects of one kind: the API server's,
 //!   or those of [two closures](retriever::from_fns) or of
-//!   [a test](retriever::source).
+//!   [a test](retriever::channel).
 //! - A [handler](handler::Handler) does what is to be done with one of them.
 //! - Both make a [`Controller`], with a store, a [work queue](queue::WorkQueue)
 //!   and workers between them.

@@ -3,7 +3,7 @@
 //! [`FakeCluster`] holds the objects that a test puts there. What a handler
 //! asks of the API server is recorded and answered. Nothing is listed, watched
 //! or queued: for a whole controller at work see
-//! [`retriever::source`](crate::watch::retriever::source).
+//! [`retriever::channel`](crate::watch::retriever::channel).
 
 mod answer;
 mod arguments;

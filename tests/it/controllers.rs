@@ -13,7 +13,7 @@ use kooper::metrics::{Counter, Gauge, MetricsError, MetricsRecorder, Read};
 use kooper::object::Changed;
 use kooper::operator::OperatorError;
 use kooper::prelude::*;
-use kooper::retriever::{fixed, source};
+use kooper::retriever::{channel, fixed};
 use kooper::{CancellationToken, Controller, Operator};
 use tower::{Layer, Service};
 
@@ -21,7 +21,7 @@ use crate::fixture::{Log, config, eventually, run};
 
 #[tokio::test(start_paused = true)]
 async fn a_change_outside_the_sections_that_count_wakes_nobody() {
-    let (retriever, events) = source([config("a", "1")]).unwrap();
+    let (retriever, events) = channel([config("a", "1")]).unwrap();
     let log = Log::default();
     let seen = log.clone();
     let controller = Controller::builder::<ConfigMap>("changed")
@@ -55,7 +55,7 @@ async fn a_new_status_alone_wakes_nobody_where_the_generation_counts() {
     web.metadata.name = Some("web".to_owned());
     web.metadata.uid = Some("1".to_owned());
     web.metadata.generation = Some(1);
-    let (retriever, events) = source([web.clone()]).unwrap();
+    let (retriever, events) = channel([web.clone()]).unwrap();
     let log = Log::default();
     let seen = log.clone();
     let controller = Controller::builder::<Deployment>("status-only")
@@ -85,7 +85,7 @@ async fn a_new_status_alone_wakes_nobody_where_the_generation_counts() {
 
 #[tokio::test(start_paused = true)]
 async fn when_is_asked_on_arrival_at_the_first_list_and_at_resync() {
-    let (retriever, events) = source([config("yes", "1"), config("no", "0")]).unwrap();
+    let (retriever, events) = channel([config("yes", "1"), config("no", "0")]).unwrap();
     let log = Log::default();
     let seen = log.clone();
     let open = Arc::new(AtomicU32::new(0));
@@ -117,7 +117,7 @@ async fn when_is_asked_on_arrival_at_the_first_list_and_at_resync() {
 
 #[tokio::test(start_paused = true)]
 async fn when_is_asked_before_each_call_whatever_the_reason() {
-    let (retriever, _events) = source([config("retried", "1"), config("asks-again", "1")]).unwrap();
+    let (retriever, _events) = channel([config("retried", "1"), config("asks-again", "1")]).unwrap();
     let log = Log::default();
     let seen = log.clone();
     let open = Arc::new(AtomicU32::new(1));
@@ -146,7 +146,7 @@ async fn when_is_asked_before_each_call_whatever_the_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn the_fix_of_an_object_whose_call_fails_is_handled_at_once_and_other_changes_within_ten_seconds() {
-    let (retriever, events) = source([config("a", "1")]).unwrap();
+    let (retriever, events) = channel([config("a", "1")]).unwrap();
     let log = Log::default();
     let (seen, start) = (log.clone(), tokio::time::Instant::now());
     let controller = Controller::builder::<ConfigMap>("failing")
@@ -183,7 +183,7 @@ async fn the_fix_of_an_object_whose_call_fails_is_handled_at_once_and_other_chan
 
 #[tokio::test(start_paused = true)]
 async fn of_objects_that_lack_a_permission_one_is_tried_and_all_follow_soon_after_it_is_granted() {
-    let (retriever, _events) = source((0..50).map(|n| config(&n.to_string(), "1"))).unwrap();
+    let (retriever, _events) = channel((0..50).map(|n| config(&n.to_string(), "1"))).unwrap();
     let log = Log::default();
     let granted = Arc::new(AtomicU32::new(0));
     let (seen, rule) = (log.clone(), granted.clone());
@@ -402,7 +402,7 @@ impl MetricsRecorder for Panics {
 async fn a_recorder_that_panics_costs_the_measurements_only() {
     let log = Log::default();
     let seen = log.clone();
-    let (retriever, events) = source([config("a", "1")]).unwrap();
+    let (retriever, events) = channel([config("a", "1")]).unwrap();
     let controller = Controller::builder::<ConfigMap>("measured")
         .resync(None)
         .retriever(retriever)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::prelude::*;
-use kooper::retriever::{fixed, source};
+use kooper::retriever::{channel, fixed};
 use kooper::{Action, Call, Controller, HandlerError};
 use tokio::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::fixture::{Log, config, eventually, run};
 
 #[tokio::test(start_paused = true)]
 async fn every_object_is_handled_once_at_start_and_then_on_each_change() {
-    let (retriever, events) = source([config("a", "1"), config("b", "1")]).unwrap();
+    let (retriever, events) = channel([config("a", "1"), config("b", "1")]).unwrap();
     let log = Log::default();
     let seen = log.clone();
     let controller = Controller::builder::<ConfigMap>("echo")
@@ -122,7 +122,7 @@ async fn a_failed_key_is_retried_until_it_succeeds_and_never_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn a_permanent_error_waits_for_the_next_change() {
-    let (retriever, events) = source([config("a", "bad")]).unwrap();
+    let (retriever, events) = channel([config("a", "bad")]).unwrap();
     let log = Log::default();
     let seen = log.clone();
     let controller = Controller::builder::<ConfigMap>("picky")
@@ -210,7 +210,7 @@ async fn a_call_past_its_timeout_is_cancelled_and_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn no_key_is_with_two_workers_at_once() {
-    let (retriever, events) = source([config("a", "0")]).unwrap();
+    let (retriever, events) = channel([config("a", "0")]).unwrap();
     let at_once = Arc::new(AtomicU32::new(0));
     let log = Log::default();
     let (seen, inside) = (log.clone(), at_once.clone());
@@ -242,7 +242,7 @@ async fn no_key_is_with_two_workers_at_once() {
 #[tokio::test(start_paused = true)]
 async fn an_object_that_does_not_decode_is_reported_and_its_neighbours_go_on() {
     let bad = serde_json::json!({"metadata": {"name": "poison", "namespace": "test"}, "data": 7});
-    let (retriever, events) = source::<ConfigMap>((0..100).map(|n| config(&format!("o-{n}"), "1"))).unwrap();
+    let (retriever, events) = channel::<ConfigMap>((0..100).map(|n| config(&format!("o-{n}"), "1"))).unwrap();
     events.add(&bad).unwrap();
     let log = Log::default();
     let seen = log.clone();

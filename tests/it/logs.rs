@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::Controller;
 use kooper::object::Changed;
 use kooper::prelude::*;
-use kooper::retriever::{Page, RetrieveError, fixed, from_fns, source};
+use kooper::retriever::{Page, RetrieveError, channel, fixed, from_fns};
 use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::fixture::{Log, config, eventually, run};
@@ -109,7 +109,7 @@ async fn a_panic_an_error_and_a_timeout_are_told_with_the_object_and_what_comes_
 #[tokio::test(start_paused = true)]
 async fn the_next_try_is_logged_with_its_delay_and_the_recovery_once() {
     let said = Said::listen();
-    let (retriever, events) = source([config("a", "1")]).unwrap();
+    let (retriever, events) = channel([config("a", "1")]).unwrap();
     let tries = Arc::new(AtomicUsize::new(0));
     let counted = tries.clone();
     let controller = Controller::builder::<ConfigMap>("log-recovers")
@@ -169,7 +169,7 @@ fn a_call_that_blocks_its_thread_is_told_with_the_way_out() {
 #[tokio::test(start_paused = true)]
 async fn an_object_that_does_not_fit_is_told_until_it_does() {
     let said = Said::listen();
-    let (retriever, events) = source::<ConfigMap>([config("good", "1")]).unwrap();
+    let (retriever, events) = channel::<ConfigMap>([config("good", "1")]).unwrap();
     events.add(&serde_json::json!({"metadata": {"name": "poison", "namespace": "test"}, "data": 7})).unwrap();
     let running = run([builder("log-unfit").retriever(retriever).handler(async || {}).build().unwrap()]);
     said.wait_for(&["ERROR", "log-unfit", "key=test/poison", "the type of the controller does not fit"]).await;
@@ -191,7 +191,7 @@ async fn an_object_that_is_mended_unseen_by_the_filters_is_handled_or_forgotten(
     let log = Log::default();
 
     // Of a change that no filter lets through the type is part: it may mend the object.
-    let (retriever, events) = source::<ConfigMap>([config("good", "1")]).unwrap();
+    let (retriever, events) = channel::<ConfigMap>([config("good", "1")]).unwrap();
     let seen = log.clone();
     let changed = builder("changed").changed([Changed::Labels]).retriever(retriever).handler(move |call: Call| {
         seen.note(call.key().name());
@@ -206,7 +206,7 @@ async fn an_object_that_is_mended_unseen_by_the_filters_is_handled_or_forgotten(
     running.stop().await.unwrap();
 
     // One that is mended and not wanted is not handled.
-    let (retriever, events) = source::<ConfigMap>([config("good", "1")]).unwrap();
+    let (retriever, events) = channel::<ConfigMap>([config("good", "1")]).unwrap();
     let filtered = builder("filtered").when(|object| object.metadata.labels.is_none()).retriever(retriever);
     let running = run([filtered.handler(async || {}).build().unwrap()]);
     events.add(&poison).unwrap();

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::controller::{Builder, MetricsCompat};
 use kooper::object::Object;
 use kooper::prelude::*;
-use kooper::retriever::{Event, ListRequest, Page, RetrieveError, Sender, WatchRequest, fixed, from_fns, source};
+use kooper::retriever::{Event, ListRequest, Page, RetrieveError, Sender, WatchRequest, channel, fixed, from_fns};
 use kooper::{Controller, Retriever};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
@@ -26,7 +26,7 @@ fn value(object: &ConfigMap) -> &str {
 
 /// One worker that is busy with the object `busy` until the gate is opened.
 fn held(name: &str, log: &Log) -> (Running, Sender, Arc<Semaphore>) {
-    let (retriever, events) = source([config("busy", "1")]).unwrap();
+    let (retriever, events) = channel([config("busy", "1")]).unwrap();
     let gate = Arc::new(Semaphore::new(0));
     let (seen, shut) = (log.clone(), gate.clone());
     let handler = move |object: Arc<ConfigMap>| {
@@ -162,7 +162,7 @@ async fn a_key_whose_object_is_gone_is_counted_and_goes_to_no_handler() {
 
 #[tokio::test(start_paused = true)]
 async fn a_success_resets_the_retry_budget() {
-    let (retriever, events) = source([config("a", "0")]).unwrap();
+    let (retriever, events) = channel([config("a", "0")]).unwrap();
     let log = Log::default();
     let seen = log.clone();
     let handler = move |object: Arc<ConfigMap>, call: Call| {
@@ -181,7 +181,7 @@ async fn a_success_resets_the_retry_budget() {
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_that_is_refused_is_not_counted_and_leaves_no_time_in_the_queue() {
-    let (retriever, events) = source([config("a", "0")]).unwrap();
+    let (retriever, events) = channel([config("a", "0")]).unwrap();
     let log = Log::default();
     let seen = log.clone();
     let handler = move || {

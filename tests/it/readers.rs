@@ -9,7 +9,7 @@ use kooper::capability::{Reader, by};
 use kooper::controller::Builder;
 use kooper::extract::Gone;
 use kooper::prelude::*;
-use kooper::retriever::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest, source};
+use kooper::retriever::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest, channel};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::until;
 use serde_json::{Value, json};
@@ -274,7 +274,7 @@ fn a_map_fn_finds_what_to_wake_in_the_cache() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_from_outside_wakes_its_object_if_there_is_one() {
-    let (retriever, _events) = source([config("a", "1"), config("b", "1")]).unwrap();
+    let (retriever, _events) = channel([config("a", "1"), config("b", "1")]).unwrap();
     let (sender, mut keys) = tokio::sync::mpsc::unbounded_channel();
     let log = Log::default();
     let controller = notes("outside", &[], &log)
@@ -314,7 +314,7 @@ async fn the_last_state_of_what_is_deleted_is_told_once_and_before_its_successor
         config.metadata.uid = Some(uid.to_owned());
         config
     };
-    let (retriever, events) = source([of("one", "1")]).unwrap();
+    let (retriever, events) = channel([of("one", "1")]).unwrap();
     let log = Log::default();
     let _running = run([mourns(&log).retriever(retriever).build().unwrap()]);
     eventually("the first list", || log.count() == 1).await;
@@ -376,7 +376,7 @@ impl<R: Retriever<ConfigMap>> Retriever<ConfigMap> for Unlisted<R> {
 
 #[tokio::test(start_paused = true)]
 async fn what_vanishes_in_a_gap_is_told_with_its_last_known_state() {
-    let (retriever, events) = source([config("a", "1")]).unwrap();
+    let (retriever, events) = channel([config("a", "1")]).unwrap();
     let log = Log::default();
     let _running = run([mourns(&log).retriever(Unlisted(retriever)).build().unwrap()]);
     events.add(&config("b", "1")).unwrap();

@@ -1,10 +1,11 @@
 //! Lists and watches one kind.
 
 pub(crate) mod api;
+mod channel;
 mod closures;
 mod erased;
 mod frames;
-mod source;
+
 mod status;
 
 use std::future::Future;
@@ -16,15 +17,15 @@ use crate::metrics::WatchFault;
 use crate::object::{MalformedObject, Object};
 
 pub use api::{Api, Scope};
+pub use channel::{Sender, channel, fixed};
 pub use closures::from_fns;
 pub(crate) use erased::{Erased, erase};
-pub use source::{Sender, fixed, source};
 
 /// Where objects of the kind `K` come from.
 ///
 /// The API server is one such place ([`Api`]), two closures are another
 /// ([`from_fns`]), and for tests a fixed list with a channel of events
-/// ([`source`]). To change what a retriever yields, wrap it: implement the
+/// ([`channel`]). To change what a retriever yields, wrap it: implement the
 /// trait and ask the inner one.
 ///
 /// The informer that drives it keeps the store, resumes, relists and backs

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::controller::{Builder, RunError};
 use kooper::kube::Client;
 use kooper::operator::{OperatorError, RunAloneError};
-use kooper::retriever::{fixed, source};
+use kooper::retriever::{channel, fixed};
 use kooper::{Call, CancellationToken, Controller};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::faults::Proxy;
@@ -285,7 +285,7 @@ fn a_retriever_of_ones_own_works_with_election_too() {
 fn a_replica_that_has_lost_its_lease_reports_no_object_of_its_last_term() {
     let namespace = "leader-undecodable";
     let Some(cluster) = cluster(namespace) else { return };
-    let (retriever, events) = source::<ConfigMap>([]).unwrap();
+    let (retriever, events) = channel::<ConfigMap>([]).unwrap();
     let controller = Controller::builder::<ConfigMap>("terms").resync(None).retriever(retriever);
     let replica = Replica::on(cluster, controller.leader_election(quick(namespace)).handler(async || {}));
     replica.wait_until_leads("shop-terms");

@@ -19,7 +19,7 @@ use kooper::capability::by;
 use kooper::health::Health;
 use kooper::leader::LeaderElection;
 use kooper::metrics::Prometheus;
-use kooper::retriever::{RetrieveError, fixed, source};
+use kooper::retriever::{RetrieveError, channel, fixed};
 use kooper::{CancellationToken, Controller, Operator, Reader, prometheus};
 use kooper_tests::control_plane::ControlPlane;
 use kube::client::Body;
@@ -72,7 +72,7 @@ async fn many_objects(objects: usize) -> anyhow::Result<()> {
     let cluster = tokio::task::spawn_blocking(ControlPlane::start).await?.context("no control plane is built")?;
     let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
     let client = Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)?;
-    let (retriever, events) = source((0..objects).map(|index| config(index, 1)))?;
+    let (retriever, events) = channel((0..objects).map(|index| config(index, 1)))?;
     let before = Process::now();
 
     let (filled, calls, all) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::watch::retriever::source;
+use crate::watch::retriever::channel;
 
 #[test]
 fn an_optional_kind_may_be_missing_and_nothing_else() {
@@ -139,7 +139,7 @@ async fn a_watch_unheard_of_for_five_minutes_makes_the_process_not_ready() {
 async fn a_test_source_that_expires_lists_the_objects_as_they_are() {
     let object =
         |name: &str, version: &str| json!({"metadata": {"name": name, "uid": name, "resourceVersion": version}});
-    let (retriever, events) = source([object("kept", "1"), object("deleted", "2")]).unwrap();
+    let (retriever, events) = channel([object("kept", "1"), object("deleted", "2")]).unwrap();
     let run = run_over(Script::default(), erase::<serde_json::Value, _>(retriever));
     events.add(&object("added", "3")).unwrap();
     events.delete(&object("deleted", "4")).unwrap();
@@ -156,7 +156,7 @@ async fn a_test_source_that_expires_lists_the_objects_as_they_are() {
 async fn a_test_source_of_many_objects_is_listed_in_pages() {
     let names: Vec<String> = (0..1234).map(|name| format!("{name:04}")).collect();
     let object = |name: &String| json!({"metadata": {"name": name, "namespace": "n", "resourceVersion": "1"}});
-    let (retriever, _events) = source(names.iter().map(object)).unwrap();
+    let (retriever, _events) = channel(names.iter().map(object)).unwrap();
     let run = run_over(Script::default(), erase::<serde_json::Value, _>(retriever));
     run.until("all are seen", |seen| seen.objects.lock().unwrap().len() == names.len()).await;
 }

@@ -54,13 +54,13 @@ impl Sender {
     }
 }
 
-type Channel = mpsc::UnboundedReceiver<Result<Event, RetrieveError>>;
+type Receiver = mpsc::UnboundedReceiver<Result<Event, RetrieveError>>;
 
-struct Source<K> {
+struct Channel<K> {
     present: Arc<Mutex<Present>>,
     /// Each watch takes the channel and gives it back at its end, so that a
     /// resumed one continues where the last one stopped.
-    channel: Arc<Mutex<Option<Channel>>>,
+    receiver: Arc<Mutex<Option<Receiver>>>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -119,11 +119,11 @@ impl Present {
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use kooper::retriever::source;
+/// use kooper::retriever::channel;
 ///
 /// let mut config = ConfigMap::default();
 /// config.metadata.name = Some("settings".into());
-/// let (retriever, events) = source([config.clone()])?;
+/// let (retriever, events) = channel([config.clone()])?;
 /// events.delete(&config)?;
 /// # let _ = retriever;
 /// # Ok::<_, kooper::BoxError>(())
@@ -131,18 +131,18 @@ impl Present {
 ///
 /// # Errors
 /// When an object has no name or cannot be written as JSON.
-pub fn source<K: Serialize + 'static>(
+pub fn channel<K: Serialize + 'static>(
     objects: impl IntoIterator<Item = K>,
 ) -> Result<(impl Retriever<K>, Sender), MalformedObject> {
     let mut present = Present { objects: BTreeMap::new(), version: "1".to_owned() };
     for object in objects {
         present.put(&Object::from_typed(&object)?);
     }
-    let (events, channel) = mpsc::unbounded_channel();
+    let (events, receiver) = mpsc::unbounded_channel();
     Ok((
-        Source {
+        Channel {
             present: Arc::new(Mutex::new(present)),
-            channel: Arc::new(Mutex::new(Some(channel))),
+            receiver: Arc::new(Mutex::new(Some(receiver))),
             kind: PhantomData::<fn() -> K>,
         },
         Sender { events },
@@ -156,10 +156,10 @@ pub fn source<K: Serialize + 'static>(
 pub fn fixed<K: Serialize + 'static>(
     objects: impl IntoIterator<Item = K>,
 ) -> Result<impl Retriever<K>, MalformedObject> {
-    source(objects).map(|(retriever, _)| retriever)
+    channel(objects).map(|(retriever, _)| retriever)
 }
 
-impl<K: 'static> Retriever<K> for Source<K> {
+impl<K: 'static> Retriever<K> for Channel<K> {
     fn list(&self, request: ListRequest) -> impl Future<Output = Result<Page, RetrieveError>> + Send {
         std::future::ready(Ok(lock(&self.present).page(&request)))
     }
@@ -170,10 +170,10 @@ impl<K: 'static> Retriever<K> for Source<K> {
     ) -> impl Future<Output = Result<impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static, RetrieveError>> + Send
     {
         let present = self.present.clone();
-        let lease = Lease { channel: lock(&self.channel).take(), home: self.channel.clone() };
-        std::future::ready(Ok(stream::unfold((lease, present), |(mut lease, present)| async move {
-            let event = match &mut lease.channel {
-                Some(channel) => channel.recv().await,
+        let borrowed = Borrowed { receiver: lock(&self.receiver).take(), home: self.receiver.clone() };
+        std::future::ready(Ok(stream::unfold((borrowed, present), |(mut borrowed, present)| async move {
+            let event = match &mut borrowed.receiver {
+                Some(receiver) => receiver.recv().await,
                 None => None,
             };
             match event {
@@ -181,7 +181,7 @@ impl<K: 'static> Retriever<K> for Source<K> {
                     if let Ok(event) = &event {
                         lock(&present).apply(event);
                     }
-                    Some((event, (lease, present)))
+                    Some((event, (borrowed, present)))
                 }
                 None => std::future::pending().await,
             }
@@ -189,14 +189,14 @@ impl<K: 'static> Retriever<K> for Source<K> {
     }
 }
 
-struct Lease {
-    channel: Option<Channel>,
-    home: Arc<Mutex<Option<Channel>>>,
+struct Borrowed {
+    receiver: Option<Receiver>,
+    home: Arc<Mutex<Option<Receiver>>>,
 }
 
-impl Drop for Lease {
+impl Drop for Borrowed {
     fn drop(&mut self) {
-        *lock(&self.home) = self.channel.take();
+        *lock(&self.home) = self.receiver.take();
     }
 }
 
