@@ -19,7 +19,7 @@ impl ObjectKey {
     }
 
     /// The key of a cluster-scoped object.
-    pub fn cluster(name: &str) -> Self {
+    pub fn cluster_scoped(name: &str) -> Self {
         Self { text: name.into() }
     }
 
@@ -27,7 +27,7 @@ impl ObjectKey {
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
         match namespace {
             Some(namespace) if !namespace.is_empty() => Self::namespaced(namespace, name),
-            _ => Self::cluster(name),
+            _ => Self::cluster_scoped(name),
         }
     }
 
@@ -74,7 +74,9 @@ mod tests {
 
     #[test]
     fn a_cluster_scoped_key_has_no_namespace() {
-        for key in [ObjectKey::cluster("node-1"), ObjectKey::new(None, "node-1"), ObjectKey::new(Some(""), "node-1")] {
+        for key in
+            [ObjectKey::cluster_scoped("node-1"), ObjectKey::new(None, "node-1"), ObjectKey::new(Some(""), "node-1")]
+        {
             assert_eq!((key.namespace(), key.name()), (None, "node-1"));
         }
     }

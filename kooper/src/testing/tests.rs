@@ -193,7 +193,7 @@ async fn a_cluster_scoped_object_has_no_namespace() -> Result<()> {
     assert_eq!(namespace.namespace(), None);
     let arguments = cluster.arguments(&namespace);
     let getter: Getter<Namespace> = arguments.take();
-    assert!(getter.fetch(&ObjectKey::cluster("shop")).await?.is_some());
+    assert!(getter.fetch(&ObjectKey::cluster_scoped("shop")).await?.is_some());
     let statuses: StatusWriter<Namespace> = arguments.take();
     let active = k8s_openapi::api::core::v1::NamespaceStatus { phase: Some("Active".to_owned()), ..Default::default() };
     assert!(statuses.apply_status(&namespace, &active).await?);

@@ -47,7 +47,7 @@ async fn priorities(class: Arc<PriorityClass>, classes: Patcher<PriorityClass>, 
 struct Found(bool);
 
 async fn find_class(classes: Getter<StorageClass>) -> Result<Found> {
-    Ok(Found(classes.fetch(&ObjectKey::cluster("none")).await?.is_some()))
+    Ok(Found(classes.fetch(&ObjectKey::cluster_scoped("none")).await?.is_some()))
 }
 
 /// Does what nobody can see.

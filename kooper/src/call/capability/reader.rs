@@ -76,7 +76,7 @@ impl<T: Kind> Reader<T> {
     /// let mut settings = ConfigMap::default();
     /// settings.metadata.name = Some("settings".into());
     /// let configs = Reader::fixed([settings])?;
-    /// assert!(configs.get(&ObjectKey::cluster("settings"))?.is_some());
+    /// assert!(configs.get(&ObjectKey::cluster_scoped("settings"))?.is_some());
     /// # Ok::<_, kooper::BoxError>(())
     /// ```
     ///

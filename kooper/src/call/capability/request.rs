@@ -172,7 +172,7 @@ impl Objects<'_> {
             }
             (Some(_), false) => {
                 format!(
-                    "{kind} `{key}` has a namespace, and its kind is cluster-scoped: name it by `ObjectKey::cluster`"
+                    "{kind} `{key}` has a namespace, and its kind is cluster-scoped: name it by `ObjectKey::cluster_scoped`"
                 )
             }
             _ => return Ok(()),

@@ -151,7 +151,7 @@ mod tests {
 
     /// Lets a call of `a` write `b`; whether `a` can be called again.
     async fn writes(backing: &Backing) -> bool {
-        let (a, b) = (ObjectKey::cluster("a"), ObjectKey::cluster("b"));
+        let (a, b) = (ObjectKey::cluster_scoped("a"), ObjectKey::cluster_scoped("b"));
         backing.queue.add(&a, Lane::Event, Reason::Added);
         let item = backing.queue.get().await.unwrap();
         backing.wrote(&a, backing.primary, (&b, "u"), Some("5"), Echo::Own);

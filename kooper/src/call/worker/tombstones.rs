@@ -74,15 +74,15 @@ mod tests {
 
     #[test]
     fn a_name_that_is_deleted_again_and_again_fills_no_more_than_its_share() {
-        let (tombstones, key) = (Tombstones::default(), ObjectKey::cluster("a"));
-        let other = ObjectKey::cluster("b");
+        let (tombstones, key) = (Tombstones::default(), ObjectKey::cluster_scoped("a"));
+        let other = ObjectKey::cluster_scoped("b");
         for uid in 0..LIMIT {
-            let name = ObjectKey::cluster(&(uid % 100).to_string());
+            let name = ObjectKey::cluster_scoped(&(uid % 100).to_string());
             assert!(tombstones.bury(&name, &object(uid), Gone::Deleted));
         }
-        assert!(!tombstones.bury(&ObjectKey::cluster("7"), &object(LIMIT), Gone::Deleted), "the name is known");
+        assert!(!tombstones.bury(&ObjectKey::cluster_scoped("7"), &object(LIMIT), Gone::Deleted), "the name is known");
         assert!(!tombstones.bury(&other, &object(0), Gone::Deleted), "the name is new");
-        assert!(tombstones.take(&ObjectKey::cluster("7")).is_some());
+        assert!(tombstones.take(&ObjectKey::cluster_scoped("7")).is_some());
         assert!(tombstones.bury(&other, &object(0), Gone::Deleted), "there is room again");
         tombstones.clear();
         assert!(tombstones.take(&other).is_none() && tombstones.bury(&key, &object(1), Gone::Deleted));

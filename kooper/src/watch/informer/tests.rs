@@ -206,7 +206,7 @@ impl Run {
         self.until(&format!("{want:?}"), |seen| *seen.objects.lock().unwrap() == want).await;
         for (key, version) in objects {
             assert_eq!(
-                self.store.get(&ObjectKey::cluster(key)).unwrap().version(),
+                self.store.get(&ObjectKey::cluster_scoped(key)).unwrap().version(),
                 *version,
                 "store and listener agree"
             );

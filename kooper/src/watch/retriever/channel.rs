@@ -99,7 +99,7 @@ impl Present {
         let token = request.continue_token.as_deref().map(|token| {
             token
                 .split_once('/')
-                .map_or_else(|| ObjectKey::cluster(token), |(space, name)| ObjectKey::namespaced(space, name))
+                .map_or_else(|| ObjectKey::cluster_scoped(token), |(space, name)| ObjectKey::namespaced(space, name))
         });
         let after = token.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let mut rest = self.objects.range((after, Bound::Unbounded));

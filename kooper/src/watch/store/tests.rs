@@ -14,7 +14,7 @@ fn object(name: &str, version: u32) -> Object {
 fn states(store: &Store, names: &[&str]) -> BTreeMap<String, String> {
     names
         .iter()
-        .filter_map(|name| store.get(&ObjectKey::cluster(name)))
+        .filter_map(|name| store.get(&ObjectKey::cluster_scoped(name)))
         .map(|object| (object.key().to_string(), object.version().to_owned()))
         .collect()
 }
@@ -45,11 +45,11 @@ fn a_relist_tells_of_what_vanished_in_the_gap() {
 fn a_relist_shares_the_objects_that_are_known() {
     let store = Store::default();
     store.put(object("kept", 1));
-    let before = store.get(&ObjectKey::cluster("kept")).unwrap();
+    let before = store.get(&ObjectKey::cluster_scoped("kept")).unwrap();
     let mut list = Listed::default();
     list.add(object("kept", 1), &store);
     store.replace(list).for_each(drop);
-    assert!(Arc::ptr_eq(&before, &store.get(&ObjectKey::cluster("kept")).unwrap()));
+    assert!(Arc::ptr_eq(&before, &store.get(&ObjectKey::cluster_scoped("kept")).unwrap()));
 }
 
 #[test]
@@ -117,7 +117,7 @@ proptest! {
             }
             prop_assert_eq!(&states(&store, &NAMES), &model);
             prop_assert_eq!(&seen, &model);
-            let bytes: usize = NAMES.iter().filter_map(|name| store.get(&ObjectKey::cluster(name))).map(|object| object.size()).sum();
+            let bytes: usize = NAMES.iter().filter_map(|name| store.get(&ObjectKey::cluster_scoped(name))).map(|object| object.size()).sum();
             prop_assert_eq!(store.size(), (model.len(), bytes));
         }
     }

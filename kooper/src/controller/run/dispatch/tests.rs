@@ -50,7 +50,7 @@ fn new_desired_state_and_deletion_are_urgent_and_other_changes_are_not() {
 #[tokio::test(start_paused = true)]
 async fn an_own_write_is_an_echo_in_the_watch_and_news_in_a_list() {
     let gate = gate();
-    let key = ObjectKey::cluster("a");
+    let key = ObjectKey::cluster_scoped("a");
     gate.queue.add(&key, Lane::Event, Reason::Added);
     let item = gate.queue.get().await.unwrap();
     let change = Change::new(object(same), object(|v| v["metadata"]["resourceVersion"] = "6".into()));
@@ -75,7 +75,7 @@ async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
             v["metadata"]["finalizers"] = json!(["example.com/a"]);
         })
     };
-    let key = ObjectKey::cluster("a");
+    let key = ObjectKey::cluster_scoped("a");
     gate.queue.add(&key, Lane::Event, Reason::Added);
     let item = gate.queue.get().await.unwrap();
     let own = held("6");

@@ -9,7 +9,7 @@ use crate::watch::cache_id::CacheId;
 fn child(uid: &str, version: Option<u32>) -> Write {
     let version = version.map(|version| version.to_string());
     let view = View::Other(CacheId::of::<ConfigMap>());
-    Write { view, object: ObjectKey::cluster("child"), uid: uid.to_owned(), version }
+    Write { view, object: ObjectKey::cluster_scoped("child"), uid: uid.to_owned(), version }
 }
 
 /// The key's own object.
@@ -266,7 +266,7 @@ proptest! {
     fn a_call_sees_what_was_written_before_it(moves in prop::collection::vec(movement(), 0..80)) {
         let mut queue = Clock::new(options());
         let object = |n: u8, uid: u32, version: Option<u32>| {
-            Write { object: ObjectKey::cluster(&n.to_string()), ..child(&uid.to_string(), version) }
+            Write { object: ObjectKey::cluster_scoped(&n.to_string()), ..child(&uid.to_string(), version) }
         };
         // The version that the server has of each object, and the cache.
         let (mut server, mut cache, mut uids) = ([0u32; 3], [0u32; 3], [0u32; 3]);
