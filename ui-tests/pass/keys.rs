@@ -97,7 +97,7 @@ async fn connect() -> Result<String> {
 async fn retrieved(_: Arc<Pod>) {}
 
 fn from_the_api(client: Client) -> impl Retriever<Pod> {
-    kooper::retriever::Api::<Pod>::new(client, kooper::retriever::Scope::default())
+    kooper::retriever::ApiRetriever::<Pod>::new(client, kooper::retriever::Scope::default())
 }
 
 #[kooper::controller(resource = Pod, layers = [limited, limited], main = false)]

@@ -276,7 +276,7 @@ fn whole(built: &Arc<AtomicUsize>) -> Controller {
     let built = built.clone();
     let init = move || {
         built.fetch_add(1, Ordering::Relaxed);
-        std::future::ready(Ok::<_, Error>("state".to_owned()))
+        std::future::ready(Ok::<_, HandlerError>("state".to_owned()))
     };
     async fn handle(service: Arc<Service>, secrets: OwnedApplier<Secret>, state: State<String>) -> Result<Action> {
         let mut secret: Secret = named(&service.name_any());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kube::Client;
 
-use super::retriever::{self, Api, Erased, Scope};
+use super::retriever::{self, ApiRetriever, Erased, Scope};
 use crate::object::kind::{Kind, KindInfo};
 
 /// A cache that has to be synced before the first call.
@@ -37,7 +37,7 @@ impl CacheRequest {
         Self {
             id,
             kind: KindInfo::of::<K>(),
-            open: |client, scope| retriever::erase::<K, _>(Api::<K>::new(client, scope)),
+            open: |client, scope| retriever::erase::<K, _>(ApiRetriever::<K>::new(client, scope)),
         }
     }
 }

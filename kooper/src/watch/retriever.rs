@@ -16,14 +16,14 @@ use futures_util::Stream;
 use crate::metrics::WatchFault;
 use crate::object::{MalformedObject, Object};
 
-pub use api::{Api, Scope};
+pub use api::{ApiRetriever, Scope};
 pub use channel::{Sender, channel, fixed};
 pub use closures::from_fns;
 pub(crate) use erased::{Erased, erase};
 
 /// Where objects of the kind `K` come from.
 ///
-/// The API server is one such place ([`Api`]), two closures are another
+/// The API server is one such place ([`ApiRetriever`]), two closures are another
 /// ([`from_fns`]), and for tests a fixed list with a channel of events
 /// ([`channel`]). To change what a retriever yields, wrap it: implement the
 /// trait and ask the inner one.
@@ -33,7 +33,7 @@ pub(crate) use erased::{Erased, erase};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no retriever of `{K}`",
     label = "does not implement `Retriever<{K}>`",
-    note = "return `kooper::retriever::Api<{K}>`, `kooper::retriever::from_fns(list, watch)`, or implement `kooper::Retriever<{K}>` for `{Self}`"
+    note = "return `kooper::retriever::ApiRetriever<{K}>`, `kooper::retriever::from_fns(list, watch)`, or implement `kooper::Retriever<{K}>` for `{Self}`"
 )]
 pub trait Retriever<K>: Send + Sync + 'static {
     /// One page of the objects that exist now.

@@ -16,7 +16,7 @@ use crate::controller::states::Context;
 use crate::error::BoxError;
 use crate::object::kind::{Kind, KindInfo};
 use crate::watch::cache_id::CacheRequest;
-use crate::watch::retriever::{self, Api, Scope};
+use crate::watch::retriever::{self, ApiRetriever, Scope};
 
 /// The fns of a controller, with their state.
 #[derive(Clone)]
@@ -114,7 +114,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             return Ok(vec![make(client)?]);
         }
         let client = client.ok_or("the operator has no client")?;
-        let open = |scope: &Scope| retriever::erase::<K, _>(Api::<K>::new(client.clone(), scope.clone()));
+        let open = |scope: &Scope| retriever::erase::<K, _>(ApiRetriever::<K>::new(client.clone(), scope.clone()));
         Ok(scopes.iter().map(open).collect())
     }
 

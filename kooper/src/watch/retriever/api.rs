@@ -43,14 +43,14 @@ impl Scope {
 
 /// Lists and watches a kind at the API server: by a streaming list where the
 /// server has it, else in pages.
-pub struct Api<K> {
+pub struct ApiRetriever<K> {
     client: Client,
     path: String,
     scope: Scope,
     kind: PhantomData<fn() -> K>,
 }
 
-impl<K: Resource<DynamicType = ()>> Api<K> {
+impl<K: Resource<DynamicType = ()>> ApiRetriever<K> {
     /// All objects of the kind that are in the scope.
     pub fn new(client: Client, scope: Scope) -> Self {
         let path = K::url_path(&(), scope.namespace.as_deref());
@@ -58,9 +58,9 @@ impl<K: Resource<DynamicType = ()>> Api<K> {
     }
 }
 
-impl<K> std::fmt::Debug for Api<K> {
+impl<K> std::fmt::Debug for ApiRetriever<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Api").field("path", &self.path).field("scope", &self.scope).finish_non_exhaustive()
+        f.debug_struct("ApiRetriever").field("path", &self.path).field("scope", &self.scope).finish_non_exhaustive()
     }
 }
 
@@ -73,7 +73,7 @@ const LIST_SECONDS: u32 = 3600;
 /// After so long without a byte an answer is not waited for any longer.
 const SILENCE: Duration = Duration::from_secs(180);
 
-impl<K: 'static> Retriever<K> for Api<K> {
+impl<K: 'static> Retriever<K> for ApiRetriever<K> {
     async fn list(&self, request: ListRequest) -> Result<Page, RetrieveError> {
         let params = ListParams {
             label_selector: self.scope.labels.clone(),
