@@ -201,8 +201,12 @@ impl Controller {
         self.config.finalizer.as_deref()
     }
 
-    pub(crate) fn formerly(&self) -> &[String] {
-        &self.config.formerly
+    pub(crate) fn former_names(&self) -> &[String] {
+        &self.config.former_names
+    }
+
+    pub(crate) fn former_finalizers(&self) -> &[String] {
+        &self.config.former_finalizers
     }
 
     pub(crate) fn former_program(&self) -> Option<&str> {

@@ -92,8 +92,7 @@ pub use tower;
 pub use tracing;
 
 /// Generates `main` for the controllers named: their types, as the attribute
-/// generates them beside each annotated fn.
-#[cfg(feature = "cli")]
+/// generates them beside each annotated fn. It needs the feature `cli`.
 #[macro_export]
 macro_rules! main {
     () => {
@@ -101,6 +100,7 @@ macro_rules! main {
         fn main() {}
     };
     ($($controller:ty),+ $(,)?) => {
+        $crate::__private::v1::require_cli!();
         fn main() -> $crate::__private::v1::ExitCode {
             $crate::__private::v1::main(
                 match ::core::option_env!("CARGO_BIN_NAME") {
@@ -111,18 +111,6 @@ macro_rules! main {
                 &[$(<$controller as $crate::__private::v1::Definition>::define),+],
             )
         }
-    };
-}
-
-/// Generates `main`, in a build with the feature `cli`.
-#[cfg(not(feature = "cli"))]
-#[macro_export]
-macro_rules! main {
-    ($($controller:tt)*) => {
-        ::core::compile_error!(
-            "`main` needs the feature `cli` of kooper: add it, or write `main = false` and run an `Operator`"
-        );
-        fn main() {}
     };
 }
 

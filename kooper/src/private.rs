@@ -20,6 +20,26 @@ macro_rules! __complete {
     ($key:ident) => {};
 }
 
+/// Nothing, in a build with the feature `cli`, which `main!` needs.
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __require_cli {
+    () => {};
+}
+
+/// The error of `main!` in a build without the feature `cli`.
+#[cfg(not(feature = "cli"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __require_cli {
+    () => {
+        ::core::compile_error!(
+            "`main` needs the feature `cli` of kooper: add it, or write `main = false` and run an `Operator`"
+        );
+    };
+}
+
 /// The keys of the attribute, where an editor looks for them.
 #[path = "private/keys.rs"]
 pub mod keys;
@@ -44,6 +64,7 @@ pub mod v1 {
     use serde::de::DeserializeOwned;
 
     pub use crate::__complete as complete;
+    pub use crate::__require_cli as require_cli;
     use crate::call::action::Outcome;
     use crate::call::extract::Argument;
     pub use crate::controller::{Builder, ConfigError, Controller, CustomKind, Kind, Namespaced};
@@ -182,6 +203,12 @@ pub mod v1 {
 
     #[cfg(feature = "cli")]
     pub use crate::program::cli::main;
+
+    /// Stands in for the program in a build without the feature `cli`: `require_cli!` has refused it.
+    #[cfg(not(feature = "cli"))]
+    pub fn main(_: &str, _: &str, _: &[fn(&mut Program)]) -> ExitCode {
+        ExitCode::FAILURE
+    }
 
     #[cfg(feature = "measure")]
     pub use crate::metrics::held::measure::longest_held;

@@ -491,11 +491,11 @@ fn mistakes_in_a_description_say_what_is_wrong_and_what_to_write() {
     assert!(problem(builder().backoff(Duration::from_secs(2), Duration::from_secs(1)).build()).contains("backoff: "));
     assert!(problem(builder().access(["pods: fly away"]).build()).contains("access: "));
     assert!(problem(builder().changed([]).build()).contains("changed: "));
-    let former = builder().formerly(["old", "example.com/old"]);
+    let former = builder().former_finalizers(["example.com/old"]);
     assert_eq!(
         problem(former.build()),
-        "controller `ok`: formerly: the former finalizer \"example.com/old\" is taken off by `cleanup`: set `cleanup` \
-         with the finalizer of now, or leave the former one out"
+        "controller `ok`: former_finalizers: the former finalizer \"example.com/old\" is removed by `cleanup`: set \
+         `cleanup` with the current finalizer, or leave the former one out"
     );
     let twice = Operator::builder().controller(builder().retriever(fixed([]).unwrap()).build().unwrap());
     let twice = twice.controller(builder().retriever(fixed([]).unwrap()).build().unwrap()).build();

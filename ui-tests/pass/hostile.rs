@@ -66,7 +66,7 @@ refused! { vec format assert env module_path option_env concat stringify }
     resource = ::k8s_openapi::api::core::v1::Pod, workers = 4, resync = "1s", retries = 3, backoff = ("1s", "2s"),
     namespaces = ["a", "b"], changed = [any], init = connect, timeout = off, access("pods: get"), main = false,
     owns = [::k8s_openapi::api::core::v1::Service], watches = [::k8s_openapi::api::core::v1::Secret => users_of],
-    sources = [nothing], cleanup = end, finalizer = "example.com/end", formerly = ["old"], former_program = "older", deleted = end,
+    sources = [nothing], cleanup = end, finalizer = "example.com/end", former_names = ["old"], former_finalizers = ["example.com/old"], former_program = "older", deleted = end,
     leader_election(lease = "program", lease_duration = "30s", renew_deadline = "20s", retry_period = "2s"),
 )]
 async fn program(

@@ -84,14 +84,14 @@ async fn end<K: Kind>(_: Arc<K>) {}
 
 async fn ended<K: Kind>(_: Arc<K>, _: Gone) {}
 
-#[kooper::controller(resource = Mall, formerly = ["old-malls"], main = false)]
-async fn formerly(_: Arc<Mall>) {}
+#[kooper::controller(resource = Mall, former_names = ["old-malls"], main = false)]
+async fn with_a_former_name(_: Arc<Mall>) {}
 
-#[kooper::controller(resource = Mall, cleanup = tear_down, finalizer = "a.b/c", formerly = ["example.com/old"], main = false)]
-async fn formerly_with_a_finalizer(_: Arc<Mall>) {}
+#[kooper::controller(resource = Mall, cleanup = tear_down, finalizer = "a.b/c", former_finalizers = ["example.com/old"], main = false)]
+async fn with_a_former_finalizer(_: Arc<Mall>) {}
 
-#[kooper::controller(resource = Mall, formerly = ["old-malls"], former_program = "older", main = false)]
-async fn formerly_of_another_program(_: Arc<Mall>) {}
+#[kooper::controller(resource = Mall, former_names = ["old-malls"], former_program = "older", main = false)]
+async fn of_a_former_program(_: Arc<Mall>) {}
 
 #[kooper::controller(resource = Mall, init = connect, deleted = forget, main = false)]
 async fn deleted(_: Arc<Mall>, _: State<String>) {}
@@ -131,9 +131,9 @@ fn each_is_defined() {
     assert_eq!(names::<cleanup_of_metadata>(), ["cleanup-of-metadata"]);
     assert_eq!(names::<on_leave>(), ["on-leave"]);
     assert_eq!(names::<cleanup_each>(), ["cleanup-each-mall", "cleanup-each-stall"]);
-    assert_eq!(names::<formerly>(), ["formerly"]);
-    assert_eq!(names::<formerly_with_a_finalizer>(), ["formerly-with-a-finalizer"]);
-    assert_eq!(names::<formerly_of_another_program>(), ["formerly-of-another-program"]);
+    assert_eq!(names::<with_a_former_name>(), ["with-a-former-name"]);
+    assert_eq!(names::<with_a_former_finalizer>(), ["with-a-former-finalizer"]);
+    assert_eq!(names::<of_a_former_program>(), ["of-a-former-program"]);
     assert_eq!(names::<deleted>(), ["deleted"]);
     assert_eq!(names::<leader_election>(), ["leader-election"]);
     assert_eq!(names::<leader_election_with_names>(), ["leader-election-with-names"]);

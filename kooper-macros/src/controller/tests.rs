@@ -51,7 +51,7 @@ fn with_every_key_for_production() -> Case {
         resource(Shop, optional), labels = "app=web", owns = [Deployment, v1::Service],
         watches = [ConfigMap => users_of, Secret => v1::holders_of], sources = [orders],
         cleanup = tear_down, finalizer = "shop.example.com/cleanup", on_leave = cleanup,
-        formerly = ["old-shops", "shop.example.com/old"], former_program = "old-shop", deleted = forget,
+        former_names = ["old-shops"], former_finalizers = ["shop.example.com/old"], former_program = "old-shop", deleted = forget,
         leader_election(lease = "shops", namespace = "malls", lease_duration = "30s", renew_deadline = "20s", retry_period = "5s"),
         install_crd, main = false,
     };

@@ -198,10 +198,10 @@ impl<'a> Value<'a> {
         Ok(self.spanned(text.value(), text.span()))
     }
 
-    pub(crate) fn former_names(&self) -> syn::Result<Spanned<Vec<LitStr>>> {
+    pub(crate) fn finalizers(&self) -> syn::Result<Spanned<Vec<LitStr>>> {
         self.list(|input| {
             let text: LitStr = self.next_in(input)?;
-            checked(&text, name::former)?;
+            checked(&text, name::finalizer)?;
             Ok(text)
         })
     }

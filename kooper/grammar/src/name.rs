@@ -42,16 +42,6 @@ pub fn finalizer(text: &str) -> Result<(), NameError> {
     prefixed(text, Form::Finalizer)
 }
 
-/// Checks what a controller was formerly known by: a name of a controller, which is a label, or
-/// a finalizer, which has a slash.
-///
-/// # Errors
-///
-/// When the text is neither.
-pub fn former(text: &str) -> Result<(), NameError> {
-    if text.contains('/') { finalizer(text) } else { label(text) }
-}
-
 /// Checks the value of a label: empty, or letters, digits, `-`, `_` and `.`.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! Names.
 
-use kooper_grammar::name::{finalizer, former, kebab, label, label_value, qualified, subdomain};
+use kooper_grammar::name::{finalizer, kebab, label, label_value, qualified, subdomain};
 use proptest::prelude::*;
 
 #[test]
@@ -31,7 +31,7 @@ fn subdomains_and_keys_and_values() {
 }
 
 #[test]
-fn finalizers_and_former_names() {
+fn finalizers() {
     assert_eq!(finalizer("shop.example.com/Clean_up.1"), Ok(()));
     let long_name = format!("example.com/{}", "a".repeat(64));
     for bad in ["", "cleanup", "/a", "a/", "a/b/c", "Example.com/a", "example.com/a b", &long_name] {
@@ -43,9 +43,6 @@ fn finalizers_and_former_names() {
              such as `shop.example.com/cleanup`"
             .to_owned())
     );
-    assert_eq!(former("echo"), Ok(()));
-    assert_eq!(former("example.com/echo"), Ok(()));
-    assert!(former("Echo").is_err() && former("example.com/").is_err() && former("").is_err());
 }
 
 #[test]

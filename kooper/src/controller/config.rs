@@ -71,7 +71,8 @@ pub(crate) struct Config {
     pub(crate) metrics_compat: Option<MetricsCompat>,
     pub(crate) stuck_after: Duration,
     pub(crate) leader: Option<LeaderElection>,
-    pub(crate) formerly: Vec<String>,
+    pub(crate) former_names: Vec<String>,
+    pub(crate) former_finalizers: Vec<String>,
     pub(crate) former_program: Option<String>,
     pub(crate) finalizer: Option<String>,
     pub(crate) cleanup_on_leave: bool,
@@ -97,7 +98,8 @@ impl Config {
             metrics_compat: None,
             stuck_after: Duration::from_secs(30),
             leader: None,
-            formerly: Vec::new(),
+            former_names: Vec::new(),
+            former_finalizers: Vec::new(),
             former_program: None,
             finalizer: None,
             cleanup_on_leave: false,
@@ -109,13 +111,7 @@ impl Config {
     /// The finalizer that is set, and those of former names.
     pub(crate) fn finalizers(&self) -> Option<Finalizers> {
         let own = self.finalizer.clone()?;
-        let former = self.formerly.iter().filter(|name| name.contains('/')).cloned().collect();
-        Some(Finalizers { own, former, on_leave: self.cleanup_on_leave })
-    }
-
-    /// The former names of the controller; those with a `/` are finalizers.
-    pub(crate) fn former_names(&self) -> impl Iterator<Item = &str> {
-        self.formerly.iter().map(String::as_str).filter(|name| !name.contains('/'))
+        Some(Finalizers { own, former: self.former_finalizers.clone(), on_leave: self.cleanup_on_leave })
     }
 
     /// The program and the controller that this one is, and was, the latest
@@ -123,7 +119,7 @@ impl Config {
     fn names<'a>(&'a self, program: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let programs = [Some(program), self.former_program.as_deref()].into_iter().flatten();
         programs.flat_map(|program| {
-            std::iter::once(self.name.as_str()).chain(self.former_names()).map(move |name| (program, name))
+            std::iter::once(&self.name).chain(&self.former_names).map(move |name| (program, name.as_str()))
         })
     }
 
@@ -248,18 +244,25 @@ impl Config {
         if let Some(finalizer) = &self.finalizer {
             name::finalizer(finalizer).map_err(|error| self.error("cleanup", error))?;
         }
-        for former in &self.formerly {
-            name::former(former).map_err(|error| self.error("formerly", error))?;
-            if *former == self.name || self.finalizer.as_ref() == Some(former) {
-                let problem = format!("\"{former}\" is what it has now: write only what it had before");
-                return Err(self.error("formerly", problem));
+        for former in &self.former_names {
+            name::label(former).map_err(|error| self.error("former_names", error))?;
+            if *former == self.name {
+                let problem = format!("\"{former}\" is the current name: list only earlier ones");
+                return Err(self.error("former_names", problem));
             }
-            if former.contains('/') && self.finalizer.is_none() {
+        }
+        for former in &self.former_finalizers {
+            name::finalizer(former).map_err(|error| self.error("former_finalizers", error))?;
+            if self.finalizer.as_ref() == Some(former) {
+                let problem = format!("\"{former}\" is the current finalizer: list only earlier ones");
+                return Err(self.error("former_finalizers", problem));
+            }
+            if self.finalizer.is_none() {
                 let problem = format!(
-                    "the former finalizer \"{former}\" is taken off by `cleanup`: set `cleanup` with the finalizer of now, \
+                    "the former finalizer \"{former}\" is removed by `cleanup`: set `cleanup` with the current finalizer, \
                      or leave the former one out"
                 );
-                return Err(self.error("formerly", problem));
+                return Err(self.error("former_finalizers", problem));
             }
         }
         if let Some(program) = &self.former_program {

@@ -388,13 +388,14 @@ fn check_claims(controllers: &[Controller]) -> Result<(), ConfigError> {
             }
         }
         for other in controllers.iter().filter(|other| other.name() != one.name()) {
-            let live = |former: &&String| former.as_str() == other.name() || Some(former.as_str()) == other.finalizer();
-            if let Some(former) = one.formerly().iter().find(live) {
-                let problem = format!(
-                    "`{former}` is no former name: the controller `{}` of this program has it now",
-                    other.name()
-                );
-                return Err(one.error("formerly", &problem));
+            if one.former_names().iter().any(|former| former == other.name()) {
+                let problem = format!("`{}` is the current name of another controller of this program", other.name());
+                return Err(one.error("former_names", &problem));
+            }
+            let current = |former: &&String| Some(former.as_str()) == other.finalizer();
+            if let Some(former) = one.former_finalizers().iter().find(current) {
+                let problem = format!("`{former}` is the current finalizer of the controller `{}`", other.name());
+                return Err(one.error("former_finalizers", &problem));
             }
         }
     }

@@ -30,7 +30,7 @@ impl Whose {
     /// The setting that brings it.
     pub(crate) fn key(self) -> &'static str {
         match self {
-            Self::Controller => "formerly",
+            Self::Controller => "former_names",
             Self::Program => "former_program",
             Self::NoInstance => "--instance",
         }

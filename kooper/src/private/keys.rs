@@ -65,8 +65,11 @@ pub mod finalizer {}
 /// `on_leave = cleanup`: An object that leaves `labels` or `fields` alive is cleaned up as well.
 pub mod on_leave {}
 
-/// `formerly = ["old-name", "shop.example.com/old"]`: Former names: their finalizers and applied fields are taken over, and a Lease of theirs that is held is respected. A former finalizer needs `cleanup`, which takes it off. Of a list of kinds each name stands with its kind.
-pub mod formerly {}
+/// `former_names = ["old-name"]`: Names that the controller had before: the fields that it applied under them are taken over, and a Lease of theirs that is held is respected. For a list of kinds, write each name with its kind: `old-name-pod`.
+pub mod former_names {}
+
+/// `former_finalizers = ["shop.example.com/old"]`: Finalizers that the controller had before: each is replaced by `finalizer`, or removed after `cleanup`.
+pub mod former_finalizers {}
 
 /// `former_program = "old-shop"`: The program's name before its binary was renamed: the fields that it applied are taken over, and a Lease of it that is held is respected.
 pub mod former_program {}

@@ -24,7 +24,7 @@ pub(super) fn define(program: &mut Program) {
     program.add(
         Controller::builder::<PersistentVolumeClaim>("claims")
             .leader_election(election)
-            .formerly(["volumes"])
+            .former_names(["volumes"])
             .metadata_only()
             .handler(async || tracing::info!("claims: done")),
     );

@@ -2,7 +2,6 @@
 
 use kooper_grammar::name;
 use quote::ToTokens;
-use syn::LitStr;
 
 use crate::controller::args::{Args, Resource};
 use crate::controller::election;
@@ -109,25 +108,36 @@ fn twice<T: ToTokens>(all: impl Iterator<Item = T>, errors: &mut Errors) {
     }
 }
 
-/// Notes former names that say nothing. `names` are those of the controllers.
+/// Notes former names and finalizers that are not former ones. `names` are those of the controllers.
 pub(super) fn check_former(args: &Args, names: &[&str], errors: &mut Errors) {
-    let Some(formerly) = &args.formerly else { return };
-    let finalizer = args.finalizer.as_ref().map(|finalizer| finalizer.value.as_str());
-    for (i, former) in formerly.value.iter().enumerate() {
+    let mut seen: Vec<String> = Vec::new();
+    for former in args.former_names.iter().flat_map(|former| &former.value) {
         let text = former.value();
-        if formerly.value.iter().take(i).map(LitStr::value).any(|earlier| earlier == text) {
+        if seen.contains(&text) {
             errors.add(former.span(), say!("the former name \"{text}\" is listed twice: write it once"));
         } else if names.contains(&text.as_str()) {
-            errors.add(former.span(), say!("\"{text}\" is the controller's name now: write only those it had before"));
-        } else if finalizer == Some(text.as_str()) {
-            errors.add(former.span(), say!("\"{text}\" is the finalizer now: write only those it had before"));
-        } else if text.contains('/') && !args.tries("cleanup") && !args.tries("finalizer") {
-            errors.add(
-                former.span(),
-                say!(
-                    "the former finalizer \"{text}\" is taken off by `cleanup`: write `cleanup = path, finalizer = \"…\"`, or leave the former one out"
-                ),
-            );
+            errors.add(former.span(), say!("\"{text}\" is the controller's current name: list only earlier ones"));
         }
+        seen.push(text);
+    }
+    let Some(finalizers) = &args.former_finalizers else { return };
+    if !args.tries("cleanup") && !args.tries("finalizer") {
+        errors.add(
+            finalizers.key,
+            say!(
+                "former finalizers are removed by `cleanup`: write `cleanup = path, finalizer = \"…\"`, or leave `former_finalizers` out"
+            ),
+        );
+    }
+    let current = args.finalizer.as_ref().map(|finalizer| finalizer.value.as_str());
+    let mut seen: Vec<String> = Vec::new();
+    for former in &finalizers.value {
+        let text = former.value();
+        if seen.contains(&text) {
+            errors.add(former.span(), say!("the former finalizer \"{text}\" is listed twice: write it once"));
+        } else if current == Some(text.as_str()) {
+            errors.add(former.span(), say!("\"{text}\" is the current finalizer: list only earlier ones"));
+        }
+        seen.push(text);
     }
 }

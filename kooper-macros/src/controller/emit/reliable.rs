@@ -48,9 +48,13 @@ impl Steps<'_> {
         if let Some(leave) = &args.on_leave {
             set(leave.key, leave.place, "cleanup_on_leave", none(), none());
         }
-        if let Some(formerly) = &args.formerly {
-            let names = &formerly.value;
-            set(formerly.key, formerly.place, "formerly", none(), quote!([#(#names),*]));
+        if let Some(former) = &args.former_names {
+            let names = &former.value;
+            set(former.key, former.place, "former_names", none(), quote!([#(#names),*]));
+        }
+        if let Some(former) = &args.former_finalizers {
+            let names = &former.value;
+            set(former.key, former.place, "former_finalizers", none(), quote!([#(#names),*]));
         }
         if let Some(program) = &args.former_program {
             let name = &program.value;

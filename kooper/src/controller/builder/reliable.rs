@@ -33,12 +33,17 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
-    /// Former names of this controller, and former finalizers (with a `/`): a
-    /// held lease of theirs is respected, their finalizers and the fields that
-    /// they applied are taken over. A former finalizer needs `cleanup`, which
-    /// takes it off.
-    pub fn formerly<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.common.config.formerly = names.into_iter().map(Into::into).collect();
+    /// Names that this controller had before: the fields that it applied under
+    /// them are taken over, and a lease of theirs that is held is respected.
+    pub fn former_names<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.common.config.former_names = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Finalizers that this controller had before: each is replaced by the
+    /// current one, or removed after `cleanup`, which they need.
+    pub fn former_finalizers<N: Into<String>>(mut self, finalizers: impl IntoIterator<Item = N>) -> Self {
+        self.common.config.former_finalizers = finalizers.into_iter().map(Into::into).collect();
         self
     }
 

@@ -188,8 +188,8 @@ fn election() -> LeaderElection {
 
 #[test]
 fn leases_are_pinned_by_their_names_and_old_ones_are_only_read() {
-    let a = controller("a", &["x"]).leader_election(election()).formerly(["z", "example.com/old"]);
-    let a = a.cleanup("example.com/new", async || {}).build();
+    let a = controller("a", &["x"]).leader_election(election()).former_names(["z"]);
+    let a = a.cleanup("example.com/new", async || {}).former_finalizers(["example.com/old"]).build();
     let b = controller("b", &["x"]).leader_election(election()).build();
     assert_eq!(
         told(&[a.expect("a controller"), b.expect("a controller")]),
@@ -244,7 +244,7 @@ fn a_lease_with_a_name_of_its_own_is_one_for_each_instance() {
 
 #[test]
 fn the_leases_of_a_former_program_and_of_former_names_are_read_with_and_without_the_instance() {
-    let a = controller("a", &["x"]).leader_election(election()).formerly(["z"]).former_program("stall");
+    let a = controller("a", &["x"]).leader_election(election()).former_names(["z"]).former_program("stall");
     let a = [a.build().expect("a controller")];
     let read = |place: &Place| told_at(&a, place).into_iter().find(|line| line.ends_with("] get")).expect("a rule");
     assert_eq!(read(&place()), "  coordination.k8s.io/leases [shop-z stall-a stall-z] get");

@@ -1,7 +1,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use kooper::prelude::*;
 
-#[kooper::controller(resource = Pod, cleanup = end, finalizer = "a.b/c", formerly = ["a.b/c"])]
+#[kooper::controller(resource = Pod, cleanup = end, finalizer = "a.b/c", former_finalizers = ["a.b/old", "a.b/old"])]
 async fn echo(pod: Arc<Pod>) {
     let _ = pod;
 }
