@@ -6,10 +6,13 @@ mod check;
 mod election;
 mod emit;
 mod fallback;
+mod key;
 mod keys;
 mod mentioned;
 mod model;
+mod setting;
 mod signature;
+mod types;
 mod value;
 
 use proc_macro2::TokenStream;

@@ -1,7 +1,7 @@
-//! What the macro is made with: errors, spans, and the tokens of small things.
+//! What the macro is made with: errors, spans, lists, and the tokens of small things.
 
 pub(crate) mod crate_path;
-pub(crate) mod duration;
+pub(crate) mod entries;
 pub(crate) mod errors;
 pub(crate) mod place;
 pub(crate) mod spanned;

@@ -23,12 +23,12 @@ fn workspace(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder)
 }
 
-/// The first text of each `say!`.
+/// The first string of each `message!`.
 fn messages(tokens: TokenStream, found: &mut Vec<String>) {
     let tokens: Vec<_> = tokens.into_iter().collect();
     for window in tokens.windows(3) {
         if let [TokenTree::Ident(name), TokenTree::Punct(_), TokenTree::Group(group)] = window
-            && name == "say"
+            && name == "message"
             && let Some(TokenTree::Literal(text)) = group.stream().into_iter().next()
         {
             let text: syn::LitStr = syn::parse_str(&text.to_string()).expect("a text");
@@ -137,7 +137,7 @@ fn every_message_is_seen() {
     for source in texts(&workspace("kooper-macros/src"), "rs") {
         messages(source.parse().expect("a file of Rust"), &mut found);
     }
-    assert!(found.len() >= 30, "the messages are written with `say!`: {}", found.len());
+    assert!(found.len() >= 30, "the messages are written with `message!`: {}", found.len());
     for message in &found {
         let says = |part: &String| part.contains(char::is_alphabetic);
         assert!(fixed_parts(message).iter().any(says), "this has no words of its own to look for: {message}");

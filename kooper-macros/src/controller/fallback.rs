@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use crate::controller::args::{Args, Resource};
+use crate::controller::args::Args;
 use crate::controller::check::type_name;
 use crate::controller::emit::generated_type;
 use crate::controller::mentioned;
@@ -52,8 +52,7 @@ fn completions(runtime: &CratePath, args: &Args) -> TokenStream {
 fn empty(runtime: &CratePath, args: &Args, handler: &Handler) -> TokenStream {
     let conditions = &handler.conditions;
     let name = type_name(args, handler);
-    let one = !matches!(args.resource.as_ref().map(|resource| &resource.value), Some(Resource::Each(_)));
-    let ty = generated_type(runtime, conditions, &handler.vis, &name, one);
+    let ty = generated_type(runtime, conditions, &handler.vis, &name, !args.lists_kinds());
     quote! {
         #ty
         #conditions

@@ -3,14 +3,10 @@
 use proc_macro2::{Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 
-use crate::controller::args::{Args, Entry};
+use crate::controller::args::Args;
+use crate::controller::key::Entry;
+use crate::controller::keys::CONTROLLER;
 use crate::support::place::Place;
-
-/// The keys whose values name kinds.
-const KINDS: [&str; 3] = ["resource", "owns", "watches"];
-
-/// The keys whose values name functions.
-const FUNCTIONS: [&str; 8] = ["when", "watches", "sources", "cleanup", "deleted", "init", "retriever", "layers"];
 
 /// An import of each path, which no lint reports.
 pub(crate) fn imports(conditions: Option<&TokenStream>, args: &Args) -> TokenStream {
@@ -38,9 +34,9 @@ pub(crate) fn imports(conditions: Option<&TokenStream>, args: &Args) -> TokenStr
 
 /// The paths in an entry that can be nothing else than kinds and functions.
 fn paths(entry: &Entry) -> Vec<TokenStream> {
-    let Some(key) = entry.meant else { return Vec::new() };
-    let mut found = Found { functions: FUNCTIONS.contains(&key), paths: Vec::new() };
-    if KINDS.contains(&key) || found.functions {
+    let Some(key) = entry.meant.and_then(|key| CONTROLLER.find(key)) else { return Vec::new() };
+    let mut found = Found { functions: key.mentions.functions, paths: Vec::new() };
+    if key.mentions.kinds || key.mentions.functions {
         // The key itself is no path.
         let value = entry.tokens.clone().into_iter().skip(usize::from(entry.word.is_some()));
         found.scan(value.collect());

@@ -1,27 +1,26 @@
 //! A controller that holds: what the checks leave for emitting.
 
-use proc_macro2::{Ident, Span, TokenStream};
-use syn::{Generics, Type, Visibility};
+use proc_macro2::Ident;
+use syn::{Generics, LitStr, Path, Type};
 
-use crate::controller::args::Args;
+use crate::controller::setting::Setting;
+use crate::controller::signature::Handler;
 use crate::support::crate_path::CratePath;
+use crate::support::spanned::Spanned;
 
 /// Everything that emitting needs.
 pub(crate) struct Model<'a> {
     pub(crate) runtime: CratePath,
-    /// The fn and the visibility that its type shares.
-    pub(crate) handler: &'a Ident,
-    pub(crate) vis: &'a Visibility,
-    /// The `#[cfg]`s below the attribute: without the fn, nothing that is generated is there.
-    pub(crate) conditions: &'a TokenStream,
+    pub(crate) handler: &'a Handler,
     pub(crate) type_name: Ident,
     pub(crate) kinds: Kinds<'a>,
-    pub(crate) arguments: &'a [Type],
-    pub(crate) output: Option<&'a Type>,
-    /// The keys that become one setter each.
-    pub(crate) args: &'a Args,
-    /// The namespaces of either key, with the key's place.
-    pub(crate) namespaces: Option<(Vec<String>, Span)>,
+    /// Whether it looks into some namespaces only, which needs a kind that has them.
+    pub(crate) namespaced: bool,
+    /// Whether it installs CRDs, which needs a kind that has one.
+    pub(crate) installs_crd: bool,
+    pub(crate) cleanup: Option<Cleanup<'a>>,
+    /// The settings that are calls of the builder as they are.
+    pub(crate) settings: &'a [Setting],
     pub(crate) main: bool,
 }
 
@@ -40,5 +39,25 @@ impl Kinds<'_> {
             Self::One { name, .. } => vec![name],
             Self::Each { kinds, .. } => kinds.iter().map(|(_, name)| name.as_str()).collect(),
         }
+    }
+}
+
+/// What is done before an object is deleted.
+pub(crate) struct Cleanup<'a> {
+    pub(crate) path: &'a Spanned<Path>,
+    pub(crate) finalizer: &'a LitStr,
+    /// Finalizers that it had before.
+    pub(crate) former: Option<&'a Spanned<Vec<LitStr>>>,
+    /// Whether an object that leaves the selector is cleaned up too.
+    pub(crate) on_leave: Option<&'a Spanned<()>>,
+}
+
+impl Cleanup<'_> {
+    /// Its calls of the builder.
+    pub(crate) fn settings(&self) -> impl Iterator<Item = Setting> {
+        let cleanup = self.path.clone().map(|path| (self.finalizer.clone(), path));
+        let former = self.former.map(|former| Setting::new("former_finalizers", former.clone()));
+        let on_leave = self.on_leave.map(|on_leave| Setting::new("cleanup_on_leave", on_leave.clone()));
+        [Some(Setting::new("cleanup", cleanup)), former, on_leave].into_iter().flatten()
     }
 }

@@ -11,9 +11,8 @@ use syn::{
 };
 
 use crate::controller::args::{Args, Resource};
-use crate::controller::check::last_word;
-use crate::controller::value::plain;
-use crate::support::errors::{Errors, say};
+use crate::controller::types::{last_word, plain};
+use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::text::text;
 
@@ -44,7 +43,7 @@ impl Handler {
             Ok((attributes, vis, signature))
         };
         let Ok((attributes, vis, signature)) = head.parse2(item.clone()) else {
-            errors.add(span, say!("a handler is an async fn: write `#[controller(…)]` above one"));
+            errors.add(span, message!("a handler is an async fn: write `#[controller(…)]` above one"));
             return None;
         };
         check_head(&signature, errors);
@@ -70,7 +69,7 @@ impl Handler {
         // Without `async` the compiler knows whether it is a future that is returned.
         let written = output.as_ref().filter(|_| signature.asyncness.is_some());
         if let Some(word) = written.and_then(|output| find_word("impl", output.to_token_stream())) {
-            errors.add(word, say!("a handler's return type is written out: write it such as `Result<()>`"));
+            errors.add(word, message!("a handler's return type is written out: write it such as `Result<()>`"));
         }
         let conditions = attributes.iter().filter_map(condition).collect();
         Some(Self { conditions, vis, ident: signature.ident, generics: signature.generics, arguments, output, method })
@@ -85,10 +84,11 @@ impl Handler {
 fn check_head(signature: &Signature, errors: &mut Errors) {
     let name = &signature.ident;
     if name == "main" {
-        errors.add(name.span(), say!("`main` is the program, which runs the handler: give the handler another name"));
+        errors
+            .add(name.span(), message!("`main` is the program, which runs the handler: give the handler another name"));
     }
     if signature.asyncness.is_none() && matches!(signature.output, ReturnType::Default) {
-        errors.add(signature.fn_token.span, say!("a handler is async: write `async fn {name}`"));
+        errors.add(signature.fn_token.span, message!("a handler is async: write `async fn {name}`"));
     }
     let words = [
         signature.constness.map(|word| word.span),
@@ -101,7 +101,7 @@ fn check_head(signature: &Signature, errors: &mut Errors) {
         signature.variadic.as_ref().map(|variadic| variadic.dots.span()),
     ];
     for word in words.into_iter().flatten() {
-        errors.add(word, say!("a handler is an ordinary async fn: write `async fn {name}` without this"));
+        errors.add(word, message!("a handler is an ordinary async fn: write `async fn {name}` without this"));
     }
     let mut type_parameters = 0_usize;
     for parameter in &signature.generics.params {
@@ -109,7 +109,7 @@ fn check_head(signature: &Signature, errors: &mut Errors) {
         if type_parameters > 1 || !matches!(parameter, GenericParam::Type(_)) {
             errors.add(
                 Place::of(parameter),
-                say!("a generic handler has one parameter, the kind: write `async fn {name}<K: Kind>(…)`"),
+                message!("a generic handler has one parameter, the kind: write `async fn {name}<K: Kind>(…)`"),
             );
         }
     }
@@ -120,13 +120,13 @@ fn check_place(signature: &Signature, errors: &mut Errors) -> bool {
     if let Some(receiver) = signature.receiver() {
         errors.add(
             receiver.self_token.span,
-            say!("a handler has no `self`: write a free fn, and `State<S>` for what it shares"),
+            message!("a handler has no `self`: write a free fn, and `State<S>` for what it shares"),
         );
         return true;
     }
     let word = find_word("Self", signature.to_token_stream());
     if let Some(word) = word {
-        errors.add(word, say!("a handler belongs to no type: write a free fn, and the type in place of `Self`"));
+        errors.add(word, message!("a handler belongs to no type: write a free fn, and the type in place of `Self`"));
     }
     word.is_some()
 }
@@ -136,16 +136,19 @@ fn check_argument(argument: &PatType, kind: &str, errors: &mut Errors) {
     if let Some(attribute) = argument.attrs.iter().find(|attribute| condition(attribute).is_some()) {
         errors.add(
             Place::of(attribute),
-            say!(
+            message!(
                 "a handler has the same arguments in each build: write `#[cfg]` below `#[controller]`, once for each fn"
             ),
         );
     }
     if let Type::Reference(reference) = plain(ty) {
         let owned = owned(&reference.elem, kind);
-        errors.add(Place::of(ty), say!("a handler owns its arguments: write {owned}"));
+        errors.add(Place::of(ty), message!("a handler owns its arguments: write {owned}"));
     } else if let Some(word) = find_word("impl", ty.to_token_stream()) {
-        errors.add(word, say!("a handler's arguments are chosen by their types: write the type in place of `impl …`"));
+        errors.add(
+            word,
+            message!("a handler's arguments are chosen by their types: write the type in place of `impl …`"),
+        );
     }
 }
 

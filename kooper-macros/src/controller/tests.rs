@@ -7,7 +7,8 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 
 use super::expand;
-use super::keys::{KEYS, Shape};
+use super::key::FLAG;
+use super::keys::CONTROLLER;
 
 /// An expansion as a formatted file.
 fn expanded(attribute: TokenStream, item: &TokenStream) -> String {
@@ -107,6 +108,16 @@ fn what_remains_when_something_is_wrong() {
 }
 
 #[test]
+fn a_wrong_main_leaves_one_that_is_empty() {
+    for attribute in [quote!(resource = Pod, main = true), quote!(resource = Pod, workers = 0)] {
+        let tokens = expand(attribute, &echo()).to_string();
+        assert!(tokens.ends_with("fn main () { }"), "{tokens}");
+    }
+    let without = expand(quote!(resource = Pod, workers = 0, main = false), &echo()).to_string();
+    assert!(!without.contains("fn main"), "{without}");
+}
+
+#[test]
 fn what_remains_of_a_method() {
     let item = quote!(
         async fn echo(&self, pod: Arc<Pod>) {}
@@ -143,8 +154,8 @@ fn the_fn_is_emitted_as_written() {
 /// The table of the reference page, as the declarations have it.
 fn reference() -> String {
     let mut table = "| key | written | default | meaning |\n|---|---|---|---|\n".to_owned();
-    for key in KEYS {
-        let flag = if key.shapes == [Shape::Flag] { ", a flag" } else { "" };
+    for key in CONTROLLER.keys {
+        let flag = if key.shapes == FLAG { ", a flag" } else { "" };
         let row = [key.name, key.example, key.default, key.doc].map(|cell| cell.replace('|', "\\|"));
         let [name, example, default, doc] = row;
         table += &format!("| `{name}` | `{example}`{flag} | {default} | {doc} |\n");
@@ -174,7 +185,7 @@ fn the_reference_page_has_every_key() {
 
 /// The keys as an editor finds them: all but `crate`, which no item can be named.
 fn completions() -> String {
-    let keys = KEYS.iter().filter(|key| key.name != "crate");
+    let keys = CONTROLLER.keys.iter().filter(|key| key.name != "crate");
     let modules = keys.map(|key| format!("/// `{}`: {}\npub mod {} {{}}\n", key.example, key.doc, key.name));
     format!(
         "//! The keys of the attribute, each a module for editors to complete.\n//!\n//! A test of kooper-macros \
@@ -253,7 +264,7 @@ fn without_the_fn_nothing_that_is_generated_is_there() {
 #[test]
 fn the_rustdoc_shows_every_key() {
     let text = include_str!("../attribute.md");
-    for key in KEYS {
+    for key in CONTROLLER.keys {
         assert!(text.contains(&format!("\n## `{}`\n", key.name)), "{}", key.name);
     }
 }

@@ -6,10 +6,10 @@ use crate::support::place::Place;
 ///
 /// Every text that the macro shows goes through here, or is an error of the shared grammars: a
 /// test reads these calls and those errors, and wants each of them seen in a compile-fail case.
-macro_rules! say {
+macro_rules! message {
     ($($text:tt)*) => { ::std::format!($($text)*) };
 }
-pub(crate) use say;
+pub(crate) use message;
 
 /// The mistakes found so far. Dropping them without [`check`](Errors::check) is a bug.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use kooper_grammar::suggest::nearest;
 
-use crate::support::errors::say;
+use crate::support::errors::message;
 
 /// The word that was meant by one that is none of those that may stand there.
 ///
@@ -19,10 +19,10 @@ pub(crate) fn meant(
 /// The text for a word that is none of those that may stand there.
 pub(crate) fn unknown(what: &str, word: &str, meant: Option<&str>, known: &[&'static str]) -> String {
     match meant {
-        Some(meant) => say!("unknown {what} `{word}`: write `{meant}`"),
+        Some(meant) => message!("unknown {what} `{word}`: write `{meant}`"),
         None => {
             let known = known.join("`, `");
-            say!("unknown {what} `{word}`: write one of `{known}`")
+            message!("unknown {what} `{word}`: write one of `{known}`")
         }
     }
 }

@@ -24,6 +24,10 @@ fn write(tokens: TokenStream, text: &mut String) {
                 write(group.stream(), text);
                 text.push_str(close);
             }
+            TokenTree::Punct(punct) if punct.as_char() == '>' && text.ends_with('=') => {
+                text.pop();
+                text.push_str(" => ");
+            }
             TokenTree::Punct(punct) => {
                 text.push(punct.as_char());
                 if punct.spacing() == Spacing::Alone && matches!(punct.as_char(), ',' | ';') {
@@ -52,5 +56,10 @@ mod tests {
             let ty: syn::Type = syn::parse_str(written).expect(written);
             assert_eq!(text(&ty), written);
         }
+    }
+
+    #[test]
+    fn an_arrow_stands_between_spaces() {
+        assert_eq!(text(&quote::quote!(v1::Service => all)), "v1::Service => all");
     }
 }

@@ -1,0 +1,245 @@
+//! What a key becomes: a call of the builder.
+
+use std::time::Duration;
+
+use kooper_grammar::access::Rule;
+use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::{LitStr, Path, Type};
+
+use crate::support::crate_path::CratePath;
+use crate::support::place::Place;
+use crate::support::spanned::Spanned;
+
+/// A call of a method, and where what it stands for is written.
+pub(crate) struct Setting {
+    pub(crate) method: &'static str,
+    pub(crate) stage: Stage,
+    /// Where the key stands.
+    pub(crate) key: Span,
+    /// Where the value stands.
+    pub(crate) place: Place,
+    pub(crate) value: Box<dyn Emit>,
+}
+
+/// When a setting is called: the builder's types have to be known before the methods that depend on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// It changes the type of the objects.
+    Object,
+    /// It changes the type of the state.
+    State,
+    /// It changes no type.
+    Rest,
+}
+
+impl Setting {
+    /// A call with this value.
+    pub(crate) fn new<T: Emit + 'static>(method: &'static str, given: Spanned<T>) -> Self {
+        let Spanned { value, key, place } = given;
+        Self { method, stage: Stage::Rest, key, place, value: Box::new(value) }
+    }
+
+    /// The same call at another stage.
+    pub(crate) fn stage(self, stage: Stage) -> Self {
+        Self { stage, ..self }
+    }
+
+    /// A call for each element of a list, at the place of the element.
+    pub(crate) fn each<T: Element + 'static>(
+        method: &'static str,
+        given: Spanned<Vec<T>>,
+    ) -> impl Iterator<Item = Self> {
+        let key = given.key;
+        given.value.into_iter().map(move |value| {
+            let place = value.place();
+            Self::new(method, Spanned { value, key, place })
+        })
+    }
+}
+
+/// A value as the arguments of a call.
+pub(crate) trait Emit {
+    /// The types that are written out.
+    fn types(&self) -> TokenStream {
+        TokenStream::new()
+    }
+
+    /// What stands in the parentheses.
+    fn arguments(&self, runtime: &CratePath) -> TokenStream;
+}
+
+/// A value that is one of several, each with a call of its own.
+pub(crate) trait Element: Emit {
+    /// Where the message about its type belongs.
+    fn place(&self) -> Place;
+}
+
+impl Emit for () {
+    fn arguments(&self, _: &CratePath) -> TokenStream {
+        TokenStream::new()
+    }
+}
+
+impl Emit for u32 {
+    fn arguments(&self, _: &CratePath) -> TokenStream {
+        Literal::u32_unsuffixed(*self).to_token_stream()
+    }
+}
+
+impl Emit for Duration {
+    fn arguments(&self, runtime: &CratePath) -> TokenStream {
+        let seconds = Literal::u64_unsuffixed(self.as_secs());
+        let nanos = Literal::u32_unsuffixed(self.subsec_nanos());
+        quote!(#runtime::Duration::new(#seconds, #nanos))
+    }
+}
+
+impl<T: Emit> Emit for Option<T> {
+    fn arguments(&self, runtime: &CratePath) -> TokenStream {
+        match self {
+            Some(value) => {
+                let value = value.arguments(runtime);
+                quote!(#runtime::Option::Some(#value))
+            }
+            None => quote!(#runtime::Option::None),
+        }
+    }
+}
+
+impl<A: Emit, B: Emit> Emit for (A, B) {
+    fn arguments(&self, runtime: &CratePath) -> TokenStream {
+        let (first, second) = (self.0.arguments(runtime), self.1.arguments(runtime));
+        quote!(#first, #second)
+    }
+}
+
+impl Emit for LitStr {
+    fn arguments(&self, _: &CratePath) -> TokenStream {
+        self.to_token_stream()
+    }
+}
+
+impl Emit for Path {
+    fn arguments(&self, _: &CratePath) -> TokenStream {
+        self.to_token_stream()
+    }
+}
+
+impl Emit for Vec<LitStr> {
+    fn arguments(&self, _: &CratePath) -> TokenStream {
+        let texts = self;
+        quote!([#(#texts),*])
+    }
+}
+
+impl Emit for Vec<Rule> {
+    fn arguments(&self, _: &CratePath) -> TokenStream {
+        let rules = self.iter().map(ToString::to_string);
+        // An empty list still has elements of a type.
+        if self.is_empty() { quote!([""; 0]) } else { quote!([#(#rules),*]) }
+    }
+}
+
+/// A part of an object whose change wakes the handler.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    /// As the user writes it.
+    pub(crate) word: Ident,
+    /// As the runtime names it.
+    pub(crate) variant: &'static str,
+}
+
+impl ToTokens for Change {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        self.word.to_tokens(tokens);
+    }
+}
+
+impl Emit for Vec<Change> {
+    fn arguments(&self, runtime: &CratePath) -> TokenStream {
+        let variants = self.iter().map(|change| Ident::new(change.variant, change.word.span()));
+        quote!([#(#runtime::Changed::#variants),*])
+    }
+}
+
+/// The kind of a child.
+impl Emit for Type {
+    fn types(&self) -> TokenStream {
+        quote_spanned!(Place::of(self).start=> ::<#self>)
+    }
+
+    fn arguments(&self, _: &CratePath) -> TokenStream {
+        TokenStream::new()
+    }
+}
+
+impl Element for Type {
+    fn place(&self) -> Place {
+        Place::of(self)
+    }
+}
+
+/// The path of a function that makes a source.
+impl Element for Path {
+    fn place(&self) -> Place {
+        Place::of(self)
+    }
+}
+
+/// A kind, and the path of the function that maps its objects.
+#[derive(Clone)]
+pub(crate) struct Map {
+    pub(crate) kind: Type,
+    pub(crate) function: Path,
+}
+
+impl ToTokens for Map {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        let Self { kind, function } = self;
+        tokens.extend(quote!(#kind => #function));
+    }
+}
+
+impl Emit for Map {
+    fn types(&self) -> TokenStream {
+        // What the function lacks is reported where the function stands.
+        let inferred = quote_spanned!(self.place().start=> _, _);
+        let kind = &self.kind;
+        quote_spanned!(Place::of(kind).start=> ::<#kind, #inferred>)
+    }
+
+    fn arguments(&self, _: &CratePath) -> TokenStream {
+        self.function.to_token_stream()
+    }
+}
+
+impl Element for Map {
+    fn place(&self) -> Place {
+        Place::of(&self.function)
+    }
+}
+
+/// The path of a function that makes a layer.
+pub(crate) struct Layer(pub(crate) Path);
+
+impl Emit for Layer {
+    fn arguments(&self, _: &CratePath) -> TokenStream {
+        let function = &self.0;
+        let call = parentheses(TokenStream::new(), self.place().end);
+        quote!(#function #call)
+    }
+}
+
+impl Element for Layer {
+    fn place(&self) -> Place {
+        Place::of(&self.0)
+    }
+}
+
+/// Arguments whose parentheses stand at a place.
+pub(crate) fn parentheses(arguments: TokenStream, place: Span) -> Group {
+    let mut group = Group::new(Delimiter::Parenthesis, arguments);
+    group.set_span(place);
+    group
+}

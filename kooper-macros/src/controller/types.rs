@@ -1,0 +1,56 @@
+//! What the tokens of a type show.
+
+use syn::{GenericArgument, PathArguments, PathSegment, Type};
+
+use crate::support::text::text;
+
+/// The setting that retrieves what a handler takes in its `Arc`.
+pub(crate) fn resource_of(kind: &Type) -> String {
+    let inner = match plain(kind) {
+        Type::Path(path) => path.path.segments.last().filter(|last| last.ident == "PartialObjectMeta").and_then(inside),
+        _ => None,
+    };
+    match inner {
+        Some(kind) => format!("resource = {}, metadata_only", text(kind)),
+        None => format!("resource = {}", text(kind)),
+    }
+}
+
+/// The first type between the `<…>` of a path's segment.
+fn inside(segment: &PathSegment) -> Option<&Type> {
+    let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return None };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::Type(inner) => Some(inner),
+        _ => None,
+    })
+}
+
+/// A type without the invisible groups that a `macro_rules!` puts around it.
+pub(crate) fn plain(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => plain(&group.elem),
+        Type::Paren(paren) => plain(&paren.elem),
+        ty => ty,
+    }
+}
+
+/// What stands in `Arc<…>`, or behind `&`.
+pub(crate) fn shared(argument: &Type) -> Option<&Type> {
+    match plain(argument) {
+        Type::Reference(reference) => Some(shared(&reference.elem).unwrap_or(&reference.elem)),
+        Type::Path(path) => path.path.segments.last().filter(|last| last.ident == "Arc").and_then(inside),
+        _ => None,
+    }
+}
+
+/// The last word of a type's path.
+pub(crate) fn last_word(kind: &Type) -> String {
+    last_segment(kind).map(|segment| segment.ident.to_string()).unwrap_or_default()
+}
+
+fn last_segment(kind: &Type) -> Option<&PathSegment> {
+    match plain(kind) {
+        Type::Path(path) => path.path.segments.last(),
+        _ => None,
+    }
+}

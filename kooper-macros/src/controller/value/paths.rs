@@ -1,0 +1,98 @@
+//! Values that are types of kinds and paths of functions.
+
+use proc_macro2::Ident;
+use syn::parse::ParseStream;
+use syn::{Path, Token, Type, parenthesized, token};
+
+use super::Value;
+use crate::controller::args::Resource;
+use crate::controller::setting::{Layer, Map};
+use crate::controller::types::plain;
+use crate::support::entries;
+use crate::support::errors::message;
+use crate::support::place::Place;
+use crate::support::spanned::Spanned;
+use crate::support::text::text;
+
+impl Value<'_> {
+    pub(crate) fn path(&self) -> syn::Result<Spanned<Path>> {
+        let path = self.next_path(self.input)?;
+        let place = Place::of(&path);
+        Ok(self.spanned(path, place))
+    }
+
+    /// The paths of functions, each once.
+    pub(crate) fn functions(&self) -> syn::Result<Spanned<Vec<Path>>> {
+        self.set(|input| self.next_path(input))
+    }
+
+    /// The paths of functions that make layers, of which one may stand several times.
+    pub(crate) fn layers(&self) -> syn::Result<Spanned<Vec<Layer>>> {
+        self.list(|input| self.next_path(input).map(Layer))
+    }
+
+    /// The kinds, and `optional` if it stands behind them.
+    pub(crate) fn resource(&self) -> syn::Result<(Spanned<Resource>, Option<Spanned<()>>)> {
+        if !self.input.peek(token::Paren) {
+            return Ok((self.retrieved(self.input)?, None));
+        }
+        let content;
+        let parentheses = parenthesized!(content in self.input);
+        let resource = self.retrieved(&content)?;
+        let wrong = |span| {
+            let text =
+                message!("`optional` belongs behind the kind: write `resource(Pod, optional)`, or `resource = Pod`");
+            syn::Error::new(span, text)
+        };
+        let _: Token![,] = content.parse().map_err(|_| wrong(parentheses.span.join()))?;
+        let span = content.span();
+        let word: Ident = content.parse().map_err(|_| wrong(span))?;
+        let _: Option<Token![,]> = content.parse()?;
+        if word != "optional" {
+            return Err(wrong(word.span()));
+        }
+        let optional = Spanned { value: (), key: word.span(), place: word.span().into() };
+        if content.is_empty() { Ok((resource, Some(optional))) } else { Err(wrong(content.span())) }
+    }
+
+    fn retrieved(&self, input: ParseStream<'_>) -> syn::Result<Spanned<Resource>> {
+        if input.peek(token::Bracket) {
+            return Ok(self.list_in(input, |input| self.next_kind(input))?.map(Resource::Each));
+        }
+        let kind = self.next_kind(input)?;
+        let place = Place::of(&kind);
+        Ok(self.spanned(Resource::One(Box::new(kind)), place))
+    }
+
+    /// Kinds, each once.
+    pub(crate) fn kinds(&self) -> syn::Result<Spanned<Vec<Type>>> {
+        self.set(|input| self.next_kind(input))
+    }
+
+    pub(crate) fn maps(&self) -> syn::Result<Spanned<Vec<Map>>> {
+        self.set(|input| {
+            let kind = self.next_kind(input)?;
+            let arrow: syn::Result<Token![=>]> = input.parse();
+            if arrow.is_err() {
+                let written = text(&kind);
+                return Err(
+                    Place::of(&kind).error(message!("a fn maps these objects to ours: write `{written} => path`"))
+                );
+            }
+            Ok(Map { kind, function: self.next_path(input)? })
+        })
+    }
+
+    fn next_path(&self, input: ParseStream<'_>) -> syn::Result<Path> {
+        let path: Path = self.next_in(input)?;
+        if entries::ended(input) { Ok(path) } else { Err(self.wrong(Place::of(&path))) }
+    }
+
+    fn next_kind(&self, input: ParseStream<'_>) -> syn::Result<Type> {
+        let kind: Type = self.next_in(input)?;
+        match plain(&kind) {
+            Type::Path(_) => Ok(kind),
+            _ => Err(self.wrong(Place::of(&kind))),
+        }
+    }
+}

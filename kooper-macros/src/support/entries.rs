@@ -1,0 +1,99 @@
+//! What stands between commas.
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use syn::Token;
+use syn::parse::ParseStream;
+
+use crate::support::errors::Errors;
+
+/// Reads the entries of a list. One that cannot be read is noted and skipped up to its comma, so that
+/// all mistakes are reported together.
+///
+/// `unfinished` is the error for tokens between an entry and the next comma.
+pub(crate) fn read<T>(
+    input: ParseStream<'_>,
+    errors: &mut Errors,
+    unfinished: impl Fn(Span) -> syn::Error,
+    mut entry: impl FnMut(ParseStream<'_>) -> syn::Result<T>,
+) -> Vec<T> {
+    let mut entries = Vec::new();
+    while !input.is_empty() {
+        match entry(input) {
+            Ok(_) if !ended(input) => errors.push(unfinished(input.span())),
+            Ok(entry) => entries.push(entry),
+            Err(error) => errors.push(error),
+        }
+        skip(input);
+        let _comma: syn::Result<Token![,]> = input.parse();
+    }
+    entries
+}
+
+/// Whether an entry ends here.
+pub(crate) fn ended(input: ParseStream<'_>) -> bool {
+    input.is_empty() || input.peek(Token![,])
+}
+
+/// Skips to the comma after an entry, not to one inside `<…>` or between the parameters of a closure.
+pub(crate) fn skip(input: ParseStream<'_>) -> TokenStream {
+    let (mut depth, mut parameters) = (0_usize, false);
+    let mut skipped = TokenStream::new();
+    while !(input.is_empty() || depth == 0 && !parameters && input.peek(Token![,])) {
+        let Ok(token) = input.parse::<TokenTree>() else { break };
+        if let TokenTree::Punct(punct) = &token {
+            match punct.as_char() {
+                '<' => depth += 1,
+                '>' => depth = depth.saturating_sub(1),
+                '|' => parameters = !parameters,
+                _ => {}
+            }
+        }
+        skipped.extend([token]);
+    }
+    skipped
+}
+
+#[cfg(test)]
+mod tests {
+    use syn::parse::{ParseStream, Parser};
+    use syn::{Ident, Type};
+
+    use super::*;
+
+    fn words(tokens: &str) -> (Vec<String>, Vec<String>) {
+        let mut errors = Errors::new();
+        let read = |input: ParseStream<'_>| {
+            let word = |input: ParseStream<'_>| Ok(input.parse::<Ident>()?.to_string());
+            Ok(read(input, &mut errors, |span| syn::Error::new(span, "unfinished"), word))
+        };
+        let words = read.parse_str(tokens).expect("a list");
+        let errors = errors.check().err().into_iter().flatten().map(|error| error.to_string());
+        (words, errors.collect())
+    }
+
+    #[test]
+    fn a_comma_may_end_the_list() {
+        for list in ["a, b", "a, b,"] {
+            assert_eq!(words(list), (vec!["a".to_owned(), "b".to_owned()], vec![]));
+        }
+        assert_eq!(words(""), (vec![], vec![]));
+    }
+
+    #[test]
+    fn all_mistakes_are_noted_and_the_other_entries_are_read() {
+        let (read, errors) = words("a b, c, 1, |x, y| x, d");
+        assert_eq!(read, ["c", "d"]);
+        assert_eq!(errors, ["unfinished", "expected identifier", "expected identifier"]);
+    }
+
+    #[test]
+    fn a_comma_between_angle_brackets_ends_nothing() {
+        let skipped = |input: ParseStream<'_>| {
+            let skipped = skip(input);
+            input.parse::<Token![,]>()?;
+            input.parse::<Type>()?;
+            syn::parse2::<Type>(skipped)
+        };
+        assert!(skipped.parse_str("Map<A, B>, C").is_ok());
+    }
+}
