@@ -171,7 +171,8 @@ fn what_a_former_name_applied_is_taken_over() {
             }
         };
         let controller = Controller::builder::<ConfigMap>(name).namespaces([namespace]).fields("metadata.name=one");
-        let live = start(cluster.kubeconfig(), controller.former_names(former.to_vec()).handler(handler).build().unwrap());
+        let live =
+            start(cluster.kubeconfig(), controller.former_names(former.to_vec()).handler(handler).build().unwrap());
         log.wait_for(&[(name, "applied")]);
         live.stop();
     };

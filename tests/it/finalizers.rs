@@ -244,7 +244,10 @@ fn a_former_finalizer_is_taken_over() {
     let namespace = "finalizers-former";
     let Some(cluster) = cluster(namespace) else { return };
     let calls = Calls::default();
-    let live = start(cluster, builder(namespace, &calls).former_names(["old-keeper"]).former_finalizers(["tests.example.com/old"]));
+    let live = start(
+        cluster,
+        builder(namespace, &calls).former_names(["old-keeper"]).former_finalizers(["tests.example.com/old"]),
+    );
     cluster.apply([marked(namespace, "a", &["tests.example.com/old"], &[])]);
     calls.wait_for(&format!("handle a [{FINALIZER}]"));
     cluster.must(&["-n", namespace, "delete", "configmap", "a", "--wait=false"]);
