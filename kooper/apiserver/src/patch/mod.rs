@@ -2,3 +2,33 @@
 //!
 //! Every function here is pure: it takes JSON values and a description of the
 //! schema, and returns the patched value.
+//!
+//! From the leaves up: [`schema`] says how a kind is merged, [`path`],
+//! [`fields`] and [`fields_v1`] name its fields, [`managed`] who owns them.
+//! [`field_manager`] keeps that over writes ([`update`]) and applies ([`apply`]).
+//! [`merge`] and [`strategic`] are the other patches.
+
+pub mod apply;
+mod cap;
+pub mod conflict;
+pub mod field_manager;
+pub mod fields;
+pub mod fields_v1;
+mod format;
+mod last_applied;
+pub mod literal;
+pub mod managed;
+pub mod merge;
+pub mod noop;
+pub mod openapi;
+pub mod path;
+mod prune;
+pub mod reset;
+pub mod schema;
+pub mod strategic;
+mod time;
+mod typed;
+pub mod update;
+pub mod user_agent;
+pub mod versions;
+pub mod zero;

@@ -1,0 +1,281 @@
+//! What patches need to know of a kind's schema: which fields exist, which
+//! maps and lists are merged and by which keys, and which are replaced whole.
+//!
+//! The rules are those of structured-merge-diff's schema
+//! (<https://github.com/kubernetes-sigs/structured-merge-diff>), and for
+//! strategic merge patches those of `patchStrategy` and `patchMergeKey`
+//! in the API conventions. [`super::openapi`] compiles them from OpenAPI.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+use serde_json::Value;
+
+use super::openapi;
+
+/// What a value can be. A schema without a `type` allows all three forms.
+#[derive(Debug, Default)]
+pub struct Type {
+    /// The last part of its definition's name, or empty for a schema in place.
+    pub name: Box<str>,
+    /// How it is merged where it is an object.
+    pub map: Option<MapType>,
+    /// How it is merged where it is an array.
+    pub list: Option<ListType>,
+    /// What it may be otherwise.
+    pub scalar: Option<Scalar>,
+}
+
+/// The scalars that a schema allows. `null` is always among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar {
+    /// A number.
+    Numeric,
+    /// A string.
+    String,
+    /// A boolean.
+    Boolean,
+    /// Any of them.
+    Any,
+}
+
+/// An object: declared fields, and how others are treated.
+#[derive(Debug, Default)]
+pub struct MapType {
+    /// The declared fields.
+    pub fields: BTreeMap<Box<str>, Field>,
+    /// The type of other keys; `None` forbids them.
+    pub element: Option<Reference>,
+    /// Whether it is replaced as a whole (`x-kubernetes-map-type: atomic`).
+    pub atomic: bool,
+    /// Whether it is free-form: no declared fields, and any value under any key.
+    pub free: bool,
+}
+
+/// An array.
+#[derive(Debug)]
+pub struct ListType {
+    /// The type of its items.
+    pub element: Reference,
+    /// How items are told apart.
+    pub kind: ListKind,
+}
+
+/// How the items of a list are told apart (`x-kubernetes-list-type`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListKind {
+    /// They aren't: the list is replaced as a whole.
+    Atomic,
+    /// By their values.
+    Set,
+    /// By the values of these fields (`x-kubernetes-list-map-keys`).
+    Map(Vec<Box<str>>),
+}
+
+/// A declared field.
+#[derive(Debug)]
+pub struct Field {
+    /// Its type.
+    pub ty: Reference,
+    /// Its default, which stands in for an absent key of a list map.
+    pub default: Option<Value>,
+    /// Whether the schema requires it.
+    pub required: bool,
+    /// How a strategic merge patch merges it.
+    pub strategy: Strategy,
+}
+
+/// How a strategic merge patch merges a field
+/// (`x-kubernetes-patch-strategy`, `x-kubernetes-patch-merge-key`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Strategy {
+    /// Lists are merged instead of replaced.
+    pub merge: bool,
+    /// Maps are replaced instead of merged.
+    pub replace: bool,
+    /// The field by which items of a merged list are told apart.
+    pub merge_key: Option<Box<str>>,
+}
+
+/// The use of a type, by name or in place.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    pub(super) target: Target,
+    /// What the place of use says about `x-kubernetes-map-type`.
+    pub(super) atomic: Option<bool>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Target {
+    /// A definition, compiled when it is first needed.
+    Named(Box<str>),
+    /// A schema in place.
+    Inline(Arc<Type>),
+    /// Anything; objects are merged, arrays are replaced.
+    Deduced,
+    /// Anything, replaced as a whole.
+    Untyped,
+}
+
+/// Returns the OpenAPI schema of a definition.
+pub type Lookup = dyn Fn(&str) -> Option<Value> + Send + Sync;
+
+/// The types of an OpenAPI document, compiled one by one as they are needed.
+pub struct Types {
+    lookup: Box<Lookup>,
+    compiled: RwLock<HashMap<Box<str>, Arc<Type>>>,
+}
+
+impl Types {
+    /// The types that `lookup` returns by the last part of a `$ref`.
+    pub fn new(lookup: impl Fn(&str) -> Option<Value> + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { lookup: Box::new(lookup), compiled: RwLock::default() })
+    }
+
+    /// The type of a definition; `None` if the document has none of that name.
+    pub fn named(&self, name: &str) -> Option<Arc<Type>> {
+        if let Some(known) = self.compiled.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+            return Some(Arc::clone(known));
+        }
+        let compiled = Arc::new(openapi::definition(name, &(self.lookup)(name)?));
+        let mut types = self.compiled.write().unwrap_or_else(PoisonError::into_inner);
+        Some(Arc::clone(types.entry(name.into()).or_insert(compiled)))
+    }
+
+    fn resolve(&self, reference: &Reference) -> Node<'_> {
+        static DEDUCED: LazyLock<Arc<Type>> = LazyLock::new(|| Arc::new(openapi::anything(Target::Deduced)));
+        static UNTYPED: LazyLock<Arc<Type>> = LazyLock::new(|| Arc::new(openapi::anything(Target::Untyped)));
+        let ty = match &reference.target {
+            Target::Named(name) => self.named(name).unwrap_or_else(|| Arc::clone(&DEDUCED)),
+            Target::Inline(ty) => Arc::clone(ty),
+            Target::Deduced => Arc::clone(&DEDUCED),
+            Target::Untyped => Arc::clone(&UNTYPED),
+        };
+        Node { types: self, ty, atomic: reference.atomic }
+    }
+}
+
+impl fmt::Debug for Types {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Types").finish_non_exhaustive()
+    }
+}
+
+/// The schema of a kind in one version.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    types: Arc<Types>,
+    root: Reference,
+}
+
+impl Schema {
+    /// The schema of a definition, such as `io.k8s.api.apps.v1.Deployment`.
+    pub fn named(types: &Arc<Types>, name: &str) -> Option<Self> {
+        types.named(name)?;
+        Some(Self { types: Arc::clone(types), root: Reference { target: Target::Named(name.into()), atomic: None } })
+    }
+
+    /// The schema of a custom resource: what its CRD declares, completed by
+    /// `apiVersion`, `kind` and the `metadata` of all objects, of which the
+    /// definition is looked up in `types`.
+    pub fn custom(types: &Arc<Types>, declared: &Value) -> Self {
+        let root = Target::Inline(Arc::new(openapi::custom(declared)));
+        Self { types: Arc::clone(types), root: Reference { target: root, atomic: None } }
+    }
+
+    /// The schema of objects of which nothing is declared.
+    pub fn deduced() -> Self {
+        let root = Reference { target: Target::Deduced, atomic: None };
+        Self { types: Types::new(|_| None), root }
+    }
+
+    /// The type of the object itself.
+    pub(crate) fn root(&self) -> Node<'_> {
+        self.types.resolve(&self.root)
+    }
+}
+
+/// A place in a schema.
+#[derive(Clone, Debug)]
+pub(crate) struct Node<'t> {
+    types: &'t Types,
+    ty: Arc<Type>,
+    atomic: Option<bool>,
+}
+
+/// Which form of a type applies to a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Map,
+    List,
+    Scalar(Scalar),
+    /// The type allows nothing.
+    Nothing,
+}
+
+impl<'t> Node<'t> {
+    /// The form that the value has, or else the first that the type allows:
+    /// a value of the wrong form is then found by validation.
+    pub(crate) fn form(&self, value: Option<&Value>) -> Form {
+        match (value, &*self.ty) {
+            (Some(Value::Object(_)), Type { map: Some(_), .. }) => Form::Map,
+            (Some(Value::Array(_)), Type { list: Some(_), .. }) => Form::List,
+            (Some(Value::Bool(_) | Value::Number(_) | Value::String(_)), Type { scalar: Some(scalar), .. }) => {
+                Form::Scalar(*scalar)
+            }
+            (_, Type { map: Some(_), .. }) => Form::Map,
+            (_, Type { scalar: Some(scalar), .. }) => Form::Scalar(*scalar),
+            (_, Type { list: Some(_), .. }) => Form::List,
+            _ => Form::Nothing,
+        }
+    }
+
+    pub(crate) fn map(&self) -> Option<&MapType> {
+        self.ty.map.as_ref()
+    }
+
+    pub(crate) fn list_kind(&self) -> &ListKind {
+        self.ty.list.as_ref().map_or(&ListKind::Atomic, |list| &list.kind)
+    }
+
+    /// Whether objects are replaced as a whole. The place of use decides,
+    /// then the type.
+    pub(crate) fn is_atomic_map(&self) -> bool {
+        self.atomic.unwrap_or_else(|| self.ty.map.as_ref().is_some_and(|map| map.atomic))
+    }
+
+    /// Whether arrays are replaced as a whole.
+    pub(crate) fn is_atomic_list(&self) -> bool {
+        // The place of use speaks of the map where the type can be both.
+        let overridden = if self.ty.map.is_none() { self.atomic } else { None };
+        overridden.unwrap_or_else(|| *self.list_kind() == ListKind::Atomic)
+    }
+
+    /// Whether the field is declared, rather than a key of an open map.
+    pub(crate) fn declares(&self, name: &str) -> bool {
+        self.field(name).is_some()
+    }
+
+    /// The declared field.
+    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
+        self.ty.map.as_ref()?.fields.get(name)
+    }
+
+    /// The type of a key, declared or not; `None` where the key isn't allowed.
+    pub(crate) fn child(&self, name: &str) -> Option<Node<'t>> {
+        let map = self.ty.map.as_ref()?;
+        let reference = map.fields.get(name).map(|field| &field.ty).or(map.element.as_ref())?;
+        Some(self.types.resolve(reference))
+    }
+
+    /// The last part of the definition's name, or empty for a schema in place.
+    pub(crate) fn name(&self) -> &str {
+        &self.ty.name
+    }
+
+    /// The type of a list's items.
+    pub(crate) fn item(&self) -> Option<Node<'t>> {
+        Some(self.types.resolve(&self.ty.list.as_ref()?.element))
+    }
+}
