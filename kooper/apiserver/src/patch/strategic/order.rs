@@ -33,8 +33,12 @@ pub(super) fn merge_ordered(
         let (item, strategy) = list_field(node, name)?;
         let merge_key = strategy.merge_key.as_deref();
         check(added.as_deref().unwrap_or_default(), &order, merge_key)?;
-        let server_order = before.clone().unwrap_or_default();
+        let before_deletion = before.clone().unwrap_or_default();
         let in_patch = added.clone().unwrap_or_default();
+        let server_order = match merge_key {
+            Some(key) if strategy.merge => after_deletion(&before_deletion, &in_patch, key),
+            _ => before_deletion.clone(),
+        };
         let merged = match (before, added) {
             (None, None) => continue,
             (Some(before), None) => before,
@@ -46,12 +50,31 @@ pub(super) fn merge_ordered(
             (Some(_), Some(added)) => added,
         };
         let (from_patch, server_only) = split_by(merged, &order, merge_key)?;
-        are_maps(&server_order, &in_patch)?;
+        are_maps(&before_deletion, &in_patch)?;
         let both = in_order(from_patch, server_only, &order, &server_order, merge_key)?;
         original.insert(name.to_owned(), Value::Array(both));
         patch.remove(name);
     }
     Ok(())
+}
+
+/// The order that the server has after the patch's deletions. The real server
+/// edits its list in place: new items take the room of those that are deleted,
+/// and thereby a place in its order.
+fn after_deletion(before: &[Value], patch: &[Value], key: &str) -> Vec<Value> {
+    let (special, plain): (Vec<_>, Vec<_>) = patch.iter().partition(|item| item.get(DIRECTIVE).is_some());
+    let deleted: Vec<Value> =
+        special.iter().filter(|item| item[DIRECTIVE] == "delete").map(|item| (*item).clone()).collect();
+    let deleted = places(&deleted, Some(key));
+    let mut after: Vec<Value> =
+        before.iter().filter(|item| !deleted.contains_key(&item_identity(item, Some(key)))).cloned().collect();
+    if special.len() == deleted.len() {
+        let room = before.len() - after.len();
+        let known = places(&after, Some(key));
+        let new = plain.into_iter().filter(|item| !known.contains_key(&item_identity(item, Some(key))));
+        after.extend(new.take(room).cloned());
+    }
+    after
 }
 
 /// Checks that the patch's items are among those of the order, and in it.
@@ -64,23 +87,27 @@ fn check(patch: &[Value], order: &[Value], merge_key: Option<&str>) -> Result<()
     {
         return Err(StrategicError::wrong_type("map[string]interface {}", other));
     }
-    let has_directive = |item: &Value| item.get(DIRECTIVE).is_some();
-    let mut rest = patch.iter().filter(|item| !has_directive(item)).peekable();
-    for wanted in order {
-        let Some(item) = rest.peek() else { break };
+    let is_deleted = |item: &Value| merge_key.is_some() && item[DIRECTIVE] == "delete";
+    let items: Vec<_> = patch.iter().filter(|item| !is_deleted(item)).collect();
+    let (mut at, mut at_order) = (0, 0);
+    while let (Some(item), Some(wanted)) = (items.get(at), order.get(at_order)) {
+        // An item with a directive is passed over here, but not as the last.
+        if item.get(DIRECTIVE).is_some() {
+            at += 1;
+            continue;
+        }
         if same_item(item, wanted, merge_key)? {
-            rest.next();
+            at += 1;
         }
+        at_order += 1;
     }
-    match rest.peek() {
-        Some(_) => {
-            let (patch, order) = (display(&patch.into()), display(&order.into()));
-            Err(StrategicError::Content(format!(
-                "The order in patch list:\n{patch}\n doesn't match {SET_ORDER} list:\n{order}\n"
-            )))
-        }
-        None => Ok(()),
+    if at == items.len() {
+        return Ok(());
     }
+    let (patch, order) = (display(&patch.into()), display(&order.into()));
+    Err(StrategicError::Content(format!(
+        "The order in patch list:\n{patch}\n doesn't match {SET_ORDER} list:\n{order}\n"
+    )))
 }
 
 fn same_item(left: &Value, right: &Value, merge_key: Option<&str>) -> Result<bool, StrategicError> {
