@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{root, text};
+use super::{pages, root, text};
 
 const PAGE: &str = "docs/reference/errors-and-messages.md";
 
@@ -164,4 +164,33 @@ fn every_listed_event_is_recorded_by_the_code() {
         let reason = event.trim_matches('`');
         assert!(literals.iter().any(|literal| literal.text == reason), "{reason} is a string of the code");
     }
+}
+
+/// Whether a line of the log can come from this literal.
+fn fits(line: &str, literal: &str) -> bool {
+    let mut parts = literal.split(VALUE);
+    let Some(mut rest) = parts.next().and_then(|first| line.strip_prefix(first)) else { return false };
+    for part in parts {
+        let Some((_, behind)) = rest.split_once(part) else { return false };
+        rest = behind;
+    }
+    true
+}
+
+#[test]
+fn log_lines_that_the_pages_show_come_from_the_code() {
+    let literals = literals();
+    let says_something = |literal: &&Literal| literal.text.chars().filter(|char| char.is_alphabetic()).count() > 3;
+    let mut shown = 0;
+    for (page, text) in pages() {
+        for line in text.lines().filter_map(|line| Some(line.split_once(" kooper::…: ")?.1)) {
+            // An error may stand behind what was tried.
+            let ends = line.match_indices(": ").map(|(at, between)| &line[at + between.len()..]);
+            let mut ends = std::iter::once(line).chain(ends);
+            let known = ends.any(|end| literals.iter().filter(says_something).any(|literal| fits(end, &literal.text)));
+            assert!(known, "{}: no string of the code becomes this line: {line}", page.display());
+            shown += 1;
+        }
+    }
+    assert!(shown > 10, "the lines are found on the pages: {shown}");
 }
