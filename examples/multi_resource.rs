@@ -6,7 +6,6 @@
 //! `cargo run --bin multi-resource`
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use kooper::controller::Kind;
 use kooper::prelude::*;
 
 /// Logs every Deployment and every StatefulSet.

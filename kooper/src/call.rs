@@ -1,6 +1,6 @@
 //! One call of a handler: its arguments, what it may do, and the worker that makes it.
 
-pub mod action;
+pub(crate) mod action;
 pub mod capability;
 pub mod events;
 pub mod extract;

@@ -22,7 +22,7 @@ use crate::call::finalizer::Finalizers;
 use crate::call::plan::Plan;
 use crate::controller::installation::Installation;
 use crate::leader::LeaderElection;
-use crate::object::kind::KindInfo;
+use crate::object::kind::{Kind, KindInfo};
 use crate::watch::cache_id::CacheRequest;
 
 pub use builder::{Builder, CustomKind, MakeSource, MapFn, Source};
@@ -34,8 +34,6 @@ pub use run::RunError;
 pub(crate) use run::{Process, Runner};
 pub use staged::{Called, Staged};
 pub(crate) use states::States;
-
-pub use crate::object::kind::{Kind, Namespaced};
 
 /// A controller, ready to be run by an [`Operator`](crate::Operator).
 ///

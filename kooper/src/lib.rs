@@ -68,19 +68,20 @@ pub use call::action::Action;
 pub use call::capability::{
     Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder, StatusWriter,
 };
-pub use call::extract::State;
+pub use call::extract::{Gone, State};
 pub use call::handler::Job;
-pub use call::{Call, action, capability, events, extract, handler, plan};
+pub use call::{Call, capability, events, extract, handler, plan};
 pub use controller::operator::{self, Operator};
 pub use controller::{ConfigError, Controller};
 pub use error::{BoxError, HandlerError, Result};
 #[cfg(feature = "macros")]
 pub use kooper_macros::controller;
-pub use metrics::health;
+pub use metrics::health::Health;
 pub use object::key::ObjectKey;
-pub use object::{key, kind};
+pub use object::kind::{Kind, Namespaced};
+pub use object::sections::Changed;
 pub use program::http;
-pub use queue::reason;
+pub use queue::reason::{Reason, Reasons};
 pub use tokio_util::sync::CancellationToken;
 pub use watch::retriever::{self, Retriever};
 
@@ -125,7 +126,6 @@ pub mod prelude {
     pub use crate::call::capability::{
         Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder, StatusWriter,
     };
-    pub use crate::controller::Kind;
     pub use crate::tracing;
-    pub use crate::{Action, Call, HandlerError, Job, ObjectKey, Result, State};
+    pub use crate::{Action, Call, Gone, HandlerError, Job, Kind, ObjectKey, Result, State};
 }

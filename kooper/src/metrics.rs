@@ -9,7 +9,7 @@ use std::time::Duration;
 mod client;
 mod gauges;
 mod guarded;
-pub mod health;
+pub(crate) mod health;
 pub(crate) mod held;
 mod recorder;
 mod series;

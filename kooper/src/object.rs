@@ -1,11 +1,11 @@
 //! An object as the API server sent it: raw bytes, read only as far as needed.
 
 mod fault;
-pub mod key;
-pub mod kind;
+pub(crate) mod key;
+pub(crate) mod kind;
 mod metadata;
 pub(crate) mod scan;
-mod sections;
+pub(crate) mod sections;
 mod text;
 
 use std::borrow::Cow;
@@ -18,7 +18,6 @@ use serde::de::DeserializeOwned;
 
 use crate::object::key::ObjectKey;
 pub use metadata::Metadata;
-pub use sections::Changed;
 pub(crate) use sections::differs;
 
 use fault::Fault;

@@ -67,11 +67,12 @@ pub mod v1 {
     pub use crate::__require_cli as require_cli;
     use crate::call::action::Outcome;
     use crate::call::extract::Argument;
-    pub use crate::controller::{Builder, ConfigError, Controller, CustomKind, Kind, Namespaced};
+    pub use crate::controller::{Builder, ConfigError, Controller, CustomKind};
     use crate::controller::{Called, Staged};
     pub use crate::leader::LeaderElection;
     pub use crate::main;
-    pub use crate::object::Changed;
+    pub use crate::object::kind::{Kind, Namespaced};
+    pub use crate::object::sections::Changed;
     pub use crate::program::{Definition, Program};
 
     /// A kind as a value: a mistake in it is told where the attribute names it.

@@ -10,7 +10,7 @@ mod barred;
 mod entries;
 mod entry;
 mod outcome;
-pub mod reason;
+pub(crate) mod reason;
 mod state;
 mod urgency;
 mod writes;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kooper::Changed;
 use kooper::kube::core::Status;
 use kooper::leader::LeaderElection;
 use kooper::metrics::{Counter, Gauge, MetricsError, MetricsRecorder, Read};
-use kooper::object::Changed;
 use kooper::operator::OperatorError;
 use kooper::prelude::*;
 use kooper::retriever::{channel, fixed};

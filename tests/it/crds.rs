@@ -2,7 +2,7 @@
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kooper::Controller;
-use kooper::controller::Namespaced;
+use kooper::Namespaced;
 use kooper::prelude::*;
 use kooper_tests::control_plane::ControlPlane;
 use kube::{CustomResource, CustomResourceExt};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use kooper::Controller;
-use kooper::kind::Kind;
+use kooper::Kind;
 use kooper::prelude::*;
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::until;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kooper::health::Health;
+use kooper::Health;
 use kooper::kube::Client;
 use kooper::metrics::Prometheus;
 use kooper::operator::{Builder, OperatorError};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::stream;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::Changed;
 use kooper::Controller;
-use kooper::object::Changed;
 use kooper::prelude::*;
 use kooper::retriever::{Page, RetrieveError, channel, fixed, from_fns};
 use tracing_subscriber::fmt::format::FmtSpan;

@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::Controller;
 use kooper::capability::{Reader, by};
 use kooper::controller::Builder;
-use kooper::extract::Gone;
 use kooper::prelude::*;
 use kooper::retriever::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest, channel};
 use kooper_tests::control_plane::ControlPlane;

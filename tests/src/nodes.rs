@@ -163,7 +163,7 @@ fn heartbeat(node: &str) -> Result<Controller, ConfigError> {
     Controller::builder::<Node>("heartbeat")
         .fields(format!("metadata.name={node}"))
         .access(["nodes/status: patch"])
-        .changed([kooper::object::Changed::Generation])
+        .changed([kooper::Changed::Generation])
         .handler(handler)
         .build()
 }

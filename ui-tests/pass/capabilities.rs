@@ -1,7 +1,6 @@
 //! Every capability is an argument of a handler, of `init`, and of the fns of `cleanup` and `deleted`.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
-use kooper::extract::Gone;
 use kooper::prelude::*;
 
 use crate::names;

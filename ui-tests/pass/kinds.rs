@@ -3,7 +3,6 @@
 use std::fmt::Debug;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
-use kooper::controller::Kind;
 use kooper::prelude::*;
 use kube::CustomResource;
 use schemars::JsonSchema;

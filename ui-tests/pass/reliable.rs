@@ -4,7 +4,6 @@ use futures_util::stream::{self, Stream};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use kooper::capability::Reader;
-use kooper::extract::Gone;
 use kooper::prelude::*;
 use kube::CustomResource;
 use schemars::JsonSchema;

@@ -3,7 +3,6 @@
 #![deny(clippy::all, clippy::pedantic, clippy::unused_async)]
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
-use kooper::extract::Gone;
 use kooper::prelude::*;
 
 /// A controller with every kind of function, none of which awaits.

@@ -19,6 +19,7 @@ use crate::call::extract::{Gone, Vanished};
 use crate::error::BoxError;
 use crate::object::{DecodeError, Object};
 
+pub use super::action::Outcome;
 pub use end::Deleted;
 pub(crate) use function::Function;
 pub use function::Handler;

@@ -28,8 +28,8 @@ use crate::call::extract::{Backing, Input, State, Vanished};
 use crate::call::handler::{Filter, Function, Handler, HandlerService, Init, Job, Middleware};
 use crate::call::plan::Plan;
 use crate::error::BoxError;
-use crate::object::Changed;
 use crate::object::kind::{Kind, Namespaced};
+use crate::object::sections::Changed;
 use crate::watch::retriever::{self, Retriever};
 
 pub use map::MapFn;

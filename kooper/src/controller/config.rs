@@ -11,8 +11,8 @@ use crate::call::finalizer::Finalizers;
 use crate::call::plan::{Need, Plan, Reach};
 use crate::controller::installation::Installation;
 use crate::leader::{FormerLease, LeaderElection, Whose};
-use crate::object::Changed;
 use crate::object::kind::{Kind, KindInfo};
+use crate::object::sections::Changed;
 use crate::watch::cache_id::CacheRequest;
 use crate::watch::retriever::Scope;
 

@@ -30,22 +30,22 @@ impl<K: Kind + Resource<Scope = NamespaceResourceScope>> Namespaced for K {}
 
 /// What is known of a kind at run time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct KindInfo {
+pub(crate) struct KindInfo {
     /// The kind, such as `Deployment`.
-    pub kind: String,
+    pub(crate) kind: String,
     /// The API group; the core group is empty.
-    pub group: String,
+    pub(crate) group: String,
     /// The version within the group, such as `v1`.
-    pub version: String,
+    pub(crate) version: String,
     /// The resource in URLs and RBAC rules, such as `deployments`.
-    pub plural: String,
+    pub(crate) plural: String,
     /// Whether objects of the kind are in namespaces.
-    pub namespaced: bool,
+    pub(crate) namespaced: bool,
 }
 
 impl KindInfo {
     /// What is known of `K`.
-    pub fn of<K: Kind>() -> Self {
+    pub(crate) fn of<K: Kind>() -> Self {
         Self {
             kind: K::kind(&()).into_owned(),
             group: K::group(&()).into_owned(),
@@ -56,7 +56,7 @@ impl KindInfo {
     }
 
     /// `plural`, or `plural.group`: as kubectl names it.
-    pub fn resource(&self) -> String {
+    pub(crate) fn resource(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
@@ -73,7 +73,7 @@ impl KindInfo {
     }
 
     /// `version`, or `group/version`: as manifests have it.
-    pub fn api_version(&self) -> String {
+    pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use kooper::ObjectKey;
+use kooper::Reason;
 use kooper::queue::{Lane, QueueOptions, WorkQueue};
-use kooper::reason::Reason;
 use tokio::runtime::{Builder, Runtime};
 
 const KEYS: usize = 10_000;

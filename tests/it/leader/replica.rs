@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::Health;
 use kooper::controller::Builder;
-use kooper::health::Health;
 use kooper::kube::api::{Patch, PatchParams};
 use kooper::kube::{Api, Client, Config};
 use kooper::leader::LeaderElection;

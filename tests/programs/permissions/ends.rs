@@ -6,7 +6,6 @@ use k8s_openapi::jiff::Timestamp;
 use kooper::__private::v1::Program;
 use kooper::Controller;
 use kooper::capability::Patch;
-use kooper::extract::Gone;
 use kooper::prelude::*;
 use serde_json::json;
 

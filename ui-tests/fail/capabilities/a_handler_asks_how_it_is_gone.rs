@@ -2,7 +2,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kooper::prelude::*;
 
 #[kooper::controller(resource = Pod)]
-async fn sweep(pod: Arc<Pod>, gone: kooper::extract::Gone) -> Result<()> {
+async fn sweep(pod: Arc<Pod>, gone: kooper::Gone) -> Result<()> {
     let _ = (pod, gone);
     Ok(())
 }

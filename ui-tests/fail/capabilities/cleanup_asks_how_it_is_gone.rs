@@ -4,4 +4,4 @@ use kooper::prelude::*;
 #[kooper::controller(resource = Pod, cleanup = end, finalizer = "example.com/pods")]
 async fn sweep(_: Arc<Pod>) {}
 
-async fn end(_: Arc<Pod>, _: kooper::extract::Gone) {}
+async fn end(_: Arc<Pod>, _: kooper::Gone) {}

@@ -1,7 +1,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use kooper::prelude::*;
 
-async fn connect(_: kooper::extract::Gone) -> Result<u32> {
+async fn connect(_: kooper::Gone) -> Result<u32> {
     Ok(3)
 }
 

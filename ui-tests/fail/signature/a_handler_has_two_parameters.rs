@@ -2,6 +2,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kooper::prelude::*;
 
 #[kooper::controller(resource = [Pod])]
-async fn each<K: kooper::controller::Kind, T>(object: Arc<K>, other: Arc<T>) {
+async fn each<K: kooper::Kind, T>(object: Arc<K>, other: Arc<T>) {
     let _ = (object, other);
 }

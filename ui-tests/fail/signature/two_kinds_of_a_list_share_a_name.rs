@@ -2,6 +2,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kooper::prelude::*;
 
 #[kooper::controller(resource = [Pod, k8s_openapi::api::core::v1::Pod])]
-async fn each<K: kooper::controller::Kind>(object: Arc<K>) {
+async fn each<K: kooper::Kind>(object: Arc<K>) {
     let _ = object;
 }

@@ -29,10 +29,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn controller<K: Subject + kooper::controller::Kind>(
-    workers: u16,
-    tally: Arc<Tally>,
-) -> Result<Controller, kooper::ConfigError> {
+fn controller<K: Subject + kooper::Kind>(workers: u16, tally: Arc<Tally>) -> Result<Controller, kooper::ConfigError> {
     Controller::builder::<K>("bench")
         .resync(None)
         .workers(workers.into())
