@@ -29,7 +29,7 @@ use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::call::Call;
-use crate::call::extract::{Argument, Backing, InitArgument, Input};
+use crate::call::extract::{Argument, Backing, Context, InitArgument};
 use crate::call::plan::Plan;
 
 pub use by::{Index, Selection};
@@ -122,8 +122,8 @@ impl<O, S, T: 'static, V: Verb<T, M>, M> Argument<O, S, (T, M)> for Access<T, V>
         V::plan(plan);
     }
 
-    fn extract(input: &Input<O, S>) -> Self {
-        Self { backing: input.backing.clone(), call: Some(input.call.clone()), exclusive: false, kind: PhantomData }
+    fn extract(context: &Context<O, S>) -> Self {
+        Self { backing: context.backing.clone(), call: Some(context.call.clone()), exclusive: false, kind: PhantomData }
     }
 }
 

@@ -35,7 +35,7 @@ pub trait Argument<O, S, M = ()>: Sized + Send + 'static {
     fn plan(_plan: &mut Plan) {}
 
     /// Takes the argument out of what the runtime has for the call.
-    fn extract(input: &Input<O, S>) -> Self;
+    fn extract(context: &Context<O, S>) -> Self;
 }
 
 /// Something that the fn of `deleted` can take: what a handler can, and [`Gone`].
@@ -64,16 +64,16 @@ pub trait InitArgument<M = ()>: Sized + Send + 'static {
 }
 
 /// What the runtime has for one call; arguments are taken out of it.
-pub struct Input<O, S> {
+pub struct Context<O, S> {
     pub(crate) object: Arc<O>,
     pub(crate) call: Call,
     pub(crate) state: State<S>,
     pub(crate) backing: Arc<Backing>,
 }
 
-impl<O, S> std::fmt::Debug for Input<O, S> {
+impl<O, S> std::fmt::Debug for Context<O, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Input").field("call", &self.call).finish_non_exhaustive()
+        f.debug_struct("Context").field("call", &self.call).finish_non_exhaustive()
     }
 }
 
@@ -130,29 +130,29 @@ impl<S> Deref for State<S> {
 
 #[diagnostic::do_not_recommend]
 impl<O: Send + Sync + 'static, S> Argument<O, S> for Arc<O> {
-    fn extract(input: &Input<O, S>) -> Self {
-        input.object.clone()
+    fn extract(context: &Context<O, S>) -> Self {
+        context.object.clone()
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<O: Send + Sync + 'static, S> Argument<Vanished<O>, S> for Arc<O> {
-    fn extract(input: &Input<Vanished<O>, S>) -> Self {
-        input.object.object.clone()
+    fn extract(context: &Context<Vanished<O>, S>) -> Self {
+        context.object.object.clone()
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<O: Send + Sync + 'static, S> Argument<Vanished<O>, S> for Gone {
-    fn extract(input: &Input<Vanished<O>, S>) -> Self {
-        input.object.gone
+    fn extract(context: &Context<Vanished<O>, S>) -> Self {
+        context.object.gone
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<O, S> Argument<O, S> for Call {
-    fn extract(input: &Input<O, S>) -> Self {
-        input.call.clone()
+    fn extract(context: &Context<O, S>) -> Self {
+        context.call.clone()
     }
 }
 
@@ -175,8 +175,8 @@ impl<S> StateOf<S> for S {
 
 // Recommended, so that a state that nothing builds is named by its type.
 impl<O, S, T: StateOf<S> + Send + Sync + 'static> Argument<O, S> for State<T> {
-    fn extract(input: &Input<O, S>) -> Self {
-        T::of(&input.state)
+    fn extract(context: &Context<O, S>) -> Self {
+        T::of(&context.state)
     }
 }
 
@@ -186,8 +186,8 @@ impl<O, S> Argument<O, S> for Client {
         plan.unruled("`Client`");
     }
 
-    fn extract(input: &Input<O, S>) -> Self {
-        input.backing.client()
+    fn extract(context: &Context<O, S>) -> Self {
+        context.backing.client()
     }
 }
 

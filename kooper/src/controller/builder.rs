@@ -22,9 +22,9 @@ use tower::Service;
 
 use self::filter::FilterFn;
 use super::config::{Config, ConfigError, MetricsCompat};
-use super::states::Context;
+use super::states::InitContext;
 use crate::call::action::Action;
-use crate::call::extract::{Backing, Input, State, Vanished};
+use crate::call::extract::{Backing, Context, State, Vanished};
 use crate::call::handler::{Filter, Function, Handler, HandlerService, Init, Job, Middleware};
 use crate::call::plan::Plan;
 use crate::error::BoxError;
@@ -39,7 +39,7 @@ pub use related::{MakeSource, Source};
 pub use reliable::CustomKind;
 pub(crate) use reliable::MakeCrd;
 
-type MakeState<S> = Arc<dyn Fn(Context) -> BoxFuture<'static, Result<State<S>, BoxError>> + Send + Sync>;
+type MakeState<S> = Arc<dyn Fn(InitContext) -> BoxFuture<'static, Result<State<S>, BoxError>> + Send + Sync>;
 type MakeService<O, S> = Box<dyn Fn(State<S>, Arc<Backing>) -> HandlerService<O> + Send + Sync>;
 type MakeRetriever = Box<dyn Fn(Option<Client>) -> Result<Arc<dyn retriever::Erased>, BoxError> + Send + Sync>;
 type Wrap<O> = Box<dyn Middleware<O>>;
@@ -110,7 +110,7 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let own = if size_of::<I>() == 0 { 0 } else { NEXT.fetch_add(1, Ordering::Relaxed) };
         let id = (TypeId::of::<I>(), own);
-        let state: MakeState<S> = Arc::new(move |context: Context| {
+        let state: MakeState<S> = Arc::new(move |context: InitContext| {
             let init = init.clone();
             Box::pin(async move {
                 let backing = context.backing.clone();
@@ -296,7 +296,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
 
     pub(super) fn function<F>(mut self, function: F) -> Self
     where
-        F: Fn(Input<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> + Send + Sync + 'static,
+        F: Fn(Context<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> + Send + Sync + 'static,
     {
         self.handler = Some(service_of(function));
         self
@@ -309,7 +309,7 @@ fn service_of<O, S, F>(function: F) -> MakeService<O, S>
 where
     O: Send + Sync + 'static,
     S: Send + Sync + 'static,
-    F: Fn(Input<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> + Send + Sync + 'static,
+    F: Fn(Context<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> + Send + Sync + 'static,
 {
     let function = Arc::new(function);
     Box::new(move |state, backing| HandlerService::new(Function { function: function.clone(), state, backing }))

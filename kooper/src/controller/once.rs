@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Controller;
 use super::builder::Handlers;
-use super::states::{Context, States};
+use super::states::{InitContext, States};
 use crate::call::Call;
 use crate::call::action::Action;
 use crate::call::extract::Backing;
@@ -28,7 +28,7 @@ impl Controller {
         if !(self.parts.wants())(&object) {
             return Ok(Action::done());
         }
-        let handlers = self.parts.handlers(Context { backing: backing.clone(), states }).await?;
+        let handlers = self.parts.handlers(InitContext { backing: backing.clone(), states }).await?;
         let handler: Arc<dyn Erased> = match self.finalizing(&handlers, &backing) {
             Some(finalizing) => Arc::new(Guarded(finalizing)),
             None => handlers.handler,

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::builder::Handlers;
-use super::states::{Context, States};
+use super::states::{InitContext, States};
 use super::{Controller, MetricsCompat};
 use crate::backoff::Backoff;
 use crate::call::Tasks;
@@ -325,7 +325,7 @@ impl Runner {
 
     /// Builds state and handler; tries again for as long as `init` fails.
     async fn handlers(&self, starting: &Starting) -> Handlers {
-        let context = Context { backing: self.backing.clone(), states: self.states.clone() };
+        let context = InitContext { backing: self.backing.clone(), states: self.states.clone() };
         starting.begins();
         let mut failures = 0;
         loop {

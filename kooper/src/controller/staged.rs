@@ -6,12 +6,12 @@ use serde::de::DeserializeOwned;
 
 use super::builder::Builder;
 use crate::call::action::{Action, Outcome};
-use crate::call::extract::{Argument, Input};
+use crate::call::extract::{Argument, Context};
 use crate::call::handler::Asynchronous;
 use crate::error::BoxError;
 use crate::object::kind::Kind;
 
-type Extract<O, S, A> = Box<dyn Fn(&Input<O, S>) -> A + Send + Sync>;
+type Extract<O, S, A> = Box<dyn Fn(&Context<O, S>) -> A + Send + Sync>;
 type Finish<K, O, S, T> = Box<dyn FnOnce(fn(T) -> Result<Action, BoxError>) -> Builder<K, O, S>>;
 
 /// A builder whose handler has the arguments `A` so far.
@@ -55,7 +55,7 @@ where
     pub fn argument<T: Argument<O, S, M>, M>(mut self) -> Staged<K, O, S, (A, T)> {
         T::plan(self.builder.plan());
         let before = self.extract;
-        Staged { builder: self.builder, extract: Box::new(move |input| (before(input), T::extract(input))) }
+        Staged { builder: self.builder, extract: Box::new(move |context| (before(context), T::extract(context))) }
     }
 
     /// The fn, and its call with the arguments that were extracted.
@@ -68,8 +68,8 @@ where
     {
         let Self { builder, extract } = self;
         let finish = move |outcome: fn(Fut::Answer) -> Result<Action, BoxError>| {
-            builder.function(move |input| {
-                let future = call(&handler, extract(&input));
+            builder.function(move |context| {
+                let future = call(&handler, extract(&context));
                 Box::pin(async move { outcome(future.await) })
             })
         };

@@ -12,7 +12,7 @@ use crate::error::BoxError;
 
 /// What the fns of a controller are made with.
 #[derive(Clone)]
-pub(crate) struct Context {
+pub(crate) struct InitContext {
     pub(crate) backing: Arc<Backing>,
     /// The states that this controller shares with others.
     pub(crate) states: Arc<States>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::{FakeCluster, call};
-use crate::call::extract::{Argument, Input, State};
+use crate::call::extract::{Argument, Context, State};
 use crate::call::plan::Plan;
 use crate::object::key::ObjectKey;
 use crate::object::kind::{Kind, KindInfo};
@@ -47,7 +47,7 @@ impl<O: Kind> Arguments<O> {
         let meta = self.object.meta();
         let key = ObjectKey::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
         let controller = kind.kind.to_lowercase();
-        A::extract(&Input {
+        A::extract(&Context {
             object: self.object.clone(),
             call: call(&controller, key, self.attempt, self.cancelled.clone()),
             state: State::new(()),

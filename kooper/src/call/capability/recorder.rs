@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 
 use crate::call::events::{EventSink, Note};
-use crate::call::extract::{Argument, Gone, Input, Vanished};
+use crate::call::extract::{Argument, Context, Gone, Vanished};
 use crate::call::plan::Plan;
 
 /// Tells Kubernetes Events about the object that the handler is called for:
@@ -81,8 +81,8 @@ impl<O: Resource<DynamicType = ()>, S> Argument<O, S> for Recorder {
         plan.tells_events("Recorder");
     }
 
-    fn extract(input: &Input<O, S>) -> Self {
-        Self::about(&input.backing.events, input.object.object_ref(&()))
+    fn extract(context: &Context<O, S>) -> Self {
+        Self::about(&context.backing.events, context.object.object_ref(&()))
     }
 }
 
@@ -92,7 +92,7 @@ impl<O: Resource<DynamicType = ()>, S> Argument<Vanished<O>, S, Gone> for Record
         plan.tells_events("Recorder");
     }
 
-    fn extract(input: &Input<Vanished<O>, S>) -> Self {
-        Self::about(&input.backing.events, input.object.object.object_ref(&()))
+    fn extract(context: &Context<Vanished<O>, S>) -> Self {
+        Self::about(&context.backing.events, context.object.object.object_ref(&()))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Argument, Backing, DeletedArgument, InitArgument, Input, Vanished};
+use super::{Argument, Backing, Context, DeletedArgument, InitArgument, Vanished};
 use crate::call::plan::Plan;
 
 /// Calls a macro with the arguments of every arity, and what marks their types.
@@ -35,7 +35,7 @@ pub trait Arguments<O, S, M> {
     fn plan(plan: &mut Plan);
 
     /// Takes the arguments out of what the runtime has for the call.
-    fn extract(input: &Input<O, S>) -> Self;
+    fn extract(context: &Context<O, S>) -> Self;
 }
 
 /// A tuple whose elements are each a [`DeletedArgument`].
@@ -59,9 +59,9 @@ macro_rules! tuples {
             }
 
             #[allow(clippy::unused_unit, reason = "no arguments are a tuple too")]
-            fn extract(input: &Input<O, S>) -> Self {
-                let _ = input;
-                ($($argument::extract(input),)*)
+            fn extract(context: &Context<O, S>) -> Self {
+                let _ = context;
+                ($($argument::extract(context),)*)
             }
         }
 

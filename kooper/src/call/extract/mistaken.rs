@@ -1,6 +1,6 @@
 //! An argument that is nearly right, with a message of its own.
 
-use super::{Argument, Input};
+use super::{Argument, Context};
 
 /// Marks the impl for an object that is not in an `Arc`.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl<O: Send + 'static, S> Argument<O, S, Bare> for O
 where
     Bare: HandsOver<O>,
 {
-    fn extract(_: &Input<O, S>) -> Self {
+    fn extract(_: &Context<O, S>) -> Self {
         Bare::hand_over()
     }
 }

@@ -1,7 +1,7 @@
 //! A plain async fn as a handler.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{self, Poll};
 
 use futures_util::future::BoxFuture;
 use tower::Service;
@@ -9,7 +9,7 @@ use tower::Service;
 use super::Job;
 use super::signature::{Asynchronous, Signature};
 use crate::call::action::{Action, Outcome};
-use crate::call::extract::{Arguments, Backing, Input, State};
+use crate::call::extract::{Arguments, Backing, Context, State};
 use crate::call::plan::Plan;
 use crate::error::BoxError;
 
@@ -40,7 +40,7 @@ pub trait Handler<O, S, Args>: Send + Sync + 'static {
     fn plan(plan: &mut Plan);
 
     /// Calls the fn with the arguments that its types ask for.
-    fn handle(&self, input: Input<O, S>) -> BoxFuture<'static, Result<Action, BoxError>>;
+    fn handle(&self, context: Context<O, S>) -> BoxFuture<'static, Result<Action, BoxError>>;
 }
 
 // Recommended, so that the argument or the outcome that is wrong is named.
@@ -57,8 +57,8 @@ where
         A::plan(plan);
     }
 
-    fn handle(&self, input: Input<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
-        let future = self.call_with(A::extract(&input));
+    fn handle(&self, context: Context<O, S>) -> BoxFuture<'static, Result<Action, BoxError>> {
+        let future = self.call_with(A::extract(&context));
         Box::pin(async move { future.await.into_action() })
     }
 }
@@ -78,19 +78,19 @@ impl<S, F> Clone for Function<S, F> {
 
 impl<O, S, F> Service<Job<O>> for Function<S, F>
 where
-    F: Fn(Input<O, S>) -> BoxFuture<'static, Result<Action, BoxError>>,
+    F: Fn(Context<O, S>) -> BoxFuture<'static, Result<Action, BoxError>>,
 {
     type Response = Action;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Action, BoxError>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+    fn poll_ready(&mut self, _: &mut task::Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, job: Job<O>) -> Self::Future {
-        let input =
-            Input { object: job.object, call: job.call, state: self.state.clone(), backing: self.backing.clone() };
-        (self.function)(input)
+        let context =
+            Context { object: job.object, call: job.call, state: self.state.clone(), backing: self.backing.clone() };
+        (self.function)(context)
     }
 }

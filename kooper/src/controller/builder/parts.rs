@@ -12,7 +12,7 @@ use crate::call::extract::Vanished;
 use crate::call::handler::{self, Farewell, Filter, Typed};
 use crate::controller::Controller;
 use crate::controller::config::ConfigError;
-use crate::controller::states::Context;
+use crate::controller::states::InitContext;
 use crate::error::BoxError;
 use crate::object::kind::{Kind, KindInfo};
 use crate::watch::cache_id::CacheRequest;
@@ -39,7 +39,7 @@ pub(crate) trait Parts: Send + Sync {
     fn tells_of_deleted(&self) -> bool;
 
     /// Builds the state, and the fns with it.
-    fn handlers(&self, context: Context) -> BoxFuture<'_, Result<Handlers, BoxError>>;
+    fn handlers(&self, context: InitContext) -> BoxFuture<'_, Result<Handlers, BoxError>>;
 }
 
 struct Typeful<K, O, S> {
@@ -126,7 +126,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self.deleted.is_some()
     }
 
-    fn handlers(&self, context: Context) -> BoxFuture<'_, Result<Handlers, BoxError>> {
+    fn handlers(&self, context: InitContext) -> BoxFuture<'_, Result<Handlers, BoxError>> {
         Box::pin(async move {
             let backing = context.backing.clone();
             let state = (self.state)(context).await?;
