@@ -69,7 +69,6 @@ pub use call::capability::{
     Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder, StatusWriter,
 };
 pub use call::extract::{Gone, State};
-pub use call::handler::Job;
 pub use call::{Call, capability, events, extract, handler, plan};
 pub use controller::operator::{self, Operator};
 pub use controller::{ConfigError, Controller};
@@ -127,5 +126,5 @@ pub mod prelude {
         Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder, StatusWriter,
     };
     pub use crate::tracing;
-    pub use crate::{Action, Call, Gone, HandlerError, Job, Kind, ObjectKey, Result, State};
+    pub use crate::{Action, Call, Gone, HandlerError, Kind, ObjectKey, Result, State};
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::Changed;
+use kooper::handler::Input;
 use kooper::kube::core::Status;
 use kooper::leader::LeaderElection;
 use kooper::metrics::{Counter, Gauge, MetricsError, MetricsRecorder, Read};
@@ -285,9 +286,9 @@ impl<S> Layer<S> for Tag {
     }
 }
 
-impl<S, O> Service<Job<O>> for Tagged<S>
+impl<S, O> Service<Input<O>> for Tagged<S>
 where
-    S: Service<Job<O>, Response = Action>,
+    S: Service<Input<O>, Response = Action>,
 {
     type Response = Action;
     type Error = S::Error;
@@ -297,9 +298,9 @@ where
         self.1.poll_ready(context)
     }
 
-    fn call(&mut self, job: Job<O>) -> S::Future {
-        self.0.1.note(format!("{} {}", self.0.0, job.call.key()));
-        self.1.call(job)
+    fn call(&mut self, input: Input<O>) -> S::Future {
+        self.0.1.note(format!("{} {}", self.0.0, input.call.key()));
+        self.1.call(input)
     }
 }
 
@@ -322,7 +323,7 @@ async fn the_first_layer_is_the_outermost() {
     assert_eq!(log.lines()[..3], ["outer test/a", "inner test/a", "handler"]);
 }
 
-/// Panics at each job of one object.
+/// Panics at each call for one object.
 #[derive(Clone)]
 struct Strict;
 
@@ -336,9 +337,9 @@ impl<S> Layer<S> for Strict {
     }
 }
 
-impl<S, O> Service<Job<O>> for StrictService<S>
+impl<S, O> Service<Input<O>> for StrictService<S>
 where
-    S: Service<Job<O>, Response = Action>,
+    S: Service<Input<O>, Response = Action>,
 {
     type Response = Action;
     type Error = S::Error;
@@ -348,9 +349,9 @@ where
         self.0.poll_ready(context)
     }
 
-    fn call(&mut self, job: Job<O>) -> S::Future {
-        assert_ne!(job.call.key().name(), "bad");
-        self.0.call(job)
+    fn call(&mut self, input: Input<O>) -> S::Future {
+        assert_ne!(input.call.key().name(), "bad");
+        self.0.call(input)
     }
 }
 

@@ -28,29 +28,29 @@ pub(crate) use signature::Asynchronous;
 
 /// The request of a handler's middleware: an object and its call.
 #[derive(Debug)]
-pub struct Job<O> {
+pub struct Input<O> {
     /// The object.
     pub object: Arc<O>,
     /// The call.
     pub call: Call,
 }
 
-impl<O> Clone for Job<O> {
+impl<O> Clone for Input<O> {
     fn clone(&self) -> Self {
         Self { object: self.object.clone(), call: self.call.clone() }
     }
 }
 
-/// A handler as middleware sees it: a `tower::Service` of [`Job`]s.
+/// A handler as middleware sees it: a `tower::Service` of [`Input`]s.
 ///
 /// A layer of `#[controller(layers = […])]` or
 /// [`Builder::layer`](crate::controller::Builder::layer) wraps it.
-pub struct HandlerService<O>(BoxCloneSyncService<Job<O>, Action, BoxError>);
+pub struct HandlerService<O>(BoxCloneSyncService<Input<O>, Action, BoxError>);
 
 impl<O: 'static> HandlerService<O> {
     pub(crate) fn new<T>(service: T) -> Self
     where
-        T: Service<Job<O>, Response = Action> + Clone + Send + Sync + 'static,
+        T: Service<Input<O>, Response = Action> + Clone + Send + Sync + 'static,
         T::Error: Into<BoxError>,
         T::Future: Send + 'static,
     {
@@ -70,7 +70,7 @@ impl<O> std::fmt::Debug for HandlerService<O> {
     }
 }
 
-impl<O> Service<Job<O>> for HandlerService<O> {
+impl<O> Service<Input<O>> for HandlerService<O> {
     type Response = Action;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Action, BoxError>>;
@@ -79,17 +79,17 @@ impl<O> Service<Job<O>> for HandlerService<O> {
         self.0.poll_ready(context)
     }
 
-    fn call(&mut self, job: Job<O>) -> Self::Future {
-        self.0.call(job)
+    fn call(&mut self, input: Input<O>) -> Self::Future {
+        self.0.call(input)
     }
 }
 
 /// Middleware around a handler of `O`: any `tower::Layer` over a service of
-/// [`Job`]s that answers with an [`Action`].
+/// [`Input`]s that answers with an [`Action`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no middleware of a handler of `{O}`",
     label = "not a layer",
-    note = "return a `tower::Layer<HandlerService<{O}>>` whose service is a cloneable `tower::Service<Job<{O}>, Response = Action>`"
+    note = "return a `tower::Layer<HandlerService<{O}>>` whose service is a cloneable `tower::Service<Input<{O}>, Response = Action>`"
 )]
 pub trait Middleware<O>: Send + Sync + 'static {
     /// Puts itself around a handler.
@@ -100,7 +100,8 @@ pub trait Middleware<O>: Send + Sync + 'static {
 impl<O: 'static, L> Middleware<O> for L
 where
     L: Layer<HandlerService<O>> + Send + Sync + 'static,
-    L::Service: Service<Job<O>, Response = Action, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync + 'static,
+    L::Service:
+        Service<Input<O>, Response = Action, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync + 'static,
 {
     fn wrap(&self, service: HandlerService<O>) -> HandlerService<O> {
         HandlerService::new(self.layer(service))
@@ -152,7 +153,7 @@ pub(crate) fn farewell<O: DeserializeOwned + Send + Sync + 'static>(service: Han
         let service = service.clone();
         Box::pin(async move {
             let object = Arc::new(object.decode::<O>().map_err(CallError::Decode)?);
-            send(service, Job { object: Arc::new(Vanished { object, gone }), call }).await
+            send(service, Input { object: Arc::new(Vanished { object, gone }), call }).await
         })
     })
 }
@@ -165,7 +166,7 @@ impl<O: DeserializeOwned + Send + Sync + 'static> Erased for Typed<O> {
         Box::pin(async move {
             let decoded = Arc::new(object.decode::<O>().map_err(CallError::Decode)?);
             drop(object);
-            send(service, Job { object: decoded, call }).await
+            send(service, Input { object: decoded, call }).await
         })
     }
 
@@ -174,7 +175,7 @@ impl<O: DeserializeOwned + Send + Sync + 'static> Erased for Typed<O> {
     }
 }
 
-async fn send<O: Send + Sync + 'static>(mut service: HandlerService<O>, job: Job<O>) -> Result<Action, CallError> {
+async fn send<O: Send + Sync + 'static>(mut service: HandlerService<O>, input: Input<O>) -> Result<Action, CallError> {
     let ready = service.ready().await.map_err(CallError::Handler)?;
-    ready.call(job).await.map_err(CallError::Handler)
+    ready.call(input).await.map_err(CallError::Handler)
 }

@@ -25,7 +25,7 @@ use super::config::{Config, ConfigError, MetricsCompat};
 use super::states::InitContext;
 use crate::call::action::Action;
 use crate::call::extract::{Backing, Context, State, Vanished};
-use crate::call::handler::{Filter, Function, Handler, HandlerService, Init, Job, Middleware};
+use crate::call::handler::{Filter, Function, Handler, HandlerService, Init, Input, Middleware};
 use crate::call::plan::Plan;
 use crate::error::BoxError;
 use crate::object::kind::{Kind, Namespaced};
@@ -283,7 +283,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// one that several controllers share.
     pub fn service<T>(mut self, service: T) -> Self
     where
-        T: Service<Job<O>, Response = Action, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync + 'static,
+        T: Service<Input<O>, Response = Action, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync + 'static,
     {
         let service = HandlerService::new(service);
         self.handler = Some(Box::new(move |_, _| service.clone()));

@@ -6,7 +6,7 @@ use std::task::{self, Poll};
 use futures_util::future::BoxFuture;
 use tower::Service;
 
-use super::Job;
+use super::Input;
 use super::signature::{Asynchronous, Signature};
 use crate::call::action::{Action, Outcome};
 use crate::call::extract::{Arguments, Backing, Context, State};
@@ -63,7 +63,7 @@ where
     }
 }
 
-/// A closure from the input of a call to its outcome, as a service.
+/// A closure from the context of a call to its outcome, as a service.
 pub(crate) struct Function<S, F> {
     pub(crate) function: Arc<F>,
     pub(crate) state: State<S>,
@@ -76,7 +76,7 @@ impl<S, F> Clone for Function<S, F> {
     }
 }
 
-impl<O, S, F> Service<Job<O>> for Function<S, F>
+impl<O, S, F> Service<Input<O>> for Function<S, F>
 where
     F: Fn(Context<O, S>) -> BoxFuture<'static, Result<Action, BoxError>>,
 {
@@ -88,9 +88,13 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, job: Job<O>) -> Self::Future {
-        let context =
-            Context { object: job.object, call: job.call, state: self.state.clone(), backing: self.backing.clone() };
+    fn call(&mut self, input: Input<O>) -> Self::Future {
+        let context = Context {
+            object: input.object,
+            call: input.call,
+            state: self.state.clone(),
+            backing: self.backing.clone(),
+        };
         (self.function)(context)
     }
 }
