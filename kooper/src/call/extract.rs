@@ -44,10 +44,10 @@ pub trait Argument<O, S, M = ()>: Sized + Send + 'static {
     label = "not an argument of a function for `deleted`",
     note = "take `Arc<{O}>` (the last known object), `Gone`, `Call` (this call), `Client`, `Recorder`, a capability such as `Reader<T>` or `Deleter<T>`, or `State<{S}>` (what `init = path` builds, `()` without it)"
 )]
-pub trait DeletedArgument<O, S, M = ()>: Argument<Vanished<O>, S, M> {}
+pub trait DeletedArgument<O, S, M = ()>: Argument<Removed<O>, S, M> {}
 
 #[diagnostic::do_not_recommend]
-impl<O, S, M, A: Argument<Vanished<O>, S, M>> DeletedArgument<O, S, M> for A {}
+impl<O, S, M, A: Argument<Removed<O>, S, M>> DeletedArgument<O, S, M> for A {}
 
 /// Something that `init` can take: an argument that needs no object.
 #[diagnostic::on_unimplemented(
@@ -79,7 +79,7 @@ impl<O, S> std::fmt::Debug for Context<O, S> {
 
 /// The last known state of an object that is no more, for the fn of `deleted`.
 #[derive(Debug)]
-pub struct Vanished<O> {
+pub struct Removed<O> {
     pub(crate) object: Arc<O>,
     pub(crate) gone: Gone,
 }
@@ -136,15 +136,15 @@ impl<O: Send + Sync + 'static, S> Argument<O, S> for Arc<O> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<O: Send + Sync + 'static, S> Argument<Vanished<O>, S> for Arc<O> {
-    fn extract(context: &Context<Vanished<O>, S>) -> Self {
+impl<O: Send + Sync + 'static, S> Argument<Removed<O>, S> for Arc<O> {
+    fn extract(context: &Context<Removed<O>, S>) -> Self {
         context.object.object.clone()
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<O: Send + Sync + 'static, S> Argument<Vanished<O>, S> for Gone {
-    fn extract(context: &Context<Vanished<O>, S>) -> Self {
+impl<O: Send + Sync + 'static, S> Argument<Removed<O>, S> for Gone {
+    fn extract(context: &Context<Removed<O>, S>) -> Self {
         context.object.gone
     }
 }

@@ -15,7 +15,7 @@ use tower::{Layer, Service, ServiceExt};
 
 use crate::call::Call;
 use crate::call::action::Action;
-use crate::call::extract::{Gone, Vanished};
+use crate::call::extract::{Gone, Removed};
 use crate::error::BoxError;
 use crate::object::{DecodeError, Object};
 
@@ -148,12 +148,12 @@ pub(crate) trait Erased: Send + Sync {
 pub(crate) type Farewell =
     Arc<dyn Fn(Arc<Object>, Gone, Call) -> BoxFuture<'static, Result<Action, CallError>> + Send + Sync>;
 
-pub(crate) fn farewell<O: DeserializeOwned + Send + Sync + 'static>(service: HandlerService<Vanished<O>>) -> Farewell {
+pub(crate) fn farewell<O: DeserializeOwned + Send + Sync + 'static>(service: HandlerService<Removed<O>>) -> Farewell {
     Arc::new(move |object, gone, call| {
         let service = service.clone();
         Box::pin(async move {
             let object = Arc::new(object.decode::<O>().map_err(CallError::Decode)?);
-            send(service, Input { object: Arc::new(Vanished { object, gone }), call }).await
+            send(service, Input { object: Arc::new(Removed { object, gone }), call }).await
         })
     })
 }

@@ -24,7 +24,7 @@ use self::filter::FilterFn;
 use super::config::{Config, ConfigError, MetricsCompat};
 use super::states::InitContext;
 use crate::call::action::Action;
-use crate::call::extract::{Backing, Context, State, Vanished};
+use crate::call::extract::{Backing, Context, Removed, State};
 use crate::call::handler::{Filter, Function, Handler, HandlerService, Init, Input, Middleware};
 use crate::call::plan::Plan;
 use crate::error::BoxError;
@@ -52,7 +52,7 @@ pub struct Builder<K, O = K, S = ()> {
     state: MakeState<S>,
     handler: Option<MakeService<O, S>>,
     cleanup: Option<MakeService<O, S>>,
-    deleted: Option<MakeService<Vanished<O>, S>>,
+    deleted: Option<MakeService<Removed<O>, S>>,
     layers: Vec<Wrap<O>>,
     when: Option<Filter<O>>,
     kind: PhantomData<fn() -> K>,

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 
 use crate::call::events::{EventSink, Note};
-use crate::call::extract::{Argument, Context, Gone, Vanished};
+use crate::call::extract::{Argument, Context, Gone, Removed};
 use crate::call::plan::Plan;
 
 /// Tells Kubernetes Events about the object that the handler is called for:
@@ -87,12 +87,12 @@ impl<O: Resource<DynamicType = ()>, S> Argument<O, S> for Recorder {
 }
 
 #[diagnostic::do_not_recommend]
-impl<O: Resource<DynamicType = ()>, S> Argument<Vanished<O>, S, Gone> for Recorder {
+impl<O: Resource<DynamicType = ()>, S> Argument<Removed<O>, S, Gone> for Recorder {
     fn plan(plan: &mut Plan) {
         plan.tells_events("Recorder");
     }
 
-    fn extract(context: &Context<Vanished<O>, S>) -> Self {
+    fn extract(context: &Context<Removed<O>, S>) -> Self {
         Self::about(&context.backing.events, context.object.object.object_ref(&()))
     }
 }

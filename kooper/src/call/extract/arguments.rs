@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Argument, Backing, Context, DeletedArgument, InitArgument, Vanished};
+use super::{Argument, Backing, Context, DeletedArgument, InitArgument, Removed};
 use crate::call::plan::Plan;
 
 /// Calls a macro with the arguments of every arity, and what marks their types.
@@ -39,7 +39,7 @@ pub trait Arguments<O, S, M> {
 }
 
 /// A tuple whose elements are each a [`DeletedArgument`].
-pub trait DeletedArguments<O, S, M>: Arguments<Vanished<O>, S, M> {}
+pub trait DeletedArguments<O, S, M>: Arguments<Removed<O>, S, M> {}
 
 /// A tuple whose elements are each an [`InitArgument`].
 pub trait InitArguments<M> {

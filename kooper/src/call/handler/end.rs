@@ -3,7 +3,7 @@
 use super::Handler;
 use super::signature::{Asynchronous, Signature};
 use crate::call::action::Outcome;
-use crate::call::extract::{DeletedArguments, Vanished};
+use crate::call::extract::{DeletedArguments, Removed};
 
 /// A fn for [`deleted`](crate::controller::Builder::deleted): a [`Handler`] that may also take
 /// [`Gone`](crate::call::extract::Gone).
@@ -12,7 +12,7 @@ use crate::call::extract::{DeletedArguments, Vanished};
     label = "not a function for `deleted`",
     note = "write an `async fn` whose arguments (at most sixteen) are `Arc<{O}>`, `Gone`, `Call`, `Client`, `State<S>`, `Recorder` or capabilities, and which returns `()`, `Action`, `Result<(), E>` or `Result<Action, E>`"
 )]
-pub trait Deleted<O, S, Args>: Handler<Vanished<O>, S, Args> {}
+pub trait Deleted<O, S, Args>: Handler<Removed<O>, S, Args> {}
 
 // Recommended, so that the argument or the outcome that is wrong is named.
 impl<O, S, F, A, M> Deleted<O, S, (A, M)> for F

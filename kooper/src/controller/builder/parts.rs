@@ -8,7 +8,7 @@ use kube::Client;
 use serde::de::DeserializeOwned;
 
 use super::{Builder, Common, MakeRetriever, MakeService, MakeState, Relation, Wrap};
-use crate::call::extract::Vanished;
+use crate::call::extract::Removed;
 use crate::call::handler::{self, Farewell, Filter, Typed};
 use crate::controller::Controller;
 use crate::controller::config::ConfigError;
@@ -46,7 +46,7 @@ struct Typeful<K, O, S> {
     state: MakeState<S>,
     handler: MakeService<O, S>,
     cleanup: Option<MakeService<O, S>>,
-    deleted: Option<MakeService<Vanished<O>, S>>,
+    deleted: Option<MakeService<Removed<O>, S>>,
     retriever: Option<MakeRetriever>,
     layers: Vec<Wrap<O>>,
     when: Option<Filter<O>>,
