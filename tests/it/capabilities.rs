@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{
     Service, ServiceStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kooper::capability::{Error as Refusal, Patch};
+use kooper::capability::{Error as Refusal, PatchBody};
 use kooper::controller::Builder;
 use kooper::prelude::*;
 use kooper::{Controller, Evictor};
@@ -240,13 +240,14 @@ fn a_deletion_is_of_the_object_that_was_meant() {
             let mut stale = other.clone();
             stale.metadata.uid = Some("00000000-0000-0000-0000-000000000000".to_owned());
             configs.delete_object(&stale).await?;
-            let tests = Patch::json(json!([{"op": "add", "path": "/data", "value": {}}]));
+            let tests = PatchBody::json(json!([{"op": "add", "path": "/data", "value": {}}]));
             assert!(patcher.patch_object(&stale, tests).await.unwrap_err().is_conflict());
-            let refused = patcher.patch_object(&stale, Patch::merge(json!({"data": {"a": "b"}}))).await.unwrap_err();
+            let refused =
+                patcher.patch_object(&stale, PatchBody::merge(json!({"data": {"a": "b"}}))).await.unwrap_err();
             seen.note("stale", format!("{} {}", getter.fetch(&key).await?.is_some(), refused.is_conflict()));
 
             patcher
-                .patch_object(&other, Patch::json(json!([{"op": "add", "path": "/data", "value": {"a": "b"}}])))
+                .patch_object(&other, PatchBody::json(json!([{"op": "add", "path": "/data", "value": {"a": "b"}}])))
                 .await?;
             let changed = configs.delete_unchanged(&other).await.unwrap_err();
             seen.note("changed", format!("{} {}", getter.fetch(&key).await?.is_some(), changed.is_conflict()));

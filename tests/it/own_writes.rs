@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kooper::capability::Patch;
+use kooper::capability::PatchBody;
 use kooper::prelude::*;
 use kooper::{BoxError, Call, Controller, Creator, Patcher, Reader};
 use kooper_tests::control_plane::ControlPlane;
@@ -43,7 +43,7 @@ fn the_next_call_sees_what_the_last_one_wrote() {
                 }
                 if value < 60 {
                     let next = (value + 1).to_string();
-                    patcher.patch(call.key(), Patch::merge(json!({"data": {"value": next}}))).await?;
+                    patcher.patch(call.key(), PatchBody::merge(json!({"data": {"value": next}}))).await?;
                     last.lock().unwrap().insert(name.to_owned(), value + 1);
                 }
                 Ok::<_, BoxError>(())
@@ -111,7 +111,7 @@ fn the_echo_of_its_own_write_does_not_bring_a_failing_key_back_and_a_write_of_ot
             let calls = counted.fetch_add(1, Ordering::SeqCst) + 1;
             async move {
                 let written = json!({"metadata": {"annotations": {"calls": calls.to_string()}}});
-                patcher.patch(call.key(), Patch::merge(written)).await?;
+                patcher.patch(call.key(), PatchBody::merge(written)).await?;
                 Err::<(), BoxError>("it cannot work".into())
             }
         })

@@ -50,7 +50,7 @@ async fn writing(
     creator.create(&secret).await?;
     children.apply_owned(&*service, &secret).await?;
     children.adopt(&*service, &secret).await?;
-    patcher.patch_object(&secret, kooper::capability::Patch::merge(serde_json::json!({}))).await?;
+    patcher.patch_object(&secret, kooper::capability::PatchBody::merge(serde_json::json!({}))).await?;
     deleter.delete_unchanged(&secret).await?;
     statuses.apply_status(&service, &Default::default()).await?;
     evictor.evict(&Pod::default()).await?;

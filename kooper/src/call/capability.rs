@@ -40,7 +40,7 @@ pub use grant::{MayApply, MayApplyOwned, MayCreate, MayDelete, MayEvict, MayGet,
 pub use has_status::{BuiltIn, Custom, HasStatus};
 pub use object::AsObject;
 pub use owner::{OwnerError, owned_by};
-pub use patch::Patch;
+pub use patch::PatchBody;
 pub use recorder::Recorder;
 pub use verb::{MayRead, Verb};
 

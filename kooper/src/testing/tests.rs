@@ -7,7 +7,7 @@ use kube::Api;
 use serde_json::json;
 
 use super::*;
-use crate::call::capability::{Error as Refusal, Patch, by};
+use crate::call::capability::{Error as Refusal, PatchBody, by};
 use crate::prelude::*;
 
 fn named<T: Resource + Default>(name: &str) -> T {
@@ -96,11 +96,11 @@ async fn each_verb_is_recorded_and_answered() -> Result<()> {
     assert!(applier.apply(&named("config")).await?.uid().is_some());
 
     let patcher: Patcher<Pod> = arguments.take();
-    let merge = Patch::merge(json!({"metadata": {"labels": {"tier": "web"}, "finalizers": null}}));
+    let merge = PatchBody::merge(json!({"metadata": {"labels": {"tier": "web"}, "finalizers": null}}));
     assert_eq!(patcher.patch_object(&pod, merge).await?.labels()["tier"], "web");
-    let remove = Patch::json(json!([{"op": "remove", "path": "/metadata/labels"}]));
+    let remove = PatchBody::json(json!([{"op": "remove", "path": "/metadata/labels"}]));
     assert_eq!(patcher.patch(&key("one"), remove).await?.spec, pod.spec);
-    assert!(patcher.patch(&key("two"), Patch::merge(json!({}))).await.unwrap_err().is_not_found());
+    assert!(patcher.patch(&key("two"), PatchBody::merge(json!({}))).await.unwrap_err().is_not_found());
 
     let deleter: Deleter<Pod> = arguments.take();
     deleter.delete_object(&pod).await?;
@@ -207,7 +207,7 @@ async fn a_cluster_scoped_object_has_no_namespace() -> Result<()> {
 async fn a_controller_of_metadata_gets_the_metadata_of_what_is_there() -> Result<()> {
     async fn label(pod: Arc<PartialObjectMeta<Pod>>, patcher: Patcher<Pod>) -> Result<()> {
         let key = ObjectKey::new(pod.namespace().as_deref(), &pod.name_any());
-        patcher.patch(&key, Patch::merge(json!({"metadata": {"labels": {"seen": "true"}}}))).await?;
+        patcher.patch(&key, PatchBody::merge(json!({"metadata": {"labels": {"seen": "true"}}}))).await?;
         Ok(())
     }
     let cluster = FakeCluster::new();

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 use kooper::__private::v1::Program;
 use kooper::Controller;
-use kooper::capability::Patch;
+use kooper::capability::PatchBody;
 use kooper::prelude::*;
 use serde_json::json;
 
@@ -57,7 +57,7 @@ async fn clean_service(service: Arc<Service>, statuses: StatusWriter<Service>) -
 
 /// Takes the label off that the controllers select by.
 async fn leave(template: Arc<PodTemplate>, templates: Patcher<PodTemplate>) -> Result {
-    templates.patch_object(&template, Patch::merge(json!({"metadata": {"labels": {"leaves": null}}}))).await?;
+    templates.patch_object(&template, PatchBody::merge(json!({"metadata": {"labels": {"leaves": null}}}))).await?;
     Ok(())
 }
 

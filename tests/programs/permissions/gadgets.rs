@@ -6,7 +6,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kooper::__private::v1::Program;
 use kooper::Changed;
 use kooper::Controller;
-use kooper::capability::Patch;
+use kooper::capability::PatchBody;
 use kooper::prelude::*;
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -65,7 +65,7 @@ async fn verbs(
     if secrets.fetch(&key).await?.is_none() {
         return Err(HandlerError::retry_after(Duration::from_secs(1), "the Secret is not there yet").into());
     }
-    patcher.patch(&key, Patch::merge(json!({"metadata": {"annotations": {"seen": fresh()}}}))).await?;
+    patcher.patch(&key, PatchBody::merge(json!({"metadata": {"annotations": {"seen": fresh()}}}))).await?;
     let mut lease = Lease::default();
     lease.metadata.generate_name = Some("made-".to_owned());
     let made = creator.create(&lease).await?;

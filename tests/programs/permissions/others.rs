@@ -7,7 +7,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kooper::__private::v1::Program;
 use kooper::Controller;
-use kooper::capability::Patch;
+use kooper::capability::PatchBody;
 use kooper::kube::api::{Api, PostParams};
 use kooper::leader::LeaderElection;
 use kooper::prelude::*;
@@ -39,7 +39,7 @@ pub(super) fn define(program: &mut Program) {
 async fn priorities(class: Arc<PriorityClass>, classes: Patcher<PriorityClass>, recorder: Recorder) -> Result {
     recorder.normal("Seen", fresh());
     recorder.normal("Seen", fresh());
-    classes.patch_object(&class, Patch::merge(json!({"metadata": {"annotations": {"seen": fresh()}}}))).await?;
+    classes.patch_object(&class, PatchBody::merge(json!({"metadata": {"annotations": {"seen": fresh()}}}))).await?;
     tracing::info!("priorities: done");
     Ok(())
 }

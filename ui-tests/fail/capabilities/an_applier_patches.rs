@@ -3,6 +3,6 @@ use kooper::prelude::*;
 
 #[kooper::controller(resource = Pod)]
 async fn sweep(pod: Arc<Pod>, pods: Applier<Pod>) -> Result<()> {
-    pods.patch_object(&pod, kooper::capability::Patch::merge(serde_json::json!({}))).await?;
+    pods.patch_object(&pod, kooper::capability::PatchBody::merge(serde_json::json!({}))).await?;
     Ok(())
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::error::Error;
 use super::foreign::{Comparison, Fault, Foreign, disown, removal};
 use super::owned::Parent;
-use super::patch::Patch;
+use super::patch::PatchBody;
 use super::request::{Answer, Doing, Objects};
 use crate::call::events::Note;
 use crate::object::Object;
@@ -133,7 +133,7 @@ impl Objects<'_> {
         let mut live = self.read(key, uid).await?;
         for _ in 0..TRIES {
             let Some(operations) = plan(&live) else { return Ok(None) };
-            let refused = match self.exchange(key, Doing::Patch(Patch::json(operations), self.healer())).await {
+            let refused = match self.exchange(key, Doing::Patch(PatchBody::json(operations), self.healer())).await {
                 Err(error) if matches!(error.code(), Some(409 | 422)) => error,
                 edited => return edited.map(Some),
             };
@@ -150,7 +150,7 @@ impl Objects<'_> {
     /// The object with its managed fields. A patch that changes nothing
     /// returns it, and needs no rule for reading.
     async fn read(&self, key: &ObjectKey, uid: &str) -> Result<Value, Error> {
-        let nothing = Patch::merge(json!({})).of_uid(uid);
+        let nothing = PatchBody::merge(json!({})).of_uid(uid);
         let (_, text) = self.exchange(key, Doing::Patch(nothing, self.backing.field_manager())).await?;
         serde_json::from_str(&text).map_err(|error| Error::Unanswered {
             verb: "read",

@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 /// A change of some fields, for [`Patcher`](super::Patcher).
 ///
 /// ```
-/// use kooper::capability::Patch;
+/// use kooper::capability::PatchBody;
 /// use serde_json::json;
 ///
-/// let label = Patch::merge(json!({"metadata": {"labels": {"tier": "web"}}}));
-/// let remove = Patch::json(json!([{"op": "remove", "path": "/metadata/labels/tier"}]));
+/// let label = PatchBody::merge(json!({"metadata": {"labels": {"tier": "web"}}}));
+/// let remove = PatchBody::json(json!([{"op": "remove", "path": "/metadata/labels/tier"}]));
 /// # let _ = (label, remove);
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct Patch {
+pub struct PatchBody {
     pub(super) way: Way,
     pub(super) value: Value,
 }
@@ -26,7 +26,7 @@ pub(super) enum Way {
     Strategic,
 }
 
-impl Patch {
+impl PatchBody {
     /// A JSON merge patch: fields replace fields, `null` removes, a list
     /// replaces the whole list.
     pub fn merge(value: Value) -> Self {
@@ -87,19 +87,19 @@ mod tests {
 
     #[test]
     fn a_patch_that_only_returns_the_object_is_empty() {
-        assert!(Patch::merge(json!({})).is_empty());
-        assert!(Patch::merge(json!({})).of_uid("1").is_empty());
-        assert!(!Patch::merge(json!({"metadata": {"labels": {}}})).of_uid("1").is_empty());
-        assert!(!Patch::json(json!([])).of_uid("1").is_empty());
+        assert!(PatchBody::merge(json!({})).is_empty());
+        assert!(PatchBody::merge(json!({})).of_uid("1").is_empty());
+        assert!(!PatchBody::merge(json!({"metadata": {"labels": {}}})).of_uid("1").is_empty());
+        assert!(!PatchBody::json(json!([])).of_uid("1").is_empty());
     }
 
     #[test]
     fn a_patch_can_be_for_one_uid_only() {
-        let merge = Patch::merge(json!({"data": {"a": "b"}})).of_uid("1");
+        let merge = PatchBody::merge(json!({"data": {"a": "b"}})).of_uid("1");
         assert_eq!(merge.value, json!({"metadata": {"uid": "1"}, "data": {"a": "b"}}));
-        let merge = Patch::strategic(json!({"metadata": {"labels": {"a": "b"}}})).of_uid("1");
+        let merge = PatchBody::strategic(json!({"metadata": {"labels": {"a": "b"}}})).of_uid("1");
         assert_eq!(merge.value, json!({"metadata": {"labels": {"a": "b"}, "uid": "1"}}));
-        let json = Patch::json(json!([{"op": "remove", "path": "/data"}])).of_uid("1");
+        let json = PatchBody::json(json!([{"op": "remove", "path": "/data"}])).of_uid("1");
         assert_eq!(json.value[0], json!({"op": "replace", "path": "/metadata/uid", "value": "1"}));
         assert_eq!(json.value[1]["op"], "remove");
     }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::Access;
 use super::author::{Author, remains};
 use super::error::{Asked, Error};
-use super::patch::Patch;
+use super::patch::PatchBody;
 use crate::call::Call;
 use crate::call::extract::Backing;
 use crate::object::Object;
@@ -46,7 +46,7 @@ pub(super) enum Doing {
     Apply(Value, String),
     ApplyStatus(Value, String),
     /// Patches as this field manager.
-    Patch(Patch, String),
+    Patch(PatchBody, String),
     Delete(DeleteParams),
     /// Evicts the pod with this uid.
     Evict(String),
@@ -220,7 +220,7 @@ impl Objects<'_> {
             Doing::Create(_) => Author::Creation,
             Doing::Delete(_) => Author::Deletion,
             Doing::Patch(patch, _) if patch.is_empty() => Author::Nobody,
-            Doing::Apply(sent, _) | Doing::ApplyStatus(sent, _) | Doing::Patch(Patch { value: sent, .. }, _) => {
+            Doing::Apply(sent, _) | Doing::ApplyStatus(sent, _) | Doing::Patch(PatchBody { value: sent, .. }, _) => {
                 Author::Manager(self.backing.field_manager(), sent.clone())
             }
             Doing::Get | Doing::Evict(_) => Author::Nobody,

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::error::Error;
 use super::grant::{MayApply, MayCreate, MayDelete, MayEvict, MayGet, MayPatch};
-use super::patch::Patch;
+use super::patch::PatchBody;
 use super::request::{Doing, Objects, body};
 use super::{Access, Request};
 use crate::object::Object;
@@ -99,7 +99,7 @@ impl<T: Kind, V> Access<T, V> {
     /// # Errors
     /// When there is none ([`Error::is_not_found`]), the server refuses for
     /// another reason, or does not answer.
-    pub fn patch<'a>(&'a self, key: &'a ObjectKey, patch: Patch) -> Request<'a, T>
+    pub fn patch<'a>(&'a self, key: &'a ObjectKey, patch: PatchBody) -> Request<'a, T>
     where
         V: MayPatch<T>,
     {
@@ -115,7 +115,7 @@ impl<T: Kind, V> Access<T, V> {
     /// When it is gone ([`Error::is_not_found`], or a conflict where another
     /// has its name), the server refuses for another reason, or does not
     /// answer.
-    pub fn patch_object<'a>(&'a self, object: &'a T, patch: Patch) -> Request<'a, T>
+    pub fn patch_object<'a>(&'a self, object: &'a T, patch: PatchBody) -> Request<'a, T>
     where
         V: MayPatch<T>,
     {
