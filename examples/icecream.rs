@@ -74,8 +74,8 @@ async fn icecream(
             let (there, wanted) = (deployment.status.as_ref(), icecream.spec.replicas);
             status.available_replicas = there.and_then(|status| status.available_replicas).unwrap_or_default();
             match status.available_replicas == wanted {
-                true => conditions.complete("Served", "all replicas are available"),
-                false => conditions.waiting("Freezing", format!("not all of {wanted} replicas are available")),
+                true => conditions.ready("Served", "all replicas are available"),
+                false => conditions.not_ready("Freezing", format!("not all of {wanted} replicas are available")),
             };
         }
         Err(error @ Refused::NotOurs { .. }) => _ = conditions.failed("ErrResourceExists", error),
@@ -83,7 +83,7 @@ async fn icecream(
     }
     let selection = by::label(LABEL, icecream.name_any()).namespace(icecream.namespace().unwrap_or_default());
     status.pods = pods.select(selection).map(|pod| pod.map(|pod| scoop(&pod))).collect::<Result<_, _>>()?;
-    status.conditions = conditions.finish();
+    status.conditions = conditions.into_vec();
     if statuses.apply_status(&icecream, &status).await? && applied.is_ok() {
         recorder.normal("Synced", format!("{} pods, {} available", status.pods.len(), status.available_replicas));
     }

@@ -88,9 +88,9 @@ async fn pod_terminator(
     let mut conditions = Conditions::of(&terminator, &before.conditions);
     match spec.selector.is_empty() {
         true => conditions.failed("NoSelector", &"`selector` is empty, and would select every pod: name labels"),
-        false => conditions.complete("Running", "its task runs"),
+        false => conditions.ready("Running", "its task runs"),
     };
-    statuses.apply_status(&terminator, &PodTerminatorStatus { conditions: conditions.finish() }).await?;
+    statuses.apply_status(&terminator, &PodTerminatorStatus { conditions: conditions.into_vec() }).await?;
     Ok(())
 }
 

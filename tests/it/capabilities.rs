@@ -278,8 +278,8 @@ fn a_status_that_is_as_it_was_is_not_written() {
         async move {
             let status = service.status.clone().unwrap_or_default();
             let mut conditions = Conditions::of(&service, status.conditions.as_deref().unwrap_or_default());
-            conditions.set("Seen", true, "Handled", "it was handled").complete("Done", "all is done");
-            let status = ServiceStatus { conditions: Some(conditions.finish()), ..status };
+            conditions.set("Seen", true, "Handled", "it was handled").ready("Done", "all is done");
+            let status = ServiceStatus { conditions: Some(conditions.into_vec()), ..status };
             let written = statuses.apply_status(&service, &status).await?;
             if written {
                 seen.note("written", service.metadata.uid.as_deref().unwrap_or_default());

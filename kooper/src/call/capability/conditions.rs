@@ -13,7 +13,7 @@ const READY: &str = "Ready";
 ///
 /// Each condition that the pass sets carries the generation of the object, and
 /// the time of its last change of `status`. `Ready` is `True` only after
-/// [`complete`](Self::complete): a pass that gave up half-way cannot claim it.
+/// [`ready`](Self::ready): a pass that gave up half-way cannot claim it.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -24,15 +24,15 @@ const READY: &str = "Ready";
 /// let mut conditions = Conditions::of(&shop, &before);
 /// conditions.set("Scaled", available == 3, "Replicas", format!("{available} of 3 are available"));
 /// if available == 3 {
-///     conditions.complete("AsSpecified", "all replicas are available");
+///     conditions.ready("AsSpecified", "all replicas are available");
 /// } else {
-///     conditions.waiting("Replicas", "waits for replicas");
+///     conditions.not_ready("Replicas", "waits for replicas");
 /// }
-/// let list = conditions.finish();
+/// let list = conditions.into_vec();
 /// assert!(list.iter().any(|one| one.type_ == "Ready" && one.status == "False"));
 /// ```
 #[derive(Debug, Clone)]
-#[must_use = "`finish` makes the list for the status"]
+#[must_use = "`into_vec` makes the list for the status"]
 pub struct Conditions {
     generation: Option<i64>,
     list: Vec<Condition>,
@@ -68,7 +68,7 @@ impl Conditions {
     }
 
     /// Sets a condition by its type. `reason` is one word of CamelCase,
-    /// `message` is for people. `Ready` is set by [`complete`](Self::complete)
+    /// `message` is for people. `Ready` is set by [`ready`](Self::ready)
     /// and its like: here it can only be denied.
     pub fn set(
         &mut self,
@@ -93,24 +93,24 @@ impl Conditions {
     }
 
     /// The pass has done all that is to be done: the object is ready.
-    pub fn complete(&mut self, reason: impl Into<String>, message: impl Into<String>) -> &mut Self {
+    pub fn ready(&mut self, reason: impl Into<String>, message: impl Into<String>) -> &mut Self {
         self.ready = (true, reason.into(), message.into());
         self
     }
 
     /// The pass waits for something: the object is not ready.
-    pub fn waiting(&mut self, reason: impl Into<String>, message: impl Into<String>) -> &mut Self {
+    pub fn not_ready(&mut self, reason: impl Into<String>, message: impl Into<String>) -> &mut Self {
         self.ready = (false, reason.into(), message.into());
         self
     }
 
     /// The pass failed: the object is not ready.
     pub fn failed(&mut self, reason: impl Into<String>, error: &dyn std::fmt::Display) -> &mut Self {
-        self.waiting(reason, error.to_string())
+        self.not_ready(reason, error.to_string())
     }
 
     /// The conditions for the status, with `Ready` among them.
-    pub fn finish(mut self) -> Vec<Condition> {
+    pub fn into_vec(mut self) -> Vec<Condition> {
         let (ready, reason, message) = std::mem::take(&mut self.ready);
         self.put(READY, ready.into(), reason, message);
         self.list
@@ -172,12 +172,12 @@ mod tests {
     #[test]
     fn a_pass_without_an_end_is_not_ready() {
         let mut pass = Conditions::of(&object(1), &[]);
-        pass.complete("Done", "done");
-        let before = pass.finish();
+        pass.ready("Done", "done");
+        let before = pass.into_vec();
         assert_eq!(condition(&before, READY).status, "True");
         let mut pass = Conditions::of(&object(2), &before);
         pass.set("Scaled", true, "Replicas", "3").set(READY, true, "Me", "I claim it");
-        let list = pass.finish();
+        let list = pass.into_vec();
         let ready = condition(&list, READY);
         assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "Incomplete"));
         assert_eq!(ready.observed_generation, Some(2));
@@ -186,8 +186,8 @@ mod tests {
     #[test]
     fn a_failure_takes_the_completion_back() {
         let mut pass = Conditions::of(&object(1), &[]);
-        pass.complete("Done", "done").failed("Refused", &"no");
-        let list = pass.finish();
+        pass.ready("Done", "done").failed("Refused", &"no");
+        let list = pass.into_vec();
         assert_eq!(
             (condition(&list, READY).status.as_str(), condition(&list, READY).message.as_str()),
             ("False", "no")
@@ -199,7 +199,7 @@ mod tests {
         let pass = |generation, holds, before: &[Condition]| {
             let mut pass = Conditions::of(&object(generation), before);
             pass.set("Scaled", holds, format!("Generation{generation}"), "");
-            pass.finish()
+            pass.into_vec()
         };
         let before = aged(pass(1, Holds::True, &[]));
         let same = pass(2, Holds::True, &before);
@@ -214,9 +214,9 @@ mod tests {
     fn conditions_of_others_stay() {
         let mut pass = Conditions::of(&object(1), &[]);
         pass.set("Theirs", true, "A", "b").set("Old", true, "A", "b");
-        let mut next = Conditions::of(&object(2), &pass.finish());
-        next.remove("Old").complete("Done", "");
-        let list = next.finish();
+        let mut next = Conditions::of(&object(2), &pass.into_vec());
+        next.remove("Old").ready("Done", "");
+        let list = next.into_vec();
         assert_eq!(condition(&list, "Theirs").observed_generation, Some(1));
         assert!(list.iter().all(|one| one.type_ != "Old"));
         assert!(!set_condition(&mut list.clone(), condition(&list, "Theirs").clone()));
