@@ -95,7 +95,7 @@ pub type StatusWriter<T> = Access<T, verb::WriteStatus>;
 pub type Request<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
 /// What a reader finds, one after the other; boxed as a [`Request`] is.
-pub type Read<T> = Box<dyn Iterator<Item = T> + Send>;
+pub type BoxIterator<T> = Box<dyn Iterator<Item = T> + Send>;
 
 impl<T, V> Access<T, V> {
     /// What a controller may do outside of a call.

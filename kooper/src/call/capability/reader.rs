@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::by::Selection;
 use super::entry::Entry;
 use super::verb::MayRead;
-use super::{Access, Read, Reader};
+use super::{Access, BoxIterator, Reader};
 use crate::call::extract::Backing;
 use crate::object::key::ObjectKey;
 use crate::object::kind::{Kind, KindInfo};
@@ -40,7 +40,7 @@ impl<T: Kind, V> Access<T, V> {
     ///     configs.list().map(|entry| entry.name().to_owned()).collect()
     /// }
     /// ```
-    pub fn list(&self) -> Read<Entry<T>>
+    pub fn list(&self) -> BoxIterator<Entry<T>>
     where
         V: MayRead<T>,
     {
@@ -52,7 +52,7 @@ impl<T: Kind, V> Access<T, V> {
     /// The objects that [`by`](super::by) says, in the order of the keys, and
     /// decodes only these. An object that cannot be read comes as its error:
     /// nothing is skipped silently.
-    pub fn select(&self, by: Selection<T>) -> Read<Result<Arc<T>, DecodeError>>
+    pub fn select(&self, by: Selection<T>) -> BoxIterator<Result<Arc<T>, DecodeError>>
     where
         V: MayRead<T>,
     {
