@@ -15,7 +15,7 @@
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kooper::capability::{Error as Refused, by};
+use kooper::capability::by;
 use kooper::prelude::*;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,7 @@ async fn icecream(
                 false => conditions.not_ready("Freezing", format!("not all of {wanted} replicas are available")),
             };
         }
-        Err(error @ Refused::NotOurs { .. }) => _ = conditions.failed("ErrResourceExists", error),
+        Err(error @ AccessError::NotOurs { .. }) => _ = conditions.failed("ErrResourceExists", error),
         Err(_) => return Ok(applied.map(drop)?),
     }
     let selection = by::label(LABEL, icecream.name_any()).namespace(icecream.namespace().unwrap_or_default());

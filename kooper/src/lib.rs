@@ -66,7 +66,8 @@ mod watch;
 
 pub use call::action::Action;
 pub use call::capability::{
-    Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder, StatusWriter,
+    AccessError, Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder,
+    StatusWriter,
 };
 pub use call::extract::{Gone, State};
 pub use call::{Call, capability, events, extract, handler, plan};
@@ -123,7 +124,8 @@ pub mod prelude {
     pub use kube::{Client, Resource, ResourceExt};
 
     pub use crate::call::capability::{
-        Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder, StatusWriter,
+        AccessError, Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder,
+        StatusWriter,
     };
     pub use crate::tracing;
     pub use crate::{Action, Call, Gone, HandlerError, Kind, ObjectKey, Result, State};

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{
     Service, ServiceStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kooper::capability::{Error as Refusal, PatchBody};
+use kooper::capability::PatchBody;
 use kooper::controller::Builder;
 use kooper::prelude::*;
 use kooper::{Controller, Evictor};
@@ -80,7 +80,7 @@ fn parents(namespace: &str, seen: &Seen, set: impl FnOnce(Builder<ConfigMap>) ->
             };
             match &done {
                 Ok(_) => seen.note(name, "applied"),
-                Err(Refusal::NotOurs { owner, .. }) => {
+                Err(AccessError::NotOurs { owner, .. }) => {
                     let owner = owner.as_deref().and_then(|owner| owner.split(" (").next()).unwrap_or("nobody");
                     seen.note(name, format!("not ours: {owner}"));
                 }

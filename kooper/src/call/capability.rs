@@ -35,7 +35,7 @@ use crate::call::plan::Plan;
 pub use by::{Index, Selection};
 pub use conditions::{Conditions, Holds, set_condition};
 pub use entry::Entry;
-pub use error::{Error, Refused};
+pub use error::{AccessError, Rejection};
 pub use grant::{MayApply, MayApplyOwned, MayCreate, MayDelete, MayEvict, MayGet, MayPatch, MayWriteStatus};
 pub use has_status::{BuiltIn, Custom, HasStatus};
 pub use object::AsObject;
@@ -92,7 +92,7 @@ pub type StatusWriter<T> = Access<T, verb::WriteStatus>;
 /// A request to the API server, which is sent when it is awaited.
 // Boxed: where the verb is not granted, the compiler says so once, and not again of a type of
 // its own for each call.
-pub type Request<'a, T> = BoxFuture<'a, Result<T, Error>>;
+pub type Request<'a, T> = BoxFuture<'a, Result<T, AccessError>>;
 
 /// What a reader finds, one after the other; boxed as a [`Request`] is.
 pub type BoxIterator<T> = Box<dyn Iterator<Item = T> + Send>;

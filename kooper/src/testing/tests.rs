@@ -7,7 +7,7 @@ use kube::Api;
 use serde_json::json;
 
 use super::*;
-use crate::call::capability::{Error as Refusal, PatchBody, by};
+use crate::call::capability::{AccessError, PatchBody, by};
 use crate::prelude::*;
 
 fn named<T: Resource + Default>(name: &str) -> T {
@@ -66,7 +66,7 @@ async fn a_child_of_another_owner_is_found_and_left_alone() -> Result<()> {
     let service = cluster.put::<Service>(&named("web"))?;
     let arguments = cluster.arguments(&service);
     let ended = expose(service.clone(), arguments.take(), arguments.take(), arguments.take(), arguments.take()).await;
-    assert!(matches!(ended.unwrap_err().downcast_ref(), Some(Refusal::NotOurs { .. })));
+    assert!(matches!(ended.unwrap_err().downcast_ref(), Some(AccessError::NotOurs { .. })));
     assert!(cluster.summary().is_empty());
     let events = cluster.events();
     assert!(events[0].to_string().starts_with("Warning ErrResourceExists: "), "{}", events[0]);

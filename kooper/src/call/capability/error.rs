@@ -14,7 +14,7 @@ use crate::object::key::ObjectKey;
 /// the server asks for, or not at all where no retry helps.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum AccessError {
     /// An object of this name exists, and is not the owner's child.
     #[error("{kind} `{object}` exists and is not controlled by {wanted}: {}; it is left as it is. Choose another name, delete it, or adopt it where nobody controls it", controlled(owner.as_deref()))]
     NotOurs {
@@ -29,7 +29,7 @@ pub enum Error {
     },
     /// The server refused.
     #[error(transparent)]
-    Refused(Box<Refused>),
+    Rejected(Box<Rejection>),
     /// There was no answer. A write may have been done or not.
     #[error("cannot {verb} {kind} `{object}`: no answer from the API server")]
     Unanswered {
@@ -66,7 +66,7 @@ pub enum Error {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {verb} {kind} `{object}`: {refusal}{advice}")]
 #[non_exhaustive]
-pub struct Refused {
+pub struct Rejection {
     /// What was asked for, such as `delete`.
     pub verb: &'static str,
     /// The kind of the object.
@@ -94,10 +94,10 @@ pub(super) struct Asked {
     pub(super) owner: Rule,
 }
 
-impl Error {
+impl AccessError {
     /// The server's refusal in full.
     pub fn status(&self) -> Option<&Status> {
-        if let Self::Refused(refused) = self { Some(&refused.status) } else { None }
+        if let Self::Rejected(rejection) = self { Some(&rejection.status) } else { None }
     }
 
     /// The HTTP status code of the server's refusal.
@@ -147,7 +147,7 @@ impl Error {
     }
 
     fn cause(&self) -> Option<&Cause> {
-        if let Self::Refused(refused) = self { Some(&refused.refusal.cause) } else { None }
+        if let Self::Rejected(rejection) = self { Some(&rejection.refusal.cause) } else { None }
     }
 
     pub(super) fn wrong(problem: impl Into<BoxError>) -> Self {
@@ -162,14 +162,14 @@ impl Error {
                 let refusal = Refusal::of(&status);
                 let rule = if refusal.cause == Cause::MissingOwnerRule { &owner } else { &rule };
                 let advice = refusal.advice(&Needs { rule, only: None, namespace: object.namespace() });
-                Self::Refused(Box::new(Refused { verb, kind, object, status, advice, refusal }))
+                Self::Rejected(Box::new(Rejection { verb, kind, object, status, advice, refusal }))
             }
             other => Self::Unanswered { verb, kind, object, source: other.into() },
         }
     }
 }
 
-impl From<OwnerError> for Error {
+impl From<OwnerError> for AccessError {
     fn from(error: OwnerError) -> Self {
         Self::wrong(error)
     }

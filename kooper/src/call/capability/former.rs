@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::error::Error;
+use super::error::AccessError;
 use super::request::{Doing, Objects};
 use crate::object::Object;
 
@@ -10,7 +10,7 @@ impl Objects<'_> {
     /// Takes over what the controller applied under its former names, once for
     /// each object: their field managers apply nothing, after this one has
     /// applied what it wants. What it does not want any more is removed so.
-    pub(super) async fn take_over(&self, applied: Option<&Object>, status: bool) -> Result<(), Error> {
+    pub(super) async fn take_over(&self, applied: Option<&Object>, status: bool) -> Result<(), AccessError> {
         let former = &self.backing.former;
         let left = |object: &&Object| former.left(self.cache, object.key(), object.uid(), status);
         let Some(object) = applied.filter(left) else { return Ok(()) };

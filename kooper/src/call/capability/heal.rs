@@ -7,7 +7,7 @@ mod tests;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Value, json};
 
-use super::error::Error;
+use super::error::AccessError;
 use super::foreign::{Comparison, Fault, Foreign, disown, removal};
 use super::owned::Parent;
 use super::patch::PatchBody;
@@ -29,7 +29,7 @@ impl Objects<'_> {
         key: &ObjectKey,
         uid: &str,
         mut body: Value,
-    ) -> Result<Option<Object>, Error> {
+    ) -> Result<Option<Object>, AccessError> {
         let (mut object, answer) = match self.apply(key, body.clone()).await {
             Err(refused) if refused.code() == Some(422) && !refused.is_another() => {
                 // The version that an object is adopted in does not outlive the edit.
@@ -81,7 +81,7 @@ impl Objects<'_> {
         uid: &str,
         body: &Value,
         faults: Option<&[[String; 3]]>,
-    ) -> Result<Option<Object>, Error> {
+    ) -> Result<Option<Object>, AccessError> {
         let (manager, kept, kind) = (self.backing.field_manager(), &self.backing.kept, &self.kind.kind);
         let compared = comparable(body);
         let mut entries = Vec::new();
@@ -129,7 +129,7 @@ impl Objects<'_> {
         key: &ObjectKey,
         uid: &str,
         mut plan: impl FnMut(&Value) -> Option<Value> + Send,
-    ) -> Result<Option<Answer>, Error> {
+    ) -> Result<Option<Answer>, AccessError> {
         let mut live = self.read(key, uid).await?;
         for _ in 0..TRIES {
             let Some(operations) = plan(&live) else { return Ok(None) };
@@ -149,10 +149,10 @@ impl Objects<'_> {
 
     /// The object with its managed fields. A patch that changes nothing
     /// returns it, and needs no rule for reading.
-    async fn read(&self, key: &ObjectKey, uid: &str) -> Result<Value, Error> {
+    async fn read(&self, key: &ObjectKey, uid: &str) -> Result<Value, AccessError> {
         let nothing = PatchBody::merge(json!({})).of_uid(uid);
         let (_, text) = self.exchange(key, Doing::Patch(nothing, self.backing.field_manager())).await?;
-        serde_json::from_str(&text).map_err(|error| Error::Unanswered {
+        serde_json::from_str(&text).map_err(|error| AccessError::Unanswered {
             verb: "read",
             kind: self.kind.kind.clone(),
             object: key.clone(),
@@ -192,7 +192,7 @@ impl Objects<'_> {
 }
 
 /// Whether the server refuses an edit, and will do so again.
-fn is_lasting(error: &Error) -> bool {
+fn is_lasting(error: &AccessError) -> bool {
     matches!(error.code(), Some(403 | 409 | 422)) && !error.is_another()
 }
 
@@ -207,7 +207,7 @@ fn comparable(body: &Value) -> Value {
 }
 
 /// Reason, message and field of each cause of a refusal.
-fn faults(refused: &Error) -> Vec<[String; 3]> {
+fn faults(refused: &AccessError) -> Vec<[String; 3]> {
     let details = refused.status().and_then(|status| status.details.as_ref());
     let causes = details.into_iter().flat_map(|details| &details.causes);
     causes.map(|cause| [cause.reason.clone(), cause.message.clone(), cause.field.clone()]).collect()

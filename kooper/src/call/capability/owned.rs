@@ -9,7 +9,7 @@ use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::error::Error;
+use super::error::AccessError;
 use super::grant::MayApplyOwned;
 use super::object::AsObject;
 use super::owner::{describe, own};
@@ -35,7 +35,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// applied to the object with that uid, and never to a successor. It is
     /// anybody else's or nobody's: nothing is written, a Warning Event
     /// `ErrResourceExists` says so at the owner, and the error is
-    /// [`Error::NotOurs`]. Two owners that name one child are told so in this
+    /// [`AccessError::NotOurs`]. Two owners that name one child are told so in this
     /// way, and do not take it from each other.
     ///
     /// Where the server refuses because of an entry that somebody else has
@@ -62,7 +62,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotOurs`] as said; when the owner cannot own it, or the server
+    /// [`AccessError::NotOurs`] as said; when the owner cannot own it, or the server
     /// refuses or does not answer.
     pub fn apply_owned<'a, O, M>(&'a self, owner: &O, child: &T) -> Request<'a, T>
     where
@@ -125,7 +125,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         O: Resource<DynamicType = (), Scope: 'static>,
     {
         let objects = self.objects();
-        let prepared = own(owner, child.clone()).map_err(Error::from).and_then(|child| body(&child));
+        let prepared = own(owner, child.clone()).map_err(AccessError::from).and_then(|child| body(&child));
         let parent = Parent {
             name: describe(owner),
             uid: owner.meta().uid.clone().unwrap_or_default(),
@@ -157,7 +157,7 @@ impl Parent {
 impl Objects<'_> {
     /// Applies as this controller, and takes over what former names of it had
     /// applied.
-    pub(super) async fn apply(&self, key: &ObjectKey, body: Value) -> Result<Answer, Error> {
+    pub(super) async fn apply(&self, key: &ObjectKey, body: Value) -> Result<Answer, AccessError> {
         let answer = self.exchange(key, Doing::Apply(body, self.backing.field_manager())).await?;
         self.take_over(answer.0.as_ref(), false).await?;
         Ok(answer)
@@ -169,14 +169,14 @@ impl Objects<'_> {
         key: &ObjectKey,
         mut body: Value,
         adopt: bool,
-    ) -> Result<Option<Arc<Object>>, Error> {
+    ) -> Result<Option<Arc<Object>>, AccessError> {
         let known = self.known_child(key)?;
         let metadata = &mut body["metadata"];
         let Some(known) = known else {
             metadata["resourceVersion"] = NEVER.into();
             return match self.apply(key, body).await {
                 Err(error) if error.is_conflict() => {
-                    Err(Error::Unseen { kind: self.kind.kind.clone(), object: key.clone() })
+                    Err(AccessError::Unseen { kind: self.kind.kind.clone(), object: key.clone() })
                 }
                 applied => Ok(applied?.0.map(Arc::new)),
             };
@@ -197,7 +197,12 @@ impl Objects<'_> {
     /// Applies to a child as the cache has it, unless that is known to change
     /// nothing. Where it does change something, the new version is not settled:
     /// the next pass sends once more.
-    async fn apply_to(&self, parent: &Parent, known: &Arc<Object>, body: Value) -> Result<Option<Arc<Object>>, Error> {
+    async fn apply_to(
+        &self,
+        parent: &Parent,
+        known: &Arc<Object>,
+        body: Value,
+    ) -> Result<Option<Arc<Object>>, AccessError> {
         let digest = digest(&self.backing.field_manager(), self.exclusive, &body);
         if known.is_settled(digest) {
             return Ok(Some(known.clone()));
@@ -210,11 +215,11 @@ impl Objects<'_> {
     }
 
     /// What the cache of children has of this name.
-    fn known_child(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, Error> {
+    fn known_child(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, AccessError> {
         let cache = self.backing.cache(self.cache);
         if !cache.covers(key.namespace()) {
             let kind = &self.kind.kind;
-            return Err(Error::wrong(format!(
+            return Err(AccessError::wrong(format!(
                 "{kind} `{key}` is in a namespace that the controller `{}` does not watch: it cannot know whose it is",
                 self.backing.controller
             )));
@@ -222,8 +227,8 @@ impl Objects<'_> {
         Ok(cache.get(key))
     }
 
-    fn not_ours(&self, parent: &Parent, known: &Object, owner: Option<String>) -> Error {
-        let error = Error::NotOurs {
+    fn not_ours(&self, parent: &Parent, known: &Object, owner: Option<String>) -> AccessError {
+        let error = AccessError::NotOurs {
             kind: self.kind.kind.clone(),
             object: known.key().clone(),
             wanted: parent.name.clone(),

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::Access;
 use super::author::{Author, remains};
-use super::error::{Asked, Error};
+use super::error::{AccessError, Asked};
 use super::patch::PatchBody;
 use crate::call::Call;
 use crate::call::extract::Backing;
@@ -71,26 +71,27 @@ impl<T: Kind, V> Access<T, V> {
 impl Objects<'_> {
     /// Sends a request, and notes what it wrote. Without a body in the answer
     /// there is no object.
-    pub(super) async fn send(&self, key: &ObjectKey, doing: Doing) -> Result<Option<Object>, Error> {
+    pub(super) async fn send(&self, key: &ObjectKey, doing: Doing) -> Result<Option<Object>, AccessError> {
         Ok(self.exchange(key, doing).await?.0)
     }
 
     /// As [`send`](Self::send), and returns the answer also with its managed
     /// fields, which an [`Object`] does not have.
-    pub(super) async fn exchange(&self, key: &ObjectKey, doing: Doing) -> Result<Answer, Error> {
+    pub(super) async fn exchange(&self, key: &ObjectKey, doing: Doing) -> Result<Answer, AccessError> {
         self.check(key)?;
         let asked = self.asked(key, &doing);
         let writes = !matches!(doing, Doing::Get | Doing::Evict(_));
         let (author, before) = (self.author(&doing), self.cached(key));
         let deletes = matches!(doing, Doing::Delete(_));
-        let request =
-            self.request(key, doing).map_err(|error| Error::of(asked.clone(), kube::Error::BuildRequest(error)))?;
+        let request = self
+            .request(key, doing)
+            .map_err(|error| AccessError::of(asked.clone(), kube::Error::BuildRequest(error)))?;
         let answer = tokio::time::timeout(PATIENCE, self.backing.client().request_text(request)).await;
         let text = match answer {
-            Ok(answer) => answer.map_err(|error| Error::of(asked, error))?,
+            Ok(answer) => answer.map_err(|error| AccessError::of(asked, error))?,
             Err(elapsed) => {
                 let Asked { verb, kind, object, .. } = asked;
-                return Err(Error::Unanswered { verb, kind, object, source: elapsed.into() });
+                return Err(AccessError::Unanswered { verb, kind, object, source: elapsed.into() });
             }
         };
         // A deletion and an eviction may be answered by a status, which has no name.
@@ -161,7 +162,7 @@ impl Objects<'_> {
     }
 
     /// Objects of a namespaced kind are in a namespace, others in none.
-    fn check(&self, key: &ObjectKey) -> Result<(), Error> {
+    fn check(&self, key: &ObjectKey) -> Result<(), AccessError> {
         let kind = &self.kind.kind;
         let problem = match (key.namespace(), self.kind.namespaced) {
             _ if key.name().is_empty() => format!("a {kind} to write has no name: set `metadata.name`"),
@@ -177,7 +178,7 @@ impl Objects<'_> {
             }
             _ => return Ok(()),
         };
-        Err(Error::wrong(problem))
+        Err(AccessError::wrong(problem))
     }
 
     /// The key of an object that is to be written; its namespace is the call's
@@ -234,12 +235,12 @@ impl Objects<'_> {
 }
 
 /// An object as the server takes it: without what only the server writes.
-pub(super) fn body<T: Kind + Serialize>(object: &T) -> Result<Value, Error> {
+pub(super) fn body<T: Kind + Serialize>(object: &T) -> Result<Value, AccessError> {
     let kind = T::kind(&());
     let mut body = serde_json::to_value(object)
-        .map_err(|error| Error::wrong(format!("a {kind} cannot be written as JSON: {error}")))?;
+        .map_err(|error| AccessError::wrong(format!("a {kind} cannot be written as JSON: {error}")))?;
     let Value::Object(fields) = &mut body else {
-        return Err(Error::wrong(format!("a {kind} is written as JSON that is no object")));
+        return Err(AccessError::wrong(format!("a {kind} is written as JSON that is no object")));
     };
     fields.insert("apiVersion".to_owned(), T::api_version(&()).into_owned().into());
     fields.insert("kind".to_owned(), kind.into_owned().into());

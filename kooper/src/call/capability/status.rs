@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::error::Error;
+use super::error::AccessError;
 use super::grant::MayWriteStatus;
 use super::has_status::HasStatus;
 use super::request::{Doing, Objects};
@@ -35,7 +35,7 @@ impl<T: Kind, V> Access<T, V> {
     /// ```
     ///
     /// # Errors
-    /// When the object is gone ([`Error::is_not_found`]), the server refuses
+    /// When the object is gone ([`AccessError::is_not_found`]), the server refuses
     /// for another reason, or does not answer.
     pub fn apply_status<'a, M>(&'a self, object: &T, status: &T::Status) -> Request<'a, bool>
     where
@@ -44,8 +44,9 @@ impl<T: Kind, V> Access<T, V> {
     {
         let encode = |status: &T::Status| {
             let kind = T::kind(&());
-            serde_json::to_value(status)
-                .map_err(|error| Error::wrong(format!("the status of a {kind} cannot be written as JSON: {error}")))
+            serde_json::to_value(status).map_err(|error| {
+                AccessError::wrong(format!("the status of a {kind} cannot be written as JSON: {error}"))
+            })
         };
         let before = object.status().map(encode).transpose().map(Option::unwrap_or_default);
         let wanted = before.and_then(|before| Ok((before, encode(status)?)));
@@ -74,7 +75,7 @@ impl<T: Kind, V> Access<T, V> {
 }
 
 impl Objects<'_> {
-    async fn apply_status(&self, key: &ObjectKey, uid: &str, status: Value) -> Result<(), Error> {
+    async fn apply_status(&self, key: &ObjectKey, uid: &str, status: Value) -> Result<(), AccessError> {
         let mut body = json!({
             "apiVersion": self.kind.api_version(),
             "kind": self.kind.kind,

@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use kube::api::{DeleteParams, Preconditions};
 use serde::Serialize;
 
-use super::error::Error;
+use super::error::AccessError;
 use super::grant::{MayApply, MayCreate, MayDelete, MayEvict, MayGet, MayPatch};
 use super::patch::PatchBody;
 use super::request::{Doing, Objects, body};
@@ -45,7 +45,7 @@ impl<T: Kind, V> Access<T, V> {
     /// needs `metadata.generateName`.
     ///
     /// # Errors
-    /// When an object of that name exists ([`Error::is_conflict`]), the server
+    /// When an object of that name exists ([`AccessError::is_conflict`]), the server
     /// refuses for another reason, or does not answer.
     pub fn create<'a>(&'a self, object: &'a T) -> Request<'a, T>
     where
@@ -97,7 +97,7 @@ impl<T: Kind, V> Access<T, V> {
     /// Changes some fields of the object of this name.
     ///
     /// # Errors
-    /// When there is none ([`Error::is_not_found`]), the server refuses for
+    /// When there is none ([`AccessError::is_not_found`]), the server refuses for
     /// another reason, or does not answer.
     pub fn patch<'a>(&'a self, key: &'a ObjectKey, patch: PatchBody) -> Request<'a, T>
     where
@@ -112,7 +112,7 @@ impl<T: Kind, V> Access<T, V> {
     /// name by now.
     ///
     /// # Errors
-    /// When it is gone ([`Error::is_not_found`], or a conflict where another
+    /// When it is gone ([`AccessError::is_not_found`], or a conflict where another
     /// has its name), the server refuses for another reason, or does not
     /// answer.
     pub fn patch_object<'a>(&'a self, object: &'a T, patch: PatchBody) -> Request<'a, T>
@@ -162,7 +162,7 @@ impl<T: Kind, V> Access<T, V> {
     /// that is gone already is no error.
     ///
     /// # Errors
-    /// When it has changed ([`Error::is_conflict`]), the server refuses for
+    /// When it has changed ([`AccessError::is_conflict`]), the server refuses for
     /// another reason, or does not answer.
     pub fn delete_unchanged<'a>(&'a self, object: &'a T) -> Request<'a, ()>
     where
@@ -206,7 +206,7 @@ impl<T: Kind, V> Access<T, V> {
         let (key, uid) = (key_of(pod), pod.meta().uid.clone());
         Box::pin(async move {
             let uid = uid.ok_or_else(|| {
-                Error::wrong(format!("the pod `{key}` has no uid: evict a pod that was read from the API server"))
+                AccessError::wrong(format!("the pod `{key}` has no uid: evict a pod that was read from the API server"))
             })?;
             match objects.send(&key, Doing::Evict(uid)).await {
                 Ok(_) => Ok(()),
@@ -218,7 +218,7 @@ impl<T: Kind, V> Access<T, V> {
 }
 
 impl Objects<'_> {
-    async fn delete(&self, key: &ObjectKey, params: DeleteParams) -> Result<(), Error> {
+    async fn delete(&self, key: &ObjectKey, params: DeleteParams) -> Result<(), AccessError> {
         let by_uid = params.preconditions.as_ref().is_some_and(|wanted| wanted.uid.is_some());
         match self.send(key, Doing::Delete(params)).await {
             Ok(_) => Ok(()),
@@ -229,10 +229,10 @@ impl Objects<'_> {
 }
 
 /// The object in the answer to a write.
-pub(super) fn answered<T: Kind>(object: Option<impl Borrow<Object>>, key: &ObjectKey) -> Result<T, Error> {
+pub(super) fn answered<T: Kind>(object: Option<impl Borrow<Object>>, key: &ObjectKey) -> Result<T, AccessError> {
     match object {
         Some(object) => Ok(object.borrow().decode()?),
-        None => Err(Error::Unanswered {
+        None => Err(AccessError::Unanswered {
             verb: "write",
             kind: T::kind(&()).into_owned(),
             object: key.clone(),

@@ -9,7 +9,7 @@ fn rule(text: &str) -> Rule {
     Rule::parse(text).expect("a rule")
 }
 
-fn refused(code: u16, message: &str, details: StatusDetails) -> Error {
+fn refused(code: u16, message: &str, details: StatusDetails) -> AccessError {
     let asked = Asked {
         verb: "apply",
         kind: "Deployment".to_owned(),
@@ -18,7 +18,7 @@ fn refused(code: u16, message: &str, details: StatusDetails) -> Error {
         owner: rule("example.com/shops/finalizers: update"),
     };
     let status = Status { code, message: message.to_owned(), details: Some(details), ..Status::default() };
-    Error::of(asked, kube::Error::Api(Box::new(status)))
+    AccessError::of(asked, kube::Error::Api(Box::new(status)))
 }
 
 fn caused(reason: &str) -> StatusDetails {
@@ -89,7 +89,7 @@ fn another_object_of_the_name_is_a_conflict_however_the_server_says_it() {
 
 #[test]
 fn what_no_retry_heals_says_so_to_the_worker() {
-    let error = Error::from(OwnerError::Unborn { owner: "Shop".to_owned() });
+    let error = AccessError::from(OwnerError::Unborn { owner: "Shop".to_owned() });
     assert_eq!(wish(&error), Wish::Never);
     assert_eq!(chain(&error), error.to_string());
 }

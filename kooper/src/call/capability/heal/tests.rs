@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use crate::call::capability::{Error, OwnedApplier, owned_by};
+use crate::call::capability::{AccessError, OwnedApplier, owned_by};
 use crate::testing::{FakeCluster, Reply, Sent};
 
 /// The field manager of the controller, and that of its edits.
@@ -66,7 +66,7 @@ impl Stand {
         });
     }
 
-    async fn apply_secret(&self) -> Result<Secret, Error> {
+    async fn apply_secret(&self) -> Result<Secret, AccessError> {
         let mut child: Secret = named("child");
         child.string_data = Some([("password".to_owned(), "secret".to_owned())].into());
         let secrets: OwnedApplier<Secret> = self.cluster.arguments(&self.owner).take();
