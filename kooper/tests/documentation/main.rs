@@ -85,13 +85,29 @@ fn versions_are_those_of_the_workspace() {
     }
 }
 
+/// The anchors of a page's headings, as GitHub makes them.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let headings = page.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let anchor = |heading: &str| {
+        let kept = heading.to_lowercase().replace(' ', "-");
+        kept.chars().filter(|char| char.is_alphanumeric() || ['-', '_'].contains(char)).collect()
+    };
+    headings.map(anchor).collect()
+}
+
 #[test]
 fn links_between_pages_lead_somewhere() {
     for (page, text) in pages() {
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let file = target.split('#').next().unwrap_or_default();
-            let there = target.contains("://") || page.with_file_name("").join(file).exists();
-            assert!(there, "{}: {target}", page.display());
+            if target.contains("://") {
+                continue;
+            }
+            let (file, anchor) = target.split_once('#').map_or((target, None), |(file, anchor)| (file, Some(anchor)));
+            let there = if file.is_empty() { page.clone() } else { page.with_file_name("").join(file) };
+            assert!(there.exists(), "{}: {target}", page.display());
+            let Some(anchor) = anchor else { continue };
+            let there = fs::read_to_string(&there).unwrap();
+            assert!(anchors(&there).contains(anchor), "{}: {target} has no such heading", page.display());
         }
     }
 }
