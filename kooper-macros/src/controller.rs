@@ -32,4 +32,8 @@ pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream 
 }
 
 #[cfg(test)]
+mod documents;
+#[cfg(test)]
+mod mistakes;
+#[cfg(test)]
 mod tests;

@@ -1,4 +1,6 @@
-//! Whatever the macro can say is said in some program of `fail`, and each key is tried.
+//! Each message of the macro and of the runtime's traits is seen in some case, and each key is tried.
+//!
+//! The cases are the programs of `fail`, and those of the macro crate's own table, which need no compiler.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,13 @@ fn texts(folder: &Path, extension: &str) -> Vec<String> {
         }
     }
     texts
+}
+
+/// All messages that some case shows.
+fn shown() -> String {
+    let table = texts(&workspace("kooper-macros/src/controller/mistakes"), "txt");
+    let programs = texts(&workspace("ui-tests/fail"), "stderr");
+    table.into_iter().chain(programs).collect::<Vec<_>>().join("\n")
 }
 
 fn workspace(folder: &str) -> PathBuf {
@@ -158,10 +167,10 @@ fn every_diagnostic_of_a_trait_is_seen() {
 }
 
 fn all_are_seen(messages: impl IntoIterator<Item = String>) {
-    let said = texts(&workspace("ui-tests/fail"), "stderr").join("\n");
+    let shown = shown();
     for message in messages {
         let parts = fixed_parts(&message);
-        assert!(said.lines().any(|line| has_in_order(line, &parts)), "no program is told: {message}");
+        assert!(shown.lines().any(|line| has_in_order(line, &parts)), "no case shows: {message}");
     }
 }
 
@@ -175,14 +184,14 @@ fn keys() -> Vec<String> {
 #[test]
 fn every_key_is_accepted_and_refused_somewhere() {
     let accepted = texts(&workspace("ui-tests/pass"), "rs").join("\n");
-    let said = texts(&workspace("ui-tests/fail"), "stderr").join("\n");
+    let shown = shown();
     let keys = keys();
     assert!(keys.len() > 20);
     for key in keys {
         let written = [" = ", "(", ",", ")"].map(|after| format!("{key}{after}"));
         let in_attribute = |line: &&str| line.contains("controller(") && written.iter().any(|key| line.contains(key));
         assert!(accepted.lines().any(|line| in_attribute(&line)), "no program of `pass` has `{key}`");
-        assert!(said.contains(&format!("`{key}` takes ")), "no program of `fail` has a wrong `{key}`");
+        assert!(shown.contains(&format!("`{key}` takes ")), "no case has a wrong `{key}`");
     }
 }
 

@@ -146,3 +146,20 @@ impl Emit for Election {
         quote!(#runtime::LeaderElection::new() #(#calls)*)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use syn::parse::Parser;
+
+    use super::*;
+
+    #[test]
+    fn every_example_is_read() {
+        for key in ELECTION.keys {
+            let election = Election::parse.parse_str(key.example).expect(key.example);
+            assert_eq!(election.settings.len(), 1);
+            assert!([key.form, key.default, key.doc].iter().all(|text| !text.is_empty()), "{}", key.name);
+        }
+        assert!(ELECTION.others.iter().all(|(_, ours)| ELECTION.find(ours).is_some()));
+    }
+}

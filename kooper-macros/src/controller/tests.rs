@@ -1,14 +1,9 @@
-//! Expansions as a whole, and the reference page of the keys.
-
-use std::fs;
-use std::path::Path;
+//! Expansions as a whole.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 
 use super::expand;
-use super::key::FLAG;
-use super::keys::CONTROLLER;
 
 /// An expansion as a formatted file.
 fn expanded(attribute: TokenStream, item: &TokenStream) -> String {
@@ -151,60 +146,6 @@ fn the_fn_is_emitted_as_written() {
     }
 }
 
-/// The table of the reference page, as the declarations have it.
-fn reference() -> String {
-    let mut table = "| key | written | default | meaning |\n|---|---|---|---|\n".to_owned();
-    for key in CONTROLLER.keys {
-        let flag = if key.shapes == FLAG { ", a flag" } else { "" };
-        let row = [key.name, key.example, key.default, key.doc].map(|cell| cell.replace('|', "\\|"));
-        let [name, example, default, doc] = row;
-        table += &format!("| `{name}` | `{example}`{flag} | {default} | {doc} |\n");
-    }
-    table
-}
-
-/// `KOOPER_BLESS=1` writes the table into the page.
-#[test]
-fn the_reference_page_has_every_key() {
-    const BEGIN: &str =
-        "<!-- The table is written by a test of kooper-macros: KOOPER_BLESS=1 cargo test -p kooper-macros -->\n\n";
-    const END: &str = "\n<!-- End of the table. -->\n";
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/attribute.md");
-    let table = reference();
-    let text = fs::read_to_string(&page).unwrap_or_default();
-    let parts = text.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?)));
-    if std::env::var_os("KOOPER_BLESS").is_some() {
-        let (head, tail) = parts.map_or(("# The keys of `#[controller]`\n\n", ""), |(head, (_, tail))| (head, tail));
-        fs::create_dir_all(page.with_file_name("")).expect("the folder of the page");
-        fs::write(&page, format!("{head}{BEGIN}{table}{END}{tail}")).expect("the page");
-        return;
-    }
-    let (_, (found, _)) = parts.expect("docs/reference/attribute.md has the table: KOOPER_BLESS=1 writes it");
-    assert_eq!(found, table, "the table is old: KOOPER_BLESS=1 writes it");
-}
-
-/// The keys as an editor finds them: all but `crate`, which no item can be named.
-fn completions() -> String {
-    let keys = CONTROLLER.keys.iter().filter(|key| key.name != "crate");
-    let modules = keys.map(|key| format!("/// `{}`: {}\npub mod {} {{}}\n", key.example, key.doc, key.name));
-    format!(
-        "//! The keys of the attribute, each a module for editors to complete.\n//!\n//! A test of kooper-macros \
-         writes this file: `KOOPER_BLESS=1 cargo test -p kooper-macros`.\n\n{}",
-        modules.collect::<Vec<_>>().join("\n")
-    )
-}
-
-#[test]
-fn an_editor_finds_every_key() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kooper/src/private/keys.rs");
-    if std::env::var_os("KOOPER_BLESS").is_some() {
-        fs::create_dir_all(file.with_file_name("")).expect("the folder of the file");
-        fs::write(&file, completions()).expect("the file");
-        return;
-    }
-    assert_eq!(fs::read_to_string(&file).unwrap_or_default(), completions(), "it is old: KOOPER_BLESS=1 writes it");
-}
-
 #[test]
 fn an_editor_is_asked_for_what_stands_for_a_key_that_is_not_known() {
     let tokens = expand(quote!(resource = Pod, wor), &echo()).to_string();
@@ -259,12 +200,4 @@ fn without_the_fn_nothing_that_is_generated_is_there() {
     };
     insta::assert_snapshot!(expanded(quote!(resource = Pod), &item));
     insta::assert_snapshot!(expanded(quote!(resource = Pod, workers = 0), &item));
-}
-
-#[test]
-fn the_rustdoc_shows_every_key() {
-    let text = include_str!("../attribute.md");
-    for key in CONTROLLER.keys {
-        assert!(text.contains(&format!("\n## `{}`\n", key.name)), "{}", key.name);
-    }
 }

@@ -2,10 +2,10 @@
 
 use crate::support::place::Place;
 
-/// Writes the text of an error.
+/// Formats the message of an error.
 ///
-/// Every text that the macro shows goes through here, or is an error of the shared grammars: a
-/// test reads these calls and those errors, and wants each of them seen in a compile-fail case.
+/// Every message that the macro shows goes through here, or is an error of the shared grammars: a
+/// test of `ui-tests` reads these calls and those errors, and requires a case for each of them.
 macro_rules! message {
     ($($text:tt)*) => { ::std::format!($($text)*) };
 }

@@ -1,0 +1,148 @@
+//! What the attribute refuses, and how: the files of `mistakes`, one for each theme.
+//!
+//! A case is a title, a program, and below each line of it the messages that stand there, under the
+//! words that they are about:
+//!
+//! ```text
+//! # workers is zero
+//! #[controller(resource = Pod, workers = 0)]
+//!                                        ^ `workers` takes a number from 1 up: write `workers = 4`
+//! async fn echo(pod: Arc<Pod>) {}
+//! ```
+//!
+//! `KOOPER_BLESS=1 cargo test -p kooper-macros` writes the messages. Read the difference before you
+//! keep it: it is what a user reads. What needs the compiler's own checks is in `ui-tests/fail`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
+
+use super::expand;
+
+/// The file of a theme, with its cases.
+struct Theme {
+    path: PathBuf,
+    cases: Vec<Case>,
+}
+
+/// A program that is refused.
+struct Case {
+    title: String,
+    lines: Vec<String>,
+    /// What stands in the file.
+    written: String,
+}
+
+/// A message and the place that it is about; lines and columns begin at 0.
+struct Message {
+    line: usize,
+    columns: (usize, usize),
+    text: String,
+}
+
+fn themes() -> Vec<Theme> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/controller/mistakes");
+    let files = fs::read_dir(folder).expect("the folder of themes").map(|file| file.expect("a theme").path());
+    let mut themes: Vec<_> = files
+        .map(|path| {
+            let text = fs::read_to_string(&path).expect("a theme is text");
+            Theme {
+                path,
+                cases: text.split("\n\n").map(str::trim_end).filter(|case| !case.is_empty()).map(case).collect(),
+            }
+        })
+        .collect();
+    themes.sort_by(|one, other| one.path.cmp(&other.path));
+    themes
+}
+
+fn case(written: &str) -> Case {
+    let (title, program) = written.split_once('\n').expect("a title and a program");
+    let title = title.strip_prefix("# ").expect("a case begins with `# ` and its title").to_owned();
+    let is_message = |line: &&str| line.trim_start().starts_with('^');
+    let lines = program.lines().filter(|line| !is_message(line)).map(str::to_owned).collect();
+    Case { title, lines, written: written.to_owned() }
+}
+
+/// The attribute's tokens with its place, and the item's.
+fn parts(program: &str) -> (TokenStream, (Span, Span), TokenStream) {
+    let (mut before, mut attribute) = (None, None);
+    let mut item = TokenStream::new();
+    for token in program.parse::<TokenStream>().expect("the program is tokens") {
+        match (&attribute, &token) {
+            (None, TokenTree::Punct(pound)) => before = Some(pound.span()),
+            (None, TokenTree::Group(group)) if group.delimiter() == Delimiter::Bracket => {
+                let inside = group.stream().into_iter().find_map(|token| match token {
+                    TokenTree::Group(group) => Some(group.stream()),
+                    _ => None,
+                });
+                attribute = Some((inside.unwrap_or_default(), group.span()));
+            }
+            _ => item.extend([token]),
+        }
+    }
+    let (attribute, span) = attribute.expect("the program begins with `#[controller(…)]`");
+    (attribute, (before.expect("a pound sign"), span), item)
+}
+
+/// The messages in an expansion. One without a place of its own is about the whole attribute.
+fn messages(expansion: TokenStream, attribute: (Span, Span)) -> Vec<Message> {
+    let tokens: Vec<_> = expansion.into_iter().collect();
+    let errors = tokens.windows(3).filter_map(|window| match window {
+        [TokenTree::Ident(name), TokenTree::Punct(_), TokenTree::Group(text)] if name == "compile_error" => {
+            let text: syn::LitStr = syn::parse2(text.stream()).expect("an error has a string");
+            let of_the_whole = name.span().byte_range().is_empty();
+            let (start, end) = if of_the_whole { attribute } else { (name.span(), text.span()) };
+            let (start, end) = (start.start(), end.end());
+            assert_eq!(start.line, end.line, "{}", text.value());
+            Some(Message { line: start.line - 1, columns: (start.column, end.column), text: text.value() })
+        }
+        _ => None,
+    });
+    errors.collect()
+}
+
+impl Case {
+    /// The case as it has to be written.
+    fn rendered(&self) -> String {
+        let (attribute, place, item) = parts(&self.lines.join("\n"));
+        let expansion = expand(attribute, &item);
+        let found = messages(expansion.clone(), place);
+        assert!(!found.is_empty(), "{} is accepted", self.title);
+        syn2::parse_file(&expansion.to_string()).unwrap_or_else(|error| panic!("{}: {error}", self.title));
+        let mut rendered = format!("# {}", self.title);
+        for (number, line) in self.lines.iter().enumerate() {
+            rendered += &format!("\n{line}");
+            for Message { columns: (start, end), text, .. } in found.iter().filter(|message| message.line == number) {
+                rendered += &format!("\n{}{} {text}", " ".repeat(*start), "^".repeat(end - start));
+            }
+        }
+        rendered
+    }
+}
+
+#[test]
+fn each_mistake_has_its_message_under_its_words() {
+    for Theme { path, cases } in themes() {
+        let rendered: Vec<_> = cases.iter().map(Case::rendered).collect();
+        if std::env::var_os("KOOPER_BLESS").is_some() {
+            fs::write(&path, rendered.join("\n\n") + "\n").expect("the theme is written");
+            continue;
+        }
+        for (case, rendered) in cases.iter().zip(rendered) {
+            assert_eq!(case.written, rendered, "{}: KOOPER_BLESS=1 writes it", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_title_is_a_sentence_of_its_own() {
+    let mut titles: Vec<_> = themes().into_iter().flat_map(|theme| theme.cases).map(|case| case.title).collect();
+    assert!(titles.len() >= 100);
+    assert!(titles.iter().all(|title| title.split(' ').count() >= 3), "let each title be a sentence: {titles:?}");
+    titles.sort();
+    let all = titles.len();
+    titles.dedup();
+    assert_eq!(titles.len(), all, "a title is given twice");
+}

@@ -1,8 +1,0 @@
-use k8s_openapi::api::core::v1::Pod;
-use kooper::prelude::*;
-
-#[kooper::controller(resource = Pod, access = "pods: get")]
-async fn echo(pod: Arc<Pod>) -> Result<()> {
-    let _ = pod;
-    Ok(())
-}

@@ -1,6 +1,0 @@
-use kooper::prelude::*;
-
-#[kooper::controller()]
-async fn tick(call: Call) {
-    let _ = call;
-}

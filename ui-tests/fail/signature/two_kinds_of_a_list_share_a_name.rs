@@ -1,7 +1,0 @@
-use k8s_openapi::api::core::v1::Pod;
-use kooper::prelude::*;
-
-#[kooper::controller(resource = [Pod, k8s_openapi::api::core::v1::Pod])]
-async fn each<K: kooper::Kind>(object: Arc<K>) {
-    let _ = object;
-}

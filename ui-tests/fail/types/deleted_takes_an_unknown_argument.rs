@@ -1,9 +1,0 @@
-use k8s_openapi::api::core::v1::Pod;
-use kooper::prelude::*;
-
-#[kooper::controller(resource = Pod, deleted = forget)]
-async fn echo(pod: Arc<Pod>) {
-    let _ = pod;
-}
-
-async fn forget(_: Arc<Pod>, _: String) {}

@@ -1,6 +1,0 @@
-use kooper::prelude::*;
-
-#[kooper::controller(resource = String)]
-async fn echo(text: Arc<String>) {
-    let _ = text;
-}

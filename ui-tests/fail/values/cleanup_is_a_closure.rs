@@ -1,7 +1,0 @@
-use k8s_openapi::api::core::v1::Pod;
-use kooper::prelude::*;
-
-#[kooper::controller(resource = Pod, cleanup = |pod| async {}, finalizer = "example.com/pods")]
-async fn echo(pod: Arc<Pod>) {
-    let _ = pod;
-}

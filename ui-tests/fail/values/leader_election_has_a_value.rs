@@ -1,7 +1,0 @@
-use k8s_openapi::api::core::v1::Pod;
-use kooper::prelude::*;
-
-#[kooper::controller(resource = Pod, leader_election = true)]
-async fn echo(pod: Arc<Pod>) {
-    let _ = pod;
-}

@@ -1,7 +1,0 @@
-use k8s_openapi::api::core::v1::Pod;
-use kooper::prelude::*;
-
-#[kooper::controller(resource = [Pod], leader_election(lease = "pods"))]
-async fn each<K: Kind>(object: Arc<K>) {
-    let _ = object;
-}

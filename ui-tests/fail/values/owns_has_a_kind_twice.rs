@@ -1,7 +1,0 @@
-use k8s_openapi::api::core::v1::{Pod, Service};
-use kooper::prelude::*;
-
-#[kooper::controller(resource = Pod, owns = [Service, Service])]
-async fn echo(pod: Arc<Pod>) {
-    let _ = pod;
-}
