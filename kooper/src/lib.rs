@@ -97,7 +97,7 @@ pub use tracing;
 #[macro_export]
 macro_rules! main {
     () => {
-        ::core::compile_error!("no controller to run: write the names of annotated fns, such as `kooper::main!(echo);`");
+        ::core::compile_error!("no controller to run: write the names of annotated functions, such as `kooper::main!(echo);`");
         fn main() {}
     };
     ($($controller:ty),+ $(,)?) => {

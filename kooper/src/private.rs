@@ -90,7 +90,7 @@ pub mod v1 {
     /// There are two impls, so that the compiler decides between them before it looks at
     /// what is called on the builder. With one it would tell each of those calls, too.
     #[diagnostic::on_unimplemented(
-        message = "`{Self}` is no kind of Kubernetes objects",
+        message = "`{Self}` is not a kind of Kubernetes object",
         label = "not a kind",
         note = "name a type of `k8s_openapi`, such as `k8s_openapi::api::core::v1::Pod`, or one that derives `kube::CustomResource`"
     )]

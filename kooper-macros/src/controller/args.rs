@@ -94,5 +94,5 @@ fn lone_kind(input: ParseStream<'_>) -> Option<(&'static str, syn::Error)> {
     }
     let kind = Type::Path(kind);
     let setting = resource_of(&kind);
-    Some(("resource", Place::of(&kind).error(message!("a kind needs its key: write `{setting}`"))))
+    Some(("resource", Place::of(&kind).error(message!("a kind needs a key: write `{setting}`"))))
 }

@@ -44,7 +44,7 @@ pub(crate) fn type_name(args: &Args, handler: &Handler) -> Ident {
 
 fn check_status(args: &Args, errors: &mut Errors) {
     if let Some(status) = args.status.filter(|_| args.has("metadata_only")) {
-        let text = message!("`metadata_only` retrieves no status: leave `status` out, or leave `metadata_only` out");
+        let text = message!("`metadata_only` does not retrieve the status: remove `status` or `metadata_only`");
         errors.add(status, text);
     }
 }
@@ -55,21 +55,21 @@ fn check_retriever(args: &Args, errors: &mut Errors) {
     }
     for name in ["namespace", "namespaces", "labels", "fields"] {
         if let Some(key) = args.key(name) {
-            errors.add(key, message!("a retriever of your own decides what it retrieves: leave `{name}` out"));
+            errors.add(key, message!("a custom retriever decides what it retrieves: remove `{name}`"));
         }
     }
 }
 
 fn check_namespaces(args: &Args, errors: &mut Errors) {
     if let Some(key) = args.key("namespace").filter(|_| args.has("namespaces")) {
-        let text = message!("`namespace` and `namespaces` say the same thing: write all of them in `namespaces`");
+        let text = message!("`namespace` and `namespaces` exclude each other: list all of them in `namespaces`");
         errors.add(key, text);
     }
 }
 
 fn check_lease(args: &Args, errors: &mut Errors) {
     if let Some(lease) = args.lease.filter(|_| args.lists_kinds()) {
-        errors.add(lease, message!("a list makes a controller of each kind, with a Lease each: leave `lease` out"));
+        errors.add(lease, message!("each kind of the list has a controller and a Lease of its own: remove `lease`"));
     }
 }
 
@@ -88,8 +88,10 @@ fn kinds<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Optio
         if !args.tries("resource") {
             let kind = handler.arguments.iter().find_map(shared).map(resource_of);
             let setting = kind.unwrap_or_else(|| "resource = Pod".to_owned());
-            errors
-                .add(Span::call_site(), message!("no kind to handle: write `#[controller({setting})]` with your kind"));
+            errors.add(
+                Span::call_site(),
+                message!("`resource` is missing: write `#[controller({setting})]` with your kind"),
+            );
         }
         return None;
     };
@@ -107,7 +109,7 @@ fn kinds<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Optio
                 if named.iter().any(|(_, earlier)| *earlier == name) {
                     errors.add(
                         Place::of(kind),
-                        message!("two controllers would be named \"{name}\": write a handler with a name of its own for this kind"),
+                        message!("two controllers would be named \"{name}\": write a separate handler for this kind"),
                     );
                 }
                 named.push((kind, name));
@@ -118,7 +120,7 @@ fn kinds<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Optio
             let kind = text(kind);
             errors.add(
                 Place::of(parameter),
-                message!("a generic handler needs a list of kinds: write `resource = [{kind}]`, or the kind in place of the parameter"),
+                message!("a generic handler needs a list of kinds: write `resource = [{kind}]`, or replace the parameter with the kind"),
             );
             None
         }
@@ -146,7 +148,7 @@ fn controller_name(args: &Args, handler: &Handler, kind: Option<(&Type, &str)>, 
     let full = kind.map_or_else(|| base.clone(), |(_, suffix)| format!("{base}-{suffix}"));
     if let Err(error) = name::label(&full) {
         let place = given.map_or_else(|| handler.ident.span().into(), |name| name.place);
-        errors.add(place, message!("the controller's name does not hold: {error}; write another with `name = \"…\"`"));
+        errors.add(place, message!("the controller's name is invalid: {error}; set another with `name = \"…\"`"));
         return None;
     }
     Some(full)

@@ -158,7 +158,7 @@ fn main(model: &Model<'_>) -> TokenStream {
     let Handler { ident, conditions, .. } = handler;
     let advice = Ident::new(ADVICE, ident.span());
     let text = message!(
-        "the `main` of `{ident}` is not at the crate's root, where a program begins: \
+        "the generated `main` of `{ident}` is not at the root of the crate: \
          write `main = false` in its attribute and `kooper::main!(path::to::{type_name});` at the root"
     );
     quote! {

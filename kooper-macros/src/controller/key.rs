@@ -156,7 +156,7 @@ impl<T> Table<T> {
     ) -> Vec<Entry> {
         let mut before = Vec::new();
         let unfinished =
-            |span| syn::Error::new(span, message!("a comma belongs before this: write `key = value, key = value`"));
+            |span| syn::Error::new(span, message!("expected a comma before this: write `key = value, key = value`"));
         entries::read(input, errors, unfinished, |input| {
             let tokens = entries::skip(&input.fork());
             let mut entry = Entry { tokens, ..Entry::default() };
@@ -176,7 +176,7 @@ impl<T> Table<T> {
     fn entry(&self, input: ParseStream<'_>, target: &mut T, before: &[Entry], entry: &mut Entry) -> syn::Result<()> {
         let Self { noun, example, .. } = self;
         let Ok(ident) = input.call(Ident::parse_any) else {
-            return Err(input.error(message!("a {noun} belongs here: write it such as `{example}`")));
+            return Err(input.error(message!("expected a {noun}, such as `{example}`")));
         };
         entry.word = Some(ident.clone());
         let name = ident.to_string();

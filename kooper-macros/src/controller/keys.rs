@@ -19,10 +19,10 @@ const KEYS: &[Key<Args>] = &[
     Key {
         name: "resource",
         shapes: &[Shape::Equals, Shape::Parentheses],
-        form: "the type of a kind, or a list of them",
+        form: "a kind, or a list of kinds",
         example: "resource = Pod",
         default: "required",
-        doc: "The kind to retrieve. A list makes one independent controller for each kind, named `<name>-<kind>`, which share a generic handler. `resource(Pod, optional)`: a cluster without the kind does not make the process unready.",
+        doc: "The kind to retrieve. A list makes one independent controller for each kind, named `<name>-<kind>`; they share a generic handler. With `resource(Pod, optional)`, the process is ready even if the cluster does not have the kind.",
         mentions: Mentions::KINDS,
         read: |args, value| {
             let (resource, optional) = value.resource()?;
@@ -35,8 +35,8 @@ const KEYS: &[Key<Args>] = &[
         name: "name",
         form: "a DNS label",
         example: "name = \"echo-pod\"",
-        default: "the fn's name in kebab case",
-        doc: "The controller's name in metrics, logs, lease and field manager, at most 63 characters.",
+        default: "the function's name in kebab case",
+        doc: "The controller's name in metrics, logs, the Lease and the field manager, at most 63 characters.",
         read: keep!(name, label),
         ..Key::EQUALS
     },
@@ -45,16 +45,16 @@ const KEYS: &[Key<Args>] = &[
         form: "a duration or `off`",
         example: "resync = \"3m\"",
         default: "`\"3m\"`",
-        doc: "Every object goes to the handler again each interval, behind real events. `off`: the first list once, then events only.",
+        doc: "Every object is reconciled again at this interval, after pending changes. `off`: only the first list and changes are reconciled.",
         read: call!(resync, duration_or_off),
         ..Key::EQUALS
     },
     Key {
         name: "workers",
-        form: "a number from 1 up",
+        form: "a number of at least 1",
         example: "workers = 4",
         default: "`3`",
-        doc: "Handlers that run in parallel. One object is never with two of them.",
+        doc: "How many handlers run in parallel. A controller never runs two handlers for the same object at once.",
         read: call!(workers, number_from_one),
         ..Key::EQUALS
     },
@@ -63,7 +63,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a number or `unlimited`",
         example: "retries = 5",
         default: "`unlimited`",
-        doc: "Calls after a failed first one, before the key waits for its next event or resync.",
+        doc: "How often a failed call is retried before its key waits for the next change or resync.",
         read: call!(retries, number_or_unlimited),
         ..Key::EQUALS
     },
@@ -72,16 +72,16 @@ const KEYS: &[Key<Args>] = &[
         form: "the first and the longest delay",
         example: "backoff = (\"5ms\", \"1000s\")",
         default: "`(\"5ms\", \"1000s\")`",
-        doc: "The exponential delay before a failed key is tried again, first and longest.",
+        doc: "The exponential back-off of a failing key: its first and its longest delay.",
         read: call!(backoff, two_durations),
         ..Key::EQUALS
     },
     Key {
         name: "retry_rate",
-        form: "retries a second from 1 up, or those and a burst",
+        form: "retries per second, or those and a burst, each at least 1",
         example: "retry_rate = (10, 100)",
         default: "`(10, 100)`",
-        doc: "Retries a second and their burst, for all keys of the controller together.",
+        doc: "Retries per second and their burst, for all keys of the controller together.",
         read: call!(retry_rate, rate),
         ..Key::EQUALS
     },
@@ -99,7 +99,7 @@ const KEYS: &[Key<Args>] = &[
         form: "the name of a namespace",
         example: "namespace = \"shop\"",
         default: "all",
-        doc: "Where to look. `--namespace` on the command line overrides it.",
+        doc: "The namespace to watch. `--namespace` on the command line overrides it.",
         read: |args, value| {
             let namespace = value.label()?.map(|namespace| vec![namespace]);
             args.settings.push(Setting::new("namespaces", namespace));
@@ -112,7 +112,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a list of names of namespaces",
         example: "namespaces = [\"shop\", \"bakery\"]",
         default: "all",
-        doc: "Where to look, when that is several namespaces.",
+        doc: "The namespaces to watch. `--namespace` on the command line overrides them.",
         read: call!(namespaces, labels),
         ..Key::EQUALS
     },
@@ -121,7 +121,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a label selector",
         example: "labels = \"app=web, tier in (front, edge)\"",
         default: "none",
-        doc: "Only objects with such labels, selected by the server. Its syntax is checked at compile time.",
+        doc: "Retrieve only objects that match this label selector. Its syntax is checked at compile time.",
         read: call!(labels, label_selector),
         ..Key::EQUALS
     },
@@ -130,7 +130,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a field selector",
         example: "fields = \"status.phase=Running\"",
         default: "none",
-        doc: "Only objects with such fields, selected by the server, which knows a few for each kind.",
+        doc: "Retrieve only objects that match this field selector. The API server supports a few fields for each kind.",
         read: call!(fields, field_selector),
         ..Key::EQUALS
     },
@@ -149,7 +149,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a list of parts of an object",
         example: "changed = [generation, labels]",
         default: "`[any]`",
-        doc: "Which changes wake the handler: `generation`, `labels`, `annotations`, `finalizers`, `status` or `any`. The first sight of an object, its deletion mark and the resync always do.",
+        doc: "Which changes trigger the handler: `generation`, `labels`, `annotations`, `finalizers`, `status` or `any`. A new object, a deletion timestamp and the resync always do.",
         read: |args, value| {
             let changed = value.changes()?;
             args.status = changed.value.iter().find(|change| change.word == "status").map(|change| change.word.span());
@@ -163,7 +163,7 @@ const KEYS: &[Key<Args>] = &[
         form: "the path of a `fn(&K) -> bool`",
         example: "when = is_ours",
         default: "none",
-        doc: "A filter before the queue, asked of each new version.",
+        doc: "A filter before the queue, called with each new version of an object.",
         mentions: Mentions::FUNCTIONS,
         read: call!(when_fn, path),
         ..Key::EQUALS
@@ -173,65 +173,65 @@ const KEYS: &[Key<Args>] = &[
         form: "a list of kinds",
         example: "owns = [Deployment, Service]",
         default: "none",
-        doc: "Kinds of children: one whose controller owner is an object of ours wakes that owner.",
+        doc: "Kinds of children. A change of a child triggers the handler for its controller owner.",
         mentions: Mentions::KINDS,
         read: calls!(owns, kinds),
         ..Key::EQUALS
     },
     Key {
         name: "watches",
-        form: "a list of kinds, each with the path of a fn",
+        form: "a list of kinds, each with the path of a function",
         example: "watches = [ConfigMap => users_of, Secret => holders_of]",
         default: "none",
-        doc: "Other objects that wake ours: `fn(&T) -> impl IntoIterator<Item = ObjectKey>` names them, of the old version and of the new one. A second argument `&Reader<K>` looks into the cache.",
+        doc: "Other kinds whose changes trigger the handler: `fn(&T) -> impl IntoIterator<Item = ObjectKey>` returns the keys for an object, both for its old and its new version. A second argument `&Reader<K>` reads the cache.",
         mentions: Mentions::BOTH,
         read: calls!(watches, maps),
         ..Key::EQUALS
     },
     Key {
         name: "sources",
-        form: "a list of paths of fns that return a stream of keys",
+        form: "a list of paths of functions that return a stream of keys",
         example: "sources = [orders]",
         default: "none",
-        doc: "Keys from outside: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller runs. A key wakes the handler if its object exists.",
+        doc: "Keys from outside of the cluster: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller starts. A key triggers the handler if its object exists.",
         mentions: Mentions::FUNCTIONS,
         read: calls!(source_from, functions),
         ..Key::EQUALS
     },
     Key {
         name: "cleanup",
-        form: "the path of an async fn",
+        form: "the path of an async function",
         example: "cleanup = tear_down",
         default: "none",
-        doc: "What is done before an object vanishes, guaranteed by the `finalizer`. Arguments and outcome are as a handler's; the object goes when it returns without an error and without asking to come back.",
+        doc: "Called before an object is deleted, guaranteed by the `finalizer`. Arguments and return types are those of a handler; the finalizer is removed when it returns without an error and without asking to be called again.",
         mentions: Mentions::FUNCTIONS,
         read: keep!(cleanup, path),
         ..Key::EQUALS
     },
     Key {
         name: "finalizer",
-        form: "a name with a domain of yours",
+        form: "a name in a domain of yours",
         example: "finalizer = \"shop.example.com/cleanup\"",
         default: "required with `cleanup`",
-        doc: "The name of the mark that keeps an object until `cleanup` is done. It is written out, so that renaming the fn orphans nothing.",
+        doc: "The finalizer that keeps an object until `cleanup` is done. It is written out, so that renaming the function leaves no object stuck.",
         read: keep!(finalizer, finalizer),
         ..Key::EQUALS
     },
     Key {
         name: "on_leave",
-        form: "`cleanup`, or is left out",
+        form: "`cleanup`",
         example: "on_leave = cleanup",
-        default: "the object keeps its finalizer",
-        doc: "An object that leaves `labels` or `fields` alive is cleaned up as well.",
+        default: "such an object keeps its finalizer",
+        doc: "Also clean up an object that no longer matches `labels` or `fields`.",
         read: keep!(on_leave, only_cleanup),
         ..Key::EQUALS
     },
     Key {
         name: "former_names",
-        form: "a list of names that the controller had",
+        form: "a list of former names of the controller",
         example: "former_names = [\"old-name\"]",
         default: "none",
-        doc: "Names that the controller had before: the fields that it applied under them are taken over, and a Lease of theirs that is held is respected. For a list of kinds, write each name with its kind: `old-name-pod`.",
+        doc: "Earlier names of the controller. Fields that were applied under them are taken over, and a Lease that is held under one of them is respected. For a list of kinds, add the kind to each name: `old-name-pod`.",
         read: |args, value| {
             let names = value.labels()?;
             args.former_names.clone_from(&names.value);
@@ -242,28 +242,28 @@ const KEYS: &[Key<Args>] = &[
     },
     Key {
         name: "former_finalizers",
-        form: "a list of finalizers that the controller had",
+        form: "a list of former finalizers of the controller",
         example: "former_finalizers = [\"shop.example.com/old\"]",
         default: "none",
-        doc: "Finalizers that the controller had before: each is replaced by `finalizer`, or removed after `cleanup`.",
+        doc: "Earlier finalizers of the controller. Each is replaced by `finalizer`, or removed after `cleanup`.",
         read: keep!(former_finalizers, finalizers),
         ..Key::EQUALS
     },
     Key {
         name: "former_program",
-        form: "the name that the program had",
+        form: "the former name of the program",
         example: "former_program = \"old-shop\"",
         default: "none",
-        doc: "The program's name before its binary was renamed: the fields that it applied are taken over, and a Lease of it that is held is respected.",
+        doc: "The program's name before its binary was renamed. Fields that it applied are taken over, and a Lease that it holds is respected.",
         read: call!(former_program, label),
         ..Key::EQUALS
     },
     Key {
         name: "deleted",
-        form: "the path of an async fn",
+        form: "the path of an async function",
         example: "deleted = forget",
         default: "none",
-        doc: "Told of objects that vanished, as far as the process sees it: one try each. Arguments are as a handler's, and `Gone`.",
+        doc: "Called once for each object that was deleted, as far as this process sees it; errors are not retried. Arguments are those of a handler, and `Gone`.",
         mentions: Mentions::FUNCTIONS,
         read: call!(deleted, path),
         ..Key::EQUALS
@@ -274,7 +274,7 @@ const KEYS: &[Key<Args>] = &[
         form: "no value, or settings in parentheses such as `(lease_duration = \"30s\")`",
         example: "leader_election",
         default: "off",
-        doc: "Handlers run in one replica only. Settings: `lease`, `namespace`, `lease_duration = \"15s\"`, `renew_deadline = \"10s\"`, `retry_period = \"2s\"`.",
+        doc: "Run handlers in one replica only. Settings: `lease`, `namespace`, `lease_duration = \"15s\"`, `renew_deadline = \"10s\"`, `retry_period = \"2s\"`.",
         read: |args, value| {
             let election = value.election()?;
             args.lease = election.value.lease;
@@ -289,7 +289,7 @@ const KEYS: &[Key<Args>] = &[
         form: "no value",
         example: "install_crd",
         default: "off",
-        doc: "Apply the kind's CRD at the start, and wait until the server has it.",
+        doc: "Apply the kind's CRD at the start, and wait until it is established.",
         read: call!(install_crd, flag),
         ..Key::EQUALS
     },
@@ -298,7 +298,7 @@ const KEYS: &[Key<Args>] = &[
         form: "the path of an `async fn(…) -> Result<S, E>`",
         example: "init = connect",
         default: "none",
-        doc: "Builds the shared state, once in a process for each distinct fn; with `leader_election` once for each controller. It may take `Client` and capabilities; handlers take `State<S>`.",
+        doc: "Builds the shared state, once in a process for each distinct function; with `leader_election`, once for each controller. It may take `Client` and capabilities; handlers take `State<S>`.",
         mentions: Mentions::FUNCTIONS,
         read: call!(init, path, Stage::State),
         ..Key::EQUALS
@@ -307,8 +307,8 @@ const KEYS: &[Key<Args>] = &[
         name: "retriever",
         form: "the path of a `fn(Client) -> impl Retriever<K>`",
         example: "retriever = from_queue",
-        default: "the API",
-        doc: "A retriever of your own in place of the API's.",
+        default: "the API server's",
+        doc: "A custom retriever in place of the API server's.",
         mentions: Mentions::FUNCTIONS,
         read: |args, value| {
             // All of it where the value stands, which is what the message about its type is for.
@@ -320,10 +320,10 @@ const KEYS: &[Key<Args>] = &[
     },
     Key {
         name: "layers",
-        form: "a list of paths of fns that return a `tower::Layer`",
+        form: "a list of paths of functions that return a `tower::Layer`",
         example: "layers = [audited, throttled]",
         default: "none",
-        doc: "Middleware around the handler, the first one outermost.",
+        doc: "Middleware around the handler, the outermost first.",
         mentions: Mentions::FUNCTIONS,
         read: calls!(layer, layers),
         ..Key::EQUALS
@@ -334,16 +334,16 @@ const KEYS: &[Key<Args>] = &[
         form: "rules in parentheses",
         example: "access(\"apps/deployments: get, patch\", \"pods/log: get\")",
         default: "none",
-        doc: "What a `Client` or a retriever of your own may do, as RBAC rules. `access()` says nothing at all.",
+        doc: "RBAC rules for what a `Client` or a custom retriever does. `access()`: nothing.",
         read: call!(access, rules),
         ..Key::EQUALS
     },
     Key {
         name: "main",
-        form: "`false` or is left out",
+        form: "`false`",
         example: "main = false",
         default: "a `main` is generated",
-        doc: "Without a `main`, for several controllers, modules and libraries: `kooper::main!(a, b)` makes one of them all.",
+        doc: "Generate no `main`, for several controllers, modules and libraries: `kooper::main!(a, b)` generates one for all of them.",
         read: keep!(main, only_false),
         ..Key::EQUALS
     },
@@ -351,8 +351,8 @@ const KEYS: &[Key<Args>] = &[
         name: "type_name",
         form: "a name",
         example: "type_name = EchoController",
-        default: "the fn's name",
-        doc: "The name of the generated type, where a type or module of the fn's name is in the way.",
+        default: "the function's name",
+        doc: "The name of the generated type, where another type or module has the function's name.",
         read: keep!(type_name, ident),
         ..Key::EQUALS
     },

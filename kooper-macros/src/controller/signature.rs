@@ -43,7 +43,7 @@ impl Handler {
             Ok((attributes, vis, signature))
         };
         let Ok((attributes, vis, signature)) = head.parse2(item.clone()) else {
-            errors.add(span, message!("a handler is an async fn: write `#[controller(…)]` above one"));
+            errors.add(span, message!("expected an async function: write `#[controller(…)]` above an `async fn`"));
             return None;
         };
         check_head(&signature, errors);
@@ -69,7 +69,7 @@ impl Handler {
         // Without `async` the compiler knows whether it is a future that is returned.
         let written = output.as_ref().filter(|_| signature.asyncness.is_some());
         if let Some(word) = written.and_then(|output| find_word("impl", output.to_token_stream())) {
-            errors.add(word, message!("a handler's return type is written out: write it such as `Result<()>`"));
+            errors.add(word, message!("the return type of a handler must be named: write one such as `Result<()>`"));
         }
         let conditions = attributes.iter().filter_map(condition).collect();
         Some(Self { conditions, vis, ident: signature.ident, generics: signature.generics, arguments, output, method })
@@ -84,11 +84,10 @@ impl Handler {
 fn check_head(signature: &Signature, errors: &mut Errors) {
     let name = &signature.ident;
     if name == "main" {
-        errors
-            .add(name.span(), message!("`main` is the program, which runs the handler: give the handler another name"));
+        errors.add(name.span(), message!("`main` is the name of the generated program: give the handler another name"));
     }
     if signature.asyncness.is_none() && matches!(signature.output, ReturnType::Default) {
-        errors.add(signature.fn_token.span, message!("a handler is async: write `async fn {name}`"));
+        errors.add(signature.fn_token.span, message!("a handler must be async: write `async fn {name}`"));
     }
     let words = [
         signature.constness.map(|word| word.span),
@@ -101,7 +100,7 @@ fn check_head(signature: &Signature, errors: &mut Errors) {
         signature.variadic.as_ref().map(|variadic| variadic.dots.span()),
     ];
     for word in words.into_iter().flatten() {
-        errors.add(word, message!("a handler is an ordinary async fn: write `async fn {name}` without this"));
+        errors.add(word, message!("a handler is a plain async function: write `async fn {name}` without this"));
     }
     let mut type_parameters = 0_usize;
     for parameter in &signature.generics.params {
@@ -109,7 +108,7 @@ fn check_head(signature: &Signature, errors: &mut Errors) {
         if type_parameters > 1 || !matches!(parameter, GenericParam::Type(_)) {
             errors.add(
                 Place::of(parameter),
-                message!("a generic handler has one parameter, the kind: write `async fn {name}<K: Kind>(…)`"),
+                message!("a generic handler has one type parameter, the kind: write `async fn {name}<K: Kind>(…)`"),
             );
         }
     }
@@ -120,13 +119,13 @@ fn check_place(signature: &Signature, errors: &mut Errors) -> bool {
     if let Some(receiver) = signature.receiver() {
         errors.add(
             receiver.self_token.span,
-            message!("a handler has no `self`: write a free fn, and `State<S>` for what it shares"),
+            message!("a handler cannot be a method: move it out of the `impl`, and take `State<S>` for shared values"),
         );
         return true;
     }
     let word = find_word("Self", signature.to_token_stream());
     if let Some(word) = word {
-        errors.add(word, message!("a handler belongs to no type: write a free fn, and the type in place of `Self`"));
+        errors.add(word, message!("a handler cannot be an associated function: move it out of the `impl`, and write the type in place of `Self`"));
     }
     word.is_some()
 }
@@ -137,18 +136,15 @@ fn check_argument(argument: &PatType, kind: &str, errors: &mut Errors) {
         errors.add(
             Place::of(attribute),
             message!(
-                "a handler has the same arguments in each build: write `#[cfg]` below `#[controller]`, once for each fn"
+                "an argument of a handler cannot have `#[cfg]`: write a function for each configuration, with `#[cfg]` below `#[controller]`"
             ),
         );
     }
     if let Type::Reference(reference) = plain(ty) {
         let owned = owned(&reference.elem, kind);
-        errors.add(Place::of(ty), message!("a handler owns its arguments: write {owned}"));
+        errors.add(Place::of(ty), message!("a handler takes its arguments by value: write {owned}"));
     } else if let Some(word) = find_word("impl", ty.to_token_stream()) {
-        errors.add(
-            word,
-            message!("a handler's arguments are chosen by their types: write the type in place of `impl …`"),
-        );
+        errors.add(word, message!("arguments are extracted by their types: write the type in place of `impl …`"));
     }
 }
 
@@ -160,7 +156,7 @@ fn owned(lent: &Type, kind: &str) -> String {
     } else if name == kind || name == "PartialObjectMeta" || kind.is_empty() {
         format!("`Arc<{written}>`")
     } else {
-        format!("one without `&`, such as `Arc<{kind}>` or `Call`")
+        format!("a type without `&`, such as `Arc<{kind}>` or `Call`")
     }
 }
 

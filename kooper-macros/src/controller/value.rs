@@ -93,7 +93,8 @@ impl<'a> Value<'a> {
         for element in &list.value {
             let written = text(element);
             if seen.contains(&written) {
-                self.note(Place::of(element), message!("`{written}` is listed twice: write it once"));
+                let shown = if written.starts_with('"') { written.clone() } else { format!("`{written}`") };
+                self.note(Place::of(element), message!("{shown} is listed twice: write it once"));
             }
             seen.push(written);
         }

@@ -226,11 +226,14 @@ impl fmt::Display for AccessError {
         match self {
             Self::Place(input) => write!(
                 f,
-                "the rule \"{input}\" names no resource: write \"pods: get\", \"pods/log: get\" \
+                "the rule \"{input}\" has no resource: write \"pods: get\", \"pods/log: get\" \
                  or \"apps/deployments: get, patch\""
             ),
             Self::CoreGroup { input, resource } => {
-                write!(f, "the rule \"{input}\" names the core group, which has no name: write `{resource}` alone")
+                write!(
+                    f,
+                    "the rule \"{input}\" has a name for the core group, which has none: write `{resource}` alone"
+                )
             }
             Self::UpperCase { input, part } => {
                 let lower = part.to_lowercase();
@@ -248,7 +251,7 @@ impl fmt::Display for AccessError {
                 write!(f, "the rule \"{input}\" has the unknown verb `{verb}`: write `{nearest}`")
             }
             Self::Verb { input, verb, nearest: None } => {
-                write!(f, "the rule \"{input}\" has `{verb}` where a verb belongs: write {} or *", USUAL.join(", "))
+                write!(f, "the rule \"{input}\" has `{verb}` in place of a verb: write {} or *", USUAL.join(", "))
             }
             Self::Twice { input, verb } => {
                 write!(f, "the rule \"{input}\" has the verb `{verb}` twice: write it once")

@@ -139,21 +139,21 @@ impl fmt::Display for DurationError {
                 write!(f, "the duration \"{input}\" has a sign: write it without, such as \"30s\"")
             }
             Self::NotADuration(input) => {
-                write!(f, "\"{input}\" is no duration: write a number and a unit, such as \"30s\" or \"1h30m\"")
+                write!(f, "\"{input}\" is not a duration: write a number and a unit, such as \"30s\" or \"1h30m\"")
             }
             Self::NoUnit(input) => write!(
                 f,
-                "the duration \"{input}\" lacks a unit: write \"{input}s\" for seconds, \"{input}m\" for minutes"
+                "the duration \"{input}\" has no unit: write \"{input}s\" for seconds, \"{input}m\" for minutes"
             ),
             Self::UnknownUnit { input, unit } => write!(
                 f,
                 "the duration \"{input}\" has the unknown unit `{unit}`: the units are ns, us, ms, s, m and h"
             ),
             Self::Zero(input) => {
-                write!(f, "the duration \"{input}\" is zero: write one longer than that, such as \"1s\"")
+                write!(f, "the duration \"{input}\" is zero: write a longer one, such as \"1s\"")
             }
             Self::TooLong(input) => {
-                write!(f, "the duration \"{input}\" is too long: write one of less than 292 years")
+                write!(f, "the duration \"{input}\" is too long: write one shorter than 292 years")
             }
         }
     }

@@ -80,7 +80,7 @@ impl Requirement {
             match tokens.next() {
                 "" => return Ok(terms),
                 "," => {}
-                found => return Err(tokens.unexpected(found, "`,` or nothing more")),
+                found => return Err(tokens.unexpected(found, "`,` or the end")),
             }
         }
     }
@@ -185,7 +185,7 @@ impl<'a> Tokens<'a> {
 
     fn set(&mut self) -> Result<Vec<String>, SelectorError> {
         if !self.take("(") {
-            return Err(self.unexpected(self.peek(), "the values in parentheses, such as `(a, b)`,"));
+            return Err(self.unexpected(self.peek(), "values in parentheses, such as `(a, b)`"));
         }
         let mut values = Vec::new();
         loop {

@@ -122,13 +122,13 @@ impl fmt::Display for SelectorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unexpected { input, found, wanted } if found.is_empty() => {
-                write!(f, "the selector \"{input}\" ends too early: write {wanted} there")
+                write!(f, "the selector \"{input}\" ends too early: expected {wanted}")
             }
             Self::Unexpected { input, found, wanted } => {
-                write!(f, "the selector \"{input}\" has `{found}` out of place: write {wanted} there")
+                write!(f, "the selector \"{input}\" has an unexpected `{found}`: expected {wanted}")
             }
             Self::Name { input, source } => {
-                write!(f, "the selector \"{input}\" does not hold: {source}")
+                write!(f, "the selector \"{input}\" is invalid: {source}")
             }
             Self::NotANumber { input, found } => {
                 write!(f, "the selector \"{input}\" compares with `{found}`: write an integer after `>` and `<`")

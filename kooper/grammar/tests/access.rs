@@ -51,7 +51,10 @@ fn says_what_is_wrong_and_what_to_write() {
     for (text, said) in [
         ("pods", "the rule \"pods\" has no verb: write them after a colon, such as \"pods: get, list\""),
         ("pods: ", "the rule \"pods: \" has no verb: write them after a colon, such as \"pods: get, list\""),
-        ("core/pods: get", "the rule \"core/pods: get\" names the core group, which has no name: write `pods` alone"),
+        (
+            "core/pods: get",
+            "the rule \"core/pods: get\" has a name for the core group, which has none: write `pods` alone",
+        ),
         (
             "Pod: get",
             "the rule \"Pod: get\" has `Pod`, with a capital: \
@@ -61,13 +64,13 @@ fn says_what_is_wrong_and_what_to_write() {
         ("pods: lists", "the rule \"pods: lists\" has the unknown verb `lists`: write `list`"),
         (
             "pods: get,",
-            "the rule \"pods: get,\" has `` where a verb belongs: \
+            "the rule \"pods: get,\" has `` in place of a verb: \
              write get, list, watch, create, update, patch, delete, deletecollection or *",
         ),
         ("pods: get, get", "the rule \"pods: get, get\" has the verb `get` twice: write it once"),
         (
             "a/b/c/d: get",
-            "the rule \"a/b/c/d: get\" names no resource: write \"pods: get\", \"pods/log: get\" \
+            "the rule \"a/b/c/d: get\" has no resource: write \"pods: get\", \"pods/log: get\" \
              or \"apps/deployments: get, patch\"",
         ),
     ] {

@@ -30,14 +30,14 @@ fn reads_what_go_reads() {
 fn says_what_is_wrong_and_what_to_write() {
     for (text, said) in [
         ("", "an empty duration: write a number and a unit, such as \"30s\""),
-        ("30", "the duration \"30\" lacks a unit: write \"30s\" for seconds, \"30m\" for minutes"),
+        ("30", "the duration \"30\" has no unit: write \"30s\" for seconds, \"30m\" for minutes"),
         ("-3m", "the duration \"-3m\" has a sign: write it without, such as \"30s\""),
-        ("0s", "the duration \"0s\" is zero: write one longer than that, such as \"1s\""),
+        ("0s", "the duration \"0s\" is zero: write a longer one, such as \"1s\""),
         ("3 m", "the duration \"3 m\" has the unknown unit ` m`: the units are ns, us, ms, s, m and h"),
         ("1d", "the duration \"1d\" has the unknown unit `d`: the units are ns, us, ms, s, m and h"),
         (
             "9223372036854775808ns",
-            "the duration \"9223372036854775808ns\" is too long: write one of less than 292 years",
+            "the duration \"9223372036854775808ns\" is too long: write one shorter than 292 years",
         ),
     ] {
         assert_eq!(parse(text).map_err(|error| error.to_string()), Err(said.to_owned()));

@@ -39,7 +39,7 @@ fn finalizers() {
     }
     assert_eq!(
         finalizer("cleanup").map_err(|error| error.to_string()),
-        Err("\"cleanup\" is not a finalizer: write a domain of yours, a slash and what it is for, \
+        Err("\"cleanup\" is not a finalizer: write a domain of yours, a slash and a name, \
              such as `shop.example.com/cleanup`"
             .to_owned())
     );

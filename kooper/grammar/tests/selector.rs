@@ -66,21 +66,21 @@ fn is_written_in_one_way() {
 #[test]
 fn says_what_is_wrong_and_what_to_write() {
     for (text, said) in [
-        ("a,", "the selector \"a,\" ends too early: write a label key there"),
-        ("a in", "the selector \"a in\" ends too early: write the values in parentheses, such as `(a, b)`, there"),
-        ("a in (b", "the selector \"a in (b\" ends too early: write `,` or `)` there"),
-        ("a is b", "the selector \"a is b\" has `is` out of place: write `=`, `!=`, `in (…)` or `notin (…)` there"),
-        ("a=b c", "the selector \"a=b c\" has `c` out of place: write `,` or nothing more there"),
-        ("=b", "the selector \"=b\" has `=` out of place: write a label key there"),
+        ("a,", "the selector \"a,\" ends too early: expected a label key"),
+        ("a in", "the selector \"a in\" ends too early: expected values in parentheses, such as `(a, b)`"),
+        ("a in (b", "the selector \"a in (b\" ends too early: expected `,` or `)`"),
+        ("a is b", "the selector \"a is b\" has an unexpected `is`: expected `=`, `!=`, `in (…)` or `notin (…)`"),
+        ("a=b c", "the selector \"a=b c\" has an unexpected `c`: expected `,` or the end"),
+        ("=b", "the selector \"=b\" has an unexpected `=`: expected a label key"),
         ("a>b", "the selector \"a>b\" compares with `b`: write an integer after `>` and `<`"),
         (
             "a=-b",
-            "the selector \"a=-b\" does not hold: \"-b\" is not a label value: write letters, digits, `-`, `_` and `.`, \
+            "the selector \"a=-b\" is invalid: \"-b\" is not a label value: write letters, digits, `-`, `_` and `.`, \
              beginning and ending with a letter or digit",
         ),
         (
             "/a",
-            "the selector \"/a\" does not hold: \"/a\" is not a label key: write a name such as `app` or `example.com/app`",
+            "the selector \"/a\" is invalid: \"/a\" is not a label key: write a name such as `app` or `example.com/app`",
         ),
     ] {
         assert_eq!(Selector::parse(text).map_err(|error| error.to_string()), Err(said.to_owned()));

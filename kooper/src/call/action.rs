@@ -33,7 +33,7 @@ impl Action {
 /// What a handler may return: `()`, [`Action`], `Result<(), E>` or
 /// `Result<Action, E>`, with any error that turns into a boxed one.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not something a handler can return",
+    message = "a handler cannot return `{Self}`",
     label = "not an outcome of a handler",
     note = "return `()`, `Action`, `Result<(), E>` or `Result<Action, E>`, where `E` is an error type (it implements `std::error::Error + Send + Sync`, or is `anyhow::Error` or a boxed error)"
 )]

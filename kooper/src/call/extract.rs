@@ -26,7 +26,7 @@ pub(crate) use kept::Kept;
 ///
 /// `M` only keeps impls apart that would overlap without it; it is inferred.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not an argument that a handler of `{O}` can take",
+    message = "a handler for `{O}` cannot take `{Self}`",
     label = "not an argument of a handler",
     note = "take `Arc<{O}>` (the object), `Call` (this call), `Client`, `Recorder`, a capability such as `Reader<T>` or `Applier<T>`, or `State<{S}>` (what `init = path` builds, `()` without it)"
 )]
@@ -40,7 +40,7 @@ pub trait Argument<O, S, M = ()>: Sized + Send + 'static {
 
 /// Something that the fn of `deleted` can take: what a handler can, and [`Gone`].
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not an argument that a function for `deleted` can take",
+    message = "a function for `deleted` cannot take `{Self}`",
     label = "not an argument of a function for `deleted`",
     note = "take `Arc<{O}>` (the last known object), `Gone`, `Call` (this call), `Client`, `Recorder`, a capability such as `Reader<T>` or `Deleter<T>`, or `State<{S}>` (what `init = path` builds, `()` without it)"
 )]
@@ -51,7 +51,7 @@ impl<O, S, M, A: Argument<Removed<O>, S, M>> DeletedArgument<O, S, M> for A {}
 
 /// Something that `init` can take: an argument that needs no object.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not an argument that `init` can take",
+    message = "a function for `init` cannot take `{Self}`",
     label = "not an argument of `init`",
     note = "take `Client`, or a capability such as `Reader<T>` or `Creator<T>`: there is no object, no call and no state yet"
 )]

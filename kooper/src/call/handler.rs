@@ -87,7 +87,7 @@ impl<O> Service<Input<O>> for HandlerService<O> {
 /// Middleware around a handler of `O`: any `tower::Layer` over a service of
 /// [`Input`]s that answers with an [`Action`].
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no middleware of a handler of `{O}`",
+    message = "`{Self}` is not middleware for a handler of `{O}`",
     label = "not a layer",
     note = "return a `tower::Layer<HandlerService<{O}>>` whose service is a cloneable `tower::Service<Input<{O}>, Response = Action>`"
 )]

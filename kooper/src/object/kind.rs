@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 /// A kind of Kubernetes objects known as a Rust type: those of `k8s-openapi`,
 /// and those that derive `CustomResource`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no kind of Kubernetes objects",
+    message = "`{Self}` is not a kind of Kubernetes object",
     label = "not a kind",
     note = "name a type of `k8s_openapi`, such as `k8s_openapi::api::core::v1::Pod`, or one that derives `kube::CustomResource`"
 )]
@@ -19,7 +19,7 @@ impl<K> Kind for K where K: Resource<DynamicType = (), Scope: 'static> + Deseria
 
 /// A kind whose objects are in namespaces.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is cluster-scoped: its objects are in no namespace",
+    message = "`{Self}` is cluster-scoped: its objects have no namespace",
     label = "a cluster-scoped kind",
     note = "remove `namespace` or `namespaces`"
 )]

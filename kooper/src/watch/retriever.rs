@@ -31,7 +31,7 @@ pub(crate) use erased::{Erased, erase};
 /// The informer that drives it keeps the store, resumes, relists and backs
 /// off; a retriever only answers.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no retriever of `{K}`",
+    message = "`{Self}` is not a retriever of `{K}`",
     label = "does not implement `Retriever<{K}>`",
     note = "return `kooper::retriever::ApiRetriever<{K}>`, `kooper::retriever::from_fns(list, watch)`, or implement `kooper::Retriever<{K}>` for `{Self}`"
 )]

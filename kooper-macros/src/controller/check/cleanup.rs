@@ -45,16 +45,14 @@ fn check_cleanup(args: &Args, handler: &Handler, errors: &mut Errors) {
         errors.add(
             key,
             message!(
-                "`cleanup` marks objects of the API, and a retriever of your own may bring others: leave `retriever` out, or write `deleted` in place of `cleanup`"
+                "`cleanup` sets a finalizer on objects of the API server, and a custom retriever may return others: remove `retriever`, or write `deleted` in place of `cleanup`"
             ),
         );
     }
     if let Some(key) = args.key("on_leave").filter(|_| !args.tries("labels") && !args.tries("fields")) {
         errors.add(
             key,
-            message!(
-                "`on_leave` changes nothing without a selector, as no object leaves: leave it out, or write `labels` or `fields`"
-            ),
+            message!("`on_leave` has no effect without a selector: add `labels` or `fields`, or remove `on_leave`"),
         );
     }
 }
@@ -63,20 +61,20 @@ fn check_alone(args: &Args, errors: &mut Errors) {
     if let Some(key) = args.key("finalizer") {
         errors.add(
             key,
-            message!("`finalizer` guards nothing without `cleanup`: write `cleanup = path`, or leave `finalizer` out"),
+            message!("`finalizer` has no effect without `cleanup`: add `cleanup = path`, or remove `finalizer`"),
         );
     }
     if let Some(key) = args.key("on_leave") {
         errors.add(
             key,
-            message!("`on_leave` changes nothing without `cleanup`: write `cleanup = path`, or leave `on_leave` out"),
+            message!("`on_leave` has no effect without `cleanup`: add `cleanup = path`, or remove `on_leave`"),
         );
     }
     if let Some(key) = args.key("former_finalizers").filter(|_| !args.tries("finalizer")) {
         errors.add(
             key,
             message!(
-                "former finalizers are removed by `cleanup`: write `cleanup = path, finalizer = \"…\"`, or leave `former_finalizers` out"
+                "former finalizers are removed by `cleanup`: add `cleanup = path, finalizer = \"…\"`, or remove `former_finalizers`"
             ),
         );
     }

@@ -41,7 +41,7 @@ impl Value<'_> {
         let resource = self.retrieved(&content)?;
         let wrong = |span| {
             let text =
-                message!("`optional` belongs behind the kind: write `resource(Pod, optional)`, or `resource = Pod`");
+                message!("expected `optional` after the kind: write `resource(Pod, optional)`, or `resource = Pod`");
             syn::Error::new(span, text)
         };
         let _: Token![,] = content.parse().map_err(|_| wrong(parentheses.span.join()))?;
@@ -75,9 +75,9 @@ impl Value<'_> {
             let arrow: syn::Result<Token![=>]> = input.parse();
             if arrow.is_err() {
                 let written = text(&kind);
-                return Err(
-                    Place::of(&kind).error(message!("a fn maps these objects to ours: write `{written} => path`"))
-                );
+                return Err(Place::of(&kind).error(message!(
+                    "a kind needs a function that maps its objects to keys: write `{written} => path`"
+                )));
             }
             Ok(Map { kind, function: self.next_path(input)? })
         })

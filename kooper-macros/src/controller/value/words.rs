@@ -61,7 +61,7 @@ impl Value<'_> {
         if let Some(any) = changes.value.iter().find(|change| change.word == "any")
             && changes.value.iter().any(|change| change.word != "any")
         {
-            let text = message!("`any` means all the others too: write `changed = [any]`, or leave it out");
+            let text = message!("`any` includes all other parts: write `changed = [any]`, or remove `any`");
             self.note(any.word.span(), text);
         }
         Ok(changes)
@@ -74,7 +74,7 @@ impl Value<'_> {
         {
             return Err(syn::Error::new(
                 text.span(),
-                message!("`{word}` is a word, not a text: write `{word}` without quotes"),
+                message!("`{word}` is a keyword, not a string: write `{word}` without quotes"),
             ));
         }
         match self.input.fork().parse::<Ident>() {

@@ -66,7 +66,7 @@ pub struct Selection<T> {
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no index",
+    message = "`{Self}` is not an index",
     label = "not an index",
     note = "write `impl Index for {Self}` with `type Object = …` and `fn values(object: &Self::Object) -> impl IntoIterator<Item = String>`"
 )]

@@ -7,7 +7,7 @@ use crate::object::kind::Kind;
 /// An object that is passed by itself or in the `Arc` that a handler gets.
 /// `M` tells the two apart, and is never written.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no Kubernetes object",
+    message = "`{Self}` is not a Kubernetes object",
     label = "not an object",
     note = "pass a reference to the object, or to the `Arc` that the handler takes"
 )]

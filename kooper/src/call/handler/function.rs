@@ -31,7 +31,7 @@ use crate::error::BoxError;
 /// # Ok::<_, kooper::ConfigError>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no handler of `{O}`",
+    message = "`{Self}` is not a handler for `{O}`",
     label = "not a handler",
     note = "a handler is an `async fn` whose arguments (at most sixteen) are `Arc<{O}>`, `Call`, `Client`, `State<S>`, `Recorder` or capabilities, and which returns `()`, `Action`, `Result<(), E>` or `Result<Action, E>`"
 )]

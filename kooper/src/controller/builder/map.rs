@@ -128,7 +128,7 @@ impl<T, K, A: Taken<T>, B: Read<K>> MapArguments<T, K> for (A, B) {
 #[diagnostic::on_unimplemented(
     message = "this function takes `&Reader<{Self}>`, and is called with `&Reader<{K}>`",
     label = "takes `&Reader<{Self}>`",
-    note = "write `&Reader<{K}>` as the second argument, or leave it out"
+    note = "write `&Reader<{K}>` as the second argument, or remove it"
 )]
 pub trait Read<K>: Sized {
     /// The reader.

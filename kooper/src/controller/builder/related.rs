@@ -96,7 +96,7 @@ impl NoArguments for () {
 
 /// Keys from outside: any stream of [`ObjectKey`]s.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no stream of keys",
+    message = "`{Self}` is not a stream of keys",
     label = "not a stream of `ObjectKey`",
     note = "return `impl Stream<Item = ObjectKey> + Send + 'static`"
 )]

@@ -16,7 +16,7 @@ pub(crate) type MakeCrd = fn() -> CustomResourceDefinition;
 
 /// A kind that brings its CRD: one that derives `kube::CustomResource`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no custom resource: leave `install_crd` out",
+    message = "`{Self}` is not a custom resource: remove `install_crd`",
     label = "not a custom resource",
     note = "only the CRD of a type that derives `kube::CustomResource` is known, and can be installed"
 )]

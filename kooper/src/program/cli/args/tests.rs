@@ -93,7 +93,7 @@ fn bad_values_are_named_with_their_flag_and_the_way_out() {
         ("namespace", "KOOPER_NAMESPACE", "a,,b", "is not a DNS label"),
         ("workers", "KOOPER_WORKERS", "0", "write a whole number from 1 to 65535"),
         ("workers", "KOOPER_WORKERS", "many", "write a whole number from 1 to 65535"),
-        ("resync", "KOOPER_RESYNC", "5", "lacks a unit: write \"5s\" for seconds"),
+        ("resync", "KOOPER_RESYNC", "5", "has no unit: write \"5s\" for seconds"),
         ("resync", "KOOPER_RESYNC", "0s", "or `off` for no resync"),
         ("listen", "KOOPER_LISTEN", "8080", "such as `[::]:8080`, `127.0.0.1:8080` or `:8080`, or `off`"),
         ("listen", "KOOPER_LISTEN", "localhost:8080", "write an IP address and a port"),
