@@ -22,29 +22,24 @@ fn table<T>(keys: &[Key<T>]) -> String {
     table
 }
 
-/// What the reference page shows of the keys.
-fn reference() -> String {
-    let (keys, settings) = (table(CONTROLLER.keys), table(ELECTION.keys));
-    format!("{keys}\nThe settings in the parentheses of `leader_election(…)`:\n\n{settings}")
+/// The reference page with its tables, each between a comment that names it and one that ends it.
+fn reference(page: &str) -> String {
+    let mut page = page.to_owned();
+    for (name, table) in [("keys", table(CONTROLLER.keys)), ("settings", table(ELECTION.keys))] {
+        let begin = format!(
+            "<!-- The {name} are written by a test of kooper-macros: KOOPER_BLESS=1 cargo test -p kooper-macros -->\n\n"
+        );
+        let end = format!("\n<!-- End of the {name}. -->\n");
+        let (before, rest) = page.split_once(&begin).expect("the page has a place for the table");
+        let (_, after) = rest.split_once(&end).expect("the table has an end");
+        page = format!("{before}{begin}{table}{end}{after}");
+    }
+    page
 }
 
 #[test]
 fn the_reference_page_has_every_key() {
-    const BEGIN: &str =
-        "<!-- The table is written by a test of kooper-macros: KOOPER_BLESS=1 cargo test -p kooper-macros -->\n\n";
-    const END: &str = "\n<!-- End of the table. -->\n";
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/attribute.md");
-    let reference = reference();
-    let text = fs::read_to_string(&page).unwrap_or_default();
-    let parts = text.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?)));
-    if std::env::var_os("KOOPER_BLESS").is_some() {
-        let (head, tail) = parts.map_or(("# The keys of `#[controller]`\n\n", ""), |(head, (_, tail))| (head, tail));
-        fs::create_dir_all(page.with_file_name("")).expect("the folder of the page");
-        fs::write(&page, format!("{head}{BEGIN}{reference}{END}{tail}")).expect("the page");
-        return;
-    }
-    let (_, (found, _)) = parts.expect("docs/reference/attribute.md has the table: KOOPER_BLESS=1 writes it");
-    assert_eq!(found, reference, "the table is old: KOOPER_BLESS=1 writes it");
+    is_written("../docs/reference/attribute.md", reference);
 }
 
 /// The keys as an editor finds them: all but `crate`, which no item can be named.
@@ -60,13 +55,7 @@ fn completions() -> String {
 
 #[test]
 fn an_editor_finds_every_key() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kooper/src/private/keys.rs");
-    if std::env::var_os("KOOPER_BLESS").is_some() {
-        fs::create_dir_all(file.with_file_name("")).expect("the folder of the file");
-        fs::write(&file, completions()).expect("the file");
-        return;
-    }
-    assert_eq!(fs::read_to_string(&file).unwrap_or_default(), completions(), "it is old: KOOPER_BLESS=1 writes it");
+    is_written("../kooper/src/private/keys.rs", |_| completions());
 }
 
 /// The attribute's rustdoc with each key's description in the first paragraph of its section.
@@ -87,11 +76,17 @@ fn described(rustdoc: &str) -> String {
 
 #[test]
 fn the_rustdoc_describes_every_key() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/attribute.md");
-    let rustdoc = fs::read_to_string(&file).expect("the rustdoc");
+    is_written("src/attribute.md", described);
+}
+
+/// Compares a file with what is written for it, or writes it.
+fn is_written(file: &str, write: impl Fn(&str) -> String) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    let found = fs::read_to_string(&path).expect(file);
+    let written = write(&found);
     if std::env::var_os("KOOPER_BLESS").is_some() {
-        fs::write(&file, described(&rustdoc)).expect("the rustdoc");
-        return;
+        fs::write(&path, written).expect(file);
+    } else {
+        assert_eq!(found, written, "{file} is old: KOOPER_BLESS=1 writes it");
     }
-    assert_eq!(rustdoc, described(&rustdoc), "it is old: KOOPER_BLESS=1 writes it");
 }

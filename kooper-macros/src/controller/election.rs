@@ -59,7 +59,7 @@ const SETTINGS: &[Key<Election>] = &[
         form: "a name",
         example: "lease = \"echo\"",
         default: "`<program>-<name>`",
-        doc: "The name of the Lease.",
+        doc: "The name of the Lease. Not allowed for a list of kinds, as each has its own Lease.",
         read: |election, value| {
             let lease = value.subdomain()?;
             election.lease = Some(lease.value.span());
@@ -82,7 +82,7 @@ const SETTINGS: &[Key<Election>] = &[
         form: "a duration",
         example: "lease_duration = \"15s\"",
         default: "`\"15s\"`",
-        doc: "How long the Lease is held without being renewed.",
+        doc: "How long standbys wait for a leader that does not renew the Lease.",
         read: timing!(lease_duration),
         ..Key::EQUALS
     },
@@ -91,7 +91,7 @@ const SETTINGS: &[Key<Election>] = &[
         form: "a duration",
         example: "renew_deadline = \"10s\"",
         default: "`\"10s\"`",
-        doc: "How long the leader tries to renew the Lease before it stops leading: at most two thirds of `lease_duration`.",
+        doc: "How long the leader tries to renew the Lease before it stops leading, at most two thirds of `lease_duration`.",
         read: timing!(renew_deadline),
         ..Key::EQUALS
     },
@@ -100,7 +100,7 @@ const SETTINGS: &[Key<Election>] = &[
         form: "a duration",
         example: "retry_period = \"2s\"",
         default: "`\"2s\"`",
-        doc: "The time between two attempts to acquire or renew the Lease: less than five sixths of `renew_deadline`.",
+        doc: "The time between two attempts. `renew_deadline` is more than 1.2 times this.",
         read: timing!(retry_period),
         ..Key::EQUALS
     },
