@@ -18,6 +18,7 @@ mod logs;
 mod namespaces;
 mod own_writes;
 mod parity;
+mod patches;
 mod rbac;
 mod readers;
 mod rooms;

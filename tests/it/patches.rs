@@ -1,0 +1,193 @@
+//! Patches on a real server have the outcome that the embedded one gives them.
+//!
+//! With `KOOPER_RECORD_PATCHES` set, the real answers to the written histories
+//! are stored for the embedded server's own tests.
+
+mod random;
+#[path = "../../kooper/apiserver/tests/patches/replay.rs"]
+mod replay;
+
+use std::fmt::Write;
+use std::path::Path;
+
+use kooper::kube::Client;
+use kooper::kube::client::Body;
+use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::wait::eventually;
+use replay::{History, Step, differences, files, histories, widget};
+use serde_json::{Value, json};
+
+use crate::live::connection;
+
+/// How many random histories run without being asked for more.
+const RANDOM_HISTORIES: u64 = 40;
+
+/// A server with the kinds that the histories use. Nothing else writes to it.
+struct Server {
+    client: Client,
+    _control_plane: ControlPlane,
+}
+
+#[tokio::test]
+async fn recorded_answers_are_those_of_the_real_server() {
+    let Some(server) = Server::start().await else { return };
+    let record = std::env::var_os("KOOPER_RECORD_PATCHES").is_some();
+    for file in files() {
+        let recorded = histories(&file);
+        let mut answered = recorded.clone();
+        for history in &mut answered {
+            server.play(history).await;
+        }
+        if record {
+            store(&file, &answered);
+            continue;
+        }
+        for (recorded, answered) in recorded.iter().zip(&answered) {
+            for (index, (recorded, answered)) in recorded.steps.iter().zip(&answered.steps).enumerate() {
+                let normal = |step: &Step| (step.code, normalised(&step.answer));
+                assert_eq!(normal(answered), normal(recorded), "step {index} of {}", file.display());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn random_patches_have_the_outcome_that_the_real_server_gives_them() {
+    let Some(server) = Server::start().await else { return };
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let seed = number("KOOPER_SEED").unwrap_or_else(|| fastrand::u64(..));
+    let count = number("KOOPER_HISTORIES").unwrap_or(RANDOM_HISTORIES);
+    for index in 0..count {
+        let mut writer = random::Writer::new(seed.wrapping_add(index));
+        let mut history = writer.history(&format!("random-{index}"));
+        let mut base = None;
+        for at in 0..history.steps.len() {
+            let mut step = history.steps[at].clone();
+            server.send(&history, &mut step, base.as_ref()).await;
+            let found = differences(&history, &step, base.as_ref());
+            let before = base.as_ref().unwrap_or(&Value::Null);
+            let seed = seed.wrapping_add(index);
+            assert!(
+                found.is_empty(),
+                "KOOPER_SEED={seed} KOOPER_HISTORIES=1, step {at}: {step:?}\non {before}\n{found:#?}"
+            );
+            if step.code < 300 {
+                base = Some(step.answer.clone());
+            }
+            history.steps[at] = step;
+        }
+        server.remove(&history).await;
+    }
+}
+
+impl Server {
+    async fn start() -> Option<Self> {
+        let control_plane = ControlPlane::start_with(&["--without-controller-manager"])?;
+        control_plane.apply([widget(), json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}})]);
+        // Pods are refused without one.
+        control_plane.must(&["create", "serviceaccount", "default", "--namespace=t"]);
+        eventually("widgets are served", || control_plane.kubectl(&["get", "widgets", "--namespace=t"]).success);
+        let client = Client::try_from(connection(control_plane.kubeconfig(), None).await).unwrap();
+        Some(Self { client, _control_plane: control_plane })
+    }
+
+    /// Sends all requests of a history and notes the answers.
+    async fn play(&self, history: &mut History) {
+        let mut base = None;
+        for at in 0..history.steps.len() {
+            let mut step = history.steps[at].clone();
+            self.send(history, &mut step, base.as_ref()).await;
+            if step.code < 300 {
+                base = Some(step.answer.clone());
+            }
+            history.steps[at] = step;
+        }
+        self.remove(history).await;
+    }
+
+    async fn send(&self, history: &History, step: &mut Step, base: Option<&Value>) {
+        let (method, content_type) = match step.verb.as_str() {
+            "create" => ("POST", "application/json"),
+            "update" => ("PUT", "application/json"),
+            "merge" => ("PATCH", "application/merge-patch+json"),
+            "strategic" => ("PATCH", "application/strategic-merge-patch+json"),
+            _ => ("PATCH", "application/apply-patch+yaml"),
+        };
+        let name = if method == "POST" { String::new() } else { format!("/{}", history.name) };
+        let subresource = if step.subresource.is_empty() { String::new() } else { format!("/{}", step.subresource) };
+        let manager = if step.manager.is_empty() { String::new() } else { format!("fieldManager={}", step.manager) };
+        let force = if step.force { "&force=true" } else { "" };
+        let path = format!("{}{name}{subresource}?{manager}{force}", collection(history));
+        let edited = base.filter(|_| method == "PUT").map(|base| replay::edited(base, &step.body));
+        let body = edited.as_ref().unwrap_or(&step.body).to_string();
+        (step.code, step.answer) = self.request(method, &path, content_type, &step.agent, body).await;
+    }
+
+    async fn remove(&self, history: &History) {
+        let path = format!("{}/{}", collection(history), history.name);
+        let patch = r#"{"metadata":{"finalizers":null}}"#.to_owned();
+        self.request("PATCH", &path, "application/merge-patch+json", "", patch).await;
+        self.request("DELETE", &format!("{path}?gracePeriodSeconds=0"), "application/json", "", String::new()).await;
+    }
+
+    async fn request(&self, method: &str, path: &str, content: &str, agent: &str, body: String) -> (u16, Value) {
+        let agent = if agent.is_empty() { "tester/1" } else { agent };
+        let request = http::Request::builder().method(method).uri(path);
+        let request = request.header("content-type", content).header("user-agent", agent);
+        let request = request.body(Body::from(body.into_bytes())).unwrap();
+        let answer = self.client.send(request).await.unwrap();
+        let code = answer.status().as_u16();
+        let body = answer.into_body().collect_bytes().await.unwrap();
+        (code, serde_json::from_slice(&body).unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned().into()))
+    }
+}
+
+fn collection(history: &History) -> String {
+    let root = if history.api_version.contains('/') { "apis" } else { "api" };
+    let (version, kind) = (&history.api_version, history.kind.to_lowercase());
+    format!("/{root}/{version}/namespaces/t/{kind}s")
+}
+
+/// An answer without what differs from run to run.
+fn normalised(answer: &Value) -> Value {
+    match answer {
+        Value::Object(map) => {
+            let normal = map.iter().map(|(name, value)| {
+                let value = match (name.as_str(), value) {
+                    ("uid" | "resourceVersion" | "creationTimestamp" | "time" | "clusterIP" | "clusterIPs", _) => {
+                        Value::Null
+                    }
+                    // Several mistakes come in any order.
+                    ("message", Value::String(text)) => sorted(text.lines().map(Value::from)),
+                    ("managedFields" | "causes", Value::Array(items)) => sorted(items.iter().map(normalised)),
+                    _ => normalised(value),
+                };
+                (name.clone(), value)
+            });
+            Value::Object(normal.collect())
+        }
+        Value::Array(items) => items.iter().map(normalised).collect(),
+        scalar => scalar.clone(),
+    }
+}
+
+fn sorted(items: impl Iterator<Item = Value>) -> Value {
+    let mut items: Vec<_> = items.collect();
+    items.sort_by_cached_key(ToString::to_string);
+    items.into()
+}
+
+/// Writes histories with a line for each step.
+fn store(file: &Path, histories: &[History]) {
+    let mut text = "[\n".to_owned();
+    for (index, history) in histories.iter().enumerate() {
+        let steps: Vec<_> =
+            history.steps.iter().map(|step| format!("  {}", serde_json::to_string(step).unwrap())).collect();
+        let (name, kind, version) = (&history.name, &history.kind, &history.api_version);
+        let comma = if index + 1 < histories.len() { "," } else { "" };
+        writeln!(text, r#" {{"name":"{name}","kind":"{kind}","apiVersion":"{version}","steps":["#).unwrap();
+        writeln!(text, "{}\n ]}}{comma}", steps.join(",\n")).unwrap();
+    }
+    text.push_str("]\n");
+    std::fs::write(file, text).unwrap();
+}
