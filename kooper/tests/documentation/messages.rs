@@ -177,13 +177,19 @@ fn fits(line: &str, literal: &str) -> bool {
     true
 }
 
+/// What Kooper has printed of a line that a page shows: in the log, or as a finding of `check`.
+fn printed(line: &str) -> Option<&str> {
+    let in_the_log = line.split_once(" kooper::…: ").map(|(_, message)| message);
+    in_the_log.or_else(|| line.strip_prefix("missing  "))
+}
+
 #[test]
-fn log_lines_that_the_pages_show_come_from_the_code() {
+fn lines_that_the_pages_show_come_from_the_code() {
     let literals = literals();
     let says_something = |literal: &&Literal| literal.text.chars().filter(|char| char.is_alphabetic()).count() > 3;
     let mut shown = 0;
     for (page, text) in pages() {
-        for line in text.lines().filter_map(|line| Some(line.split_once(" kooper::…: ")?.1)) {
+        for line in text.lines().filter_map(printed) {
             // An error may stand behind what was tried.
             let ends = line.match_indices(": ").map(|(at, between)| &line[at + between.len()..]);
             let mut ends = std::iter::once(line).chain(ends);
