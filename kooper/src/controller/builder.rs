@@ -258,11 +258,10 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
-    /// How a failure that will be retried counts in Kooper's own series.
-    /// Default: as in Kooper for Go with limited retries, as a failure
-    /// without a limit.
+    /// How a failed call that will be retried is counted in Kooper's own
+    /// metrics. Default: [`MetricsCompat::Accurate`], as a failure.
     pub fn metrics_compat(mut self, compat: MetricsCompat) -> Self {
-        self.common.config.metrics_compat = Some(compat);
+        self.common.config.metrics_compat = compat;
         self
     }
 

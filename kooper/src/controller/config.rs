@@ -28,15 +28,16 @@ pub struct ConfigError {
     pub problem: String,
 }
 
-/// How a failure that will be retried counts in
+/// How a failed call that will be retried is counted in
 /// `kooper_controller_processed_event_duration_seconds`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MetricsCompat {
-    /// As `success="true"`: what Kooper for Go does, and what rules made for
-    /// it rely on.
+    /// As `success="false"`, like any other failed call. The default.
+    #[default]
+    Accurate,
+    /// As `success="true"`, as Kooper for Go does, for alerts and dashboards
+    /// that were written for it.
     Go,
-    /// As `success="false"`.
-    Truth,
 }
 
 /// Which leases a controller stands for, and looks at.
@@ -68,7 +69,7 @@ pub(crate) struct Config {
     pub(crate) fields: Option<String>,
     pub(crate) metadata_only: bool,
     pub(crate) changed: Vec<Changed>,
-    pub(crate) metrics_compat: Option<MetricsCompat>,
+    pub(crate) metrics_compat: MetricsCompat,
     pub(crate) stuck_after: Duration,
     pub(crate) leader: Option<LeaderElection>,
     pub(crate) former_names: Vec<String>,
@@ -95,7 +96,7 @@ impl Config {
             fields: None,
             metadata_only: false,
             changed: vec![Changed::Any],
-            metrics_compat: None,
+            metrics_compat: MetricsCompat::default(),
             stuck_after: Duration::from_secs(30),
             leader: None,
             former_names: Vec::new(),

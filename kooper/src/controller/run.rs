@@ -285,11 +285,6 @@ impl Runner {
 
     fn workers(&self, handlers: Handlers) -> Arc<Workers> {
         let config = &self.controller.config;
-        let compat = config.metrics_compat.unwrap_or(if config.retries.is_some() {
-            MetricsCompat::Go
-        } else {
-            MetricsCompat::Truth
-        });
         let lookup = self.controller.lookup(&self.backing);
         let (handler, unselected) = match self.controller.finalizing(&handlers, &self.backing) {
             Some(finalizing) => {
@@ -314,7 +309,7 @@ impl Runner {
             limit: config.workers,
             timeout: config.timeout,
             stuck_after: config.stuck_after,
-            retried_is_success: compat == MetricsCompat::Go,
+            retried_is_success: config.metrics_compat == MetricsCompat::Go,
             tasks: Tasks::default(),
             busy: self.busy.clone(),
             failing: self.failing.clone(),
