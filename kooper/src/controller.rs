@@ -3,6 +3,7 @@
 mod builder;
 mod config;
 pub(crate) mod crd;
+pub(crate) mod error;
 pub(crate) mod installation;
 mod once;
 pub mod operator;
@@ -20,6 +21,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 #[cfg(feature = "cli")]
 use crate::call::finalizer::Finalizers;
 use crate::call::plan::Plan;
+use crate::controller::error::ConfigError;
 use crate::controller::installation::Installation;
 use crate::leader::LeaderElection;
 use crate::object::kind::{Kind, KindInfo};
@@ -29,8 +31,7 @@ pub use builder::{Builder, CustomKind, MakeSource, MapFn, Source};
 use builder::{KeyStream, MakeCrd, Parts, Relation};
 pub(crate) use config::Config;
 use config::Leases;
-pub use config::{ConfigError, MetricsCompat};
-pub use run::RunError;
+pub use config::MetricsCompat;
 pub(crate) use run::{Process, Runner};
 pub use staged::{Called, Staged};
 pub(crate) use states::States;

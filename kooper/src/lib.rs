@@ -71,8 +71,9 @@ pub use call::capability::{
 };
 pub use call::extract::{Gone, State};
 pub use call::{Call, capability, events, extract, handler, plan};
+pub use controller::Controller;
+pub use controller::error::{BuildError, ConfigError, ControllerError, RunError};
 pub use controller::operator::{self, Operator};
-pub use controller::{ConfigError, Controller};
 pub use error::{BoxError, HandlerError, Result};
 #[cfg(feature = "macros")]
 pub use kooper_macros::controller;

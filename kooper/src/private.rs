@@ -67,7 +67,8 @@ pub mod v1 {
     pub use crate::__require_cli as require_cli;
     use crate::call::action::Outcome;
     use crate::call::extract::Argument;
-    pub use crate::controller::{Builder, ConfigError, Controller, CustomKind};
+    pub use crate::controller::error::ConfigError;
+    pub use crate::controller::{Builder, Controller, CustomKind};
     use crate::controller::{Called, Staged};
     pub use crate::leader::LeaderElection;
     pub use crate::main;

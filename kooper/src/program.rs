@@ -8,7 +8,8 @@ pub(crate) mod rbac;
 
 use serde::de::DeserializeOwned;
 
-use crate::controller::{Builder, ConfigError, Controller};
+use crate::controller::error::ConfigError;
+use crate::controller::{Builder, Controller};
 use crate::object::kind::Kind;
 
 /// What a generated type implements: it adds its controllers.

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kooper::Health;
+use kooper::{Health, RunError};
 use kooper::kube::Client;
 use kooper::metrics::Prometheus;
-use kooper::operator::{Builder, OperatorError};
+use kooper::operator::Builder;
 use kooper::{CancellationToken, Controller, Operator};
 use tokio::task::JoinHandle;
 
@@ -16,7 +16,7 @@ pub(crate) struct Running {
     pub(crate) shutdown: CancellationToken,
     pub(crate) health: Health,
     pub(crate) registry: prometheus::Registry,
-    pub(crate) ended: JoinHandle<Result<(), OperatorError>>,
+    pub(crate) ended: JoinHandle<Result<(), RunError>>,
 }
 
 pub(crate) fn run(controllers: impl IntoIterator<Item = Controller>) -> Running {
@@ -50,7 +50,7 @@ pub(crate) fn run_edited(
 }
 
 impl Running {
-    pub(crate) async fn stop(mut self) -> Result<(), OperatorError> {
+    pub(crate) async fn stop(mut self) -> Result<(), RunError> {
         self.shutdown.cancel();
         (&mut self.ended).await.unwrap()
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::jiff::Timestamp;
-use kooper::controller::ConfigError;
+use kooper::ConfigError;
 use kooper::prelude::*;
 use kooper::{CancellationToken, Controller, Operator};
 use kube::Config;

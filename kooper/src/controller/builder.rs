@@ -21,7 +21,8 @@ use serde::de::DeserializeOwned;
 use tower::Service;
 
 use self::filter::FilterFn;
-use super::config::{Config, ConfigError, MetricsCompat};
+use super::config::{Config, MetricsCompat};
+use super::error::ConfigError;
 use super::states::InitContext;
 use crate::call::action::Action;
 use crate::call::extract::{Backing, Context, Removed, State};

@@ -9,24 +9,13 @@ use kooper_grammar::selector::{FieldSelector, Selector};
 use crate::backoff::Backoff;
 use crate::call::finalizer::Finalizers;
 use crate::call::plan::{Need, Plan, Reach};
+use crate::controller::error::ConfigError;
 use crate::controller::installation::Installation;
 use crate::leader::{FormerLease, LeaderElection, Whose};
 use crate::object::kind::{Kind, KindInfo};
 use crate::object::sections::Changed;
 use crate::watch::cache_id::CacheRequest;
 use crate::watch::retriever::Scope;
-
-/// A controller that cannot be built as it was described.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("controller `{controller}`: {field}: {problem}")]
-pub struct ConfigError {
-    /// The controller's name, as it was given.
-    pub controller: String,
-    /// What is wrong or missing: the name of the builder's method.
-    pub field: &'static str,
-    /// What is wrong with it and what to write.
-    pub problem: String,
-}
 
 /// How a failed call that will be retried is counted in
 /// `kooper_controller_processed_event_duration_seconds`.

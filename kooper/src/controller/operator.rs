@@ -13,12 +13,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::crd::{Advice, Installer};
+use crate::controller::error::{BuildError, ConfigError, ControllerError, RunError};
 use crate::controller::installation::Installation;
-use crate::controller::{ConfigError, Controller, Process, RunError, Runner};
+use crate::controller::{Controller, Process, Runner};
 use crate::error;
 use crate::leader;
 use crate::metrics::health::{Health, Probe};
-use crate::metrics::{Guarded, MetricsError, MetricsRecorder, NoMetrics};
+use crate::metrics::{Guarded, MetricsRecorder, NoMetrics};
 use crate::watch::informer::Watches;
 
 /// How long running handler calls get on shutdown, unless said otherwise.
@@ -51,33 +52,6 @@ pub struct Operator {
     runners: Vec<Runner>,
     watches: Arc<Watches>,
     health: Health,
-}
-
-/// An operator that cannot be built.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// A controller's description makes no sense.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The instance's name is none.
-    #[error("the instance name: {0}")]
-    Instance(String),
-    /// The metrics refuse a controller.
-    #[error(transparent)]
-    Metrics(#[from] MetricsError),
-}
-
-/// An operator that ended although nobody stopped it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OperatorError {
-    /// No controller runs any more.
-    #[error("every controller has ended: {0}")]
-    AllEnded(String),
-    /// A controller cannot go on, and the process must not.
-    #[error("controller `{0}`: {1}")]
-    Ended(String, RunError),
 }
 
 /// Builds an [`Operator`].
@@ -137,25 +111,31 @@ impl Operator {
     /// When every controller has ended before, and when a handler goes on after
     /// its controller has lost its lease: then the process has to end, as
     /// nothing else ends that handler while another replica works.
-    pub async fn run(self, shutdown: CancellationToken) -> Result<(), OperatorError> {
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), RunError> {
         let mut tasks = JoinSet::new();
         for runner in self.runners {
             let name = runner.name().to_owned();
             let running = supervised(self.health.clone(), name.clone(), runner.run(shutdown.clone()));
-            tasks.spawn(async move { running.await.map_err(|error| OperatorError::Ended(name, error)) });
+            tasks.spawn(
+                async move { running.await.map_err(|reason| RunError::Controller { controller: name, reason }) },
+            );
         }
-        let mut last = "there were none".to_owned();
+        let mut last = None;
         while let Some(ended) = tasks.join_next().await {
             match ended {
                 Ok(Ok(None)) => {}
                 // The others may not go on in a process that has to end.
                 Ok(Err(error)) => return Err(error),
-                Ok(Ok(Some(broken))) => last = broken,
-                Err(error) => last = error.to_string(),
+                Ok(Ok(Some(broken))) => last = Some(broken),
+                Err(error) => last = Some(error.to_string()),
             }
         }
         self.watches.stop().await;
-        if shutdown.is_cancelled() { Ok(()) } else { Err(OperatorError::AllEnded(last)) }
+        match last {
+            _ if shutdown.is_cancelled() => Ok(()),
+            Some(last) => Err(RunError::AllEnded { last }),
+            None => Err(RunError::NoControllers),
+        }
     }
 }
 
@@ -164,8 +144,8 @@ impl Operator {
 async fn supervised(
     health: Health,
     name: String,
-    running: impl Future<Output = Result<(), RunError>>,
-) -> Result<Option<String>, RunError> {
+    running: impl Future<Output = Result<(), ControllerError>>,
+) -> Result<Option<String>, ControllerError> {
     let panic = match AssertUnwindSafe(running).catch_unwind().await {
         Ok(ended) => return ended.map(|()| None),
         Err(panic) => error::panic_text(&*panic),
@@ -190,26 +170,15 @@ impl Controller {
     /// as a candidate again when it loses its lease.
     ///
     /// # Errors
-    /// [`RunError::LeadershipLost`] in [`OperatorError::Ended`] when another
-    /// replica leads.
-    pub async fn run(self, client: Option<Client>, shutdown: CancellationToken) -> Result<(), RunAloneError> {
+    /// [`ControllerError::LeadershipLost`] when another replica acquired
+    /// leadership; [`RunError::Build`] when the controller needs a client and
+    /// there is none; otherwise as [`Operator::run`].
+    pub async fn run(self, client: Option<Client>, shutdown: CancellationToken) -> Result<(), RunError> {
         let mut operator = Operator::builder().controller(self);
         operator.client = client;
         operator.stands_again = false;
         Ok(operator.build()?.run(shutdown).await?)
     }
-}
-
-/// A controller that could not be run by hand, or ended.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunAloneError {
-    /// It cannot be built into an operator.
-    #[error(transparent)]
-    Build(#[from] BuildError),
-    /// It has ended.
-    #[error(transparent)]
-    Ended(#[from] OperatorError),
 }
 
 /// The name of the program's file.
@@ -357,7 +326,7 @@ impl Builder {
 /// The names of the installation, and of the leases that are made of them.
 fn check_names(controllers: &[Controller], installation: &Installation) -> Result<(), BuildError> {
     if let Some(instance) = &installation.instance {
-        name::label(instance).map_err(|error| BuildError::Instance(error.to_string()))?;
+        name::label(instance).map_err(|error| BuildError::Instance { problem: error.to_string() })?;
     }
     for one in controllers {
         if one.former_program() == Some(&installation.program) {
@@ -417,7 +386,10 @@ mod tests {
         let health = Health::default();
         let run = |name: &str, running| supervised(health.clone(), name.to_owned(), running);
         assert_eq!(run("ended", std::future::ready(Ok(()))).await, Ok(None));
-        assert_eq!(run("lost", std::future::ready(Err(RunError::LeadershipLost))).await, Err(RunError::LeadershipLost));
+        assert_eq!(
+            run("lost", std::future::ready(Err(ControllerError::LeadershipLost))).await,
+            Err(ControllerError::LeadershipLost)
+        );
         assert_eq!(health.ready().as_deref(), Ok("ok\n"));
         let broken = supervised(health.clone(), "shop".to_owned(), async { panic!("out of milk") }).await;
         let reason = "shop: the controller broke down and needs a restart of the process: it panicked: out of milk";

@@ -28,6 +28,7 @@ use crate::call::finalizer::{Guarded, Unselected};
 use crate::call::handler::Erased;
 use crate::call::worker::{Busy, Failing, Tombstones, Workers};
 use crate::controller::crd::Installer;
+use crate::controller::error::ControllerError;
 use crate::controller::installation::Installation;
 use crate::error;
 use crate::leader::Leadership;
@@ -70,19 +71,6 @@ pub(crate) struct Process {
     pub(crate) drain: Duration,
     /// Whether a controller that lost its lease stands as a candidate again.
     pub(crate) stands_again: bool,
-}
-
-/// Why a controller ended although nobody stopped it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// Another replica leads, and this controller was run by hand.
-    #[error("leadership lost")]
-    LeadershipLost,
-    /// A call or task went on after its abort, with the lease lost: only the
-    /// end of the process ends it.
-    #[error("a handler ignored its abort after the lease was lost: it blocks its thread, or never awaits")]
-    OutlivedLease,
 }
 
 /// A controller that is about to run: its queue is known to the metrics.
@@ -171,7 +159,7 @@ impl Runner {
     }
 
     /// Until `shutdown` is cancelled and everything has ended.
-    pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), RunError> {
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), ControllerError> {
         let starting = Arc::new(Starting::new(self.controller.name()));
         self.process.health.add(starting.clone());
         let _closing = Closing(self.gate.clone());

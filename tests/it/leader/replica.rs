@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kooper::Health;
+use kooper::{Health, RunError};
 use kooper::controller::Builder;
 use kooper::kube::api::{Patch, PatchParams};
 use kooper::kube::{Api, Client, Config};
 use kooper::leader::LeaderElection;
 use kooper::metrics::Prometheus;
-use kooper::operator::{self, OperatorError};
+use kooper::operator;
 use kooper::{Call, CancellationToken, Controller, Operator};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::process::value;
@@ -38,7 +38,7 @@ pub(super) struct Replica {
     shutdown: CancellationToken,
     health: Health,
     registry: prometheus::Registry,
-    ended: Option<JoinHandle<Result<(), OperatorError>>>,
+    ended: Option<JoinHandle<Result<(), RunError>>>,
 }
 
 impl Replica {
@@ -124,7 +124,7 @@ impl Replica {
     }
 
     /// How it ends by itself.
-    pub(super) fn end(&mut self) -> Result<(), OperatorError> {
+    pub(super) fn end(&mut self) -> Result<(), RunError> {
         let (runtime, ended) = (self.runtime.as_ref().unwrap(), self.ended.take().unwrap());
         let ended = runtime.block_on(async { tokio::time::timeout(PATIENCE, ended).await });
         ended.expect("it ends").unwrap()

@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kooper::controller::{Builder, RunError};
+use kooper::controller::Builder;
 use kooper::kube::Client;
-use kooper::operator::{OperatorError, RunAloneError};
 use kooper::retriever::{channel, fixed};
-use kooper::{Call, CancellationToken, Controller};
+use kooper::{Call, CancellationToken, Controller, ControllerError, RunError};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::faults::Proxy;
 use kooper_tests::process::Process;
@@ -174,8 +173,8 @@ fn a_handler_that_ignores_its_abort_after_the_lease_is_lost_ends_the_operator() 
     cluster.must(&["-n", namespace, "patch", "lease", "shop-writer", "--type=merge", "--patch", TAKEN]);
     let ended = replica.end();
     release.cancel();
-    let Err(OperatorError::Ended(name, error)) = ended else { panic!("{ended:?}") };
-    assert_eq!((name.as_str(), error), ("writer", RunError::OutlivedLease));
+    let Err(RunError::Controller { controller, reason }) = ended else { panic!("{ended:?}") };
+    assert_eq!((controller.as_str(), reason), ("writer", ControllerError::AbortIgnored));
     // It was not released: the handler may have written.
     assert_eq!(holder(cluster, namespace, "shop-writer"), "somebody");
 }
@@ -196,7 +195,7 @@ fn a_program_whose_handler_ignores_its_abort_after_the_lease_is_lost_ends_with_e
     proxy.shut();
     assert_eq!(program.exit_code(), Some(1), "{}", program.lines().join("\n"));
     program.wait_for_line(&["leadership lost: the lease could not be renewed in time: "]);
-    program.wait_for_line(&["controller `blocks`: a handler ignored its abort after the lease was lost"]);
+    program.wait_for_line(&["controller `blocks`: a handler ignored its abort after leadership was lost"]);
 }
 
 /// Somebody else's hand in the record.
@@ -224,7 +223,7 @@ fn a_controller_run_by_hand_returns_that_it_lost_its_leadership() {
     cluster.must(&["-n", namespace, "patch", "lease", "by-hand", "--type=merge", "--patch", TAKEN]);
     let error = runtime.block_on(running).unwrap().unwrap_err();
     assert!(error.to_string().ends_with("leadership lost"), "{error}");
-    assert!(matches!(&error, RunAloneError::Ended(OperatorError::Ended(_, RunError::LeadershipLost))), "{error:?}");
+    assert!(matches!(&error, RunError::Controller { reason: ControllerError::LeadershipLost, .. }), "{error:?}");
     let lines = log.lines();
     let refused = "alone failed: ";
     assert!(lines.last().is_some_and(|line| line.starts_with(refused) && line.contains("was not sent")), "{lines:?}");

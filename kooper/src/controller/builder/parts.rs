@@ -11,7 +11,7 @@ use super::{Builder, Common, MakeRetriever, MakeService, MakeState, Relation, Wr
 use crate::call::extract::Removed;
 use crate::call::handler::{self, Farewell, Filter, Typed};
 use crate::controller::Controller;
-use crate::controller::config::ConfigError;
+use crate::controller::error::ConfigError;
 use crate::controller::states::InitContext;
 use crate::error::BoxError;
 use crate::object::kind::{Kind, KindInfo};

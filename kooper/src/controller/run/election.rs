@@ -9,9 +9,10 @@ use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{EVENTS_GRACE, Process, RunError, Runner, Starting};
+use super::{EVENTS_GRACE, Process, Runner, Starting};
 use crate::call::events::{EventSink, Note};
 use crate::controller::config::Leases;
+use crate::controller::error::ControllerError;
 use crate::leader::{Elector, ElectorOptions, Told};
 use crate::queue::reason::Reason;
 use crate::queue::{Lane, Urgency};
@@ -22,7 +23,7 @@ const LAST_WORD: Duration = Duration::from_secs(1);
 
 impl Runner {
     /// Stands as a candidate, works while it leads, and stands again.
-    pub(super) async fn lead(&self, starting: &Starting, shutdown: &CancellationToken) -> Result<(), RunError> {
+    pub(super) async fn lead(&self, starting: &Starting, shutdown: &CancellationToken) -> Result<(), ControllerError> {
         let events = self.lease_events();
         let Some(mut elector) = self.elector(events.clone()) else { return Ok(()) };
         self.process.health.add(elector.status());
@@ -54,12 +55,12 @@ impl Runner {
                 // What still runs might write: the lease is left to expire.
                 elector.abandon();
                 events.drain(EVENTS_GRACE).await;
-                return if shutdown.is_cancelled() { Ok(()) } else { Err(RunError::OutlivedLease) };
+                return if shutdown.is_cancelled() { Ok(()) } else { Err(ControllerError::AbortIgnored) };
             }
             elector.release().await;
             if shutdown.is_cancelled() || !self.process.stands_again {
                 events.drain(LAST_WORD).await;
-                return if shutdown.is_cancelled() { Ok(()) } else { Err(RunError::LeadershipLost) };
+                return if shutdown.is_cancelled() { Ok(()) } else { Err(ControllerError::LeadershipLost) };
             }
         }
     }

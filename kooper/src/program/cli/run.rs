@@ -16,7 +16,8 @@ use super::controllers;
 use super::preflight::preflight;
 use super::signals::Signals;
 use crate::controller::Controller;
-use crate::controller::operator::{Operator, OperatorError};
+use crate::controller::error::RunError;
+use crate::controller::operator::Operator;
 use crate::error::BoxError;
 use crate::metrics::Prometheus;
 use crate::metrics::health::Health;
@@ -132,7 +133,7 @@ fn supervise(program: &Runtime, operator: Operator, drain: Duration) -> Result<E
     Ok(ExitCode::from(code))
 }
 
-fn ended_alone(ended: Result<Result<(), OperatorError>, JoinError>) -> u8 {
+fn ended_alone(ended: Result<Result<(), RunError>, JoinError>) -> u8 {
     match ended {
         Ok(Ok(())) => tracing::error!("every controller has ended"),
         Ok(Err(error)) => tracing::error!("{error}"),
@@ -141,7 +142,7 @@ fn ended_alone(ended: Result<Result<(), OperatorError>, JoinError>) -> u8 {
     FAILED
 }
 
-async fn drained(running: JoinHandle<Result<(), OperatorError>>, mut signals: Signals, drain: Duration) -> u8 {
+async fn drained(running: JoinHandle<Result<(), RunError>>, mut signals: Signals, drain: Duration) -> u8 {
     let limit = drain.saturating_add(GRACE);
     tokio::select! {
         ended = running => match ended {

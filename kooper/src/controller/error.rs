@@ -1,0 +1,95 @@
+//! The errors of building and running controllers.
+
+use crate::metrics::MetricsError;
+
+/// A controller cannot be built: one of its settings is missing or invalid.
+/// Returned by `build` of a [controller's builder](crate::controller::Builder).
+///
+/// The errors of controllers, in the order in which a program meets them:
+///
+/// | error | returned by |
+/// |---|---|
+/// | [`ConfigError`] | `Controller::builder(…)…build()`, and the setters of [`Controller`](crate::Controller) |
+/// | [`BuildError`] | `Operator::builder()…build()` |
+/// | [`RunError`] | [`Operator::run`](crate::Operator::run) and [`Controller::run`](crate::Controller::run) |
+/// | [`ControllerError`] | part of a [`RunError`]: why one controller ended |
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kooper::Controller;
+///
+/// let error = Controller::builder::<Pod>("echo").workers(0).handler(async || {}).build().unwrap_err();
+/// assert_eq!(error.field, "workers");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("controller `{controller}`: {field}: {problem}")]
+pub struct ConfigError {
+    /// The name of the controller, as it was given.
+    pub controller: String,
+    /// The setting that is missing or invalid: the name of the builder's method.
+    pub field: &'static str,
+    /// What is wrong with it, and what to write instead.
+    pub problem: String,
+}
+
+/// An operator cannot be built. Returned by `build` of an
+/// [operator's builder](crate::operator::Builder).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A setting of a controller is invalid, or conflicts with another
+    /// controller's.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The instance name is invalid.
+    #[error("the instance name: {problem}")]
+    Instance {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The metrics recorder rejected a controller.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+}
+
+/// An operator, or a controller that was run alone, ended without a request to
+/// stop.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The operator around a single controller cannot be built. Returned by
+    /// [`Controller::run`](crate::Controller::run) only.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The operator has no controllers to run.
+    #[error("the operator has no controllers: add one with `controller`")]
+    NoControllers,
+    /// Every controller has ended.
+    #[error("every controller has ended: {last}")]
+    AllEnded {
+        /// How the last of them ended.
+        last: String,
+    },
+    /// A controller ended in a way that the process must not outlive.
+    #[error("controller `{controller}`: {reason}")]
+    Controller {
+        /// The name of the controller.
+        controller: String,
+        /// Why it ended.
+        reason: ControllerError,
+    },
+}
+
+/// Why one controller ended without a request to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControllerError {
+    /// Another replica acquired leadership. Returned for a controller that was
+    /// run alone; in an operator, it becomes a standby instead.
+    #[error("leadership lost")]
+    LeadershipLost,
+    /// Leadership was lost and a call or task kept running after it was
+    /// aborted: only the end of the process stops it.
+    #[error("a handler ignored its abort after leadership was lost: it blocks its thread, or never awaits")]
+    AbortIgnored,
+}
