@@ -253,6 +253,26 @@ async fn init_runs_once_for_all_controllers_and_is_tried_again_when_it_fails() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_state_given_to_the_builder_is_shared_by_all_calls() {
+    struct Shared {
+        calls: AtomicU32,
+        log: Log,
+    }
+    async fn handle(shared: State<Shared>) -> Action {
+        let call = shared.calls.fetch_add(1, Ordering::Relaxed);
+        shared.log.note(call.to_string());
+        Action::requeue_after(Duration::from_secs(1))
+    }
+    let log = Log::default();
+    let shared = Shared { calls: AtomicU32::new(40), log: log.clone() };
+    let controller = Controller::builder::<ConfigMap>("state").resync(None).state(shared);
+    let retriever = fixed([config("a", "1")]).unwrap();
+    let _running = run([controller.retriever(retriever).handler(handle).build().unwrap()]);
+    eventually("three calls", || log.count() >= 3).await;
+    assert_eq!(log.lines()[..3], ["40", "41", "42"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_init_that_hangs_holds_up_no_other() {
     let log = Log::default();
     let seen = log.clone();
@@ -430,13 +450,12 @@ async fn one_handler_serves_controllers_of_different_kinds_each_with_its_own_fat
         if K::kind(&()) == "Secret" { Err("no secrets".into()) } else { Ok(()) }
     }
     let log = Log::default();
-    let (configs, secrets) = (log.clone(), log.clone());
     let mut secret = Secret::default();
     secret.metadata.name = Some("s".to_owned());
     let first = Controller::builder::<ConfigMap>("multi-configmap")
         .resync(None)
         .retriever(fixed([config("c", "1")]).unwrap())
-        .init(move || std::future::ready(Ok::<_, kooper::BoxError>(configs.clone())))
+        .state(log.clone())
         .handler(count::<ConfigMap>)
         .build()
         .unwrap();
@@ -444,7 +463,7 @@ async fn one_handler_serves_controllers_of_different_kinds_each_with_its_own_fat
         .resync(None)
         .retries(1)
         .retriever(fixed([secret]).unwrap())
-        .init(move || std::future::ready(Ok::<_, kooper::BoxError>(secrets.clone())))
+        .state(log.clone())
         .handler(count::<Secret>)
         .build()
         .unwrap();

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kooper::{Health, RunError};
 use kooper::kube::Client;
 use kooper::metrics::Prometheus;
 use kooper::operator::Builder;
 use kooper::{CancellationToken, Controller, Operator};
+use kooper::{Health, RunError};
 use tokio::task::JoinHandle;
 
 /// A running operator; stopped when it is dropped.

@@ -120,6 +120,40 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
         });
         Builder { layers: self.layers, when: self.when, ..Builder::with(self.common, state) }
     }
+
+    /// The state that handlers take as [`State<S>`]: a value that exists
+    /// already, where [`init`](Self::init) builds one. Must be set before the
+    /// handler.
+    ///
+    /// All calls share the value. To share it between controllers, give each
+    /// a clone of an `Arc`. Leader election does not stop the requests of a
+    /// client inside it; the client that `init` receives as an argument is
+    /// stopped.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kooper::kube::ResourceExt;
+    /// use kooper::{Controller, State};
+    ///
+    /// struct Settings {
+    ///     greeting: String,
+    /// }
+    ///
+    /// async fn greet(pod: Arc<Pod>, settings: State<Settings>) {
+    ///     println!("{}, {}", settings.greeting, pod.name_any());
+    /// }
+    ///
+    /// let settings = Settings { greeting: "hello".to_owned() };
+    /// let controller = Controller::builder::<Pod>("greeter").state(settings).handler(greet).build()?;
+    /// # let _ = controller;
+    /// # Ok::<_, kooper::ConfigError>(())
+    /// ```
+    pub fn state<S: Send + Sync + 'static>(self, state: S) -> Builder<K, O, S> {
+        let state = State::new(state);
+        let state: MakeState<S> = Arc::new(move |_| Box::pin(std::future::ready(Ok(state.clone()))));
+        Builder { layers: self.layers, when: self.when, ..Builder::with(self.common, state) }
+    }
 }
 
 impl<K, O, S> Builder<K, O, S> {

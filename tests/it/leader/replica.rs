@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kooper::{Health, RunError};
 use kooper::controller::Builder;
 use kooper::kube::api::{Patch, PatchParams};
 use kooper::kube::{Api, Client, Config};
@@ -13,6 +12,7 @@ use kooper::leader::LeaderElection;
 use kooper::metrics::Prometheus;
 use kooper::operator;
 use kooper::{Call, CancellationToken, Controller, Operator};
+use kooper::{Health, RunError};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::process::value;
 use kooper_tests::wait::{PATIENCE, until};
