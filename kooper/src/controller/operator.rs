@@ -177,7 +177,7 @@ impl Controller {
         let mut operator = Operator::builder().controller(self);
         operator.client = client;
         operator.stands_again = false;
-        Ok(operator.build()?.run(shutdown).await?)
+        operator.build()?.run(shutdown).await
     }
 }
 
