@@ -3,6 +3,37 @@
 //! An in-memory API server for tests and development: any client of the
 //! Kubernetes API can talk to it. It is not meant for production.
 //!
-//! Reading order follows a request: it is routed, admitted, stored and answered.
+//! Reading order follows a request: [`core`] takes it in, [`route`] finds what
+//! it is about, [`auth`] whether its user may, [`verbs`] what it does with the
+//! objects of [`kinds`], with [`admission`], [`prepare`] and [`schema`] on the
+//! way; [`store`] keeps the result, [`controllers`] do what follows from it.
 
+#![allow(rustdoc::private_intra_doc_links, reason = "the reading order is for those who read the source")]
+
+mod admission;
+mod auth;
+mod bootstrap;
+mod controllers;
+mod core;
+mod crd;
+mod discovery;
+mod http;
+mod kinds;
+mod meta;
+mod openapi;
 pub mod patch;
+mod prepare;
+mod print;
+mod random;
+mod route;
+mod schema;
+mod select;
+mod server;
+mod status;
+mod store;
+mod time;
+mod verbs;
+
+pub use self::auth::User;
+pub use self::http::Body;
+pub use self::server::{ApiServer, Service};

@@ -1,0 +1,62 @@
+//! A user: a name and groups.
+
+/// Who makes a request, as authorization sees them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    name: String,
+    groups: Vec<String>,
+}
+
+const AUTHENTICATED: &str = "system:authenticated";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+impl User {
+    /// A user with groups, such as `system:masters`.
+    #[must_use]
+    pub fn new(name: &str, groups: &[&str]) -> Self {
+        Self { name: name.to_owned(), groups: groups.iter().map(|group| (*group).to_owned()).collect() }
+    }
+
+    /// The user that a ServiceAccount is.
+    #[must_use]
+    pub fn service_account(namespace: &str, name: &str) -> Self {
+        let groups = ["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}")];
+        Self::new(&format!("system:serviceaccount:{namespace}:{name}"), &groups)
+    }
+
+    pub(crate) fn anonymous() -> Self {
+        Self::new("system:anonymous", &[UNAUTHENTICATED])
+    }
+
+    pub(crate) fn authenticated(mut self) -> Self {
+        self.groups.push(AUTHENTICATED.to_owned());
+        self
+    }
+
+    /// The user as an impersonated one: ServiceAccounts are in their groups, and all but the anonymous are authenticated.
+    pub(crate) fn impersonated(mut self) -> Self {
+        if self.groups.is_empty()
+            && let Some((namespace, name)) =
+                self.name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'))
+        {
+            self = Self::service_account(namespace, name);
+        }
+        if self.name == "system:anonymous" {
+            self.groups.push(UNAUTHENTICATED.to_owned());
+            return self;
+        }
+        self.authenticated()
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn groups(&self) -> &[String] {
+        &self.groups
+    }
+
+    pub(crate) fn is_master(&self) -> bool {
+        self.groups.iter().any(|group| group == super::MASTERS)
+    }
+}

@@ -1,0 +1,263 @@
+//! Role-based access control: the rules of the roles that are bound to a user.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::identity::User;
+use crate::core::Core;
+use crate::kinds::Kind;
+use crate::route::Target;
+use crate::status::{Refusal, details};
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// What somebody wants to do.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) verb: String,
+    pub(crate) group: String,
+    pub(crate) resource: String,
+    pub(crate) subresource: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl Asked {
+    pub(crate) fn of(verb: &str, target: &Target) -> Self {
+        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        // A namespace is in itself, as far as roles are concerned.
+        let namespace = if target.resource == "namespaces" && target.group.is_empty() {
+            text(&target.name)
+        } else {
+            text(&target.namespace)
+        };
+        Self {
+            verb: verb.to_owned(),
+            group: target.group.clone(),
+            resource: target.resource.clone(),
+            subresource: text(&target.subresource),
+            namespace,
+            name: text(&target.name),
+        }
+    }
+
+    fn whole_resource(&self) -> String {
+        if self.subresource.is_empty() {
+            self.resource.clone()
+        } else {
+            format!("{}/{}", self.resource, self.subresource)
+        }
+    }
+
+    /// The sentence that says what the user may not do.
+    pub(crate) fn denied(&self, user: &User) -> String {
+        let place = if self.namespace.is_empty() {
+            "at the cluster scope".to_owned()
+        } else {
+            format!("in the namespace {:?}", self.namespace)
+        };
+        format!(
+            "User {:?} cannot {} resource {:?} in API group {:?} {place}",
+            user.name(),
+            self.verb,
+            self.whole_resource(),
+            self.group
+        )
+    }
+}
+
+/// Whether the roles that are bound to a user allow this.
+pub(crate) fn allows(core: &Arc<Core>, user: &User, asked: &Asked) -> bool {
+    user.is_master() || rules(core, user, &asked.namespace).iter().any(|rule| covers(rule, asked))
+}
+
+/// Whether a user may ask for a path that is not a resource.
+pub(crate) fn allows_path(core: &Arc<Core>, user: &User, verb: &str, path: &str) -> bool {
+    user.is_master()
+        || rules(core, user, "").iter().any(|rule| {
+            has(&rule["verbs"], verb)
+                && texts(&rule["nonResourceURLs"]).any(|allowed| {
+                    allowed == "*"
+                        || allowed == path
+                        || allowed.strip_suffix('*').is_some_and(|prefix| path.starts_with(prefix))
+                })
+        })
+}
+
+/// The rules that a user has in a namespace, or cluster-wide where it is empty.
+pub(crate) fn rules(core: &Arc<Core>, user: &User, namespace: &str) -> Vec<Value> {
+    let mut rules = Vec::new();
+    for binding in objects(core, "clusterrolebindings", "") {
+        if is_bound(&binding, user, "") {
+            rules.extend(role_rules(core, &binding["roleRef"], ""));
+        }
+    }
+    if !namespace.is_empty() {
+        for binding in objects(core, "rolebindings", namespace) {
+            if is_bound(&binding, user, namespace) {
+                rules.extend(role_rules(core, &binding["roleRef"], namespace));
+            }
+        }
+    }
+    rules
+}
+
+fn objects(core: &Arc<Core>, resource: &str, namespace: &str) -> Vec<Value> {
+    let Some(kind) = core.kind(GROUP, "v1", resource) else { return Vec::new() };
+    let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+    let snapshot = kind.table.snapshot();
+    snapshot
+        .tree
+        .range(&prefix)
+        .take_while(|(key, _)| key.starts_with(&prefix))
+        .map(|(_, object)| object.value())
+        .collect()
+}
+
+fn role_rules(core: &Arc<Core>, role: &Value, namespace: &str) -> Vec<Value> {
+    let name = role["name"].as_str().unwrap_or_default();
+    let (resource, key) = match role["kind"].as_str() {
+        Some("ClusterRole") => ("clusterroles", name.to_owned()),
+        Some("Role") => ("roles", crate::route::key(namespace, name)),
+        _ => return Vec::new(),
+    };
+    let object = core.kind(GROUP, "v1", resource).and_then(|kind| kind.table.get(&key));
+    object.and_then(|object| object.value()["rules"].as_array().cloned()).unwrap_or_default()
+}
+
+fn is_bound(binding: &Value, user: &User, namespace: &str) -> bool {
+    binding["subjects"].as_array().into_iter().flatten().any(|subject| {
+        let name = subject["name"].as_str().unwrap_or_default();
+        match subject["kind"].as_str() {
+            Some("User") => user.name() == name,
+            Some("Group") => user.groups().iter().any(|group| group == name),
+            Some("ServiceAccount") => {
+                let of = subject["namespace"].as_str().unwrap_or(namespace);
+                user.name() == format!("system:serviceaccount:{of}:{name}")
+            }
+            _ => false,
+        }
+    })
+}
+
+fn texts(list: &Value) -> impl Iterator<Item = &str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+fn has(list: &Value, wanted: &str) -> bool {
+    texts(list).any(|text| text == "*" || text == wanted)
+}
+
+fn covers(rule: &Value, asked: &Asked) -> bool {
+    let resource = asked.whole_resource();
+    let resources = texts(&rule["resources"]).any(|allowed| {
+        allowed == "*"
+            || allowed == resource
+            || (!asked.subresource.is_empty() && allowed == format!("*/{}", asked.subresource))
+    });
+    let mut names = texts(&rule["resourceNames"]).peekable();
+    has(&rule["verbs"], &asked.verb)
+        && has(&rule["apiGroups"], &asked.group)
+        && resources
+        && (names.peek().is_none() || names.any(|name| name == asked.name))
+}
+
+/// Refuses a role or binding that would give rights that its author does not have.
+pub(crate) fn check_escalation(
+    core: &Arc<Core>,
+    user: &User,
+    kind: &Kind,
+    namespace: &str,
+    name: &str,
+    object: &Value,
+) -> Result<(), Refusal> {
+    let binding = kind.kind.ends_with("Binding");
+    let allowed = if binding { "bind" } else { "escalate" };
+    let asked = |resource: &str, name: &str| Asked {
+        verb: allowed.to_owned(),
+        group: GROUP.to_owned(),
+        resource: resource.to_owned(),
+        subresource: String::new(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    };
+    let (exempt, wanted) = if binding {
+        let role = &object["roleRef"];
+        let resource = if role["kind"] == "ClusterRole" { "clusterroles" } else { "roles" };
+        (asked(resource, role["name"].as_str().unwrap_or_default()), role_rules(core, role, namespace))
+    } else {
+        (asked(&kind.resource, name), object["rules"].as_array().cloned().unwrap_or_default())
+    };
+    if allows(core, user, &exempt) {
+        return Ok(());
+    }
+    let own = rules(core, user, namespace);
+    let missing: Vec<Value> = wanted.into_iter().filter(|rule| !is_covered(rule, &own)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let shown: Vec<_> = missing.iter().map(shown_rule).collect();
+    let groups: Vec<_> = user.groups().iter().map(|group| format!("{group:?}")).collect();
+    let message = format!(
+        "{}.{GROUP} {name:?} is forbidden: user {:?} (groups=[{}]) is attempting to grant RBAC permissions not currently \
+         held:\n{}",
+        kind.resource,
+        user.name(),
+        groups.join(" "),
+        shown.join("\n")
+    );
+    Err(Refusal::forbidden(message, details(name, GROUP, &kind.resource)))
+}
+
+/// Whether each single right of a rule is among the rules that somebody has.
+fn is_covered(rule: &Value, own: &[Value]) -> bool {
+    let all = |key: &str| -> Vec<String> { texts(&rule[key]).map(ToOwned::to_owned).collect() };
+    let names = all("resourceNames");
+    let names = if names.is_empty() { vec![String::new()] } else { names };
+    for path in all("nonResourceURLs") {
+        for verb in all("verbs") {
+            if !own.iter().any(|rule| has(&rule["verbs"], &verb) && has(&rule["nonResourceURLs"], &path)) {
+                return false;
+            }
+        }
+    }
+    for group in all("apiGroups") {
+        for whole in all("resources") {
+            let (resource, subresource) = whole.split_once('/').unwrap_or((whole.as_str(), ""));
+            for verb in all("verbs") {
+                for name in &names {
+                    let asked = Asked {
+                        verb: verb.clone(),
+                        group: group.clone(),
+                        resource: resource.to_owned(),
+                        subresource: subresource.to_owned(),
+                        namespace: String::new(),
+                        name: name.clone(),
+                    };
+                    if !own.iter().any(|rule| covers(rule, &asked)) {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+    true
+}
+
+fn shown_rule(rule: &Value) -> String {
+    let mut parts = Vec::new();
+    for (key, name) in [
+        ("apiGroups", "APIGroups"),
+        ("resources", "Resources"),
+        ("resourceNames", "ResourceNames"),
+        ("nonResourceURLs", "NonResourceURLs"),
+        ("verbs", "Verbs"),
+    ] {
+        let values: Vec<_> = texts(&rule[key]).map(|text| format!("{text:?}")).collect();
+        if !values.is_empty() {
+            parts.push(format!("{name}:[{}]", values.join(" ")));
+        }
+    }
+    format!("{{{}}}", parts.join(", "))
+}

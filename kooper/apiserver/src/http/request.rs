@@ -1,0 +1,80 @@
+//! A request, read to its end.
+
+use bytes::{Bytes, BytesMut};
+use http::request::Parts;
+use http::{HeaderMap, Method, header};
+use http_body_util::BodyExt as _;
+
+use super::query::{Query, decoded};
+use crate::status::Refusal;
+
+/// The longest body that is read, as on the real server.
+const BODY_LIMIT: usize = 3 << 20;
+
+/// A request with its body.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: Query,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Request {
+    pub(crate) async fn read<B>(parts: Parts, body: B) -> Result<Self, Refusal>
+    where
+        B: http_body::Body,
+        B::Error: std::fmt::Display,
+    {
+        let body = read_body(body).await?;
+        Ok(Self {
+            path: decoded(parts.uri.path(), false).into_owned(),
+            query: Query::parse(parts.uri.query().unwrap_or_default()),
+            method: parts.method,
+            headers: parts.headers,
+            body,
+        })
+    }
+
+    pub(crate) fn header(&self, name: impl header::AsHeaderName) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// The media type of the body, without parameters.
+    pub(crate) fn content_type(&self) -> &str {
+        let whole = self.header(header::CONTENT_TYPE).unwrap_or_default();
+        whole.split(';').next().unwrap_or_default().trim()
+    }
+
+    /// The media ranges that the client accepts, in its order.
+    pub(crate) fn accepts(&self) -> impl Iterator<Item = &str> {
+        self.header(header::ACCEPT).unwrap_or_default().split(',').map(str::trim)
+    }
+}
+
+async fn read_body<B>(body: B) -> Result<Bytes, Refusal>
+where
+    B: http_body::Body,
+    B::Error: std::fmt::Display,
+{
+    if body.size_hint().lower() > BODY_LIMIT as u64 {
+        return Err(Refusal::too_large(BODY_LIMIT));
+    }
+    let mut body = std::pin::pin!(body);
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Refusal::bad_request(format!("the body ended early: {error}")))?;
+        let Ok(mut data) = frame.into_data() else { continue };
+        while bytes::Buf::has_remaining(&data) {
+            let chunk = bytes::Buf::chunk(&data);
+            if whole.len() + chunk.len() > BODY_LIMIT {
+                return Err(Refusal::too_large(BODY_LIMIT));
+            }
+            whole.extend_from_slice(chunk);
+            let length = chunk.len();
+            bytes::Buf::advance(&mut data, length);
+        }
+    }
+    Ok(whole.freeze())
+}

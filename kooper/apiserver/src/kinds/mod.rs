@@ -1,0 +1,300 @@
+//! Kinds are data: what a server serves, built in or defined by a custom resource definition.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use serde_json::Value;
+
+use crate::schema::Definition;
+use crate::store::{Store, Table, Traits};
+
+/// The built-in kinds and subresources, from the discovery of a real server.
+const BUILTIN: &str = include_str!("builtin.txt");
+/// How the built-in kinds are written.
+const STRATEGIES: &str = include_str!("strategies.txt");
+
+/// One version of one resource, and where its objects are.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) facts: Arc<Facts>,
+    pub(crate) table: Arc<Table>,
+    /// The version's part of a custom resource definition.
+    pub(crate) custom: Option<Arc<Definition>>,
+}
+
+/// What is known of one version of one resource.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) resource: String,
+    pub(crate) singular: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) namespaced: bool,
+    pub(crate) verbs: Vec<String>,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) storage_hash: Option<String>,
+    pub(crate) subresources: Vec<Subresource>,
+    pub(crate) strategy: Strategy,
+    /// The paths that field selectors may name, beside name and namespace.
+    pub(crate) fields: Vec<String>,
+}
+
+/// How objects of a kind are written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Strategy {
+    /// `metadata.generation` counts the changes.
+    pub(crate) generation: bool,
+    /// An update must carry the resource version.
+    pub(crate) strict: bool,
+    /// An update creates an absent object.
+    pub(crate) upsert: bool,
+    /// A delete answers the object.
+    pub(crate) returned: bool,
+    /// Only the status subresource writes the status.
+    pub(crate) status: bool,
+}
+
+/// A part of a resource with a path of its own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Subresource {
+    pub(crate) name: String,
+    /// Group and version, where they are not the resource's.
+    pub(crate) group_version: Option<(String, String)>,
+    pub(crate) kind: String,
+    pub(crate) verbs: Vec<String>,
+}
+
+impl std::ops::Deref for Kind {
+    type Target = Facts;
+
+    fn deref(&self) -> &Facts {
+        &self.facts
+    }
+}
+
+impl Facts {
+    /// `apps/v1`, or `v1` in the core group.
+    pub(crate) fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    pub(crate) fn serves(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|other| other == verb)
+    }
+
+    pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|subresource| subresource.name == name)
+    }
+
+    /// What selecting needs of an object.
+    pub(crate) fn traits(&self, object: &Value) -> Traits {
+        let metadata = &object["metadata"];
+        let labels = metadata["labels"].as_object().into_iter().flatten();
+        Traits {
+            uid: metadata["uid"].as_str().unwrap_or_default().into(),
+            labels: labels
+                .map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or_default().into()))
+                .collect(),
+            fields: self.fields.iter().map(|path| self.field(object, path).into()).collect(),
+        }
+    }
+
+    /// The value that a field selector compares.
+    fn field(&self, object: &Value, path: &str) -> String {
+        let at = |path: &str| path.split('.').try_fold(object, |value, key| value.get(key));
+        match (self.kind.as_str(), path) {
+            ("Event", "source") => {
+                let source = at("source.component").or_else(|| at("reportingComponent"));
+                source.and_then(Value::as_str).unwrap_or_default().to_owned()
+            }
+            ("Pod", "status.podIPs") => {
+                let ips = at("status.podIPs").and_then(Value::as_array).into_iter().flatten();
+                ips.filter_map(|ip| ip["ip"].as_str()).collect::<Vec<_>>().join(",")
+            }
+            ("Pod", "spec.hostNetwork") | ("Node", "spec.unschedulable") => {
+                at(path).and_then(Value::as_bool).unwrap_or_default().to_string()
+            }
+            ("Job", "status.successful") => at("status.succeeded").map_or_else(|| "0".to_owned(), ToString::to_string),
+            ("ReplicaSet" | "ReplicationController", "status.replicas") => {
+                at(path).map_or_else(|| "0".to_owned(), ToString::to_string)
+            }
+            _ => match at(path) {
+                Some(Value::String(text)) => text.clone(),
+                Some(Value::Bool(_) | Value::Number(_)) => at(path).map(ToString::to_string).unwrap_or_default(),
+                _ => String::new(),
+            },
+        }
+    }
+}
+
+/// The kinds that a server serves at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kinds {
+    by_path: HashMap<String, Arc<Kind>>,
+    /// In the order of discovery.
+    order: Vec<Arc<Kind>>,
+}
+
+impl Kinds {
+    /// The built-in kinds, with tables in this store.
+    pub(crate) fn builtin(store: &Store) -> Self {
+        let mut kinds = Self::default();
+        for facts in TABLE.iter() {
+            kinds.add(Kind { facts: Arc::clone(facts), table: store.table(), custom: None });
+        }
+        kinds
+    }
+
+    pub(crate) fn get(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Kind>> {
+        self.by_path.get(&path(group, version, resource))
+    }
+
+    /// The kind of an object, by its `apiVersion` and `kind`.
+    pub(crate) fn of(&self, api_version: &str, kind: &str) -> Option<&Arc<Kind>> {
+        self.order.iter().find(|other| other.kind == kind && other.api_version() == api_version)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Kind>> {
+        self.order.iter()
+    }
+
+    /// One version of each resource: each table once.
+    pub(crate) fn stored(&self) -> impl Iterator<Item = &Arc<Kind>> {
+        self.order.iter().enumerate().filter_map(|(index, kind)| {
+            let known = self.order[..index].iter().any(|other| Arc::ptr_eq(&other.table, &kind.table));
+            (!known).then_some(kind)
+        })
+    }
+
+    pub(crate) fn serves_group_version(&self, group: &str, version: &str) -> bool {
+        self.order.iter().any(|kind| kind.group == group && kind.version == version)
+    }
+
+    pub(crate) fn serves_group(&self, group: &str) -> bool {
+        self.order.iter().any(|kind| kind.group == group)
+    }
+
+    pub(crate) fn add(&mut self, kind: Kind) {
+        let kind = Arc::new(kind);
+        self.by_path.insert(path(&kind.group, &kind.version, &kind.resource), Arc::clone(&kind));
+        self.order.push(kind);
+    }
+
+    /// Drops all versions of a resource.
+    pub(crate) fn remove(&mut self, group: &str, resource: &str) {
+        self.by_path.retain(|_, kind| kind.group != group || kind.resource != resource);
+        self.order.retain(|kind| kind.group != group || kind.resource != resource);
+    }
+}
+
+fn path(group: &str, version: &str, resource: &str) -> String {
+    format!("{group}/{version}/{resource}")
+}
+
+/// The built-in kinds, parsed once: all servers of a process share them.
+static TABLE: LazyLock<Vec<Arc<Facts>>> =
+    LazyLock::new(|| parse(BUILTIN, STRATEGIES).into_iter().map(Arc::new).collect());
+
+fn parse(table: &str, strategies: &str) -> Vec<Facts> {
+    let strategies: HashMap<&str, &str> = strategies
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(char::is_whitespace))
+        .collect();
+    let mut kinds: Vec<Facts> = Vec::new();
+    let (mut group, mut version) = (String::new(), String::new());
+    for line in table.lines().filter(|line| !line.starts_with('#')) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match (line.len() - line.trim_start().len(), words.as_slice()) {
+            (0, [group_version]) => (group, version) = split_group_version(group_version),
+            (2, [resource, singular, kind, scope, verbs, short_names, categories, hash]) => {
+                let (strategy, fields) = strategies.get(kind).map(|words| parse_strategy(words)).unwrap_or_default();
+                kinds.push(Facts {
+                    group: group.clone(),
+                    version: version.clone(),
+                    resource: (*resource).to_owned(),
+                    singular: (*singular).to_owned(),
+                    kind: (*kind).to_owned(),
+                    list_kind: format!("{kind}List"),
+                    namespaced: *scope == "N",
+                    verbs: words_of(verbs),
+                    short_names: words_of(short_names),
+                    categories: words_of(categories),
+                    storage_hash: (*hash != "-").then(|| (*hash).to_owned()),
+                    subresources: Vec::new(),
+                    strategy,
+                    fields,
+                });
+            }
+            (4, [name, kind, verbs]) => {
+                let (group_version, kind) = match kind.rsplit_once('/') {
+                    Some((group_version, kind)) => (Some(split_group_version(group_version)), kind),
+                    None => (None, *kind),
+                };
+                let (name, kind, verbs) = ((*name).to_owned(), kind.to_owned(), words_of(verbs));
+                if let Some(parent) = kinds.last_mut() {
+                    parent.subresources.push(Subresource { name, group_version, kind, verbs });
+                }
+            }
+            _ => {}
+        }
+    }
+    kinds
+}
+
+fn parse_strategy(words: &str) -> (Strategy, Vec<String>) {
+    let mut words = words.split_whitespace();
+    let flags: Vec<&str> = words.next().unwrap_or_default().split(',').collect();
+    let is = |flag: &str| flags.contains(&flag);
+    let strategy = Strategy {
+        generation: is("generation"),
+        strict: is("strict"),
+        upsert: is("upsert"),
+        returned: is("returned"),
+        status: is("status"),
+    };
+    (strategy, words.map(ToOwned::to_owned).collect())
+}
+
+fn words_of(list: &str) -> Vec<String> {
+    list.split(',').filter(|word| *word != "-").map(ToOwned::to_owned).collect()
+}
+
+/// Group and version of `apps/v1` or `v1`.
+pub(crate) fn split_group_version(group_version: &str) -> (String, String) {
+    let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
+    (group.to_owned(), version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{BUILTIN, STRATEGIES, parse};
+
+    #[test]
+    fn the_tables_are_read_whole() {
+        let kinds = parse(BUILTIN, STRATEGIES);
+        let resources = BUILTIN.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   ")).count();
+        assert_eq!(kinds.len(), resources);
+        let subresources = BUILTIN.lines().filter(|line| line.starts_with("    ")).count();
+        assert_eq!(kinds.iter().map(|kind| kind.subresources.len()).sum::<usize>(), subresources);
+        for line in STRATEGIES.lines().filter(|line| !line.starts_with('#')) {
+            let kind = line.split_whitespace().next();
+            assert!(kinds.iter().any(|facts| Some(facts.kind.as_str()) == kind), "{line}");
+        }
+    }
+
+    #[test]
+    fn field_values_have_their_defaults() {
+        let kinds = parse(BUILTIN, STRATEGIES);
+        let pod = kinds.iter().find(|kind| kind.kind == "Pod").expect("it is listed");
+        let traits = pod.traits(&json!({"metadata": {"uid": "u", "labels": {"a": "b"}}, "spec": {"nodeName": "n"}}));
+        assert_eq!(traits.fields[0].as_ref(), "n");
+        assert_eq!(traits.fields[4].as_ref(), "false");
+        assert_eq!(traits.labels[0], ("a".into(), "b".into()));
+    }
+}

@@ -1,0 +1,359 @@
+//! The rules of `metadata`, the same for all kinds.
+
+use kooper_grammar::name as grammar;
+use serde_json::{Map, Value, json};
+
+use crate::kinds::Kind;
+use crate::status::{Cause, Refusal};
+
+/// Members of `metadata`; others are dropped.
+const KNOWN: [&str; 15] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
+/// What the server alone sets.
+pub(crate) const SYSTEM: [&str; 6] =
+    ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"];
+
+/// The longest base that a generated suffix of five characters fits behind.
+const GENERATED_BASE: usize = 58;
+
+/// The metadata of an object, made if it is absent.
+pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
+    if !object["metadata"].is_object() {
+        object["metadata"] = json!({});
+    }
+    match &mut object["metadata"] {
+        Value::Object(metadata) => metadata,
+        // It was made an object above.
+        _ => unreachable!("metadata is an object"),
+    }
+}
+
+pub(crate) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+    object["metadata"][key].as_str().unwrap_or_default()
+}
+
+pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
+    object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+pub(crate) fn is_deleting(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
+
+/// Drops unknown and empty members, and refuses those of a wrong type.
+pub(crate) fn normalize(kind: &Kind, object: &mut Value) -> Result<(), Refusal> {
+    let wrong = |found: &Value, path: &str, wanted: &str| {
+        let found = match found {
+            Value::Number(_) => "number",
+            Value::Bool(_) => "bool",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            _ => "object",
+        };
+        Refusal::bad_request(format!(
+            "{} in version {:?} cannot be handled as a {}: json: cannot unmarshal {found} into Go struct field \
+             ObjectMeta.{path} of type {wanted}",
+            kind.kind, kind.version, kind.kind
+        ))
+    };
+    if !object["metadata"].is_object() && !object["metadata"].is_null() {
+        return Err(wrong(&object["metadata"], "metadata", "v1.ObjectMeta"));
+    }
+    let metadata = of(object);
+    metadata.retain(|key, value| KNOWN.contains(&key.as_str()) && !value.is_null());
+    for (key, value) in metadata.iter() {
+        let path = format!("metadata.{key}");
+        match key.as_str() {
+            "labels" | "annotations" => {
+                let Value::Object(entries) = value else { return Err(wrong(value, &path, "map[string]string")) };
+                if let Some(entry) = entries.values().find(|entry| !entry.is_string() && !entry.is_null()) {
+                    return Err(wrong(entry, &path, "string"));
+                }
+            }
+            "finalizers" => {
+                let Value::Array(entries) = value else { return Err(wrong(value, &path, "[]string")) };
+                if let Some(entry) = entries.iter().find(|entry| !entry.is_string()) {
+                    return Err(wrong(entry, &path, "string"));
+                }
+            }
+            "ownerReferences" | "managedFields" => {
+                let Value::Array(entries) = value else { return Err(wrong(value, &path, "[]v1.OwnerReference")) };
+                if let Some(entry) = entries.iter().find(|entry| !entry.is_object()) {
+                    return Err(wrong(entry, &path, "v1.OwnerReference"));
+                }
+            }
+            "generation" | "deletionGracePeriodSeconds" if value.as_i64().is_none() => {
+                return Err(wrong(value, &path, "int64"));
+            }
+            "generation" | "deletionGracePeriodSeconds" => {}
+            _ if !value.is_string() => return Err(wrong(value, &path, "string")),
+            _ => {}
+        }
+    }
+    for key in ["labels", "annotations"] {
+        if let Some(Value::Object(entries)) = metadata.get_mut(key) {
+            for value in entries.values_mut().filter(|value| value.is_null()) {
+                *value = json!("");
+            }
+        }
+    }
+    metadata.retain(|_, value| !is_empty(value));
+    Ok(())
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(entries) => entries.is_empty(),
+        Value::Number(number) => number.as_i64() == Some(0),
+        _ => false,
+    }
+}
+
+/// Gives a new object its name, uid and time of creation.
+pub(crate) fn prepare_create(kind: &Kind, object: &mut Value, namespace: Option<&str>) {
+    let metadata = of(object);
+    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
+        metadata.remove(key);
+    }
+    match namespace {
+        Some(namespace) => metadata.insert("namespace".into(), json!(namespace)),
+        None => metadata.remove("namespace"),
+    };
+    metadata.insert("uid".into(), json!(crate::random::uid()));
+    metadata.insert("creationTimestamp".into(), json!(crate::time::now()));
+    if kind.custom.is_some() || kind.strategy.generation {
+        metadata.insert("generation".into(), json!(1));
+    }
+}
+
+/// Makes a name from `generateName`, if there is no name.
+pub(crate) fn generate_name(object: &mut Value) {
+    let metadata = of(object);
+    if metadata.contains_key("name") {
+        return;
+    }
+    if let Some(base) = metadata.get("generateName").and_then(Value::as_str).filter(|base| !base.is_empty()) {
+        let end = base.char_indices().map(|(at, _)| at).take_while(|at| *at <= GENERATED_BASE).last().unwrap_or(0);
+        let end = if base.len() <= GENERATED_BASE { base.len() } else { end };
+        let name = format!("{}{}", &base[..end], crate::random::suffix());
+        metadata.insert("name".into(), json!(name));
+    }
+}
+
+/// Takes over from the present object what an update cannot change.
+pub(crate) fn prepare_update(object: &mut Value, present: &Value) {
+    for key in SYSTEM {
+        match present["metadata"].get(key) {
+            Some(value) => of(object).insert(key.into(), value.clone()),
+            None => of(object).remove(key),
+        };
+    }
+    for key in ["name", "namespace"] {
+        if let Some(value) = present["metadata"].get(key) {
+            of(object).insert(key.into(), value.clone());
+        }
+    }
+}
+
+/// Which form the names of a kind have.
+fn check_name(kind: &Kind, name: &str, generated: bool) -> Result<(), String> {
+    const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
+                         start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
+                         validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+    const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
+                             '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used \
+                             for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+    const DNS1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+                           alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or \
+                           'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+    let name = if generated { name.trim_end_matches('-') } else { name };
+    let is_label = |name: &str| {
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let outer = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        name.bytes().all(inner) && outer(name.as_bytes().first()) && outer(name.as_bytes().last())
+    };
+    let custom = kind.custom.is_some();
+    match kind.kind.as_str() {
+        "Namespace" if !custom => {
+            if name.len() > 63 {
+                return Err("must be no more than 63 bytes".into());
+            }
+            if is_label(name) { Ok(()) } else { Err(LABEL.into()) }
+        }
+        "Service" if !custom => {
+            if name.len() > 63 {
+                return Err("must be no more than 63 bytes".into());
+            }
+            let starts = name.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
+            if is_label(name) && starts { Ok(()) } else { Err(DNS1035.into()) }
+        }
+        "Role" | "ClusterRole" | "RoleBinding" | "ClusterRoleBinding" if !custom => match name {
+            "." | ".." => Err(format!("may not be '{name}'")),
+            _ if name.contains('/') => Err("may not contain '/'".into()),
+            _ if name.contains('%') => Err("may not contain '%'".into()),
+            _ => Ok(()),
+        },
+        _ => {
+            if name.len() > 253 {
+                return Err("must be no more than 253 bytes".into());
+            }
+            if !name.is_empty() && name.split('.').all(is_label) { Ok(()) } else { Err(SUBDOMAIN.into()) }
+        }
+    }
+}
+
+/// The violated rules of an object's metadata.
+pub(crate) fn validate(kind: &Kind, object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let metadata = &object["metadata"];
+    let name = text(object, "name");
+    if let Some(base) = metadata["generateName"].as_str()
+        && let Err(why) = check_name(kind, base, true)
+    {
+        causes.push(Cause::invalid("metadata.generateName", &json!(base), why));
+    }
+    if name.is_empty() {
+        causes.push(Cause::required("metadata.name", "name or generateName is required"));
+    } else if let Err(why) = check_name(kind, name, false) {
+        causes.push(Cause::invalid("metadata.name", &json!(name), why));
+    }
+    causes.extend(validate_labels(&metadata["labels"], "metadata.labels"));
+    let mut annotations = 0;
+    for (key, value) in metadata["annotations"].as_object().into_iter().flatten() {
+        if let Err(why) = check_qualified(&key.to_lowercase()) {
+            causes.push(Cause::invalid("metadata.annotations", &json!(key), why));
+        }
+        annotations += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if annotations > 256 << 10 {
+        let message = "Too long: may not be more than 262144 bytes";
+        causes.push(Cause::other("FieldValueTooLong", "metadata.annotations", message));
+    }
+    let mut controllers = 0;
+    for (index, owner) in metadata["ownerReferences"].as_array().into_iter().flatten().enumerate() {
+        let at = format!("metadata.ownerReferences[{index}]");
+        for key in ["apiVersion", "kind", "name", "uid"] {
+            if owner[key].as_str().unwrap_or_default().is_empty() {
+                let (field, why) = match key {
+                    "apiVersion" => (format!("{at}.apiVersion"), "version must not be empty"),
+                    "kind" => (format!("{at}.kind"), "must not be empty"),
+                    "name" => (format!("{at}.name"), "must not be empty"),
+                    _ => (format!("{at}.uid"), "must not be empty"),
+                };
+                causes.push(Cause::invalid(field, &json!(""), why));
+            }
+        }
+        controllers += usize::from(owner["controller"] == json!(true));
+    }
+    if controllers > 1 {
+        let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+        let names: Vec<_> = owners
+            .filter(|owner| owner["controller"] == json!(true))
+            .map(|owner| {
+                format!("{}/{}", owner["kind"].as_str().unwrap_or_default(), owner["name"].as_str().unwrap_or_default())
+            })
+            .collect();
+        let why = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references for {}",
+            names.join(" and ")
+        );
+        causes.push(Cause::invalid("metadata.ownerReferences", &metadata["ownerReferences"], why));
+    }
+    for (index, finalizer) in finalizers(object).iter().enumerate() {
+        if let Err(why) = check_qualified(finalizer) {
+            causes.push(Cause::invalid(format!("metadata.finalizers[{index}]"), &json!(finalizer), why));
+        } else if !finalizer.contains('/') && !matches!(*finalizer, "orphan" | "foregroundDeletion" | "kubernetes") {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid(format!("metadata.finalizers[{index}]"), &json!(finalizer), why));
+        }
+    }
+    causes
+}
+
+/// The violated rules of a map of labels.
+pub(crate) fn validate_labels(labels: &Value, field: &str) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for (key, value) in labels.as_object().into_iter().flatten() {
+        if let Err(why) = check_qualified(key) {
+            causes.push(Cause::invalid(field, &json!(key), why));
+        }
+        let text = value.as_str().unwrap_or_default();
+        if text.len() > 63 {
+            causes.push(Cause::invalid(field, value, "must be no more than 63 bytes"));
+        } else if grammar::label_value(text).is_err() {
+            let why = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
+                       and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or \
+                       '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+            causes.push(Cause::invalid(field, value, why));
+        }
+    }
+    causes
+}
+
+fn check_qualified(name: &str) -> Result<(), String> {
+    const PART: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+                        alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
+                        is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+    if grammar::qualified(name).is_ok() {
+        return Ok(());
+    }
+    let mut parts = name.split('/');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(_), None, _) | (Some(_), Some(_), None) => {
+            let last = name.rsplit('/').next().unwrap_or_default();
+            if last.is_empty() {
+                Err("name part must be non-empty".into())
+            } else if last.len() > 63 {
+                Err("name part must be no more than 63 bytes".into())
+            } else if name.contains('/') && grammar::label_value(last).is_ok() {
+                Err("prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
+                     '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used \
+                     for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+                    .into())
+            } else {
+                Err(format!("name part {PART}"))
+            }
+        }
+        _ => Err(format!(
+            "a qualified name {PART} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        )),
+    }
+}
+
+/// The rules of an update that need both states.
+pub(crate) fn validate_update(object: &Value, present: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if is_deleting(present) {
+        let known = finalizers(present);
+        let added: Vec<_> = finalizers(object).into_iter().filter(|name| !known.contains(name)).collect();
+        if !added.is_empty() {
+            let list: Vec<_> = added.iter().map(|name| format!("{name:?}")).collect();
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                list.join(", ")
+            );
+            // The real server checks it twice, and reports it twice.
+            causes.push(Cause::forbidden("metadata.finalizers", &why));
+            causes.push(Cause::forbidden("metadata.finalizers", &why));
+        }
+    }
+    causes
+}

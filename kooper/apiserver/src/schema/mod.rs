@@ -1,0 +1,108 @@
+//! What a custom resource definition says of one version of its kind.
+
+mod cel;
+mod columns;
+mod default;
+mod prune;
+mod validate;
+
+use serde_json::Value;
+
+pub(crate) use self::columns::Column;
+use crate::status::Cause;
+
+/// One version of a custom resource definition.
+pub(crate) struct Definition {
+    /// The version in which objects are stored.
+    pub(crate) storage_version: String,
+    pub(crate) has_status: bool,
+    pub(crate) scale: Option<ScalePaths>,
+    pub(crate) columns: Vec<Column>,
+    /// The structural schema.
+    schema: Value,
+    rules: Option<kube_cel::CompiledSchema>,
+    has_defaults: bool,
+    /// The store's version since which the schema is as it is.
+    since: u64,
+    preserves_unknown: bool,
+}
+
+/// Where an object has what its scale shows.
+#[derive(Clone, Debug)]
+pub(crate) struct ScalePaths {
+    pub(crate) specified: String,
+    pub(crate) current: String,
+    pub(crate) selector: Option<String>,
+}
+
+impl std::fmt::Debug for Definition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Definition").field("storage_version", &self.storage_version).finish_non_exhaustive()
+    }
+}
+
+impl Definition {
+    /// Reads one version of a definition; `since` is the store's version.
+    pub(crate) fn read(definition: &Value, version: &Value, since: u64) -> Self {
+        let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
+        let stored = versions.filter(|version| version["storage"] == true).find_map(|version| version["name"].as_str());
+        let subresources = &version["subresources"];
+        let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
+        let scale = subresources["scale"].as_object().map(|scale| ScalePaths {
+            specified: scale.get("specReplicasPath").and_then(text).unwrap_or_default(),
+            current: scale.get("statusReplicasPath").and_then(text).unwrap_or_default(),
+            selector: scale.get("labelSelectorPath").and_then(text),
+        });
+        let schema = version["schema"]["openAPIV3Schema"].clone();
+        Self {
+            storage_version: stored.unwrap_or_default().to_owned(),
+            has_status: subresources["status"].is_object(),
+            scale,
+            columns: Column::read_all(version),
+            has_defaults: default::has_any(&schema),
+            preserves_unknown: definition["spec"]["preserveUnknownFields"] == true,
+            rules: cel::compile(&schema),
+            schema,
+            since,
+        }
+    }
+
+    /// Drops what the schema does not know, and names it.
+    pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
+        if self.preserves_unknown { Vec::new() } else { prune::prune(object, &self.schema) }
+    }
+
+    pub(crate) fn fill_defaults(&self, object: &mut Value) {
+        if self.has_defaults {
+            default::fill(object, &self.schema);
+        }
+    }
+
+    /// Whether an object of this age may lack defaults.
+    pub(crate) fn fills_defaults_of(&self, version: u64) -> bool {
+        self.has_defaults && version < self.since
+    }
+
+    /// The rules of the schema that an object violates.
+    pub(crate) fn validate(&self, object: &Value, present: Option<&Value>) -> Vec<Cause> {
+        let mut causes = validate::validate(object, &self.schema);
+        if let (true, Some(rules)) = (causes.is_empty(), &self.rules) {
+            causes = cel::validate(rules, object, present);
+        }
+        causes
+    }
+
+    pub(crate) fn schema(&self) -> &Value {
+        &self.schema
+    }
+
+    /// Whether objects that one version has written are complete for the other.
+    pub(crate) fn same_schema(&self, other: &Self) -> bool {
+        self.schema == other.schema
+    }
+
+    /// Counts as no younger than a definition with the same schema.
+    pub(crate) fn keep_age(&mut self, other: &Self) {
+        self.since = other.since;
+    }
+}

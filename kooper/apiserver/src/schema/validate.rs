@@ -1,0 +1,232 @@
+//! Validation of an object against a structural schema, with the API's messages.
+
+use serde_json::{Value, json};
+
+use crate::status::Cause;
+
+/// The rules of the schema that an object violates.
+pub(super) fn validate(object: &Value, schema: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    check(object, schema, "", &mut causes);
+    causes
+}
+
+fn check(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    if value.is_null() && schema["nullable"] == true {
+        return;
+    }
+    if !is_of_type(value, schema) {
+        let wanted = if schema["x-kubernetes-int-or-string"] == true {
+            "integer,string"
+        } else {
+            schema["type"].as_str().unwrap_or_default()
+        };
+        let name = type_of(value);
+        let why = format!("{path} in body must be of type {wanted}: \"{name}\"");
+        let shown = json!(name);
+        causes.push(Cause::type_invalid(path, &shown, why));
+        return;
+    }
+    check_enum(value, schema, path, causes);
+    match value {
+        Value::Object(_) => check_object(value, schema, path, causes),
+        Value::Array(items) => check_array(items, schema, path, causes),
+        Value::String(text) => check_text(text, schema, path, causes),
+        Value::Number(_) => check_number(value, schema, path, causes),
+        _ => {}
+    }
+    check_combinations(value, schema, path, causes);
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn is_of_type(value: &Value, schema: &Value) -> bool {
+    let found = type_of(value);
+    if schema["x-kubernetes-int-or-string"] == true {
+        return matches!(found, "integer" | "string");
+    }
+    match schema["type"].as_str() {
+        None => true,
+        Some("number") => matches!(found, "number" | "integer"),
+        Some("integer") => found == "integer" || value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        Some(wanted) => wanted == found,
+    }
+}
+
+fn check_enum(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let Some(allowed) = schema["enum"].as_array() else { return };
+    if allowed.contains(value) {
+        return;
+    }
+    let shown: Vec<_> =
+        allowed.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)).collect();
+    let shown: Vec<_> = shown.iter().map(String::as_str).collect();
+    causes.push(Cause::not_supported(path, &value.to_string(), &shown));
+}
+
+fn check_object(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let Value::Object(entries) = value else { return };
+    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    for key in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if !entries.contains_key(key) {
+            causes.push(Cause::required(below(key), ""));
+        }
+    }
+    for (key, value) in entries {
+        if path.is_empty() && matches!(key.as_str(), "metadata" | "apiVersion" | "kind") {
+            continue;
+        }
+        if let Some(schema) = schema["properties"].get(key) {
+            check(value, schema, &below(key), causes);
+        } else if let Some(schema) = schema.get("additionalProperties").filter(|schema| schema.is_object()) {
+            check(value, schema, &below(key), causes);
+        }
+    }
+    if let Some(most) = schema["maxProperties"].as_u64().filter(|most| entries.len() as u64 > *most) {
+        let message = format!("Too many: {}: must have at most {most} items", entries.len());
+        causes.push(Cause::other("FieldValueTooMany", path, message));
+    }
+    if let Some(least) = schema["minProperties"].as_u64().filter(|least| (entries.len() as u64) < *least) {
+        causes.push(Cause::invalid(path, value, format!("{path} in body should have at least {least} properties")));
+    }
+}
+
+fn check_array(items: &[Value], schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    if let Some(most) = schema["maxItems"].as_u64().filter(|most| items.len() as u64 > *most) {
+        let message = format!("Too many: {}: must have at most {most} items", items.len());
+        causes.push(Cause::other("FieldValueTooMany", path, message));
+    }
+    if let Some(least) = schema["minItems"].as_u64().filter(|least| (items.len() as u64) < *least) {
+        let why = format!("{path} in body should have at least {least} items");
+        causes.push(Cause::invalid(path, &json!(items.len()), why));
+    }
+    for (index, item) in items.iter().enumerate() {
+        check(item, &schema["items"], &format!("{path}[{index}]"), causes);
+    }
+    match schema["x-kubernetes-list-type"].as_str() {
+        Some("set") => {
+            for (index, item) in items.iter().enumerate() {
+                if items[..index].contains(item) {
+                    causes.push(Cause::duplicate(format!("{path}[{index}]"), item));
+                }
+            }
+        }
+        Some("map") => {
+            let keys: Vec<_> = schema["x-kubernetes-list-map-keys"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .collect();
+            let key_of = |item: &Value| -> Vec<Value> { keys.iter().map(|key| item[*key].clone()).collect() };
+            for (index, item) in items.iter().enumerate() {
+                if items[..index].iter().any(|other| key_of(other) == key_of(item)) {
+                    let key: serde_json::Map<_, _> =
+                        keys.iter().map(|key| ((*key).to_owned(), item[*key].clone())).collect();
+                    causes.push(Cause::duplicate(format!("{path}[{index}]"), &Value::Object(key)));
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn check_text(text: &str, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let length = text.chars().count() as u64;
+    let value = json!(text);
+    if let Some(most) = schema["maxLength"].as_u64().filter(|most| length > *most) {
+        let message = format!("Too long: may not be more than {most} bytes");
+        causes.push(Cause::other("FieldValueTooLong", path, message));
+    }
+    if let Some(least) = schema["minLength"].as_u64().filter(|least| length < *least) {
+        causes.push(Cause::invalid(path, &value, format!("{path} in body should be at least {least} chars long")));
+    }
+    if let Some(pattern) = schema["pattern"].as_str() {
+        // A pattern that is none was refused with its definition.
+        if regex::Regex::new(pattern).is_ok_and(|pattern| !pattern.is_match(text)) {
+            causes.push(Cause::invalid(path, &value, format!("{path} in body should match '{pattern}'")));
+        }
+    }
+    if let Some(format) = schema["format"].as_str().filter(|format| !has_format(text, format)) {
+        causes.push(Cause::invalid(path, &value, format!("{path} in body must be of type {format}: {value}")));
+    }
+}
+
+/// Whether a string has a format; those that are not known here hold.
+fn has_format(text: &str, format: &str) -> bool {
+    match format {
+        "date-time" => {
+            text.len() >= 20 && crate::time::seconds(text).is_some() && text.as_bytes().get(10) == Some(&b'T')
+        }
+        "date" => text.len() == 10 && crate::time::seconds(&format!("{text}T00:00:00Z")).is_some(),
+        "ipv4" => text.parse::<std::net::Ipv4Addr>().is_ok(),
+        "ipv6" => text.parse::<std::net::Ipv6Addr>().is_ok(),
+        "uuid" => text.len() == 36 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-'),
+        _ => true,
+    }
+}
+
+fn check_number(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let Some(number) = value.as_f64() else { return };
+    if let Some(limit) = schema["minimum"].as_f64() {
+        let exclusive = schema["exclusiveMinimum"] == true;
+        if number < limit || exclusive && number <= limit {
+            let than = if exclusive { "greater than" } else { "greater than or equal to" };
+            let why = format!("{path} in body should be {than} {}", schema["minimum"]);
+            causes.push(Cause::invalid(path, value, why));
+        }
+    }
+    if let Some(limit) = schema["maximum"].as_f64() {
+        let exclusive = schema["exclusiveMaximum"] == true;
+        if number > limit || exclusive && number >= limit {
+            let than = if exclusive { "less than" } else { "less than or equal to" };
+            let why = format!("{path} in body should be {than} {}", schema["maximum"]);
+            causes.push(Cause::invalid(path, value, why));
+        }
+    }
+    if let Some(step) = schema["multipleOf"].as_f64().filter(|step| *step > 0.0)
+        && (number / step).fract() != 0.0
+    {
+        let why = format!("{path} in body should be a multiple of {}", schema["multipleOf"]);
+        causes.push(Cause::invalid(path, value, why));
+    }
+}
+
+fn check_combinations(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let holds = |schema: &Value| {
+        let mut causes = Vec::new();
+        check(value, schema, path, &mut causes);
+        causes.is_empty()
+    };
+    for schema in schema["allOf"].as_array().into_iter().flatten() {
+        check(value, schema, path, causes);
+    }
+    if let Some(options) = schema["anyOf"].as_array()
+        && schema["x-kubernetes-int-or-string"] != true
+        && !options.iter().any(holds)
+    {
+        causes.push(Cause::invalid(path, value, format!("{path} in body must validate at least one schema (anyOf)")));
+    }
+    if let Some(options) = schema["oneOf"].as_array()
+        && options.iter().filter(|schema| holds(schema)).count() != 1
+    {
+        causes.push(Cause::invalid(
+            path,
+            value,
+            format!("{path} in body must validate one and only one schema (oneOf)"),
+        ));
+    }
+    if schema.get("not").is_some_and(holds) {
+        causes.push(Cause::invalid(path, value, format!("{path} in body must not validate the schema (not)")));
+    }
+}

@@ -1,0 +1,249 @@
+//! Refusals: the `Status` objects of the API.
+
+use std::fmt::Display;
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use crate::kinds::Kind;
+
+/// Why a request was not served.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) code: StatusCode,
+    reason: &'static str,
+    message: String,
+    details: Option<Value>,
+    /// Seconds after which the client may try again.
+    pub(crate) retry_after: Option<u32>,
+}
+
+/// One violated rule of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct Cause {
+    reason: &'static str,
+    message: String,
+    field: String,
+}
+
+impl Cause {
+    pub(crate) fn required(field: impl Into<String>, why: impl Display) -> Self {
+        let why = why.to_string();
+        let message = if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
+        Self { reason: "FieldValueRequired", message, field: field.into() }
+    }
+
+    pub(crate) fn invalid(field: impl Into<String>, value: &Value, why: impl Display) -> Self {
+        let message = format!("Invalid value: {}: {why}", shown(value));
+        Self { reason: "FieldValueInvalid", message, field: field.into() }
+    }
+
+    pub(crate) fn type_invalid(field: impl Into<String>, value: &Value, why: impl Display) -> Self {
+        let message = format!("Invalid value: {}: {why}", shown(value));
+        Self { reason: "FieldValueTypeInvalid", message, field: field.into() }
+    }
+
+    pub(crate) fn forbidden(field: impl Into<String>, why: impl Display) -> Self {
+        Self { reason: "FieldValueForbidden", message: format!("Forbidden: {why}"), field: field.into() }
+    }
+
+    pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self {
+            reason: "FieldValueDuplicate",
+            message: format!("Duplicate value: {}", shown(value)),
+            field: field.into(),
+        }
+    }
+
+    pub(crate) fn not_supported(field: impl Into<String>, value: &str, supported: &[&str]) -> Self {
+        let supported: Vec<_> = supported.iter().map(|value| format!("{value:?}")).collect();
+        let message = format!("Unsupported value: {value}: supported values: {}", supported.join(", "));
+        Self { reason: "FieldValueNotSupported", message, field: field.into() }
+    }
+
+    /// A cause whose reason and message are made elsewhere.
+    pub(crate) fn other(reason: &'static str, field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), field: field.into() }
+    }
+
+    fn text(&self) -> String {
+        if self.field.is_empty() { self.message.clone() } else { format!("{}: {}", self.field, self.message) }
+    }
+}
+
+/// A value as the API shows it in a message.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{text:?}"),
+        other => other.to_string(),
+    }
+}
+
+impl Refusal {
+    pub(crate) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: None, retry_after: None }
+    }
+
+    pub(crate) fn with_details(mut self, details: Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    /// The resource is not served.
+    pub(crate) fn unknown_resource() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
+            .with_details(json!({}))
+    }
+
+    pub(crate) fn not_found(kind: &Kind, name: &str) -> Self {
+        Self::not_found_named(&kind.group, &kind.resource, name)
+    }
+
+    pub(crate) fn not_found_named(group: &str, resource: &str, name: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NotFound", format!("{} {name:?} not found", qualified(resource, group)))
+            .with_details(details(name, group, resource))
+    }
+
+    pub(crate) fn already_exists(kind: &Kind, name: &str) -> Self {
+        let message = format!("{} {name:?} already exists", qualified(&kind.resource, &kind.group));
+        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).with_details(details(
+            name,
+            &kind.group,
+            &kind.resource,
+        ))
+    }
+
+    pub(crate) fn conflict(kind: &Kind, name: &str, why: impl Display) -> Self {
+        Self::conflict_named(&kind.group, &kind.resource, name, why)
+    }
+
+    pub(crate) fn conflict_named(group: &str, resource: &str, name: &str, why: impl Display) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", qualified(resource, group));
+        Self::new(StatusCode::CONFLICT, "Conflict", message).with_details(details(name, group, resource))
+    }
+
+    /// The object was written by somebody else in between.
+    pub(crate) fn modified(kind: &Kind, name: &str) -> Self {
+        Self::conflict(
+            kind,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    pub(crate) fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
+        let texts: Vec<_> = causes.iter().map(Cause::text).collect();
+        // The same violation is told once.
+        let mut distinct: Vec<String> = Vec::new();
+        for text in texts {
+            if !distinct.contains(&text) {
+                distinct.push(text);
+            }
+        }
+        let text = match distinct.as_slice() {
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        };
+        let message = format!("{} {name:?} is invalid: {text}", qualified(kind, group));
+        let mut about = details(name, group, kind);
+        let causes: Vec<_> = causes
+            .iter()
+            .map(|cause| {
+                let mut entry = json!({"reason": cause.reason, "message": cause.message});
+                if !cause.field.is_empty() {
+                    entry["field"] = json!(cause.field);
+                }
+                entry
+            })
+            .collect();
+        about["causes"] = json!(causes);
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).with_details(about)
+    }
+
+    pub(crate) fn invalid_object(kind: &Kind, name: &str, causes: &[Cause]) -> Self {
+        Self::invalid(&kind.group, &kind.kind, name, causes)
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+        .with_details(json!({}))
+    }
+
+    pub(crate) fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
+    pub(crate) fn too_large(limit: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            format!("Request entity too large: limit is {limit}"),
+        )
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+    }
+
+    pub(crate) fn forbidden(message: impl Into<String>, details: Value) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(details)
+    }
+
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "Expired", message)
+    }
+
+    /// The object is there to look at, but this is not served yet.
+    pub(crate) fn not_implemented(what: impl Display) -> Self {
+        Self::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "NotImplemented",
+            format!("the embedded API server does not serve {what}"),
+        )
+    }
+
+    pub(crate) fn to_value(&self) -> Value {
+        let mut status = Map::new();
+        status.insert("kind".into(), json!("Status"));
+        status.insert("apiVersion".into(), json!("v1"));
+        status.insert("metadata".into(), json!({}));
+        status.insert("status".into(), json!("Failure"));
+        status.insert("message".into(), json!(self.message));
+        if !self.reason.is_empty() {
+            status.insert("reason".into(), json!(self.reason));
+        }
+        if let Some(details) = &self.details {
+            status.insert("details".into(), details.clone());
+        }
+        status.insert("code".into(), json!(self.code.as_u16()));
+        Value::Object(status)
+    }
+}
+
+/// `deployments.apps`, or `pods` in the core group.
+fn qualified(name: &str, group: &str) -> String {
+    if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
+}
+
+/// The details that name an object; empty parts are left out.
+pub(crate) fn details(name: &str, group: &str, kind: &str) -> Value {
+    let mut details = Map::new();
+    for (key, value) in [("name", name), ("group", group), ("kind", kind)] {
+        if !value.is_empty() {
+            details.insert(key.into(), json!(value));
+        }
+    }
+    Value::Object(details)
+}

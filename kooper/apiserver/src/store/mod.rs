@@ -1,0 +1,282 @@
+//! The objects, in memory: one counter of versions, a copy-on-write tree and a log for each kind.
+//!
+//! A write takes the next version, changes the kind's tree and appends to the
+//! kind's log, all under one lock. A list copies the tree, which copies no
+//! object. A watch reads the log from its own position, so that watchers cost
+//! nothing to those who write.
+
+mod object;
+mod tree;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use tokio::sync::Notify;
+
+pub(crate) use self::object::{Draft, Object, Traits};
+pub(crate) use self::tree::Tree;
+
+/// The changes of one kind that are kept for watches and lists of an earlier version.
+const KEPT_CHANGES: usize = 100_000;
+/// The bytes of superseded states that one kind's log keeps.
+const KEPT_BYTES: usize = 32 << 20;
+
+/// The counter that all tables of a server share.
+#[derive(Debug)]
+pub(crate) struct Store {
+    version: Arc<Clock>,
+}
+
+#[derive(Debug)]
+struct Clock {
+    /// Serialises writes, so that each log is in the order of the versions.
+    writing: Mutex<()>,
+    current: AtomicU64,
+    /// Wakes those who wait for any version to come.
+    advanced: Notify,
+}
+
+/// The objects of one kind.
+#[derive(Debug)]
+pub(crate) struct Table {
+    clock: Arc<Clock>,
+    state: RwLock<State>,
+    /// Wakes the watchers of this kind.
+    changed: Notify,
+    watchers: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tree: Tree<Arc<Object>>,
+    log: VecDeque<Change>,
+    /// Bytes of states in the log that the tree no longer has.
+    superseded: usize,
+    /// The log holds every change after this version.
+    since: u64,
+    /// The kind is not served any more.
+    closed: bool,
+}
+
+/// One entry of a log.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) version: u64,
+    pub(crate) name: Arc<str>,
+    pub(crate) before: Option<Arc<Object>>,
+    pub(crate) after: After,
+}
+
+/// What a change left behind.
+#[derive(Clone, Debug)]
+pub(crate) enum After {
+    Written(Arc<Object>),
+    /// The last state, with the version of the deletion.
+    Deleted(Arc<Object>),
+}
+
+/// All objects of a kind at one version.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) version: u64,
+    pub(crate) tree: Tree<Arc<Object>>,
+}
+
+/// What a commit found instead of the state that it was made from.
+#[derive(Debug)]
+pub(crate) struct Raced;
+
+/// The version asked for is no longer in the log.
+#[derive(Debug)]
+pub(crate) struct TooOld {
+    /// The oldest version that could be asked for.
+    pub(crate) oldest: u64,
+}
+
+/// What a watcher finds in the log.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Changes(Vec<Change>),
+    /// Nothing new up to this version.
+    Nothing(u64),
+    TooOld(TooOld),
+    Closed,
+}
+
+impl Store {
+    pub(crate) fn new() -> Self {
+        let clock = Clock { writing: Mutex::new(()), current: AtomicU64::new(1), advanced: Notify::new() };
+        Self { version: Arc::new(clock) }
+    }
+
+    /// A table for another kind.
+    pub(crate) fn table(&self) -> Arc<Table> {
+        let _writing = self.version.write();
+        let state = State { since: self.version(), ..State::default() };
+        Arc::new(Table {
+            clock: Arc::clone(&self.version),
+            state: RwLock::new(state),
+            changed: Notify::new(),
+            watchers: AtomicUsize::new(0),
+        })
+    }
+
+    /// The version of the last write.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.current.load(Ordering::Acquire)
+    }
+
+    /// Waits until a version is there.
+    pub(crate) async fn reach(&self, version: u64) {
+        loop {
+            let advanced = self.version.advanced.notified();
+            if self.version() >= version {
+                return;
+            }
+            advanced.await;
+        }
+    }
+}
+
+impl Clock {
+    fn write(&self) -> MutexGuard<'_, ()> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<Object>> {
+        self.read().tree.get(name).cloned()
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let state = self.read();
+        // A write to this table holds its lock while it advances the counter.
+        Snapshot { version: self.clock.current.load(Ordering::Acquire), tree: state.tree.clone() }
+    }
+
+    /// All objects as they were at an earlier version.
+    pub(crate) fn snapshot_at(&self, version: u64) -> Result<Snapshot, TooOld> {
+        let state = self.read();
+        if version < state.since {
+            return Err(TooOld { oldest: state.since });
+        }
+        let mut tree = state.tree.clone();
+        let later = state.log.partition_point(|change| change.version <= version);
+        for change in state.log.range(later..).rev() {
+            match &change.before {
+                Some(before) => tree.insert(&change.name, Arc::clone(before)),
+                None => tree.remove(&change.name),
+            };
+        }
+        Ok(Snapshot { version, tree })
+    }
+
+    /// Writes a state, if the object still is as `expected` says.
+    pub(crate) fn put(&self, name: &str, expected: Option<u64>, draft: Draft) -> Result<Arc<Object>, Raced> {
+        self.commit(name, expected, |version| After::Written(Arc::new(draft.at(version))))
+    }
+
+    /// Removes an object, if it still is as `expected` says; the answer is its last state with the deletion's version.
+    pub(crate) fn remove(&self, name: &str, expected: &Arc<Object>) -> Result<Arc<Object>, Raced> {
+        let last = Arc::clone(expected);
+        self.commit(name, Some(expected.version), |version| After::Deleted(Arc::new(last.with_version(version))))
+    }
+
+    fn commit(
+        &self,
+        name: &str,
+        expected: Option<u64>,
+        write: impl FnOnce(u64) -> After,
+    ) -> Result<Arc<Object>, Raced> {
+        let result = {
+            let _writing = self.clock.write();
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            let before = state.tree.get(name).cloned();
+            if state.closed || before.as_ref().map(|object| object.version) != expected {
+                return Err(Raced);
+            }
+            let version = self.clock.current.load(Ordering::Acquire) + 1;
+            let after = write(version);
+            let result = match &after {
+                After::Written(object) => {
+                    state.tree.insert(name, Arc::clone(object));
+                    Arc::clone(object)
+                }
+                After::Deleted(object) => {
+                    state.tree.remove(name);
+                    Arc::clone(object)
+                }
+            };
+            state.superseded += before.as_ref().map_or(0, |object| object.len());
+            state.log.push_back(Change { version, name: name.into(), before, after });
+            state.trim(KEPT_CHANGES, KEPT_BYTES);
+            self.clock.current.store(version, Ordering::Release);
+            result
+        };
+        self.changed.notify_waiters();
+        self.clock.advanced.notify_waiters();
+        Ok(result)
+    }
+
+    /// The changes after a version, at most some hundred at a time.
+    pub(crate) fn changes_after(&self, version: u64) -> Next {
+        let state = self.read();
+        if state.closed {
+            return Next::Closed;
+        }
+        if version < state.since {
+            return Next::TooOld(TooOld { oldest: state.since });
+        }
+        let from = state.log.partition_point(|change| change.version <= version);
+        let changes: Vec<_> = state.log.range(from..).take(256).cloned().collect();
+        if changes.is_empty() {
+            Next::Nothing(self.clock.current.load(Ordering::Acquire))
+        } else {
+            Next::Changes(changes)
+        }
+    }
+
+    /// Is done at the next change of this kind, from the moment of the call.
+    pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// Counts a watcher; the answer is how many there are with it.
+    pub(crate) fn enter(&self) -> usize {
+        self.watchers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn leave(&self) {
+        self.watchers.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Forgets the log, as a compaction does.
+    pub(crate) fn compact(&self) {
+        let _writing = self.clock.write();
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.trim(0, 0);
+        state.since = self.clock.current.load(Ordering::Acquire);
+    }
+
+    /// Ends the watches and refuses writes: the kind is not served any more.
+    pub(crate) fn close(&self) {
+        self.state.write().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.changed.notify_waiters();
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn trim(&mut self, changes: usize, bytes: usize) {
+        while self.log.len() > changes || self.superseded > bytes {
+            let Some(change) = self.log.pop_front() else { break };
+            self.since = change.version;
+            self.superseded = self.superseded.saturating_sub(change.before.as_ref().map_or(0, |object| object.len()));
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Times as the API writes them.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Now, in seconds: `2026-01-02T03:04:05Z`.
+pub(crate) fn now() -> String {
+    at(SystemTime::now())
+}
+
+/// Some seconds from now.
+pub(crate) fn after(seconds: u64) -> String {
+    at(SystemTime::now() + Duration::from_secs(seconds.min(u64::from(u32::MAX))))
+}
+
+fn at(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = civil(days);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
+}
+
+/// Year, month and day of a number of days since 1970.
+fn civil(days: u64) -> (u64, u64, u64) {
+    // Days since the first of March of the year 0, in eras of 400 years.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let date = day - (153 * month + 2) / 5 + 1;
+    let (year, month) = if month < 10 { (year, month + 3) } else { (year + 1, month - 9) };
+    (year + era * 400, month, date)
+}
+
+/// The seconds since 1970 of a time as the API writes it; fractions are dropped.
+pub(crate) fn seconds(text: &str) -> Option<u64> {
+    let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<u64>().ok();
+    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+    let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
+    let shifted = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
+    let (era, of_era) = (shifted.0 / 400, shifted.0 % 400);
+    let of_year = (153 * shifted.1 + 2) / 5 + day.checked_sub(1)?;
+    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year;
+    Some(days.checked_sub(719_468)? * 86_400 + hour * 3600 + minute * 60 + second)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::{at, seconds};
+
+    #[test]
+    fn times_are_written_and_read() {
+        for (number, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_798_761_599, "2026-12-31T23:59:59Z"),
+        ] {
+            assert_eq!(at(UNIX_EPOCH + Duration::from_secs(number)), text);
+            assert_eq!(seconds(text), Some(number));
+        }
+    }
+}

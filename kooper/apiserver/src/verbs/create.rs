@@ -1,0 +1,79 @@
+//! POST: an object that was not there.
+
+use http::StatusCode;
+use serde_json::Value;
+
+use super::{Call, WriteOptions, answer_object, answer_value, body, draft};
+use crate::http::Answer;
+use crate::status::Refusal;
+use crate::{admission, controllers, meta, prepare};
+
+/// How often a generated name is tried anew when it is taken.
+const TRIES: usize = 8;
+
+pub(super) fn create(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let options = WriteOptions::parse(&call.request.query, "CreateOptions")?;
+    let (object, warnings) = body::decode(call, options.validation)?;
+    if !meta::text(&object, "resourceVersion").is_empty() {
+        return Err(Refusal::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "",
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    create_object(call, object, &options).map(|answer| answer.with_warnings(&warnings))
+}
+
+/// Creates an object that was decoded, as POST does, and PUT and PATCH where they may.
+pub(super) fn create_object(call: &Call<'_>, mut object: Value, options: &WriteOptions) -> Result<Answer, Refusal> {
+    let kind = &call.kind;
+    check_namespace(call, &object)?;
+    admission::create(call.core, kind, call.target.namespace.as_deref(), &object)?;
+    if let Some(object_name) = object["metadata"]["name"].as_str() {
+        let namespace = call.target.namespace.as_deref().unwrap_or_default();
+        call.core.authority.check_escalation(call.core, call.user, kind, namespace, object_name, &object)?;
+    }
+    let generated = meta::text(&object, "name").is_empty();
+    meta::prepare_create(kind, &mut object, call.target.namespace.as_deref());
+    prepare::create(kind, &mut object);
+    for attempt in 1.. {
+        if generated {
+            meta::of(&mut object).remove("name");
+            meta::generate_name(&mut object);
+        }
+        let name = meta::text(&object, "name").to_owned();
+        let causes = prepare::validate(kind, &object, None);
+        if !causes.is_empty() {
+            return Err(Refusal::invalid_object(kind, &name, &causes));
+        }
+        let key = crate::route::key(call.target.namespace.as_deref().unwrap_or_default(), &name);
+        if options.dry_run {
+            if kind.table.get(&key).is_some() {
+                return Err(Refusal::already_exists(kind, &name));
+            }
+            return Ok(answer_value(call, StatusCode::CREATED, &object));
+        }
+        match kind.table.put(&key, None, draft(kind, &object)) {
+            Ok(stored) => {
+                let answer = answer_object(call, StatusCode::CREATED, &stored);
+                controllers::after_write(call.core, kind, &object);
+                return Ok(answer);
+            }
+            Err(_) if generated && attempt < TRIES => {}
+            Err(_) => return Err(Refusal::already_exists(kind, &name)),
+        }
+    }
+    Err(Refusal::internal("no name could be generated"))
+}
+
+/// The namespace of the body, if there is one, is that of the path.
+pub(super) fn check_namespace(call: &Call<'_>, object: &Value) -> Result<(), Refusal> {
+    let found = meta::text(object, "namespace");
+    let wanted = call.target.namespace.as_deref().unwrap_or_default();
+    if !found.is_empty() && found != wanted && call.kind.namespaced {
+        return Err(Refusal::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    Ok(())
+}

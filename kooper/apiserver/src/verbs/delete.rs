@@ -1,0 +1,306 @@
+//! DELETE: marks an object, or removes it when nothing holds it back.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{Call, answer_object, answer_value, draft, form, list_head, served};
+use crate::core::{self, Core};
+use crate::http::{Answer, Query};
+use crate::kinds::Kind;
+use crate::select::Selection;
+use crate::status::{Cause, Refusal, details};
+use crate::store::Object;
+use crate::{controllers, meta, time};
+
+/// How an object is to be deleted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeleteOptions {
+    grace: Option<i64>,
+    propagation: Option<String>,
+    orphan: Option<bool>,
+    uid: Option<String>,
+    version: Option<String>,
+    dry_run: bool,
+}
+
+/// What became of an object.
+#[derive(Debug)]
+pub(crate) enum Deleted {
+    /// It is marked and stays until its finalizers are gone.
+    Marked(Arc<Object>),
+    /// It is gone; this was its last state.
+    Gone(Value),
+}
+
+pub(super) fn delete(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let options = DeleteOptions::parse(call)?;
+    let name = call.target.name.as_deref().unwrap_or_default();
+    match remove_object(call.core, &call.kind, &call.target.key(), &options)? {
+        Deleted::Marked(object) => {
+            let status = if options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
+            Ok(answer_object(call, status, &object))
+        }
+        Deleted::Gone(object) if returns_object(&call.kind) => Ok(answer_value(call, StatusCode::OK, &object)),
+        Deleted::Gone(object) => {
+            let mut about = details(name, &call.kind.group, &call.kind.resource);
+            about["uid"] = object["metadata"]["uid"].clone();
+            Ok(Answer::json(StatusCode::OK, &core::success(&about)))
+        }
+    }
+}
+
+fn returns_object(kind: &Kind) -> bool {
+    kind.custom.is_none() && kind.strategy.returned
+}
+
+pub(super) fn delete_collection(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let options = DeleteOptions::parse(call)?;
+    let selection = Selection::parse(&call.request.query, &call.kind, None)?;
+    let snapshot = call.kind.table.snapshot();
+    let prefix = call.target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+    let mut items = Vec::new();
+    for (key, object) in snapshot.tree.range(&prefix).take_while(|(key, _)| key.starts_with(&prefix)) {
+        if !selection.matches(key, object) {
+            continue;
+        }
+        match remove_object(call.core, &call.kind, key, &options) {
+            Ok(_) => items.push(Arc::clone(object)),
+            // Somebody else was faster.
+            Err(refusal) if refusal.code == StatusCode::NOT_FOUND => {}
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    let metadata = json!({"resourceVersion": snapshot.version.to_string()});
+    let mut body = list_head(&call.kind, &metadata).to_vec();
+    for (index, object) in items.iter().enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        if call.kind.custom.is_none() {
+            body.push(b'{');
+        }
+        body.extend_from_slice(&form::item(&call.kind, object));
+    }
+    body.extend_from_slice(b"]}");
+    Ok(Answer::bytes(StatusCode::OK, Bytes::from(body)))
+}
+
+impl DeleteOptions {
+    pub(crate) fn background() -> Self {
+        Self { propagation: Some("Background".to_owned()), ..Self::default() }
+    }
+
+    pub(crate) fn foreground() -> Self {
+        Self { propagation: Some("Foreground".to_owned()), ..Self::default() }
+    }
+
+    /// Options of the body, else of the query.
+    fn parse(call: &Call<'_>) -> Result<Self, Refusal> {
+        let request = call.request;
+        let mut options = if request.body.is_empty() {
+            Self::of_query(&request.query)?
+        } else {
+            let body = super::body::parse(call, "DeleteOptions")?;
+            Self::of_body(&body)?
+        };
+        options.dry_run |= request.query.all("dryRun").any(|value| value == "All");
+        options.check()?;
+        Ok(options)
+    }
+
+    fn of_query(query: &Query) -> Result<Self, Refusal> {
+        Ok(Self {
+            grace: super::list::number(query, "gracePeriodSeconds")?,
+            propagation: query.get("propagationPolicy").map(ToOwned::to_owned),
+            orphan: query.has("orphanDependents").then(|| query.flag("orphanDependents")),
+            ..Self::default()
+        })
+    }
+
+    fn of_body(body: &Value) -> Result<Self, Refusal> {
+        let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
+        if kind != "DeleteOptions" {
+            return Err(Refusal::bad_request(format!("decoded object cannot be converted to DeleteOptions: {kind}")));
+        }
+        let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
+        Ok(Self {
+            grace: body["gracePeriodSeconds"].as_i64(),
+            propagation: text(&body["propagationPolicy"]),
+            orphan: body["orphanDependents"].as_bool(),
+            uid: text(&body["preconditions"]["uid"]),
+            version: text(&body["preconditions"]["resourceVersion"]),
+            dry_run: body["dryRun"].as_array().is_some_and(|list| list.iter().any(|value| value == "All")),
+        })
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let mut causes = Vec::new();
+        if self.propagation.is_some() && self.orphan.is_some() {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            causes.push(Cause::invalid("propagationPolicy", &json!(self.propagation), why));
+        } else if let Some(other) = self.propagation.as_deref()
+            && !matches!(other, "Foreground" | "Background" | "Orphan")
+        {
+            let supported = ["Foreground", "Background", "Orphan", "nil"];
+            causes.push(Cause::not_supported("propagationPolicy", &format!("{other:?}"), &supported));
+        }
+        if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid("meta.k8s.io", "DeleteOptions", "", &causes)) }
+    }
+}
+
+/// Deletes an object as its kind demands.
+pub(crate) fn remove_object(
+    core: &Arc<Core>,
+    kind: &Arc<Kind>,
+    key: &str,
+    options: &DeleteOptions,
+) -> Result<Deleted, Refusal> {
+    let name = key.rsplit('/').next().unwrap_or_default();
+    loop {
+        let stored = kind.table.get(key).ok_or_else(|| Refusal::not_found(kind, name))?;
+        check_preconditions(kind, name, &stored, options)?;
+        let present = served(kind, &stored);
+        let mut next = present.clone();
+        let grace = grace(kind, &present, options);
+        change_finalizers(&mut next, options);
+        let held = !meta::finalizers(&next).is_empty()
+            || grace > 0
+            || next["spec"]["finalizers"].as_array().is_some_and(|list| is_namespace(kind) && !list.is_empty());
+        if is_namespace(kind)
+            && matches!(name, "default" | "kube-system" | "kube-public" | "kube-node-lease")
+            && !options.dry_run
+        {
+            let why = format!("namespaces {name:?} is forbidden: this namespace may not be deleted");
+            return Err(Refusal::forbidden(why, details(name, "", "namespaces")));
+        }
+        if held || unbound_pod(kind, &present) {
+            mark(kind, &mut next, grace);
+        }
+        if held {
+            if next == present || options.dry_run {
+                return Ok(Deleted::Marked(stored));
+            }
+            let Ok(marked) = kind.table.put(key, Some(stored.version), draft(kind, &next)) else { continue };
+            controllers::after_write(core, kind, &next);
+            return Ok(Deleted::Marked(marked));
+        }
+        if options.dry_run {
+            return Ok(Deleted::Gone(next));
+        }
+        let mut last = stored;
+        if next != present {
+            // A pod is marked first, and gone at once when no node has it.
+            match kind.table.put(key, Some(last.version), draft(kind, &next)) {
+                Ok(marked) => last = marked,
+                Err(_) => continue,
+            }
+            meta::of(&mut next).insert("resourceVersion".into(), json!(last.version.to_string()));
+        }
+        if kind.table.remove(key, &last).is_err() {
+            continue;
+        }
+        controllers::after_delete(core, kind, &next);
+        return Ok(Deleted::Gone(next));
+    }
+}
+
+fn is_namespace(kind: &Kind) -> bool {
+    kind.kind == "Namespace" && kind.custom.is_none()
+}
+
+fn is_pod(kind: &Kind) -> bool {
+    kind.kind == "Pod" && kind.custom.is_none()
+}
+
+/// A pod that no node has, and that was not marked before.
+fn unbound_pod(kind: &Kind, present: &Value) -> bool {
+    is_pod(kind) && !meta::is_deleting(present)
+}
+
+fn check_preconditions(kind: &Kind, name: &str, stored: &Object, options: &DeleteOptions) -> Result<(), Refusal> {
+    let found = stored.traits().uid.as_ref();
+    if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != found) {
+        let why = format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({found}). The object might have been \
+             deleted and then recreated"
+        );
+        return Err(Refusal::conflict_named(&kind.group, &kind.kind, name, why));
+    }
+    let found = stored.version.to_string();
+    if let Some(version) = options.version.as_deref().filter(|version| *version != found) {
+        let why = format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record \
+             ({found}). The object might have been modified"
+        );
+        return Err(Refusal::conflict_named(&kind.group, &kind.kind, name, why));
+    }
+    Ok(())
+}
+
+/// The seconds that an object may still live: only pods on a node have any.
+fn grace(kind: &Kind, present: &Value, options: &DeleteOptions) -> i64 {
+    if !is_pod(kind) {
+        return 0;
+    }
+    let phase = present["status"]["phase"].as_str().unwrap_or_default();
+    let bound = !present["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
+    if !bound || matches!(phase, "Succeeded" | "Failed") {
+        return 0;
+    }
+    let own = present["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
+    let asked = options.grace.unwrap_or(own);
+    // A period that runs already only gets shorter.
+    match present["metadata"]["deletionGracePeriodSeconds"].as_i64() {
+        Some(running) if options.grace.is_none() => running,
+        Some(running) => asked.min(running),
+        None => asked,
+    }
+    .max(0)
+}
+
+/// The finalizers that a propagation policy asks for.
+fn change_finalizers(object: &mut Value, options: &DeleteOptions) {
+    let policy = match (options.propagation.as_deref(), options.orphan) {
+        (Some(policy), _) => Some(policy),
+        (None, Some(true)) => Some("Orphan"),
+        (None, Some(false)) => Some("Background"),
+        (None, None) => None,
+    };
+    let Some(policy) = policy else { return };
+    let mut finalizers: Vec<String> = meta::finalizers(object)
+        .into_iter()
+        .filter(|name| !matches!(*name, "orphan" | "foregroundDeletion"))
+        .map(ToOwned::to_owned)
+        .collect();
+    match policy {
+        "Foreground" => finalizers.push("foregroundDeletion".to_owned()),
+        "Orphan" => finalizers.push("orphan".to_owned()),
+        _ => {}
+    }
+    if finalizers.is_empty() {
+        meta::of(object).remove("finalizers");
+    } else {
+        meta::of(object).insert("finalizers".into(), json!(finalizers));
+    }
+}
+
+/// Sets the deletion mark, or shortens the time that is left.
+fn mark(kind: &Kind, object: &mut Value, grace: i64) {
+    if meta::is_deleting(object) {
+        let running = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
+        if running.is_none_or(|running| running <= grace) {
+            return;
+        }
+    } else if let Some(generation) = object["metadata"]["generation"].as_i64().filter(|generation| *generation > 0) {
+        meta::of(object).insert("generation".into(), json!(generation + 1));
+    }
+    let metadata = meta::of(object);
+    metadata.insert("deletionTimestamp".into(), json!(time::after(grace.unsigned_abs())));
+    metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));
+    if is_namespace(kind) {
+        object["status"]["phase"] = json!("Terminating");
+    }
+}

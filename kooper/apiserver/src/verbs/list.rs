@@ -1,0 +1,276 @@
+//! Lists: selected objects of one kind at one version, whole or in pages.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::Call;
+use super::form::{self, Form};
+use super::{list_head, served};
+use crate::http::{Answer, Query};
+use crate::print;
+use crate::select::Selection;
+use crate::status::{Cause, Refusal};
+use crate::store::{Object, Snapshot};
+
+/// How long a list waits for a version that is not there yet.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+pub(super) async fn list(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let query = &call.request.query;
+    let selection = Selection::parse(query, &call.kind, None)?;
+    let page = Page::parse(query)?;
+    let snapshot = snapshot(call, &page).await?;
+    let prefix = call.target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+    let from = page.after.as_ref().map_or_else(|| prefix.clone(), |after| format!("{after}\0"));
+
+    // One more than asked for shows whether there is a next page.
+    let mut chosen: Vec<(Arc<str>, Arc<Object>)> = Vec::new();
+    let mut entries = snapshot.tree.range(&from).take_while(|(key, _)| key.starts_with(&prefix));
+    let mut more = false;
+    for (key, object) in entries.by_ref() {
+        if !selection.matches(key, object) {
+            continue;
+        }
+        if page.limit.is_some_and(|limit| chosen.len() >= limit) {
+            more = true;
+            break;
+        }
+        chosen.push((Arc::clone(key), Arc::clone(object)));
+    }
+    let mut metadata = json!({"resourceVersion": snapshot.version.to_string()});
+    if let (true, Some((last, _))) = (more, chosen.last()) {
+        metadata["continue"] = json!(token(snapshot.version, last));
+        if selection.is_empty() {
+            metadata["remainingItemCount"] = json!(entries.count() + 1);
+        }
+    }
+    let objects = chosen.into_iter().map(|(_, object)| object);
+    Ok(match Form::of(call.request) {
+        Form::Whole => whole(call, &metadata, objects),
+        Form::Metadata => {
+            let items: Vec<_> = objects.map(|object| form::metadata(&served(&call.kind, &object))).collect();
+            let list = json!({
+                "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items
+            });
+            Answer::json(StatusCode::OK, &list)
+        }
+        Form::Table => {
+            let objects: Vec<Value> = objects.map(|object| served(&call.kind, &object)).collect();
+            Answer::json(StatusCode::OK, &print::table(&call.kind, &metadata, objects.iter(), true))
+        }
+    })
+}
+
+/// The stored bytes one after the other: no object is decoded or copied.
+fn whole(call: &Call<'_>, metadata: &Value, objects: impl Iterator<Item = Arc<Object>> + Send + 'static) -> Answer {
+    let kind = Arc::clone(&call.kind);
+    let head = list_head(&kind, metadata);
+    let open: &'static [u8] = if kind.custom.is_some() { b"" } else { b"{" };
+    let items = objects.enumerate().flat_map(move |(index, object)| {
+        let comma: &'static [u8] = if index == 0 { b"" } else { b"," };
+        let separator = [comma, open].concat();
+        [Bytes::from(separator), form::item(&kind, &object)]
+    });
+    let frames = std::iter::once(head).chain(items).chain(std::iter::once(Bytes::from_static(b"]}")));
+    Answer::frames(Packed { frames, pending: None })
+}
+
+/// Small frames are put together, so that each costs less than one system call.
+struct Packed<I> {
+    frames: I,
+    pending: Option<Bytes>,
+}
+
+impl<I: Iterator<Item = Bytes>> Iterator for Packed<I> {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        const FRAME: usize = 32 << 10;
+        let first = self.pending.take().or_else(|| self.frames.next())?;
+        if first.len() >= FRAME {
+            return Some(first);
+        }
+        let mut packed = Vec::with_capacity(FRAME);
+        packed.extend_from_slice(&first);
+        for frame in self.frames.by_ref() {
+            if packed.len() + frame.len() > FRAME {
+                self.pending = Some(frame);
+                break;
+            }
+            packed.extend_from_slice(&frame);
+        }
+        Some(packed.into())
+    }
+}
+
+async fn snapshot(call: &Call<'_>, page: &Page) -> Result<Snapshot, Refusal> {
+    let table = &call.kind.table;
+    let Some(version) = page.version else { return Ok(table.snapshot()) };
+    if version > 0 {
+        wait_for(call, version).await?;
+    }
+    if !page.exact {
+        return Ok(table.snapshot());
+    }
+    table.snapshot_at(version).map_err(|_| {
+        let message = if page.after.is_some() {
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+             without the continue parameter."
+        } else {
+            "The resourceVersion for the provided list is too old."
+        };
+        Refusal::expired(message)
+    })
+}
+
+/// Waits a little for a version, as the real server does.
+pub(super) async fn wait_for(call: &Call<'_>, version: u64) -> Result<(), Refusal> {
+    let store = &call.core.store;
+    if tokio::time::timeout(PATIENCE, store.reach(version)).await.is_ok() {
+        return Ok(());
+    }
+    Err(too_large(version, store.version()))
+}
+
+pub(super) fn too_large(version: u64, current: u64) -> Refusal {
+    let message = format!("Timeout: Too large resource version: {version}, current: {current}");
+    let mut refusal = Refusal::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with_details(json!({
+        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+        "retryAfterSeconds": 1
+    }));
+    refusal.retry_after = Some(1);
+    refusal
+}
+
+/// Which part of which version of a list is asked for.
+struct Page {
+    limit: Option<usize>,
+    /// The last name of the page before.
+    after: Option<String>,
+    version: Option<u64>,
+    exact: bool,
+}
+
+impl Page {
+    fn parse(query: &Query) -> Result<Self, Refusal> {
+        let limit = number(query, "limit")?
+            .filter(|limit| *limit > 0)
+            .map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        number(query, "timeoutSeconds")?;
+        check_matching(query, false)?;
+        let given = query.get("resourceVersion");
+        if let Some(text) = query.get("continue") {
+            if given.is_some_and(|version| version != "0") {
+                return Err(Refusal::bad_request("specifying resource version is not allowed when using continue"));
+            }
+            let (version, after) = read_token(text)?;
+            return Ok(Self { limit, after: Some(after), version: Some(version), exact: true });
+        }
+        let version = given.map(parse_version).transpose()?;
+        let exact = match query.get("resourceVersionMatch") {
+            Some(matching) => matching == "Exact",
+            // A limit asks for that version, as lists did before there was a match.
+            None => limit.is_some() && version.is_some_and(|version| version > 0),
+        };
+        // The newest state that is in memory is the answer to any version.
+        let limit = if version == Some(0) { None } else { limit };
+        Ok(Self { limit, after: None, version, exact })
+    }
+}
+
+/// Refuses combinations of the list options that contradict each other.
+pub(super) fn check_matching(query: &Query, watching: bool) -> Result<(), Refusal> {
+    let version = query.get("resourceVersion");
+    let matching = query.get("resourceVersionMatch");
+    let initial = query.get("sendInitialEvents");
+    let field = "resourceVersionMatch";
+    let refused = |causes: &[Cause]| Err(Refusal::invalid("meta.k8s.io", "ListOptions", "", causes));
+    if let Some(text) = version {
+        parse_version(text)?;
+    }
+    if initial.is_some() {
+        if !watching {
+            return refused(&[Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")]);
+        }
+        if matching.is_none() {
+            return refused(&[Cause::forbidden(
+                field,
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            )]);
+        }
+    }
+    let Some(matching) = matching else { return Ok(()) };
+    if watching {
+        if initial.is_none() {
+            return refused(&[Cause::forbidden(
+                field,
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            )]);
+        }
+        if matching != "NotOlderThan" {
+            return refused(&[
+                Cause::forbidden(field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
+                Cause::not_supported(field, &format!("{matching:?}"), &["NotOlderThan"]),
+            ]);
+        }
+        return Ok(());
+    }
+    let mut causes = Vec::new();
+    if version.is_none() {
+        causes.push(Cause::forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided"));
+    }
+    if query.get("continue").is_some() {
+        causes.push(Cause::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
+    }
+    if !matches!(matching, "Exact" | "NotOlderThan") {
+        causes.push(Cause::not_supported(field, &format!("{matching:?}"), &["Exact", "NotOlderThan", ""]));
+    }
+    if matching == "Exact" && version == Some("0") {
+        causes.push(Cause::forbidden(field, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
+    }
+    if causes.is_empty() { Ok(()) } else { refused(&causes) }
+}
+
+pub(super) fn parse_version(text: &str) -> Result<u64, Refusal> {
+    text.parse().map_err(|_| {
+        Refusal::bad_request(format!(
+            "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: \
+             invalid syntax"
+        ))
+    })
+}
+
+/// A whole number of the query.
+pub(super) fn number(query: &Query, name: &str) -> Result<Option<i64>, Refusal> {
+    let parse = |text: &str| {
+        text.parse().map_err(|_| Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")))
+    };
+    query.get(name).map(parse).transpose()
+}
+
+/// Where the next page begins, for clients to give back unread.
+fn token(version: u64, last: &str) -> String {
+    use std::fmt::Write as _;
+    format!("{version}/{last}").bytes().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn read_token(text: &str) -> Result<(u64, String), Refusal> {
+    let refused = || {
+        Refusal::bad_request("invalid continue token: continue key is not valid: illegal base64 data at input byte 0")
+    };
+    let digits: Option<Vec<u8>> = text
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok()))
+        .collect();
+    let text = String::from_utf8(digits.ok_or_else(refused)?).map_err(|_| refused())?;
+    let (version, last) = text.split_once('/').ok_or_else(refused)?;
+    Ok((version.parse().map_err(|_| refused())?, last.to_owned()))
+}

@@ -1,0 +1,151 @@
+//! Verbs are code: what each of them does with any kind.
+
+mod body;
+mod create;
+mod delete;
+mod form;
+mod list;
+mod options;
+mod patch;
+mod scale;
+mod update;
+mod watch;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use serde_json::Value;
+
+pub(crate) use self::body::parse as parse_body;
+pub(crate) use self::delete::{DeleteOptions, remove_object};
+use self::form::Form;
+pub(crate) use self::options::{FieldValidation, WriteOptions};
+use crate::auth::{self, User};
+use crate::core::Core;
+use crate::http::{Answer, Request};
+use crate::kinds::Kind;
+use crate::route::Target;
+use crate::status::Refusal;
+use crate::store::{Draft, Object};
+
+/// One request for a resource that is served.
+pub(crate) struct Call<'a> {
+    pub(crate) core: &'a Arc<Core>,
+    pub(crate) request: &'a Request,
+    pub(crate) user: &'a User,
+    pub(crate) kind: Arc<Kind>,
+    pub(crate) target: Target,
+}
+
+/// Serves a request by its method and by the part of the object that it names.
+pub(crate) async fn serve(call: Call<'_>) -> Result<Answer, Refusal> {
+    let method = &call.request.method;
+    let reading = matches!(*method, Method::GET | Method::HEAD);
+    if let Some(name) = call.target.subresource.clone() {
+        return subresource(&call, &name);
+    }
+    // Reviews are answered and never stored.
+    if auth::is_review(&call.kind) {
+        return if *method == Method::POST { auth::review(&call) } else { Err(Refusal::method_not_allowed()) };
+    }
+    let verb = crate::route::verb(call.request, &call.target);
+    let misplaced = match *method {
+        Method::POST => call.target.name.is_some(),
+        Method::PUT | Method::PATCH => call.target.name.is_none(),
+        _ => false,
+    };
+    if !call.kind.serves(verb) || misplaced {
+        return Err(Refusal::method_not_allowed());
+    }
+    if matches!(call.kind.resource.as_str(), "componentstatuses" | "bindings") && call.kind.group.is_empty() {
+        return Err(Refusal::not_implemented(&call.kind.resource));
+    }
+    match verb {
+        "get" => get(&call),
+        "watch" => watch::watch(&call).await,
+        "list" if reading => list::list(&call).await,
+        "create" => create::create(&call),
+        "update" => update::replace(&call),
+        "patch" => patch::patch(&call),
+        "delete" => delete::delete(&call),
+        "deletecollection" => delete::delete_collection(&call),
+        _ => Err(Refusal::method_not_allowed()),
+    }
+}
+
+fn subresource(call: &Call<'_>, name: &str) -> Result<Answer, Refusal> {
+    let Some(subresource) = call.kind.subresource(name) else { return Err(Refusal::unknown_resource()) };
+    let verb = crate::route::verb(call.request, &call.target);
+    if !subresource.verbs.iter().any(|other| other == verb) {
+        return Err(Refusal::method_not_allowed());
+    }
+    match (name, verb) {
+        ("status" | "ephemeralcontainers" | "resize" | "approval", "get") => get(call),
+        ("status", "update") => update::replace_status(call),
+        ("status", "patch") => patch::patch(call),
+        ("scale", "get") => scale::get(call),
+        ("scale", "update") => scale::replace(call),
+        ("scale", "patch") => scale::patch(call),
+        ("finalize", "update") if call.kind.kind == "Namespace" => update::finalize(call),
+        ("log" | "exec" | "attach" | "portforward" | "proxy", _) => {
+            present(call)?;
+            Err(Refusal::bad_request(format!(
+                "the embedded API server runs no containers: there is nothing to serve for \"{}/{name}\"",
+                call.kind.resource
+            )))
+        }
+        _ => Err(Refusal::not_implemented(format!("the subresource \"{}/{name}\"", call.kind.resource))),
+    }
+}
+
+fn get(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let object = present(call)?;
+    Ok(answer_object(call, StatusCode::OK, &object))
+}
+
+/// The object that the request names.
+pub(super) fn present(call: &Call<'_>) -> Result<Arc<Object>, Refusal> {
+    let name = call.target.name.as_deref().unwrap_or_default();
+    call.kind.table.get(&call.target.key()).ok_or_else(|| Refusal::not_found(&call.kind, name))
+}
+
+/// Answers an object of the store in the form that the client accepts.
+pub(super) fn answer_object(call: &Call<'_>, status: StatusCode, object: &Object) -> Answer {
+    match Form::of(call.request) {
+        Form::Whole => Answer::bytes(status, form::whole(&call.kind, object)),
+        other => Answer::json(status, &other.one(&call.kind, &served(&call.kind, object))),
+    }
+}
+
+/// Answers an object that the store does not have in this state.
+pub(super) fn answer_value(call: &Call<'_>, status: StatusCode, object: &Value) -> Answer {
+    Answer::json(status, &Form::of(call.request).one(&call.kind, object))
+}
+
+/// An object of the store as this version serves it.
+pub(super) fn served(kind: &Kind, object: &Object) -> Value {
+    serde_json::from_slice(&form::whole(kind, object)).unwrap_or_default()
+}
+
+/// An object as the store keeps it.
+pub(crate) fn draft(kind: &Kind, object: &Value) -> Draft {
+    match &kind.custom {
+        Some(definition) if definition.storage_version != kind.version => {
+            let mut stored = object.clone();
+            stored["apiVersion"] = format!("{}/{}", kind.group, definition.storage_version).into();
+            Draft::new(&stored, kind.traits(object))
+        }
+        _ => Draft::new(object, kind.traits(object)),
+    }
+}
+
+/// A list without items, up to the items.
+pub(super) fn list_head(kind: &Kind, metadata: &Value) -> Bytes {
+    let head = format!(
+        "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
+        kind.list_kind,
+        kind.api_version()
+    );
+    head.into()
+}

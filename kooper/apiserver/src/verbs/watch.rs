@@ -1,0 +1,288 @@
+//! Watches: each reads the kind's log at its own pace.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::Call;
+use super::form::{self, Form};
+use super::list;
+use super::served;
+use crate::http::Answer;
+use crate::kinds::Kind;
+use crate::print;
+use crate::select::Selection;
+use crate::status::Refusal;
+use crate::store::{After, Change, Next, Object, Snapshot};
+
+/// How often a watch that asked for bookmarks gets one while nothing happens.
+const BOOKMARK: Duration = Duration::from_secs(60);
+/// The watchers of one kind, so that clients cannot fill the memory.
+const MOST_WATCHERS: usize = 50_000;
+/// How long a watch lasts at least when the client does not say.
+const LASTS: Duration = Duration::from_secs(1800);
+
+pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let query = &call.request.query;
+    if let Some(text) = query.get("resourceVersion").filter(|text| text.parse::<u64>().is_err()) {
+        let message =
+            format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax");
+        return Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
+    }
+    list::check_matching(query, true)?;
+    let selection = Selection::parse(query, &call.kind, call.target.name.as_deref())?;
+    let seconds = list::number(query, "timeoutSeconds")?.filter(|seconds| *seconds > 0);
+    let lasts = seconds.map_or_else(
+        || LASTS + Duration::from_secs(u64::from(crate::random::uid().as_bytes()[0]) * 7),
+        |seconds| Duration::from_secs(seconds.unsigned_abs()),
+    );
+    let from = query.get("resourceVersion").map(list::parse_version).transpose()?;
+    let bookmarks = query.flag("allowWatchBookmarks");
+    let initial = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
+    let table = &call.kind.table;
+    if table.enter() > MOST_WATCHERS {
+        table.leave();
+        let mut refusal =
+            Refusal::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", "too many watches of this resource");
+        refusal.retry_after = Some(1);
+        return Err(refusal);
+    }
+    // From here on the watcher leaves the table when it is dropped.
+    let mut watcher = Watcher {
+        kind: Arc::clone(&call.kind),
+        selection,
+        prefix: call.target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default(),
+        form: Form::of(call.request),
+        position: 0,
+        bookmarks,
+        first: None,
+        ends: Instant::now() + lasts.min(Duration::from_secs(30 * 86_400)),
+        bookmark_at: Instant::now() + BOOKMARK,
+        done: false,
+        rows: 0,
+    };
+    match (initial, from) {
+        (Some(true), from) => {
+            if let Some(version) = from.filter(|version| *version > 0)
+                && let Err(refusal) = list::wait_for(call, version).await
+            {
+                watcher.fail(&refusal);
+                return Ok(watcher.answer());
+            }
+            watcher.start(table.snapshot(), true);
+        }
+        // The state and what follows, as watches did before there was a streaming list.
+        (None, None | Some(0)) => watcher.start(table.snapshot(), false),
+        (Some(false), None | Some(0)) => watcher.position = table.snapshot().version,
+        (_, Some(version)) => watcher.position = version,
+    }
+    Ok(watcher.answer())
+}
+
+/// One watch: which changes it reports, and up to which version it has done so.
+struct Watcher {
+    kind: Arc<Kind>,
+    selection: Selection,
+    prefix: String,
+    form: Form,
+    position: u64,
+    bookmarks: bool,
+    /// What is sent before the log is read.
+    first: Option<First>,
+    ends: Instant,
+    bookmark_at: Instant,
+    done: bool,
+    /// Tables: the columns are sent with the first row only.
+    rows: usize,
+}
+
+enum First {
+    /// The objects of a snapshot from a name on; then, perhaps, the bookmark that closes them.
+    Objects {
+        snapshot: Snapshot,
+        from: String,
+        closing: bool,
+    },
+    Error(Value),
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.kind.table.leave();
+    }
+}
+
+impl Watcher {
+    fn start(&mut self, snapshot: Snapshot, closing: bool) {
+        self.position = snapshot.version;
+        self.first = Some(First::Objects { snapshot, from: self.prefix.clone(), closing });
+    }
+
+    fn fail(&mut self, refusal: &Refusal) {
+        self.first = Some(First::Error(refusal.to_value()));
+    }
+
+    fn answer(self) -> Answer {
+        let stream = futures_util::stream::unfold(self, |mut watcher| async move {
+            let frame = watcher.next().await?;
+            Some((frame, watcher))
+        });
+        Answer::stream(stream)
+    }
+
+    /// The next lines; `None` when the watch is over.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if self.done {
+                return None;
+            }
+            let mut lines = BytesMut::new();
+            if let Some(first) = self.first.take() {
+                self.write_first(&mut lines, first);
+                if !lines.is_empty() {
+                    return Some(lines.freeze());
+                }
+                continue;
+            }
+            let table = Arc::clone(&self.kind.table);
+            // Asked for before the log is read, so that no change is missed in between.
+            let changed = table.changed();
+            match table.changes_after(self.position) {
+                Next::Changes(changes) => {
+                    for change in changes {
+                        self.position = change.version;
+                        self.write_change(&mut lines, &change);
+                    }
+                    if !lines.is_empty() {
+                        return Some(lines.freeze());
+                    }
+                    if Instant::now() >= self.ends {
+                        return None;
+                    }
+                }
+                Next::Nothing(version) => {
+                    let deadline = if self.bookmarks { self.ends.min(self.bookmark_at) } else { self.ends };
+                    if tokio::time::timeout_at(deadline, changed).await.is_ok() {
+                        continue;
+                    }
+                    if Instant::now() >= self.ends {
+                        return None;
+                    }
+                    self.bookmark_at = Instant::now() + BOOKMARK;
+                    // A watch from the future has seen nothing that it could confirm.
+                    if version >= self.position {
+                        self.write_bookmark(&mut lines, version, false);
+                        return Some(lines.freeze());
+                    }
+                }
+                Next::TooOld(too_old) => {
+                    let message = format!("too old resource version: {} ({})", self.position, too_old.oldest);
+                    self.done = true;
+                    write_event(&mut lines, "ERROR", Refusal::expired(message).to_value().to_string().as_bytes());
+                    return Some(lines.freeze());
+                }
+                Next::Closed => return None,
+            }
+        }
+    }
+
+    fn write_first(&mut self, lines: &mut BytesMut, first: First) {
+        match first {
+            First::Error(status) => {
+                self.done = true;
+                write_event(lines, "ERROR", status.to_string().as_bytes());
+            }
+            First::Objects { snapshot, from, closing } => {
+                let prefix = self.prefix.clone();
+                for (key, object) in snapshot.tree.range(&from).take_while(|(key, _)| key.starts_with(&prefix)) {
+                    // A slow reader holds one frame, not the whole state.
+                    if lines.len() > 64 << 10 {
+                        let from = key.to_string();
+                        self.first = Some(First::Objects { snapshot: snapshot.clone(), from, closing });
+                        return;
+                    }
+                    if self.selection.matches(key, object) {
+                        self.write_object(lines, "ADDED", object);
+                    }
+                }
+                if closing && self.bookmarks {
+                    self.write_bookmark(lines, snapshot.version, true);
+                }
+            }
+        }
+    }
+
+    /// Reports a change as this watch sees it: what enters its selector is added, what leaves is deleted.
+    fn write_change(&mut self, lines: &mut BytesMut, change: &Change) {
+        if !change.name.starts_with(&self.prefix) {
+            return;
+        }
+        let selected = |object: &Arc<Object>| self.selection.matches(&change.name, object);
+        let before = change.before.as_ref().is_some_and(selected);
+        match &change.after {
+            After::Written(object) => match (before, selected(object)) {
+                (false, true) => self.write_object(lines, "ADDED", object),
+                (true, true) => self.write_object(lines, "MODIFIED", object),
+                (true, false) => {
+                    if let Some(last) = &change.before {
+                        self.write_object(lines, "DELETED", &last.with_version(change.version));
+                    }
+                }
+                (false, false) => {}
+            },
+            After::Deleted(last) if before => self.write_object(lines, "DELETED", last),
+            After::Deleted(_) => {}
+        }
+    }
+
+    fn write_object(&mut self, lines: &mut BytesMut, event: &str, object: &Object) {
+        match self.form {
+            Form::Whole => write_event(lines, event, &form::whole(&self.kind, object)),
+            Form::Metadata => {
+                write_event(lines, event, form::metadata(&served(&self.kind, object)).to_string().as_bytes());
+            }
+            Form::Table => {
+                let value = served(&self.kind, object);
+                let metadata = json!({"resourceVersion": object.version.to_string()});
+                let table = print::table(&self.kind, &metadata, std::iter::once(&value), self.rows == 0);
+                self.rows += 1;
+                write_event(lines, event, table.to_string().as_bytes());
+            }
+        }
+    }
+
+    fn write_bookmark(&mut self, lines: &mut BytesMut, version: u64, closing: bool) {
+        let mut metadata = json!({"resourceVersion": version.to_string()});
+        if closing {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let (kind, api_version) = match self.form {
+            Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1".to_owned()),
+            _ => (self.kind.kind.as_str(), self.kind.api_version()),
+        };
+        let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+        let object = match self.form {
+            Form::Table => print::table(
+                &self.kind,
+                &json!({"resourceVersion": version.to_string()}),
+                std::iter::once(&object),
+                self.rows == 0,
+            ),
+            _ => object,
+        };
+        write_event(lines, "BOOKMARK", object.to_string().as_bytes());
+    }
+}
+
+fn write_event(lines: &mut BytesMut, event: &str, object: &[u8]) {
+    lines.reserve(object.len() + 32);
+    lines.extend_from_slice(b"{\"type\":\"");
+    lines.extend_from_slice(event.as_bytes());
+    lines.extend_from_slice(b"\",\"object\":");
+    lines.extend_from_slice(object);
+    lines.extend_from_slice(b"}\n");
+}

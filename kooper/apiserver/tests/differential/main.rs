@@ -1,0 +1,122 @@
+//! One written history of requests, sent to this server and to a real one: the answers are the same.
+//!
+//! A case is a file in `cases`. Set `KOOPER_CASE` to run one of them alone.
+
+mod case;
+mod normal;
+mod real;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use bytes::Bytes;
+use http::{Request, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use kooper_apiserver::ApiServer;
+
+use self::case::{Case, Step};
+use self::normal::Normal;
+
+/// What a server answered: the status, headers and body that are compared.
+#[derive(Clone, Debug, PartialEq)]
+struct Answer {
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+/// A server that histories can be sent to.
+trait Server {
+    async fn send(&self, step: &Step) -> Answer;
+}
+
+struct Embedded {
+    server: ApiServer,
+    client: Client<hyper_util::client::legacy::connect::HttpConnector, Full<Bytes>>,
+}
+
+impl Server for Embedded {
+    async fn send(&self, step: &Step) -> Answer {
+        let mut request = Request::builder().method(step.method.as_str()).uri(format!(
+            "http://{}{}",
+            self.server.address(),
+            step.path
+        ));
+        if step.header("authorization").is_none() {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {}", self.server.token()));
+        }
+        for (name, value) in step.sent_headers() {
+            request = request.header(name, value);
+        }
+        let request = request.body(Full::new(Bytes::from(step.body.clone()))).expect("the case has valid requests");
+        let response = self.client.request(request).await.expect("the server answers");
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.expect("the body ends well").to_bytes();
+        let headers =
+            parts.headers.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()));
+        Answer {
+            status: parts.status.as_u16(),
+            headers: headers.collect(),
+            body: String::from_utf8_lossy(&body).into_owned(),
+        }
+    }
+}
+
+/// The headers that are compared.
+const COMPARED: [&str; 5] = ["content-type", "warning", "retry-after", "allow", "etag"];
+
+/// Sends a case to a server; the answers come back normalised.
+async fn run(case: &Case, server: &impl Server) -> Vec<Answer> {
+    let mut normal = Normal::default();
+    let mut raw: Vec<Answer> = Vec::new();
+    for step in &case.steps {
+        let bodies: Vec<_> = raw.iter().map(|answer| answer.body.as_str()).collect();
+        let step = step.filled(&bodies);
+        raw.push(server.send(&step).await);
+    }
+    raw.into_iter()
+        .map(|answer| {
+            let headers = answer.headers.into_iter().filter(|(name, _)| COMPARED.contains(&name.as_str()));
+            Answer {
+                status: answer.status,
+                headers: headers.map(|(name, value)| (name, normal.text(&value))).collect(),
+                body: normal.body(&answer.body),
+            }
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_answers_are_those_of_a_real_server() {
+    let Some(real) = real::Real::start() else { return };
+    let only = std::env::var("KOOPER_CASE").ok();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differential/cases");
+    let mut files: Vec<_> =
+        fs::read_dir(folder).expect("there are cases").map(|file| file.expect("it can be read").path()).collect();
+    files.sort();
+    let (mut report, mut requests, mut differing) = (String::new(), 0, 0);
+    for file in files {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if only.as_ref().is_some_and(|only| *only != name) {
+            continue;
+        }
+        let case = Case::parse(&name, &fs::read_to_string(&file).expect("a case is text"));
+        let server = ApiServer::start().await.expect("loopback can be listened on");
+        let embedded = Embedded { server, client: Client::builder(TokioExecutor::new()).build_http() };
+        let ours = run(&case, &embedded).await;
+        let theirs = run(&case, &real).await;
+        for ((step, ours), theirs) in case.steps.iter().zip(&ours).zip(&theirs) {
+            requests += 1;
+            if ours != theirs {
+                differing += 1;
+                let _ = writeln!(report, "\n{name}: line {}: {} {}", step.line, step.method, step.path);
+                let _ = writeln!(report, "  ours   {} {:?}\n{}", ours.status, ours.headers, ours.body);
+                let _ = writeln!(report, "  theirs {} {:?}\n{}", theirs.status, theirs.headers, theirs.body);
+            }
+        }
+    }
+    assert!(report.is_empty(), "{differing} of {requests} answers differ:\n{report}");
+}

@@ -1,0 +1,123 @@
+//! What may differ between two servers is made the same: uids, versions and times.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// The names that stand for uids and versions of one history.
+#[derive(Default)]
+pub(crate) struct Normal {
+    uids: BTreeMap<String, String>,
+    versions: BTreeMap<String, String>,
+    names: BTreeMap<String, String>,
+}
+
+impl Normal {
+    /// A body, one JSON value or one a line.
+    pub(crate) fn body(&mut self, body: &str) -> String {
+        if let Ok(mut value) = serde_json::from_str::<Value>(body) {
+            self.value(&mut value, "");
+            return pretty(&value);
+        }
+        let lines: Vec<_> = body
+            .lines()
+            .map(|line| match serde_json::from_str::<Value>(line) {
+                Ok(mut value) => {
+                    self.value(&mut value, "");
+                    value.to_string()
+                }
+                Err(_) => self.text(line),
+            })
+            .collect();
+        lines.join("\n")
+    }
+
+    fn value(&mut self, value: &mut Value, key: &str) {
+        match value {
+            Value::Object(entries) => {
+                // The fields of each manager are compared by the tests of `patch`.
+                entries.remove("managedFields");
+                let is_list = entries.contains_key("items") || entries.contains_key("rows");
+                for (key, value) in entries.iter_mut() {
+                    match (is_list, key.as_str()) {
+                        (true, "metadata") => {
+                            // Others write too: only that there is a version can be compared.
+                            if let Some(version) = value.get_mut("resourceVersion") {
+                                *version = "LIST".into();
+                            }
+                            if let Some(token) = value.get_mut("continue") {
+                                *token = "CONTINUE".into();
+                            }
+                        }
+                        _ => self.value(value, key),
+                    }
+                }
+            }
+            Value::Array(items) => {
+                for item in items {
+                    self.value(item, "");
+                }
+            }
+            Value::String(text) => {
+                if let (true, Ok(_)) = (key == "resourceVersion", text.parse::<u64>()) {
+                    let next = format!("VERSION-{}", self.versions.len());
+                    *text = self.versions.entry(text.clone()).or_insert(next).clone();
+                } else {
+                    *text = self.text(text);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A string: uids become names, times and versions in messages are masked.
+    pub(crate) fn text(&mut self, text: &str) -> String {
+        let mut normal = String::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            if rest.get(..36).is_some_and(is_uid) {
+                let next = format!("UID-{}", self.uids.len());
+                normal.push_str(self.uids.entry(rest[..36].to_owned()).or_insert(next));
+                rest = &rest[36..];
+            } else if rest.get(..20).is_some_and(is_time) {
+                normal.push_str("TIME");
+                rest = &rest[20..];
+            } else {
+                let char = rest.chars().next().unwrap_or_default();
+                normal.push(char);
+                rest = &rest[char.len_utf8()..];
+            }
+        }
+        // A generated name ends in five random letters.
+        if let Some(base) = normal.strip_prefix("generated-").filter(|suffix| suffix.len() == 5) {
+            let next = format!("GENERATED-{}", self.names.len());
+            return self.names.entry(base.to_owned()).or_insert(next).clone();
+        }
+        for before in ["current: ", "the ResourceVersion in record (", "too old resource version: "] {
+            if let Some((start, after)) = normal.split_once(before) {
+                let digits =
+                    after.chars().take_while(|char| char.is_ascii_digit() || *char == ' ' || *char == '(').count();
+                normal = format!("{start}{before}N{}", &after[digits..]);
+            }
+        }
+        normal
+    }
+}
+
+fn is_uid(text: &str) -> bool {
+    text.bytes().enumerate().all(|(index, byte)| match index {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    })
+}
+
+fn is_time(text: &str) -> bool {
+    let shape = "0000-00-00T00:00:00Z";
+    text.bytes()
+        .zip(shape.bytes())
+        .all(|(byte, shape)| if shape == b'0' { byte.is_ascii_digit() } else { byte == shape })
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).expect("a value can be written")
+}
