@@ -1,20 +1,35 @@
-//! How long to wait after a failure, and how often everybody may retry.
+//! Retry delays: exponential back-off, and a token bucket.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Exponential delays between a first and a longest one.
+/// Exponential back-off: the delay doubles with each failure in a row, up to a
+/// longest one.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kooper::backoff::Backoff;
+///
+/// let backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(60) };
+/// assert_eq!(backoff.delay(1), Duration::from_secs(1));
+/// assert_eq!(backoff.delay(4), Duration::from_secs(8));
+/// assert_eq!(backoff.delay(40), Duration::from_secs(60));
+/// ```
+#[doc(alias = "rate limiter")]
+#[doc(alias = "exponential backoff")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// The delay after the first failure.
     pub first: Duration,
-    /// No delay is longer than this.
+    /// The longest delay.
     pub longest: Duration,
 }
 
 impl Backoff {
-    /// The delay after the `failures`-th failure in a row: doubled each time.
+    /// The delay after the `failures`-th failure in a row, counted from 1.
+    #[must_use]
     pub fn delay(&self, failures: u32) -> Duration {
         let factor = 1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
         self.first.checked_mul(factor).map_or(self.longest, |delay| delay.min(self.longest))
@@ -22,18 +37,18 @@ impl Backoff {
 }
 
 impl Default for Backoff {
-    /// client-go's for work queues: 5 ms to 1 000 s.
+    /// From 5 ms to 1000 s, as in client-go's work queues.
     fn default() -> Self {
         Self { first: Duration::from_millis(5), longest: Duration::from_secs(1000) }
     }
 }
 
-/// A token bucket: `rate` tokens a second, at most `burst` saved up.
+/// A token bucket: `rate` tokens per second, and at most `burst` of them saved.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     interval: Duration,
     burst: u32,
-    /// When the bucket would be full again; each token taken moves it on.
+    /// When the bucket is full again; each token taken delays it.
     full_at: Instant,
 }
 
@@ -47,7 +62,7 @@ impl Bucket {
         Self { interval, burst: burst.max(1), full_at: now }
     }
 
-    /// Takes a token, or says when the next one is there.
+    /// Takes a token, or returns when the next one is available.
     pub(crate) fn take(&mut self, now: Instant) -> Result<(), Instant> {
         let next = self.next(now);
         if next > now {
@@ -57,15 +72,15 @@ impl Bucket {
         Ok(())
     }
 
-    /// When the next token is there.
+    /// When the next token is available.
     pub(crate) fn next(&self, now: Instant) -> Instant {
         let full_at = self.full_at.max(now) + self.interval;
         full_at.checked_sub(self.interval * self.burst).map_or(now, |at| at.max(now))
     }
 }
 
-/// A number in `0.0..1.0` that looks random and is the same for the same
-/// input: spreads timers without a generator's state.
+/// A pseudo-random number in `0.0..1.0` that depends on the seed only: it spreads
+/// timers without the state of a generator.
 pub(crate) fn fraction(seed: u64) -> f64 {
     // SplitMix64's finaliser (Steele, Lea, Flood, OOPSLA 2014).
     let mut z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);

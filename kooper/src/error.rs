@@ -1,4 +1,7 @@
-//! What a handler's error asks the worker to do.
+//! Errors of handlers, and when their calls are retried.
+//!
+//! A handler may return any error; it is retried with back-off. [`HandlerError`]
+//! wraps an error to change that.
 
 mod guarded;
 pub(crate) mod refusal;
@@ -10,65 +13,78 @@ use std::time::Duration;
 
 use crate::error::refusal::{Cause, Refusal};
 
-/// Any error, boxed; what a handler's own error is turned into.
+/// Any error, boxed. The errors that handlers return are converted to it.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// The result type of the prelude: a handler that writes `Result<()>` can use
-/// `?` on every error.
+/// The result type of handlers: `?` converts every error to a [`BoxError`].
 pub type Result<T = (), E = BoxError> = std::result::Result<T, E>;
 
-/// An error with a wish about the retry.
+/// An error with a retry hint: whether, or when, the handler is called again.
 ///
-/// It can stand anywhere in the [`source`](StdError::source) chain of what a
-/// handler returns: `anyhow`'s context, `thiserror`'s `#[from]` and boxing
-/// keep it. Where several stand in one chain, the outermost wins.
+/// The worker looks for it in the [`source`](StdError::source) chain of the
+/// error that the handler returns. The hint therefore survives `anyhow`
+/// contexts, `thiserror`'s `#[from]` and boxing. If a chain has several hints,
+/// the outermost one counts. Without a hint, the call is retried with the
+/// controller's back-off.
 ///
 /// ```
+/// use std::time::Duration;
+///
 /// use kooper::{HandlerError, Result};
 ///
-/// fn price(text: &str) -> Result<u32> {
-///     // The object itself is wrong: no retry helps until somebody edits it.
-///     Ok(text.parse::<u32>().map_err(HandlerError::permanent)?)
+/// fn price(annotation: Option<&str>) -> Result<u32> {
+///     let Some(price) = annotation else {
+///         // Somebody else sets it soon: look again in ten seconds.
+///         return Err(HandlerError::retry_after(Duration::from_secs(10), "there is no price yet").into());
+///     };
+///     // The object is invalid: a retry cannot succeed before it is edited.
+///     Ok(price.parse().map_err(HandlerError::permanent)?)
 /// }
-/// # assert!(price("cheap").is_err());
+///
+/// assert!(price(Some("cheap")).is_err());
+/// assert_eq!(price(None).unwrap_err().to_string(), "there is no price yet");
 /// ```
+#[doc(alias = "TerminalError")]
+#[doc(alias = "permanent error")]
+#[doc(alias = "requeue")]
 #[derive(Debug)]
 pub struct HandlerError {
     marked: Marked,
 }
 
-/// The wish as a node of the chain: an error that is `transparent` leaves out
-/// the [`HandlerError`] itself, and not what is behind it.
+/// The hint as a link of the chain of its own: the `source` of an error that is
+/// `transparent` skips the [`HandlerError`], but not this.
 #[derive(Debug)]
 struct Marked {
-    wish: Wish,
+    hint: RetryHint,
     source: BoxError,
 }
 
-/// What the worker does with a failed key.
+/// When the worker retries a failed key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Wish {
-    /// Come back with back-off.
+pub(crate) enum RetryHint {
+    /// After the back-off.
     #[default]
-    Retry,
-    /// Come back after this long.
+    Backoff,
+    /// After this time.
     After(Duration),
-    /// As `After`, because the API server says so.
+    /// After this time, because the API server asked for it.
     Pause(Duration),
-    /// Wait for the object's next change.
+    /// Not before the object changes, or the next resync.
     Never,
 }
 
 impl HandlerError {
-    /// An error that no retry can heal: the key waits for the next event of
-    /// its object, or for resync.
+    /// An error that a retry cannot fix. The handler is not called again before
+    /// the object changes or the next resync.
     pub fn permanent(error: impl Into<BoxError>) -> Self {
-        Self { marked: Marked { wish: Wish::Never, source: error.into() } }
+        Self { marked: Marked { hint: RetryHint::Never, source: error.into() } }
     }
 
-    /// An error that says when to try again, in place of the back-off.
+    /// An error after which the handler is called again after `delay`, in place
+    /// of the back-off.
     pub fn retry_after(delay: Duration, error: impl Into<BoxError>) -> Self {
-        Self { marked: Marked { wish: Wish::After(delay), source: error.into() } }
+        Self { marked: Marked { hint: RetryHint::After(delay), source: error.into() } }
     }
 }
 
@@ -92,29 +108,30 @@ impl fmt::Display for Marked {
 
 impl StdError for Marked {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        // The text is the inner error's own: the chain goes on behind it.
+        // The message is that of the inner error, so the chain continues with its source.
         self.source.source()
     }
 }
 
-/// The wish in an error's chain, the outermost one; without one, what a refusal
-/// of the API server in the chain asks for.
-pub(crate) fn wish(error: &(dyn StdError + 'static)) -> Wish {
+/// The outermost hint in the chain of an error; without one, the hint of an API
+/// server's refusal in the chain.
+pub(crate) fn retry_hint(error: &(dyn StdError + 'static)) -> RetryHint {
     let marked = std::iter::successors(Some(error), |error: &&(dyn StdError + 'static)| (*error).source())
         .find_map(|error| error.downcast_ref());
-    if let Some(Marked { wish, .. }) = marked {
-        return *wish;
+    if let Some(Marked { hint, .. }) = marked {
+        return *hint;
     }
     match Refusal::behind(error).map(|refusal| refusal.cause) {
         // No retry helps.
-        Some(Cause::NamespaceTerminating) => Wish::Never,
-        Some(Cause::Busy(pause)) => Wish::Pause(pause),
-        _ => Wish::Retry,
+        Some(Cause::NamespaceTerminating) => RetryHint::Never,
+        Some(Cause::Busy(pause)) => RetryHint::Pause(pause),
+        _ => RetryHint::Backoff,
     }
 }
 
 /// An error and its causes in one line, for logs. A cause that may quote a
-/// secret ends it, in words of its own; so does one that repeats such a cause.
+/// secret, or that repeats such a cause, is replaced by other words and ends the
+/// line.
 pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     let all = || std::iter::successors(Some(error), |error: &&(dyn StdError + 'static)| (*error).source());
     let guarded = all().filter_map(|error| guarded::words(error).map(|words| (error.to_string(), words))).last();
@@ -126,7 +143,7 @@ pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
         {
             cause.clone_from(words);
         }
-        // Many errors repeat their source in their own text.
+        // Many errors repeat the message of their source.
         if text.is_empty() {
             text = cause;
         } else if !text.contains(&cause) {
@@ -140,7 +157,7 @@ pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     text
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
@@ -159,26 +176,26 @@ mod tests {
     struct Transparent(#[from] HandlerError);
 
     #[test]
-    fn a_wish_survives_context_from_and_boxing() {
-        let wished = || HandlerError::retry_after(Duration::from_secs(7), "busy");
-        let in_anyhow = anyhow::Error::from(wished()).context("while scaling").context("while syncing");
+    fn a_retry_hint_survives_context_from_and_boxing() {
+        let hinted = || HandlerError::retry_after(Duration::from_secs(7), "busy");
+        let in_anyhow = anyhow::Error::from(hinted()).context("while scaling").context("while syncing");
         for error in [
-            Box::new(wished()) as BoxError,
-            Box::new(Outer::from(wished())),
-            Box::new(Transparent::from(wished())),
+            Box::new(hinted()) as BoxError,
+            Box::new(Outer::from(hinted())),
+            Box::new(Transparent::from(hinted())),
             in_anyhow.into(),
             Box::new(Outer(HandlerError::retry_after(
                 Duration::from_secs(7),
                 Box::new(Outer(HandlerError::permanent("inner"))) as BoxError,
             ))),
         ] {
-            assert_eq!(wish(&*error), Wish::After(Duration::from_secs(7)), "{error:?}");
+            assert_eq!(retry_hint(&*error), RetryHint::After(Duration::from_secs(7)), "{error:?}");
         }
     }
 
     #[test]
-    fn an_error_without_a_wish_is_retried() {
-        assert_eq!(wish(&*BoxError::from("plain")), Wish::Retry);
+    fn an_error_without_a_retry_hint_is_retried_with_backoff() {
+        assert_eq!(retry_hint(&*BoxError::from("plain")), RetryHint::Backoff);
     }
 
     #[test]
@@ -189,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_quote_a_secret_is_told_in_other_words() {
+    fn an_error_that_may_quote_a_secret_is_replaced_by_other_words() {
         #[derive(Debug, thiserror::Error)]
         #[error("the settings cannot be read: {0}")]
         struct Quoting(#[source] kube::Error);
@@ -199,16 +216,16 @@ mod tests {
         struct Naming(#[source] kube::Error);
 
         let decoding = || {
-            let error = serde_json::from_str::<Vec<u8>>("\"canary\"").expect_err("a text");
+            let error = serde_json::from_str::<Vec<u8>>("\"canary\"").expect_err("a string is not a list");
             kube::Error::SerdeError(error)
         };
-        let words = "the API server's answer does not fit the type that was asked for (line 1, column 8)";
+        let words = "the API server's response does not match the requested type (line 1, column 8)";
         assert_eq!(chain(&decoding()), words);
         assert_eq!(chain(&Quoting(decoding())), words);
         assert_eq!(chain(&Naming(decoding())), format!("the settings cannot be read: {words}"));
         let plugin = || kube::client::AuthError::AuthExec("canary".to_owned());
         assert_eq!(chain(&kube::Error::Service(plugin().into())), "the credentials of the user cannot be used");
-        let date = "canary".parse::<k8s_openapi::jiff::Timestamp>().expect_err("no time");
+        let date = "canary".parse::<k8s_openapi::jiff::Timestamp>().expect_err("not a timestamp");
         let date = kube::client::AuthError::MalformedTokenExpirationDate(date);
         assert!(!chain(&kube::Error::Auth(date)).contains("canary"));
     }

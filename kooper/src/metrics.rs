@@ -1,8 +1,12 @@
-//! What is counted and measured, and who records it.
+//! Metrics of controllers.
 //!
-//! The runtime speaks to a [`MetricsRecorder`]. [`Prometheus`] keeps the
-//! series of Kooper for Go, of controller-runtime and of client-go in a
-//! registry of the user's; [`NoMetrics`] keeps nothing.
+//! The runtime records into a [`MetricsRecorder`]. [`Prometheus`] exports the
+//! metrics of Kooper for Go, controller-runtime and client-go through a
+//! registry of your own; [`NoMetrics`] records nothing.
+//!
+//! All durations are exported in seconds. A generated program serves them at
+//! `/metrics`; for an [`Operator`](crate::Operator) of your own, pass a recorder
+//! to its builder.
 
 use std::time::Duration;
 
@@ -20,87 +24,114 @@ pub use client::{ClientLayer, CountRequests};
 pub(crate) use guarded::Guarded;
 pub use recorder::{Prometheus, PrometheusBuilder};
 
-/// Reads a gauge. It is asked at each scrape, on the thread of the scrape: it
-/// should be quick, and it must not register anything.
-pub type Read = Box<dyn Fn() -> f64 + Send + Sync>;
+/// Reads the value of a gauge. It is called at each scrape, on the scraping
+/// thread: it should return quickly, and must not register anything.
+pub type ReadGauge = Box<dyn Fn() -> f64 + Send + Sync>;
 
-/// Records what controllers do.
+/// Records measurements of controllers.
 ///
-/// The first four calls are those of Kooper for Go. The others do nothing
-/// unless they are implemented. A call that panics loses its measurement and
-/// nothing else.
+/// The first four methods are those of Kooper for Go; the others do nothing by
+/// default. If a method panics, only its measurement is lost.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use std::time::Duration;
+///
+/// use kooper::metrics::{MetricsError, MetricsRecorder, ReadGauge};
+///
+/// /// Counts the calls that failed.
+/// #[derive(Default)]
+/// struct Failures(AtomicU64);
+///
+/// impl MetricsRecorder for Failures {
+///     fn inc_event_queued(&self, _controller: &str, _requeue: bool) {}
+///
+///     fn observe_in_queue_duration(&self, _controller: &str, _waited: Duration) {}
+///
+///     fn observe_processing_duration(&self, _controller: &str, success: bool, _took: Duration) {
+///         self.0.fetch_add(u64::from(!success), Ordering::Relaxed);
+///     }
+///
+///     fn register_queue_length(&self, _controller: &str, _read: ReadGaugeGauge) -> Result<(), MetricsError> {
+///         Ok(())
+///     }
+/// }
+///
+/// let operator = kooper::Operator::builder().metrics(std::sync::Arc::new(Failures::default()));
+/// # let _ = operator;
+/// ```
 pub trait MetricsRecorder: Send + Sync + 'static {
-    /// A key was queued: by an event, or again (`requeue`) after a failure.
+    /// A key was queued by an event, or, with `requeue`, again after a failure.
     fn inc_event_queued(&self, controller: &str, requeue: bool);
 
-    /// How long a key was in the queue before a worker took it.
+    /// The time that a key was in the queue before a worker took it.
     fn observe_in_queue_duration(&self, controller: &str, waited: Duration);
 
-    /// How long a key was processed, and whether that counts as a success.
+    /// The time that a key was processed, and whether that counts as a success.
     fn observe_processing_duration(&self, controller: &str, success: bool, took: Duration);
 
-    /// A controller begins: `read` tells how many keys are waiting.
+    /// A controller starts; `read` returns the number of waiting keys.
     ///
     /// # Errors
-    /// When a controller of that name has begun already.
-    fn register_queue_length(&self, controller: &str, read: Read) -> Result<(), MetricsError>;
+    /// If a controller of that name is registered already.
+    fn register_queue_length(&self, controller: &str, read: ReadGauge) -> Result<(), MetricsError>;
 
-    /// Something happened once more.
+    /// Increments a counter.
     fn count(&self, controller: &str, counter: Counter) {
         let _ = (controller, counter);
     }
 
-    /// How long a worker was busy with a key, whatever came of it.
+    /// The time that a worker was busy with a key, whatever the result.
     fn observe_work_duration(&self, controller: &str, took: Duration) {
         let _ = (controller, took);
     }
 
-    /// How long a write of a leader's Lease took, whatever came of it.
+    /// The time that a write of the leader's Lease took, whatever the result.
     fn observe_lease_renewal(&self, controller: &str, took: Duration) {
         let _ = (controller, took);
     }
 
-    /// A value that can be read at any time.
+    /// Registers a value that can be read at any time.
     ///
     /// # Errors
-    /// When that gauge of that controller is registered already.
-    fn register_gauge(&self, controller: &str, gauge: Gauge, read: Read) -> Result<(), MetricsError> {
+    /// If this gauge of this controller is registered already.
+    fn register_gauge(&self, controller: &str, gauge: Gauge, read: ReadGauge) -> Result<(), MetricsError> {
         let _ = (controller, gauge, read);
         Ok(())
     }
 }
 
-/// What [`MetricsRecorder::count`] counts.
+/// The counters that [`MetricsRecorder::count`] increments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Counter {
-    /// A call of the handler succeeded, with nothing more to do.
+    /// A handler call succeeded, with nothing more to do.
     Success,
-    /// A call of the handler failed; terminal errors, panics and timeouts are
-    /// counted here too.
+    /// A handler call failed. Terminal errors, panics and timeouts are included.
     Error,
-    /// A call succeeded and its key went back into the queue at once.
+    /// A call succeeded, and its key was queued again at once.
     Requeue,
-    /// A call succeeded and asked to be called again later.
+    /// A call succeeded, and its key is queued again after a delay.
     RequeueAfter,
-    /// An error that is not retried, beside [`Counter::Error`].
+    /// An error that is not retried; counted in addition to [`Counter::Error`].
     TerminalError,
-    /// A panic of the handler, beside [`Counter::Error`].
+    /// A panic of the handler; counted in addition to [`Counter::Error`].
     Panic,
-    /// A call that took longer than allowed, beside [`Counter::Error`].
+    /// A call that exceeded the timeout; counted in addition to
+    /// [`Counter::Error`].
     Timeout,
-    /// A worker took a key: adds that came together count once.
+    /// A worker took a key. Several adds of a waiting key count once.
     Add,
     /// A key was added to the work queue again, after a failure.
     Retry,
-    /// A watch had to list anew.
+    /// A watch had to list again.
     Relist,
-    /// A list or a watch failed, and is tried again after a pause.
+    /// A list or watch request failed. It is retried after a delay.
     WatchError(WatchFault),
     /// An object could not be decoded.
     DecodeError,
-    /// An object has left the selector and keeps the finalizer: nobody handles
-    /// it.
+    /// An object no longer matches the selector but keeps the finalizer; it is not
+    /// handled any more.
     Abandoned,
     /// A list was accepted although its version is lower than the last one's:
     /// the server was restored from a backup.
@@ -108,85 +139,86 @@ pub enum Counter {
     /// This process became the leader.
     LeaderTransition,
     /// A Kubernetes Event was not written: there were too many, or the server
-    /// refused it.
+    /// rejected it.
     EventDropped,
 }
 
-/// Why a list or a watch failed.
+/// Why a list or watch request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WatchFault {
-    /// It is not allowed (403).
+    /// The request is forbidden (403).
     Forbidden,
     /// The cluster does not serve the kind (404).
     NotFound,
-    /// The credentials are refused (401).
+    /// The credentials were rejected (401).
     Unauthorized,
-    /// The server answered with any other error.
-    Refused,
-    /// The server could not be reached, or what came was no answer.
+    /// The server returned another error.
+    Server,
+    /// The server could not be reached, or its response was invalid.
     Connection,
 }
 
 impl WatchFault {
     pub(crate) const ALL: [Self; 5] =
-        [Self::Forbidden, Self::NotFound, Self::Unauthorized, Self::Refused, Self::Connection];
+        [Self::Forbidden, Self::NotFound, Self::Unauthorized, Self::Server, Self::Connection];
 
-    /// As metrics name it.
+    /// The value of the label `reason` in metrics.
+    #[must_use]
     pub fn label(self) -> &'static str {
         match self {
             Self::Forbidden => "forbidden",
             Self::NotFound => "not_found",
             Self::Unauthorized => "unauthorized",
-            Self::Refused => "refused",
+            Self::Server => "server",
             Self::Connection => "connection",
         }
     }
 }
 
-/// What [`MetricsRecorder::register_gauge`] registers.
+/// The gauges that [`MetricsRecorder::register_gauge`] registers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Gauge {
-    /// Handlers that run now.
+    /// Handler calls that are running.
     ActiveWorkers,
-    /// Handlers that may run at the same time.
+    /// The most handler calls that can run at the same time.
     MaxWorkers,
-    /// Seconds of work in all the calls that run now.
+    /// The time for which all running calls have been running, in seconds.
     UnfinishedWork,
-    /// Seconds since the oldest call that still runs began.
+    /// The time for which the oldest running call has been running, in seconds.
     LongestRunning,
     /// Objects in the store.
     StoreObjects,
-    /// Bytes that the objects in the store take.
+    /// The size of the objects in the store, in bytes.
     StoreBytes,
-    /// Seconds since a watch last brought an event or a bookmark.
+    /// The time since a watch last received an event or a bookmark, in seconds.
     WatchAge {
         /// Which of the controller's watches.
         watch: String,
     },
-    /// Calls that ran on after their timeout and their cancellation.
+    /// Calls that are still running after their timeout and cancellation.
     StuckCalls,
-    /// 1 while this process leads, else 0.
+    /// 1 while this process is the leader, else 0.
     Leader {
         /// The name of the Lease.
         lease: String,
     },
-    /// Seconds that this process leads at least, unless it renews.
+    /// The time until leadership expires unless the Lease is renewed, in seconds.
     LeaseTimeLeft,
 }
 
-/// Why something could not be registered.
+/// Why a recorder could not be built, or a controller or gauge not be registered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MetricsError {
-    /// The name is taken.
-    #[error("two controllers are called `{controller}` on one registry: give one of them another name")]
+    /// A controller of that name is registered already.
+    #[error("two controllers of one registry are named `{controller}`: rename one of them")]
     DuplicateController {
         /// The name of both.
         controller: String,
     },
-    /// The gauge is taken.
+    /// The gauge is registered already.
     #[error("the gauge {gauge:?} of the controller `{controller}` is registered already: register each gauge once")]
     DuplicateGauge {
         /// The controller's name.
@@ -194,16 +226,14 @@ pub enum MetricsError {
         /// The gauge.
         gauge: Gauge,
     },
-    /// The buckets of a histogram make no sense.
-    #[error("the buckets {buckets:?} are not usable: write finite upper bounds in rising order, at least one")]
+    /// The buckets of a histogram are invalid.
+    #[error("the buckets {buckets:?} are invalid: use finite upper bounds in increasing order, at least one")]
     Buckets {
-        /// The buckets, as they were given.
+        /// The buckets as they were passed.
         buckets: Vec<f64>,
     },
-    /// The registry refuses the series.
-    #[error(
-        "the registry does not take kooper's series ({0}): make one `Prometheus` for each registry, and clone it where more are needed"
-    )]
+    /// The registry rejected the metrics.
+    #[error("cannot register the metrics: create one `Prometheus` for each registry, and clone it where you need more")]
     Registry(#[from] ::prometheus::Error),
 }
 
@@ -218,7 +248,7 @@ impl MetricsRecorder for NoMetrics {
 
     fn observe_processing_duration(&self, _controller: &str, _success: bool, _took: Duration) {}
 
-    fn register_queue_length(&self, _controller: &str, _read: Read) -> Result<(), MetricsError> {
+    fn register_queue_length(&self, _controller: &str, _read: ReadGauge) -> Result<(), MetricsError> {
         Ok(())
     }
 }

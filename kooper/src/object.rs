@@ -1,4 +1,5 @@
-//! An object as the API server sent it: raw bytes, read only as far as needed.
+//! Kubernetes objects as the API server sent them: raw JSON that is decoded on
+//! demand.
 
 mod fault;
 pub(crate) mod key;
@@ -25,68 +26,85 @@ use scan::{Broken, Frame};
 pub(crate) use text::Dictionary;
 use text::Text;
 
-/// One version of one object: its JSON without `metadata.managedFields`.
+/// One version of a Kubernetes object: its JSON without
+/// `metadata.managedFields`.
 ///
-/// Its key, uid and version are known; everything else is read from the bytes
-/// when somebody asks. The typed structs of a pod take some twenty times the
-/// room of its JSON, so that the store keeps this, compressed.
+/// The key, uid and resource version are read at once; everything else is
+/// decoded on demand. The store keeps objects in this form, compressed, because
+/// the typed structs of a pod take about twenty times the memory of its JSON.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kooper::object::Object;
+///
+/// let json = br#"{"metadata": {"name": "settings", "namespace": "shop"}, "data": {"size": "3"}}"#;
+/// let object = Object::parse(json)?;
+/// assert_eq!(object.key().to_string(), "shop/settings");
+///
+/// let config: ConfigMap = object.decode()?;
+/// assert_eq!(config.data.unwrap()["size"], "3");
+/// # Ok::<_, kooper::BoxError>(())
+/// ```
 pub struct Object {
     key: ObjectKey,
     /// The uid and behind it the version.
     identity: Box<str>,
     uid_length: usize,
     text: Text,
-    /// A digest of what was applied to this version and changed nothing.
+    /// A digest of the last apply that did not change this version.
     settled: AtomicU64,
 }
 
-/// Bytes that are no object: the JSON is broken, or it has no name.
+/// Bytes that are not a Kubernetes object: the JSON is broken, or it has no name.
+///
+/// It holds only the length and the first character, because the bytes may be a
+/// secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a Kubernetes object: {why}; these are {bytes} bytes that begin with {head:?}")]
+#[error("not a Kubernetes object: {why}; it has {bytes} bytes and begins with {head:?}")]
 pub struct MalformedObject {
     why: &'static str,
     bytes: usize,
     head: char,
 }
 
-/// An object whose JSON does not fit the type that it was asked for. It holds
-/// no value of the object, which may be a secret.
+/// An object whose JSON does not match the requested type. It does not hold
+/// values of the object, because they may be secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "object {key} is no {kind}: {path}{}{problem}{}",
+    "object {key} is not a valid {kind}: {path}{}{problem}{}",
     if path.is_empty() { "" } else { ": " },
     if *line > 0 { format!(" (line {line}, column {column})") } else { String::new() },
 )]
 #[non_exhaustive]
 pub struct DecodeError {
-    /// The object.
+    /// The key of the object.
     pub key: ObjectKey,
-    /// The Rust type it was to become.
+    /// The name of the requested Rust type.
     pub kind: &'static str,
-    /// The field that does not fit, as `spec.ports[0].name`; empty for the
-    /// object as a whole.
+    /// The path of the field that does not match, such as `spec.ports[0].name`;
+    /// empty for the object as a whole.
     pub path: String,
-    /// The types that were expected and found.
+    /// The expected and the actual type.
     pub problem: String,
-    /// The line in the object's JSON, beginning with 1; 0 where the object was
-    /// not decoded at all.
+    /// The line in the object's JSON, counted from 1; 0 if the object was not
+    /// decoded.
     pub line: usize,
     /// The column in that line.
     pub column: usize,
 }
 
 impl Object {
-    /// Takes an object's JSON; `metadata.managedFields` is left out.
+    /// Parses the JSON of an object, without `metadata.managedFields`.
     ///
     /// # Errors
-    /// When the bytes are no JSON object or hold no `metadata.name`. Whether
-    /// they fit a type shows in [`decode`](Self::decode).
+    /// If the bytes are not a JSON object, or `metadata.name` is missing. Whether
+    /// they match a type is checked by [`decode`](Self::decode).
     pub fn parse(json: &[u8]) -> Result<Self, MalformedObject> {
         let frame = Frame::scan(json, 0).map_err(|broken| MalformedObject::new(broken, json))?;
         Self::from_frame(json, &frame)
     }
 
-    /// Takes an object that a scan has found in a longer text.
+    /// Creates an object from a frame that a scan found in a longer text.
     pub(crate) fn from_frame(text: &[u8], frame: &Frame) -> Result<Self, MalformedObject> {
         let whole = text.get(frame.whole.clone()).unwrap_or_default();
         let malformed = |why| MalformedObject::new(Broken(why), whole);
@@ -118,55 +136,59 @@ impl Object {
         self
     }
 
-    /// The bytes that its JSON takes as it is kept.
+    /// The size of its JSON in memory, in bytes.
     pub(crate) fn size(&self) -> usize {
         self.text.size()
     }
 
-    /// Whether it is known that to apply this changes nothing.
+    /// Whether applying this is known to change nothing.
     pub(crate) fn is_settled(&self, digest: u64) -> bool {
         self.settled.load(Ordering::Relaxed) == digest
     }
 
-    /// To apply this has changed nothing.
+    /// Records that applying this changed nothing.
     pub(crate) fn settle(&self, digest: u64) {
         self.settled.store(digest, Ordering::Relaxed);
     }
 
-    /// The raw form of a typed object.
+    /// Serializes a typed object.
     ///
     /// # Errors
-    /// When it cannot be written as JSON, or has no name.
+    /// If it cannot be serialized as JSON, or has no name.
     pub fn from_typed<K: Serialize>(object: &K) -> Result<Self, MalformedObject> {
         let json = serde_json::to_vec(object)
-            .map_err(|_| MalformedObject::new(Broken("it cannot be written as JSON"), b""))?;
+            .map_err(|_| MalformedObject::new(Broken("it cannot be serialized as JSON"), b""))?;
         Self::parse(&json)
     }
 
     /// The namespace and name.
+    #[must_use]
     pub fn key(&self) -> &ObjectKey {
         &self.key
     }
 
-    /// The uid, empty where the source gives none.
+    /// The uid; empty if the object has none.
+    #[must_use]
     pub fn uid(&self) -> &str {
         self.identity.get(..self.uid_length).unwrap_or_default()
     }
 
-    /// The resource version, empty where the source gives none.
+    /// The resource version; empty if the object has none.
+    #[must_use]
     pub fn version(&self) -> &str {
         self.identity.get(self.uid_length..).unwrap_or_default()
     }
 
-    /// The JSON text.
+    /// The JSON.
+    #[must_use]
     pub fn json(&self) -> Cow<'_, [u8]> {
         self.text.plain()
     }
 
-    /// The object as a type.
+    /// Decodes the object.
     ///
     /// # Errors
-    /// When the JSON does not fit it; the error names the object.
+    /// If the JSON does not match the type; the error names the object.
     pub fn decode<K: DeserializeOwned>(&self) -> Result<K, DecodeError> {
         let json = self.json();
         serde_json::from_slice(&json).map_err(|error| {
@@ -177,14 +199,14 @@ impl Object {
 
     /// Whether both are the same version of the same object.
     pub(crate) fn same_version(&self, other: &Self) -> bool {
-        let told = !self.version().is_empty() && self.version() == other.version() && self.uid() == other.uid();
-        // A source without versions, as in a test, leaves the contents.
-        told || (self.version().is_empty() && other.version().is_empty() && self.json() == other.json())
+        let versioned = !self.version().is_empty() && self.version() == other.version() && self.uid() == other.uid();
+        // Objects without versions, as in tests, are compared by content.
+        versioned || (self.version().is_empty() && other.version().is_empty() && self.json() == other.json())
     }
 }
 
 impl fmt::Debug for Object {
-    /// The identity only: an object may hold secrets.
+    /// Only the identity, because an object may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Object")
             .field("key", &self.key)
@@ -207,20 +229,20 @@ impl DecodeError {
         Self { key, kind, path, problem, line: error.line(), column: error.column() }
     }
 
-    /// An object that cannot be read for a reason that is not in its JSON.
+    /// An error for an object that cannot be read for another reason than its JSON.
     pub(crate) fn unread(key: ObjectKey, kind: &'static str, problem: &str) -> Self {
         Self { key, kind, path: String::new(), problem: problem.to_owned(), line: 0, column: 0 }
     }
 }
 
-/// What a text begins with: enough to tell JSON from an error page, too little
-/// for a secret.
+/// The first character of a text: enough to distinguish JSON from an error page,
+/// too little to reveal a secret.
 pub(crate) fn head(text: &[u8]) -> char {
     text.iter().copied().find(|byte| !byte.is_ascii_whitespace()).map_or(' ', char::from)
 }
 
-/// Whether a version is before another. Versions are numbers that grow; where
-/// a source has others, nothing is said of their order.
+/// Whether a version is older than another. Versions are increasing numbers;
+/// others have no order.
 pub(crate) fn older(version: &str, than: &str) -> bool {
     match (version.parse::<u128>(), than.parse::<u128>()) {
         (Ok(version), Ok(than)) => version < than,

@@ -63,7 +63,7 @@ fn a_kind_that_is_not_installed_and_one_that_is_not_allowed_leave_the_third_alon
         false,
         &[
             "gadgets: gadgets.access.example.com in access: not synced yet: not found: ",
-            "the cluster serves no `gadgets.access.example.com`: apply its CRD, or check the API version",
+            "the cluster does not serve `gadgets.access.example.com`: apply its CRD, or check the API version",
             "secrets: secrets in access: not synced yet: not allowed: ",
             "grant the rule \"secrets: list, watch\" in namespace `access`",
         ],

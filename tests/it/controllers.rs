@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::handler::Input;
 use kooper::kube::core::Status;
 use kooper::leader::LeaderElection;
-use kooper::metrics::{Counter, Gauge, MetricsError, MetricsRecorder, Read};
+use kooper::metrics::{Counter, Gauge, MetricsError, MetricsRecorder, ReadGauge};
 use kooper::prelude::*;
 use kooper::retriever::{channel, fixed};
 use kooper::{CancellationToken, Changed, Controller, Operator, RunError};
@@ -406,13 +406,13 @@ impl MetricsRecorder for Panics {
     fn observe_processing_duration(&self, _: &str, _: bool, _: Duration) {
         panic!("no durations");
     }
-    fn register_queue_length(&self, _: &str, _: Read) -> Result<(), MetricsError> {
+    fn register_queue_length(&self, _: &str, _: ReadGauge) -> Result<(), MetricsError> {
         panic!("no lengths")
     }
     fn count(&self, _: &str, _: Counter) {
         panic!("no counts");
     }
-    fn register_gauge(&self, _: &str, _: Gauge, _: Read) -> Result<(), MetricsError> {
+    fn register_gauge(&self, _: &str, _: Gauge, _: ReadGauge) -> Result<(), MetricsError> {
         panic!("no gauges")
     }
 }

@@ -208,10 +208,11 @@ async fn a_wish_to_come_back_is_no_requeue_of_a_failure() {
         async { Action::requeue_after(Duration::from_secs(1)) }
     };
     let running =
-        run([builder("wish").retriever(fixed([config("a", "1")]).unwrap()).handler(handler).build().unwrap()]);
+        run([builder("requeued").retriever(fixed([config("a", "1")]).unwrap()).handler(handler).build().unwrap()]);
     eventually("five calls", || log.count() == 5).await;
     let queued = |requeue| {
-        running.metric(&format!("kooper_controller_queued_events_total{{controller=\"wish\",requeue=\"{requeue}\"}}"))
+        running
+            .metric(&format!("kooper_controller_queued_events_total{{controller=\"requeued\",requeue=\"{requeue}\"}}"))
     };
     assert_eq!((queued(true), queued(false)), (Some(0.0), Some(5.0)));
 }

@@ -94,18 +94,20 @@ fn a_canary_in_every_secret_place_is_never_seen() {
     let program = start(&kubeconfig(cluster, "canary", &credential.to_string()));
     program.wait_for_line(&["good is guarded"]);
     for parts in [
-        ["object canary/large is no Vault: spec.code: expected u8, found a number", ""],
-        ["object canary/text is no Vault: spec.code: expected u8, found a string", ""],
-        ["object canary/door is no Vault: spec", "expected a value that the type accepts, found a "],
-        ["object canary/flat is no Vault: spec: expected a map, found a string", ""],
-        ["the API server's answer does not fit the type that was asked for", "misread"],
+        ["object canary/large is not a valid Vault: spec.code: expected u8, found a number", ""],
+        ["object canary/text is not a valid Vault: spec.code: expected u8, found a string", ""],
+        ["object canary/door is not a valid Vault: spec", "expected a value that the type accepts, found a "],
+        ["object canary/flat is not a valid Vault: spec: expected a map, found a string", ""],
+        ["the API server's response does not match the requested type", "misread"],
     ] {
         program.wait_for_line(&parts);
     }
     let events = || cluster.must(&["-n", "canary", "get", "events.events.k8s.io", "--output", "json"]);
     eventually("an Event of each bad object", || {
         let events = events();
-        ["large", "text", "door", "flat"].iter().all(|name| events.contains(&format!("canary/{name} is no Vault")))
+        ["large", "text", "door", "flat"]
+            .iter()
+            .all(|name| events.contains(&format!("canary/{name} is not a valid Vault")))
     });
     for page in ["/metrics", "/readyz", "/healthz"] {
         let (_, body) = program.get(page).expect("it is served");

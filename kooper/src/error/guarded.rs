@@ -1,11 +1,11 @@
-//! Errors whose own words may quote a secret, in words that do not.
+//! Messages for errors whose own messages may quote a secret.
 
 use std::error::Error as StdError;
 
 use kube::client::AuthError;
 use kube::config::{KubeconfigError, LoadDataError};
 
-/// The words for an error that may not be shown as it is; `None` for others.
+/// The message for an error that must not be shown as it is; `None` for others.
 pub(super) fn words(error: &(dyn StdError + 'static)) -> Option<String> {
     if let Some(error) = error.downcast_ref::<AuthError>() {
         return Some(auth(error));
@@ -15,7 +15,7 @@ pub(super) fn words(error: &(dyn StdError + 'static)) -> Option<String> {
     }
     match error.downcast_ref::<kube::Error>()? {
         kube::Error::SerdeError(error) => Some(format!(
-            "the API server's answer does not fit the type that was asked for (line {}, column {})",
+            "the API server's response does not match the requested type (line {}, column {})",
             error.line(),
             error.column()
         )),
@@ -30,8 +30,8 @@ pub(super) fn words(error: &(dyn StdError + 'static)) -> Option<String> {
     }
 }
 
-/// A file that a kubeconfig names: a key that was written where its path
-/// belongs would be quoted.
+/// A file that a kubeconfig names. If a key was written in place of its path,
+/// the original message would quote the key.
 fn file(error: &KubeconfigError) -> Option<String> {
     let (what, error) = match error {
         KubeconfigError::LoadCertificateAuthority(error) => ("certificate authority", error),
@@ -45,7 +45,7 @@ fn file(error: &KubeconfigError) -> Option<String> {
     }
 }
 
-/// What is wrong with the credentials of a kubeconfig's user.
+/// The problem with the credentials of a kubeconfig's user.
 fn auth(error: &AuthError) -> String {
     match error {
         AuthError::AuthExecStart(error) => format!("the exec plugin of the user cannot be started: {error}"),
@@ -57,15 +57,15 @@ fn auth(error: &AuthError) -> String {
                 .to_owned()
         }
         AuthError::MalformedTokenExpirationDate(_) => {
-            "the expiration time of the user's credentials is none: it has to be as in RFC 3339".to_owned()
+            "the expiration time of the user's credentials is invalid: it must be an RFC 3339 timestamp".to_owned()
         }
         AuthError::MissingCommand => "the exec plugin of the user has no command".to_owned(),
         AuthError::ReadTokenFile(error, _) => format!("the token file of the user cannot be read: {error}"),
         AuthError::InvalidBasicAuth(_) | AuthError::InvalidBearerToken(_) => {
-            "the token or the password of the user has characters that a header cannot have".to_owned()
+            "the token or password of the user contains characters that are not allowed in a header".to_owned()
         }
         AuthError::UnrefreshableTokenResponse => {
-            "the exec plugin of the user gave a token first, and none when it was run again".to_owned()
+            "the exec plugin of the user returned a token at first, but none when it was run again".to_owned()
         }
         _ => "the credentials of the user cannot be used".to_owned(),
     }

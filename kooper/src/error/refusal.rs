@@ -1,7 +1,8 @@
-//! How a refusal of the API server reads, and what to do about it.
+//! Why the API server rejected a request, and what to do about it.
 //!
-//! The server explains a refusal in a `Status`: a code, a reason, causes, and
-//! a message whose beginning is the only sign of which part of it refused.
+//! The server explains it in a `Status`: a code, a reason, causes, and a message.
+//! Only the beginning of the message shows which part of the server rejected the
+//! request.
 
 mod cause;
 #[cfg(test)]
@@ -15,12 +16,12 @@ use kube::core::Status;
 
 pub(crate) use cause::Cause;
 
-/// A refused request. As a source of an error it lets the worker know when to
-/// retry.
+/// A rejected request. As the source of an error it determines when the worker
+/// retries.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{words}")]
 pub(crate) struct Refusal {
-    /// What it is about.
+    /// Why the server rejected it.
     pub(crate) cause: Cause,
     /// The server's message.
     words: String,
@@ -42,8 +43,8 @@ impl Refusal {
         Self { cause: Cause::of(status), words: words.clone() }
     }
 
-    /// The first refusal in the chain of an error, also one that a handler got
-    /// from a client of its own.
+    /// The first refusal in the chain of an error. It may come from a client of
+    /// the handler's own.
     pub(crate) fn behind(error: &(dyn StdError + 'static)) -> Option<Self> {
         std::iter::successors(Some(error), |error: &&(dyn StdError + 'static)| (*error).source()).find_map(|error| {
             if let Some(refusal) = error.downcast_ref::<Self>() {
@@ -56,22 +57,22 @@ impl Refusal {
         })
     }
 
-    /// Who may not do what to which kind in which namespace, where the
-    /// authorizer refused: the same words for all objects.
+    /// For a request that RBAC forbids: the user, the verb, the kind and the
+    /// namespace. It is the same string for all objects.
     pub(crate) fn permission(&self) -> &str {
         self.words.find(" is forbidden: ").and_then(|at| self.words.get(at..)).unwrap_or(&self.words)
     }
 
-    /// What to do, as the end of a message: empty where the server's words say
-    /// it all.
+    /// The advice, as the end of a message; empty where the server's message is
+    /// enough.
     pub(crate) fn advice(&self, needs: &Needs<'_>) -> String {
         let advice = self.cause.advice(needs);
         if advice.is_empty() { advice } else { format!("; {advice}") }
     }
 }
 
-/// Whether the authorizer refused a request for want of a rule, anywhere in
-/// the chain of the error.
+/// Whether the chain of the error contains a request that was forbidden because
+/// an RBAC rule is missing.
 pub(crate) fn is_missing_rule(error: &(dyn StdError + 'static)) -> bool {
     Refusal::behind(error).is_some_and(|refusal| refusal.cause == Cause::MissingRule)
 }

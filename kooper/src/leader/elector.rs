@@ -391,7 +391,7 @@ impl Elector {
     /// The gauges; a controller's second elector finds them there already.
     fn register(&self, lease: &str) {
         let (held, left) = (self.leadership.clone(), self.leadership.clone());
-        let gauges: [(Gauge, crate::metrics::Read); 2] = [
+        let gauges: [(Gauge, crate::metrics::ReadGauge); 2] = [
             (Gauge::Leader { lease: lease.to_owned() }, Box::new(move || f64::from(u8::from(held.is_held())))),
             (Gauge::LeaseTimeLeft, Box::new(move || left.time_left().unwrap_or_default().as_secs_f64())),
         ];

@@ -8,11 +8,11 @@ use http::{Request, Response, Uri};
 use prometheus::IntCounterVec;
 use tower::{Layer, Service};
 
-/// client-go's code for a request that no answer came to.
-const NO_ANSWER: &str = "<error>";
+/// The code of a request without a response, as in client-go.
+const NO_RESPONSE: &str = "<error>";
 
-/// Counts requests in `rest_client_requests_total`; made by
-/// [`Prometheus::client_layer`](super::Prometheus::client_layer).
+/// Counts the requests of a Kubernetes client in `rest_client_requests_total`;
+/// created by [`Prometheus::client_layer`](super::Prometheus::client_layer).
 #[derive(Debug, Clone)]
 pub struct ClientLayer {
     requests: IntCounterVec,
@@ -20,7 +20,7 @@ pub struct ClientLayer {
 }
 
 impl ClientLayer {
-    /// The requests that reach the layer have no host yet, so it is told here.
+    /// A request that reaches the layer has no host yet, so the host is passed here.
     pub(super) fn new(requests: IntCounterVec, server: &Uri) -> Self {
         let host = match (server.host(), server.port()) {
             (Some(host), Some(port)) => format!("{host}:{port}"),
@@ -38,7 +38,7 @@ impl<S> Layer<S> for ClientLayer {
     }
 }
 
-/// The service that [`ClientLayer`] makes.
+/// The service that [`ClientLayer`] wraps a client's service in.
 #[derive(Debug, Clone)]
 pub struct CountRequests<S> {
     layer: ClientLayer,
@@ -66,16 +66,17 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let mut count = self.count(request.method().clone());
-        let answer = self.inner.call(request);
+        let response = self.inner.call(request);
         Box::pin(async move {
-            let answer = answer.await?;
-            count.answered(answer.status());
-            Ok(answer)
+            let response = response.await?;
+            count.responded(response.status());
+            Ok(response)
         })
     }
 }
 
-/// Counts when it is dropped: also where the caller gave up waiting.
+/// Counts when it is dropped, so that requests are counted whose caller stopped
+/// waiting.
 pub(super) struct Count {
     layer: ClientLayer,
     method: http::Method,
@@ -83,16 +84,15 @@ pub(super) struct Count {
 }
 
 impl Count {
-    /// A method, so that the future takes all of the value and not a copy of
-    /// one field.
-    fn answered(&mut self, code: http::StatusCode) {
+    /// A method, so that the future captures the whole value and not one field.
+    fn responded(&mut self, code: http::StatusCode) {
         self.code = Some(code);
     }
 }
 
 impl Drop for Count {
     fn drop(&mut self) {
-        let code = self.code.as_ref().map_or(NO_ANSWER, http::StatusCode::as_str);
+        let code = self.code.as_ref().map_or(NO_RESPONSE, http::StatusCode::as_str);
         self.layer.requests.with_label_values(&[code, self.method.as_str(), &self.layer.host]).inc();
     }
 }

@@ -1,4 +1,4 @@
-//! The gauges, read when somebody scrapes.
+//! The gauges, whose values are read at each scrape.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -6,9 +6,9 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, Opts};
 
-use super::{Gauge, Read};
+use super::{Gauge, ReadGauge};
 
-/// Every gauge, a family for each series.
+/// Every gauge, one family for each metric.
 pub(super) struct Gauges {
     // Kooper's
     queue_length: Family,
@@ -41,47 +41,47 @@ impl Gauges {
             depth: Family::new("workqueue_depth", "Keys that wait in the work queue.", work_queue)?,
             unfinished_work: Family::new(
                 "workqueue_unfinished_work_seconds",
-                "Seconds of work in all the calls that run now; it keeps rising where calls are stuck.",
+                "Seconds for which all running handler calls have been running; it keeps increasing if calls are stuck.",
                 work_queue,
             )?,
             longest_running: Family::new(
                 "workqueue_longest_running_processor_seconds",
-                "Seconds since the oldest call that still runs began.",
+                "Seconds for which the oldest running handler call has been running.",
                 work_queue,
             )?,
             leader: Family::new(
                 "leader_election_master_status",
-                "Whether this process leads: 1, or 0 for a standby; the name is that of the Lease.",
+                "1 if this process is the leader, 0 for a standby; the name is that of the Lease.",
                 &["name"],
             )?,
-            active_workers: Family::new("controller_runtime_active_workers", "Handlers that run now.", one)?,
+            active_workers: Family::new("controller_runtime_active_workers", "Handler calls that are running.", one)?,
             max_workers: Family::new(
                 "controller_runtime_max_concurrent_reconciles",
-                "Handlers that may run at the same time.",
+                "The most handler calls that can run at the same time.",
                 one,
             )?,
             store_objects: Family::new("kooper_store_objects", "Objects in the store.", one)?,
-            store_bytes: Family::new("kooper_store_bytes", "Bytes that the objects in the store take.", one)?,
+            store_bytes: Family::new("kooper_store_bytes", "The size of the objects in the store.", one)?,
             watch_age: Family::new(
                 "kooper_watch_last_heard_seconds",
-                "Seconds since the watch last brought an event or a bookmark.",
+                "Seconds since the watch last received an event or a bookmark.",
                 &["controller", "watch"],
             )?,
             stuck_calls: Family::new(
                 "kooper_stuck_calls",
-                "Calls of the handler that ran on after their timeout and their cancellation.",
+                "Handler calls that are still running after their timeout and cancellation.",
                 one,
             )?,
             lease_time_left: Family::new(
                 "kooper_lease_time_left_seconds",
-                "Seconds that this process leads at least, unless it renews.",
+                "Seconds until leadership expires unless the Lease is renewed.",
                 one,
             )?,
         })
     }
 
-    /// The number of waiting keys is Kooper's series and client-go's.
-    pub(super) fn add_queue_length(&self, controller: &str, read: Read) {
+    /// The number of waiting keys is a metric of Kooper for Go and of client-go.
+    pub(super) fn add_queue_length(&self, controller: &str, read: ReadGauge) {
         let read = Arc::new(read);
         let same = Arc::clone(&read);
         self.queue_length.add(&[controller], Box::new(move || read()));
@@ -89,7 +89,7 @@ impl Gauges {
     }
 
     /// Whether the gauge is new.
-    pub(super) fn add(&self, controller: &str, gauge: &Gauge, read: Read) -> bool {
+    pub(super) fn add(&self, controller: &str, gauge: &Gauge, read: ReadGauge) -> bool {
         let (one, work_queue) = ([controller], [controller, controller]);
         match gauge {
             Gauge::ActiveWorkers => self.active_workers.add(&one, read),
@@ -126,28 +126,28 @@ impl Gauges {
 /// A gauge with labels whose values come from callbacks.
 struct Family {
     gauges: GaugeVec,
-    sources: RwLock<Vec<Source>>,
+    callbacks: RwLock<Vec<Callback>>,
 }
 
-struct Source {
+struct Callback {
     labels: Vec<String>,
     gauge: prometheus::Gauge,
-    read: Read,
+    read: ReadGauge,
 }
 
 impl Family {
     fn new(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<Self> {
-        Ok(Self { gauges: GaugeVec::new(Opts::new(name, help), labels)?, sources: RwLock::default() })
+        Ok(Self { gauges: GaugeVec::new(Opts::new(name, help), labels)?, callbacks: RwLock::default() })
     }
 
-    /// Whether the labels are new; if not, the first callback stays.
-    fn add(&self, labels: &[&str], read: Read) -> bool {
-        let mut sources = self.sources.write().unwrap_or_else(PoisonError::into_inner);
-        if sources.iter().any(|source| source.labels == labels) {
+    /// Whether the labels are new. If not, the first callback stays.
+    fn add(&self, labels: &[&str], read: ReadGauge) -> bool {
+        let mut callbacks = self.callbacks.write().unwrap_or_else(PoisonError::into_inner);
+        if callbacks.iter().any(|callback| callback.labels == labels) {
             return false;
         }
         let gauge = self.gauges.with_label_values(labels);
-        sources.push(Source { labels: labels.iter().map(ToString::to_string).collect(), gauge, read });
+        callbacks.push(Callback { labels: labels.iter().map(ToString::to_string).collect(), gauge, read });
         true
     }
 }
@@ -158,8 +158,8 @@ impl Collector for Family {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        for source in &*self.sources.read().unwrap_or_else(PoisonError::into_inner) {
-            source.gauge.set((source.read)());
+        for callback in &*self.callbacks.read().unwrap_or_else(PoisonError::into_inner) {
+            callback.gauge.set((callback.read)());
         }
         self.gauges.collect()
     }

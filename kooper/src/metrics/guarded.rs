@@ -1,18 +1,18 @@
-//! A recorder whose panics cost no more than the measurement.
+//! A recorder whose panics only lose a measurement.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::{Counter, Gauge, MetricsError, MetricsRecorder, Read};
+use super::{Counter, Gauge, MetricsError, MetricsRecorder, ReadGauge};
 use crate::error::panic_text;
 
-/// A recorder of the user's. Where it panics, the measurement is lost and what
-/// was measured continues.
+/// Wraps a recorder of the user's. If it panics, the measurement is lost and the
+/// measured code continues.
 pub(crate) struct Guarded {
     recorder: Arc<dyn MetricsRecorder>,
-    /// Whether the log has it already.
+    /// Whether a panic was logged already.
     reported: AtomicBool,
 }
 
@@ -25,7 +25,7 @@ impl Guarded {
         catch_unwind(AssertUnwindSafe(|| record(&*self.recorder))).unwrap_or_else(|panic| {
             if !self.reported.swap(true, Ordering::Relaxed) {
                 let text = panic_text(&*panic);
-                tracing::error!("the metrics recorder panicked: {text}; such measurements are lost");
+                tracing::error!("the metrics recorder panicked: {text}; measurements like this one are lost");
             }
             otherwise
         })
@@ -45,7 +45,7 @@ impl MetricsRecorder for Guarded {
         self.record((), |recorder| recorder.observe_processing_duration(controller, success, took));
     }
 
-    fn register_queue_length(&self, controller: &str, read: Read) -> Result<(), MetricsError> {
+    fn register_queue_length(&self, controller: &str, read: ReadGauge) -> Result<(), MetricsError> {
         self.record(Ok(()), |recorder| recorder.register_queue_length(controller, read))
     }
 
@@ -61,7 +61,7 @@ impl MetricsRecorder for Guarded {
         self.record((), |recorder| recorder.observe_lease_renewal(controller, took));
     }
 
-    fn register_gauge(&self, controller: &str, gauge: Gauge, read: Read) -> Result<(), MetricsError> {
+    fn register_gauge(&self, controller: &str, gauge: Gauge, read: ReadGauge) -> Result<(), MetricsError> {
         self.record(Ok(()), |recorder| recorder.register_gauge(controller, gauge, read))
     }
 }

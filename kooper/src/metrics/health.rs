@@ -1,21 +1,39 @@
-//! Whether the process is ready, and whether it can still help itself.
+//! Readiness and liveness of the process.
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the listener's `/healthz` and `/readyz` ask. Cloneable; every clone
-/// is the same.
+/// The health of the process, as `/healthz` and `/readyz` report it. Clones share
+/// their state.
+///
+/// A generated program serves it. With an [`Operator`](crate::Operator) of your
+/// own, pass one to its builder and serve it with
+/// [`Listener`](crate::http::Listener), or from a server of your own:
+///
+/// ```
+/// use kooper::{Health, Operator};
+///
+/// let health = Health::default();
+/// let operator = Operator::builder().health(health.clone());
+/// # let _ = operator;
+///
+/// // Nothing is registered before the operator runs.
+/// assert_eq!(health.ready().as_deref(), Ok("ok\n"));
+/// ```
+#[doc(alias = "healthz")]
+#[doc(alias = "readyz")]
+#[doc(alias = "probe")]
 #[derive(Clone, Default)]
 pub struct Health {
     probes: Arc<Mutex<Vec<Arc<dyn Probe>>>>,
 }
 
-/// A part of the process that knows how it is.
+/// A part of the process whose health is checked.
 pub(crate) trait Probe: Send + Sync {
-    /// Ready, with a remark if there is one; or why not.
+    /// Ready, possibly with a remark, or the reason why not.
     fn ready(&self) -> Result<Option<String>, String>;
 
-    /// Why only a restart of the process helps, if that is so.
+    /// The reason if only a restart of the process helps.
     fn alive(&self) -> Result<(), String> {
         Ok(())
     }
@@ -26,19 +44,19 @@ impl Health {
         self.probes.lock().unwrap_or_else(PoisonError::into_inner).push(probe);
     }
 
-    /// `Ok` when every watch is synced and heard from; the text says what
-    /// there is to say, or every reason why not, a line each.
+    /// Whether every watch is synced and receives events. The string begins with
+    /// `ok` and has remarks, one per line.
     ///
     /// # Errors
-    /// The reasons why the process is not ready.
+    /// The reasons why the process is not ready, one per line.
     pub fn ready(&self) -> Result<String, String> {
         self.ask(|probe| probe.ready())
     }
 
-    /// `Err` only when a restart of the process is the way out.
+    /// Whether the process can continue without a restart.
     ///
     /// # Errors
-    /// The reasons why only a restart helps.
+    /// The reasons why only a restart helps, one per line.
     pub fn alive(&self) -> Result<String, String> {
         self.ask(|probe| probe.alive().map(|()| None))
     }

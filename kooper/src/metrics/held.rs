@@ -1,5 +1,5 @@
-//! For how long a lock is held. It is measured with the feature `measure`, which
-//! the benchmark enables, and costs nothing without it.
+//! How long locks are held. This is measured with the feature `measure`, which
+//! the benchmark enables; without it, it costs nothing.
 
 use std::ops::{Deref, DerefMut};
 
@@ -35,8 +35,8 @@ impl<G: DerefMut> DerefMut for Held<G> {
     }
 }
 
-/// Drops a value on another thread where there is a runtime: to free a million
-/// entries takes long.
+/// Drops a value on another thread if there is a runtime: freeing a million
+/// entries takes a long time.
 pub(crate) fn drop_aside<T: Send + 'static>(value: T) {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(move || drop(value))),
@@ -44,8 +44,8 @@ pub(crate) fn drop_aside<T: Send + 'static>(value: T) {
     }
 }
 
-/// Measures in the CPU time of the thread, so that neither the scheduler nor
-/// other programs count.
+/// Measures the CPU time of the thread, so that neither the scheduler nor other
+/// programs are included.
 #[cfg(feature = "measure")]
 pub(crate) mod measure {
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,7 +70,7 @@ pub(crate) mod measure {
         }
     }
 
-    /// The longest since this was last asked.
+    /// The longest time since the last call.
     pub fn longest_held() -> Duration {
         Duration::from_nanos(LONGEST.swap(0, Ordering::Relaxed))
     }

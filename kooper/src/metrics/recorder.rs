@@ -1,4 +1,4 @@
-//! The recorder that keeps its series in a Prometheus registry.
+//! The recorder for a Prometheus registry.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,16 +11,24 @@ use prometheus::proto::MetricFamily;
 use super::client::ClientLayer;
 use super::gauges::Gauges;
 use super::series::{IN_QUEUE_BUCKETS, PROCESSING_BUCKETS, Series};
-use super::{Counter, Gauge, MetricsError, MetricsRecorder, Read};
+use super::{Counter, Gauge, MetricsError, MetricsRecorder, ReadGauge};
 
-/// Records into a [`Registry`]: the series of Kooper for Go, those of
-/// controller-runtime and client-go, and some that none of them has.
+/// Records into a [`Registry`]: the metrics of Kooper for Go, controller-runtime
+/// and client-go, and some of Kooper's own.
 ///
-/// A clone records into the same series.
+/// A clone records into the same metrics.
 ///
 /// ```
-/// let registry = prometheus::Registry::new();
-/// let metrics = kooper::metrics::Prometheus::new(&registry)?;
+/// use std::sync::Arc;
+///
+/// use kooper::Operator;
+/// use kooper::metrics::Prometheus;
+/// use kooper::prometheus::Registry;
+///
+/// let registry = Registry::new();
+/// let metrics = Prometheus::new(&registry)?;
+/// let operator = Operator::builder().metrics(Arc::new(metrics));
+/// # let _ = operator;
 /// # Ok::<(), kooper::metrics::MetricsError>(())
 /// ```
 #[derive(Clone)]
@@ -28,7 +36,18 @@ pub struct Prometheus {
     inner: Arc<Inner>,
 }
 
-/// Makes a [`Prometheus`] whose histograms have other buckets.
+/// Builds a [`Prometheus`] with other histogram buckets; created by
+/// [`Prometheus::builder`].
+///
+/// ```
+/// use kooper::metrics::Prometheus;
+/// use kooper::prometheus::Registry;
+///
+/// let registry = Registry::new();
+/// let metrics = Prometheus::builder(&registry).in_queue_buckets([0.1, 1.0, 10.0]).build()?;
+/// # let _ = metrics;
+/// # Ok::<(), kooper::metrics::MetricsError>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct PrometheusBuilder<'a> {
@@ -47,17 +66,17 @@ impl Prometheus {
     /// A recorder with the default buckets.
     ///
     /// # Errors
-    /// When the registry has series of these names already.
+    /// If the registry already has metrics of these names.
     pub fn new(registry: &Registry) -> Result<Self, MetricsError> {
         Self::builder(registry).build()
     }
 
-    /// A recorder whose buckets can be set.
+    /// Builds a recorder with other buckets.
     pub fn builder(registry: &Registry) -> PrometheusBuilder<'_> {
         PrometheusBuilder { registry, in_queue: IN_QUEUE_BUCKETS.to_vec(), processing: PROCESSING_BUCKETS.to_vec() }
     }
 
-    /// A layer for a Kubernetes client that counts its requests in
+    /// A layer for a Kubernetes client. It counts the client's requests in
     /// `rest_client_requests_total`. `server` is the URL of the API server.
     ///
     /// ```
@@ -66,34 +85,34 @@ impl Prometheus {
     /// Ok(kube::client::ClientBuilder::try_from(config)?.with_layer(&layer).build())
     /// # }
     /// ```
+    #[must_use]
     pub fn client_layer(&self, server: &http::Uri) -> ClientLayer {
         ClientLayer::new(self.inner.series.requests.clone(), server)
     }
 }
 
 impl PrometheusBuilder<'_> {
-    /// The upper bounds, in seconds, of
+    /// Sets the upper bounds, in seconds, of the buckets of
     /// `kooper_controller_event_in_queue_duration_seconds`.
     pub fn in_queue_buckets(mut self, buckets: impl Into<Vec<f64>>) -> Self {
         self.in_queue = buckets.into();
         self
     }
 
-    /// The upper bounds, in seconds, of
+    /// Sets the upper bounds, in seconds, of the buckets of
     /// `kooper_controller_processed_event_duration_seconds`.
     pub fn processing_buckets(mut self, buckets: impl Into<Vec<f64>>) -> Self {
         self.processing = buckets.into();
         self
     }
 
-    /// Registers every series, or none.
+    /// Registers all metrics, or none.
     ///
     /// # Errors
-    /// When buckets are not usable, or the registry has series of these names
-    /// already.
+    /// If buckets are invalid, or the registry already has metrics of these names.
     pub fn build(self) -> Result<Prometheus, MetricsError> {
         let inner = Arc::new(Inner {
-            series: Series::new(usable(self.in_queue)?, usable(self.processing)?)?,
+            series: Series::new(checked(self.in_queue)?, checked(self.processing)?)?,
             gauges: Gauges::new()?,
             controllers: Mutex::default(),
         });
@@ -102,11 +121,11 @@ impl PrometheusBuilder<'_> {
     }
 }
 
-/// The prometheus crate would panic on the first use of a histogram whose
-/// buckets are out of order.
-fn usable(buckets: Vec<f64>) -> Result<Vec<f64>, MetricsError> {
-    let rising = buckets.windows(2).all(|pair| pair[0] < pair[1]);
-    if rising && !buckets.is_empty() && buckets.iter().all(|bound| bound.is_finite()) {
+/// The prometheus crate would panic at the first use of a histogram whose
+/// buckets are not in order.
+fn checked(buckets: Vec<f64>) -> Result<Vec<f64>, MetricsError> {
+    let increasing = buckets.windows(2).all(|pair| pair[0] < pair[1]);
+    if increasing && !buckets.is_empty() && buckets.iter().all(|bound| bound.is_finite()) {
         Ok(buckets)
     } else {
         Err(MetricsError::Buckets { buckets })
@@ -126,7 +145,7 @@ impl MetricsRecorder for Prometheus {
         self.inner.series.processed(controller, success, took);
     }
 
-    fn register_queue_length(&self, controller: &str, read: Read) -> Result<(), MetricsError> {
+    fn register_queue_length(&self, controller: &str, read: ReadGauge) -> Result<(), MetricsError> {
         let new = self.inner.controllers.lock().unwrap_or_else(PoisonError::into_inner).insert(controller.to_owned());
         if !new {
             return Err(MetricsError::DuplicateController { controller: controller.to_owned() });
@@ -148,7 +167,7 @@ impl MetricsRecorder for Prometheus {
         self.inner.series.renewed(controller, took);
     }
 
-    fn register_gauge(&self, controller: &str, gauge: Gauge, read: Read) -> Result<(), MetricsError> {
+    fn register_gauge(&self, controller: &str, gauge: Gauge, read: ReadGauge) -> Result<(), MetricsError> {
         if self.inner.gauges.add(controller, &gauge, read) {
             Ok(())
         } else {
@@ -163,7 +182,7 @@ impl std::fmt::Debug for Prometheus {
     }
 }
 
-/// All the series as one collector: a registry takes all of them or none.
+/// All metrics as one collector, so that a registry takes all of them or none.
 struct Everything(Arc<Inner>);
 
 impl Everything {

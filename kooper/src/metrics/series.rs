@@ -1,4 +1,4 @@
-//! The counters and histograms, with the names that dashboards know.
+//! The counters and histograms, with the names that existing dashboards use.
 
 use std::time::Duration;
 
@@ -80,80 +80,80 @@ impl Series {
             )?,
             results: counter(
                 "controller_runtime_reconcile_total",
-                "Calls of the handler, by their result.",
+                "Handler calls, by result.",
                 &["controller", "result"],
             )?,
-            errors: counter("controller_runtime_reconcile_errors_total", "Calls of the handler that failed.", one)?,
+            errors: counter("controller_runtime_reconcile_errors_total", "Handler calls that failed.", one)?,
             terminal_errors: counter(
                 "controller_runtime_terminal_reconcile_errors_total",
-                "Calls of the handler that failed with an error that is not retried.",
+                "Handler calls that failed with an error that is not retried.",
                 one,
             )?,
-            panics: counter("controller_runtime_reconcile_panics_total", "Calls of the handler that panicked.", one)?,
+            panics: counter("controller_runtime_reconcile_panics_total", "Handler calls that panicked.", one)?,
             timeouts: counter(
                 "controller_runtime_reconcile_timeouts_total",
-                "Calls of the handler that took longer than allowed.",
+                "Handler calls that exceeded the timeout.",
                 one,
             )?,
             reconcile_time: histogram(
                 "controller_runtime_reconcile_time_seconds",
-                "How long calls of the handler took.",
+                "The duration of handler calls.",
                 one,
                 RECONCILE_BUCKETS.to_vec(),
             )?,
-            adds: counter("workqueue_adds_total", "Keys that went through the work queue.", work_queue)?,
+            adds: counter("workqueue_adds_total", "Keys that were added to the work queue.", work_queue)?,
             retries: counter(
                 "workqueue_retries_total",
-                "Keys added to the work queue again after a failure.",
+                "Keys that were added to the work queue again after a failure.",
                 work_queue,
             )?,
             queue_duration: histogram(
                 "workqueue_queue_duration_seconds",
-                "How long keys waited in the work queue before a worker took them.",
+                "The time that keys waited in the work queue before a worker took them.",
                 work_queue,
                 WORK_QUEUE_BUCKETS.to_vec(),
             )?,
             work_duration: histogram(
                 "workqueue_work_duration_seconds",
-                "How long workers were busy with keys from the work queue.",
+                "The time that workers were busy with keys of the work queue.",
                 work_queue,
                 WORK_QUEUE_BUCKETS.to_vec(),
             )?,
             requests: counter(
                 "rest_client_requests_total",
-                "Requests to the API server, by status code, method and host; the code is <error> where no answer came.",
+                "Requests to the API server, by status code, method and host; the code is <error> if there was no response.",
                 &["code", "method", "host"],
             )?,
             handler_timeouts: counter(
                 "kooper_handler_timeouts_total",
-                "Calls of the handler that took longer than allowed.",
+                "Handler calls that exceeded the timeout.",
                 one,
             )?,
-            relists: counter("kooper_relists_total", "Times that a watch had to list anew.", one)?,
+            relists: counter("kooper_relists_total", "How often a watch had to list again.", one)?,
             watch_errors: counter(
                 "kooper_watch_errors_total",
-                "Times that a list or a watch failed, by reason.",
+                "List and watch requests that failed, by reason.",
                 &["controller", "reason"],
             )?,
             decode_errors: counter("kooper_decode_errors_total", "Objects that could not be decoded.", one)?,
             restores: counter(
                 "kooper_restores_total",
-                "Lists accepted with a version lower than the last one's, as after a restored backup of the server.",
+                "Lists accepted with a lower version than the last one, as after the server was restored from a backup.",
                 one,
             )?,
             abandoned: counter(
                 "kooper_abandoned_total",
-                "Objects that left the selector and keep the finalizer: nobody handles them.",
+                "Objects that no longer match the selector but keep the finalizer, and are not handled any more.",
                 one,
             )?,
             leader_transitions: counter(
                 "kooper_leader_transitions_total",
-                "Times that this process became the leader.",
+                "How often this process became the leader.",
                 one,
             )?,
             lease_renewals: histogram(
                 "kooper_lease_renew_duration_seconds",
-                "How long writes of the leader's Lease took, those that failed too.",
+                "The duration of writes of the leader's Lease, failed ones included.",
                 one,
                 PROCESSING_BUCKETS.to_vec(),
             )?,
@@ -161,8 +161,8 @@ impl Series {
         })
     }
 
-    /// Makes the counters of a controller, so that they are 0 before they are
-    /// 1: a rate sees the first event too.
+    /// Creates the counters of a controller with 0, so that a rate includes the
+    /// first event.
     pub(super) fn begin(&self, controller: &str) {
         for value in ["false", "true"] {
             self.queued.with_label_values(&[controller, value]);
@@ -199,7 +199,7 @@ impl Series {
     }
 
     pub(super) fn event_queued(&self, controller: &str, requeue: bool) {
-        self.queued.with_label_values(&[controller, truth(requeue)]).inc();
+        self.queued.with_label_values(&[controller, boolean(requeue)]).inc();
     }
 
     pub(super) fn in_queue(&self, controller: &str, waited: Duration) {
@@ -209,7 +209,7 @@ impl Series {
     }
 
     pub(super) fn processed(&self, controller: &str, success: bool, took: Duration) {
-        self.processed.with_label_values(&[controller, truth(success)]).observe(took.as_secs_f64());
+        self.processed.with_label_values(&[controller, boolean(success)]).observe(took.as_secs_f64());
     }
 
     pub(super) fn worked(&self, controller: &str, took: Duration) {
@@ -289,6 +289,6 @@ fn histogram(name: &str, help: &str, labels: &[&str], buckets: Vec<f64>) -> prom
     HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets), labels)
 }
 
-fn truth(value: bool) -> &'static str {
+fn boolean(value: bool) -> &'static str {
     if value { "true" } else { "false" }
 }

@@ -111,7 +111,7 @@ const GAUGES: [Gauge; 8] = [
     Gauge::LeaseTimeLeft,
 ];
 
-fn read(value: f64) -> Read {
+fn read(value: f64) -> ReadGauge {
     Box::new(move || value)
 }
 
@@ -254,10 +254,10 @@ fn a_renewal_of_the_lease_is_measured() {
 }
 
 #[test]
-fn a_name_or_a_gauge_is_refused_the_second_time() {
+fn a_name_or_a_gauge_is_registered_once() {
     let (_registry, metrics) = begun();
     let error = metrics.clone().register_queue_length("echo", read(0.0)).expect_err("the name is taken");
-    assert_eq!(error.to_string(), "two controllers are called `echo` on one registry: give one of them another name");
+    assert_eq!(error.to_string(), "two controllers of one registry are named `echo`: rename one of them");
     metrics.register_queue_length("other", read(0.0)).expect("another name");
     for watch in ["pods", "nodes"] {
         metrics.register_gauge("echo", Gauge::WatchAge { watch: watch.into() }, read(0.0)).expect("another watch");
@@ -270,7 +270,7 @@ fn a_name_or_a_gauge_is_refused_the_second_time() {
 fn a_registry_takes_one_recorder() {
     let (registry, _metrics) = begun();
     let error = Prometheus::new(&registry).expect_err("the registry has the series");
-    assert!(error.to_string().contains("make one `Prometheus` for each registry"), "{error}");
+    assert!(error.to_string().contains("create one `Prometheus` for each registry"), "{error}");
 }
 
 #[test]
@@ -287,12 +287,12 @@ fn buckets_can_be_set_and_are_checked() {
     assert_eq!(text.matches(r#"processed_event_duration_seconds_bucket{controller="echo",success="true""#).count(), 2);
     for buckets in [vec![], vec![2.0, 1.0], vec![f64::NAN], vec![1.0, f64::INFINITY]] {
         let error = Prometheus::builder(&Registry::new()).in_queue_buckets(buckets).build().expect_err("not usable");
-        assert!(error.to_string().contains("in rising order"), "{error}");
+        assert!(error.to_string().contains("in increasing order"), "{error}");
     }
 }
 
 #[tokio::test]
-async fn requests_of_a_client_are_counted_by_their_answer() {
+async fn requests_of_a_client_are_counted_by_their_response() {
     let (registry, metrics) = begun();
     let server = "https://user@10.0.0.1:6443/prefix".parse().expect("a URL");
     let service =
@@ -322,7 +322,7 @@ async fn requests_of_a_client_are_counted_by_their_answer() {
 }
 
 #[test]
-fn no_metrics_takes_everything() {
+fn no_metrics_accepts_every_call() {
     let metrics: &dyn MetricsRecorder = &NoMetrics;
     for _ in 0..2 {
         metrics.register_queue_length("echo", read(0.0)).expect("nothing is registered");

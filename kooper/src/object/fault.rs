@@ -1,21 +1,21 @@
-//! Where an object does not fit a type, and why: without a value of it.
+//! Where and why an object does not match a type, without quoting its values.
 //!
-//! serde's errors quote what they found, and a `Deserialize` of one's own may
-//! say anything. Of their words only those are kept that name a type: the path
-//! and the type that was found are read from the JSON, at the error's position.
+//! serde's errors quote values, and a custom `Deserialize` may return any
+//! message. Only words that name a type are kept from them. The path and the
+//! actual type are read from the JSON, at the position of the error.
 
 use std::fmt::Write;
 
 use serde::de::IgnoredAny;
 
-/// So long a value may not be part of what is kept. A shorter one is part of
-/// words such as `a string` by chance.
+/// A value of this length must not be part of the words that are kept. A shorter
+/// one is part of words such as `a string` by chance.
 const TELLING: usize = 4;
 
-/// What is wrong with a value, and where it is.
+/// A mismatch, and where it is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// The path of the value, as `spec.ports[0].name`; empty for the object.
+    /// The path of the value, such as `spec.ports[0].name`; empty for the object.
     pub(super) path: String,
     /// `expected a map, found a string`.
     pub(super) problem: String,
@@ -38,7 +38,7 @@ impl Fault {
             return Self { path: within(field), problem: "the field is missing".to_owned() };
         }
         if let Some(field) = named("duplicate field `").filter(|_| place.is_key) {
-            return Self { path: within(field), problem: "the field is there twice".to_owned() };
+            return Self { path: within(field), problem: "the field is a duplicate".to_owned() };
         }
         if place.is_key {
             return Self { path: place.path, problem: "the type has no such field".to_owned() };
@@ -48,7 +48,7 @@ impl Fault {
     }
 }
 
-/// How many bytes were read when an error happened.
+/// How many bytes were read when the error occurred.
 fn offset(json: &[u8], line: usize, column: usize) -> usize {
     let before: usize = json.split_inclusive(|byte| *byte == b'\n').take(line.saturating_sub(1)).map(<[u8]>::len).sum();
     before + column
@@ -59,20 +59,20 @@ fn offset(json: &[u8], line: usize, column: usize) -> usize {
 struct Place {
     path: String,
     found: &'static str,
-    /// The value as it is written, where it is no map and no list.
+    /// The raw value, unless it is a map or a list.
     text: String,
     /// Whether it is the key of a field, which the path names already.
     is_key: bool,
 }
 
-/// A map or a list that a value is in.
+/// A map or list that contains a value.
 enum Around {
     Map { key: String, is_value: bool },
     List(usize),
 }
 
 impl Place {
-    /// The value that a parser was at when it had read so many bytes: the one
+    /// The value at which a parser was after it had read so many bytes: the one
     /// that ends there, or the one that begins there.
     fn at(json: &[u8], read: usize) -> Option<Self> {
         let last = json.get(..read)?.iter().rposition(|byte| !byte.is_ascii_whitespace())?;
@@ -147,9 +147,9 @@ impl Place {
             _ => vec![format!("string {text:?}"), format!("character `{text}`")],
         };
         let kinds = ["invalid type", "invalid value"];
-        let mut said = found.iter().flat_map(|found| kinds.map(|kind| format!("{kind}: {found}, expected ")));
-        let rest = said
-            .find_map(|said| words.strip_prefix(said.as_str()))
+        let mut messages = found.iter().flat_map(|found| kinds.map(|kind| format!("{kind}: {found}, expected ")));
+        let rest = messages
+            .find_map(|message| words.strip_prefix(message.as_str()))
             .or_else(|| words.strip_prefix(format!("unknown variant `{text}`, expected ").as_str()))
             .or_else(|| {
                 let (length, rest) = words.strip_prefix("invalid length ")?.split_once(", expected ")?;
@@ -191,7 +191,7 @@ fn path(around: &[Around]) -> String {
         match step {
             Around::Map { key, .. } if path.is_empty() => path.push_str(key),
             Around::Map { key, .. } => path.extend([".", key]),
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             Around::List(index) => drop(write!(path, "[{index}]")),
         }
     }
@@ -259,7 +259,7 @@ mod tests {
         List(Vec<u8>),
     }
 
-    /// A type that quotes what it refuses, in serde's own form too.
+    /// A type that quotes the value it rejects, also in serde's own form.
     #[derive(Debug)]
     struct Odd;
 
@@ -298,14 +298,14 @@ mod tests {
             (r#"{"mode": "quo\"te\\d"}"#, "mode: expected `Open` or `Shut`, found a string"),
             (r#"{"pair": [1]}"#, "pair: expected a tuple of size 2, found a list"),
             (r#"{"odd": "hunter22", "mode": null}"#, "odd: expected a value that the type accepts, found a string"),
-            // Read before it is understood: what it is in is named.
+            // An untagged enum is read before it is decoded, so the field is named.
             (r#"{"choice": "hunter22", "x": 1}"#, "choice: expected a value that the type accepts, found a string"),
             (r#"{"password": "#, ": its JSON is broken"),
             (r#"{"password": hunter22}"#, ": its JSON is broken"),
         ] {
-            let said = fault::<Shop>(json);
-            assert_eq!(said, expected, "{json}");
-            assert!(!said.contains("hunter22") && !said.contains("12345"), "{said}");
+            let message = fault::<Shop>(json);
+            assert_eq!(message, expected, "{json}");
+            assert!(!message.contains("hunter22") && !message.contains("12345"), "{message}");
         }
     }
 
@@ -327,15 +327,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_value_is_told_wherever_it_is(value in any_value(), pretty: bool) {
+        fn no_value_is_quoted_wherever_it_is(value in any_value(), pretty: bool) {
             let json = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
             let json = json.map_err(|error| TestCaseError::fail(error.to_string()))?;
             if let Err(error) = serde_json::from_str::<Shop>(&json) {
                 let Fault { path, problem } = Fault::of(json.as_bytes(), &error);
-                let told = format!("{path}: {problem}");
-                prop_assert!(!told.contains("canary"), "{told} of {json}");
-                prop_assert!(!told.contains("broken"), "{told} of {json}: {error}");
-                prop_assert!(problem.bytes().filter(u8::is_ascii_digit).count() < 3, "{told} of {json}");
+                let message = format!("{path}: {problem}");
+                prop_assert!(!message.contains("canary"), "{message} of {json}");
+                prop_assert!(!message.contains("broken"), "{message} of {json}: {error}");
+                prop_assert!(problem.bytes().filter(u8::is_ascii_digit).count() < 3, "{message} of {json}");
             }
         }
     }

@@ -1,12 +1,27 @@
-//! The name of an object in the queue, the store and the logs.
+//! The key of an object: its namespace and name.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The namespace and name of an object of one kind.
+/// The namespace and name of an object: what the work queue holds, and what the
+/// logs show.
 ///
-/// Its text form is client-go's: `namespace/name`, or `name` alone for a
-/// cluster-scoped object. A clone shares the text.
+/// As a string it is `namespace/name`, or `name` for a cluster-scoped object, as
+/// in client-go. Cloning it is cheap.
+///
+/// ```
+/// use kooper::ObjectKey;
+///
+/// let pod = ObjectKey::namespaced("shop", "web-0");
+/// assert_eq!((pod.namespace(), pod.name()), (Some("shop"), "web-0"));
+/// assert_eq!(pod.to_string(), "shop/web-0");
+///
+/// let node = ObjectKey::cluster_scoped("node-1");
+/// assert_eq!((node.namespace(), node.name()), (None, "node-1"));
+/// ```
+#[doc(alias = "namespaced name")]
+#[doc(alias = "NamespacedName")]
+#[doc(alias = "ObjectRef")]
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
     text: Arc<str>,
@@ -14,16 +29,19 @@ pub struct ObjectKey {
 
 impl ObjectKey {
     /// The key of an object in a namespace.
+    #[must_use]
     pub fn namespaced(namespace: &str, name: &str) -> Self {
         Self { text: format!("{namespace}/{name}").into() }
     }
 
     /// The key of a cluster-scoped object.
+    #[must_use]
     pub fn cluster_scoped(name: &str) -> Self {
         Self { text: name.into() }
     }
 
-    /// The key of an object whose namespace may be absent.
+    /// The key of an object that may have a namespace; an empty one counts as none.
+    #[must_use]
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
         match namespace {
             Some(namespace) if !namespace.is_empty() => Self::namespaced(namespace, name),
@@ -32,18 +50,21 @@ impl ObjectKey {
     }
 
     /// The namespace, or `None` for a cluster-scoped object.
+    #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.text.split_once('/').map(|(namespace, _)| namespace)
     }
 
-    /// The name within its namespace.
+    /// The name.
+    #[must_use]
     pub fn name(&self) -> &str {
-        // Neither a namespace nor a name can hold a slash: both are one
-        // segment of a URL path.
+        // Neither a namespace nor a name can contain a slash: each is one segment
+        // of a URL path.
         self.text.split_once('/').map_or(&*self.text, |(_, name)| name)
     }
 
-    /// The text form, `namespace/name` or `name`.
+    /// The key as a string: `namespace/name` or `name`.
+    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }

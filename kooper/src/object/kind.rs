@@ -1,12 +1,24 @@
-//! The kinds of objects that a controller can be of, and know of.
+//! Kinds of Kubernetes objects.
 
 use kooper_grammar::access::Rule;
 use kube::Resource;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use serde::de::DeserializeOwned;
 
-/// A kind of Kubernetes objects known as a Rust type: those of `k8s-openapi`,
-/// and those that derive `CustomResource`.
+/// A kind of Kubernetes objects as a Rust type: the types of `k8s-openapi`, and
+/// those that derive `CustomResource`.
+///
+/// It is implemented for every such type. Generic handlers need it as a bound:
+///
+/// ```
+/// use kooper::prelude::*;
+///
+/// async fn log<K: Kind>(object: Arc<K>) -> Result<()> {
+///     tracing::info!(name = %object.name_any(), "seen");
+///     Ok(())
+/// }
+/// # let _ = log::<k8s_openapi::api::core::v1::Pod>;
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a kind of Kubernetes object",
     label = "not a kind",
@@ -17,7 +29,7 @@ pub trait Kind: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + 
 #[diagnostic::do_not_recommend]
 impl<K> Kind for K where K: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Send + Sync + 'static {}
 
-/// A kind whose objects are in namespaces.
+/// A kind whose objects are in namespaces. It is implemented for every such type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is cluster-scoped: its objects have no namespace",
     label = "a cluster-scoped kind",
@@ -28,7 +40,7 @@ pub trait Namespaced: Kind {}
 #[diagnostic::do_not_recommend]
 impl<K: Kind + Resource<Scope = NamespaceResourceScope>> Namespaced for K {}
 
-/// What is known of a kind at run time.
+/// A kind at run time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct KindInfo {
     /// The kind, such as `Deployment`.
@@ -44,7 +56,7 @@ pub(crate) struct KindInfo {
 }
 
 impl KindInfo {
-    /// What is known of `K`.
+    /// The kind of `K`.
     pub(crate) fn of<K: Kind>() -> Self {
         Self {
             kind: K::kind(&()).into_owned(),
@@ -55,24 +67,24 @@ impl KindInfo {
         }
     }
 
-    /// `plural`, or `plural.group`: as kubectl names it.
+    /// `plural` or `plural.group`, as kubectl takes it.
     pub(crate) fn resource(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
-    /// The rule that allows verbs on the objects, or on a subresource of them.
+    /// The RBAC rule that grants verbs on the objects, or on a subresource.
     pub(crate) fn rule(&self, subresource: Option<&str>, verbs: &[&str]) -> Rule {
         Rule::new(&self.group, &self.plural, subresource, verbs)
     }
 
-    /// The URL path of the objects in a namespace, or of all.
+    /// The URL path of the objects in a namespace, or in all.
     pub(crate) fn path(&self, namespace: Option<&str>) -> String {
         let root = if self.group.is_empty() { "/api" } else { "/apis" };
         let namespace = namespace.map_or(String::new(), |namespace| format!("namespaces/{namespace}/"));
         format!("{root}/{}/{namespace}{}", self.api_version(), self.plural)
     }
 
-    /// `version`, or `group/version`: as manifests have it.
+    /// `version` or `group/version`, as in manifests.
     pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }

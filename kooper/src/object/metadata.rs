@@ -1,4 +1,4 @@
-//! What is read of an object without decoding it as a type.
+//! The metadata of an object, read without decoding the rest.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 
 use super::{DecodeError, Object};
 
-/// The part of an object's metadata that the runtime itself goes by.
+/// The part of an object's metadata that the runtime itself uses.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
@@ -16,38 +16,41 @@ pub struct Metadata {
     pub labels: BTreeMap<String, String>,
     /// The annotations.
     pub annotations: BTreeMap<String, String>,
-    /// The finalizers, in their order.
+    /// The finalizers, in order.
     pub finalizers: Vec<String>,
     /// The owner references.
     pub owner_references: Vec<OwnerReference>,
-    /// The generation, which a change of the spec raises.
+    /// The generation; it increases with each change of the spec.
     pub generation: Option<i64>,
     #[serde(deserialize_with = "is_there")]
     deletion_timestamp: bool,
 }
 
 impl Metadata {
-    /// Whether the object is marked for deletion.
+    /// Whether the object is being deleted: it has a deletion timestamp.
+    #[must_use]
     pub fn is_deleted(&self) -> bool {
         self.deletion_timestamp
     }
 
-    /// The owner that controls the object.
+    /// The owner reference of the object's controller.
+    #[must_use]
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.controller == Some(true))
     }
 
-    /// Whether a finalizer is on the object.
+    /// Whether the object has a finalizer.
+    #[must_use]
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|one| one == finalizer)
     }
 }
 
 impl Object {
-    /// The metadata, read from the bytes; spec and status are passed over.
+    /// Decodes the metadata; spec and status are skipped.
     ///
     /// # Errors
-    /// When the metadata is not that of a Kubernetes object.
+    /// If the metadata is not that of a Kubernetes object.
     pub fn metadata(&self) -> Result<Metadata, DecodeError> {
         #[derive(Deserialize)]
         struct Head {
@@ -67,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metadata_is_read_whatever_the_rest_holds() {
+    fn metadata_is_decoded_whatever_the_rest_contains() {
         let json =
             br#"{"kind":"Odd","spec":[1,{"metadata":7}],"metadata":{"name":"a","namespace":"b","labels":{"x":"y"},
             "finalizers":["one/a","two/b"],"deletionTimestamp":"2026-01-01T00:00:00Z","generation":3,

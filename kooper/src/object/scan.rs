@@ -1,18 +1,18 @@
-//! A reader of JSON that finds where things are and decodes nothing.
+//! A JSON scanner that finds the position of values without decoding them.
 //!
-//! It trusts that strings end and brackets pair, and checks just that; a
-//! malformed number or key inside a value is found when the value is decoded.
+//! It only checks that strings end and brackets match. A malformed number or key
+//! within a value is detected when the value is decoded.
 
 use std::ops::Range;
 
 use memchr::memchr2;
 
-/// Why a text could not be read.
+/// Why a text could not be scanned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Broken(pub(crate) &'static str);
 
-/// Where an object and the parts of it that the runtime needs are in a text.
-/// Strings are without their quotes.
+/// The position of an object in a text, and of the parts that the runtime needs.
+/// Strings are without quotes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) whole: Range<usize>,
@@ -27,7 +27,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Reads the object that starts at `at`, in one pass.
+    /// Scans the object that starts at `at`, in one pass.
     pub(crate) fn scan(text: &[u8], at: usize) -> Result<Self, Broken> {
         let mut cursor = Cursor { text, at, member: at };
         cursor.space();
@@ -42,7 +42,7 @@ impl Frame {
         if cursor.peek() != Some(b'{') {
             return cursor.skip();
         }
-        // Where the member before this one ended: the comma behind it goes
+        // The end of the previous member: the comma behind it is removed together
         // with `managedFields`.
         let mut after_previous = None;
         cursor.members(|cursor, key| {
@@ -75,11 +75,11 @@ impl Frame {
     }
 }
 
-/// A place in a JSON text.
+/// A position in a JSON text.
 pub(crate) struct Cursor<'a> {
     text: &'a [u8],
     pub(crate) at: usize,
-    /// Where the member whose value comes next starts: its key's quote.
+    /// The start of the current member: the quote of its key.
     member: usize,
 }
 
@@ -98,8 +98,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads an object; `each` is called at each value, with its key, and
-    /// moves behind the value.
+    /// Scans an object. `each` is called at each value with its key, and must move
+    /// behind the value.
     pub(crate) fn members(
         &mut self,
         mut each: impl FnMut(&mut Self, &'a [u8]) -> Result<(), Broken>,
@@ -127,7 +127,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A string's text between its quotes; anything else is skipped.
+    /// The text of a string between its quotes; any other value is skipped.
     pub(crate) fn string_value(&mut self) -> Result<Option<Range<usize>>, Broken> {
         if self.peek() == Some(b'"') {
             return self.string().map(Some);
@@ -166,13 +166,13 @@ impl<'a> Cursor<'a> {
                     }
                 }
                 Some(_) => {}
-                None => return Err(Broken("its brackets do not pair")),
+                None => return Err(Broken("its brackets do not match")),
             }
             at += 1;
         }
     }
 
-    /// Reads a string and gives what is between its quotes.
+    /// Scans a string and returns the text between its quotes.
     fn string(&mut self) -> Result<Range<usize>, Broken> {
         self.expect(b'"', "a string was expected")?;
         let start = self.at;
@@ -192,13 +192,13 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Where the string that began before `at` has its closing quote.
+/// The position of the closing quote of the string that began before `at`.
 fn string_end(text: &[u8], mut at: usize) -> Result<usize, Broken> {
     loop {
         let rest = text.get(at..).unwrap_or_default();
         match memchr2(b'"', b'\\', rest).map(|found| at + found) {
             Some(found) if text.get(found) == Some(&b'"') => return Ok(found),
-            // The byte behind a backslash is never the end.
+            // The byte after a backslash is never the closing quote.
             Some(found) => at = found + 2,
             None => return Err(Broken("a string does not end")),
         }

@@ -1,4 +1,4 @@
-//! The parts of an object whose changes can be told apart.
+//! The sections of an object whose changes are distinguished.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,11 +6,26 @@ use std::ops::Range;
 use super::Object;
 use super::scan::Cursor;
 
-/// Which changes wake a handler.
+/// Which changes of an object trigger a reconcile: the filter that the key
+/// `changed` and [`Builder::changed`](crate::controller::Builder::changed) take.
+///
+/// The first sight of an object, its deletion timestamp and a new uid always
+/// trigger one.
+///
+/// ```
+/// use k8s_openapi::api::apps::v1::Deployment;
+/// use kooper::{Changed, Controller};
+///
+/// let builder = Controller::builder::<Deployment>("rollouts").changed([Changed::Generation, Changed::Labels]);
+/// # let _ = builder;
+/// ```
+#[doc(alias = "predicate")]
+#[doc(alias = "event filter")]
+#[doc(alias = "GenerationChangedPredicate")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Changed {
-    /// `metadata.generation`; on kinds that have none: anything outside
-    /// metadata and status.
+    /// `metadata.generation`; for kinds without one, anything outside metadata and
+    /// status.
     Generation,
     /// `metadata.labels`.
     Labels,
@@ -37,8 +52,8 @@ struct Sections<'a> {
     others: BTreeMap<&'a [u8], &'a [u8]>,
 }
 
-/// Whether one of these sections differs, or the object was marked for
-/// deletion, or is another one of the same name.
+/// Whether one of these sections or the deletion timestamp differs, or the
+/// object is another one of the same name.
 pub(crate) fn differs(old: &Object, new: &Object, sections: &[Changed]) -> bool {
     if sections.contains(&Changed::Any) || old.uid() != new.uid() {
         return true;
@@ -58,12 +73,12 @@ pub(crate) fn differs(old: &Object, new: &Object, sections: &[Changed]) -> bool 
 }
 
 impl<'a> Sections<'a> {
-    /// The sections of an object; the API server writes equal ones in equal
+    /// The sections of an object. The API server serializes equal sections to equal
     /// bytes.
     fn of(json: &'a [u8]) -> Self {
         let mut sections = Self::default();
         let value = |range: Range<usize>| json.get(range).unwrap_or_default();
-        // An object in the store was scanned before: it is whole.
+        // An object in the store was scanned before, so it is complete.
         let _ = Cursor::new(json).members(|cursor, key| {
             let start = cursor.at;
             if key == b"metadata" && cursor.peek() == Some(b'{') {
@@ -111,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn each_section_is_told_from_the_others() {
+    fn each_section_is_distinguished_from_the_others() {
         let before = object(|_| ());
         type Edit = fn(&mut Value);
         let edits: [(Changed, Edit); 5] = [
@@ -131,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_mark_and_a_new_uid_always_count() {
+    fn a_deletion_timestamp_and_a_new_uid_always_count() {
         let before = object(|_| ());
         let marked = object(|v| v["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into());
         let successor = object(|v| v["metadata"]["uid"] = "2".into());
@@ -140,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn without_generations_what_is_outside_metadata_and_status_counts() {
+    fn without_generations_changes_outside_metadata_and_status_count() {
         let without = |edit: fn(&mut Value)| {
             object(|v| {
                 v["metadata"].as_object_mut().unwrap().remove("generation");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 
 #[test]
-fn an_object_keeps_everything_but_its_managed_fields() {
+fn an_object_keeps_everything_except_its_managed_fields() {
     let managed = json!([{"manager": "kubectl", "fieldsV1": {"f:spec": {"k:{\"a\":\"]}\"}": {}}}}]);
     for keys in [
         vec!["managedFields"],
@@ -37,7 +37,7 @@ fn an_object_keeps_everything_but_its_managed_fields() {
 }
 
 #[test]
-fn bytes_that_are_no_object_are_refused_with_their_beginning() {
+fn bytes_that_are_not_an_object_are_rejected_with_their_first_character() {
     for text in [
         "",
         "null",
@@ -51,7 +51,7 @@ fn bytes_that_are_no_object_are_refused_with_their_beginning() {
         let error = Object::parse(text.as_bytes()).unwrap_err().to_string();
         assert!(error.starts_with("not a Kubernetes object: "), "{error}");
         assert!(
-            error.ends_with(&format!("{} bytes that begin with {:?}", text.len(), head(text.as_bytes()))),
+            error.ends_with(&format!("{} bytes and begins with {:?}", text.len(), head(text.as_bytes()))),
             "{error}"
         );
     }
@@ -62,13 +62,15 @@ fn a_decode_error_names_the_object_and_the_type() {
     let object = Object::parse(br#"{"metadata":{"name":"a","namespace":"b"},"spec":{"containers":7}}"#).unwrap();
     let error = object.decode::<Pod>().unwrap_err().to_string();
     assert!(
-        error.starts_with("object b/a is no Pod: spec.containers: expected a list, found a number (line 1, column "),
+        error.starts_with(
+            "object b/a is not a valid Pod: spec.containers: expected a list, found a number (line 1, column "
+        ),
         "{error}"
     );
 }
 
 #[test]
-fn a_decode_error_does_not_tell_what_an_object_holds() {
+fn a_decode_error_does_not_contain_values_of_the_object() {
     #[derive(Debug, serde::Deserialize)]
     #[expect(dead_code, reason = "only decoded")]
     struct Strict {
@@ -86,7 +88,7 @@ fn a_decode_error_does_not_tell_what_an_object_holds() {
 }
 
 #[test]
-fn debug_output_holds_no_content() {
+fn debug_output_does_not_contain_content() {
     let object = Object::parse(br#"{"metadata":{"name":"a"},"data":{"password":"canary"}}"#).unwrap();
     assert!(!format!("{object:?}").contains("canary"));
 }
@@ -115,7 +117,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_object_reads_as_serde_reads_it(metadata in prop::collection::hash_map("[a-z]{1,6}|managedFields|annotations", any_json(), 0..6), spec in any_json(), pretty: bool) {
+    fn any_object_is_read_as_serde_reads_it(metadata in prop::collection::hash_map("[a-z]{1,6}|managedFields|annotations", any_json(), 0..6), spec in any_json(), pretty: bool) {
         let mut metadata: serde_json::Map<String, Value> = metadata.into_iter().collect();
         metadata.insert("name".to_owned(), "n".into());
         metadata.insert("namespace".to_owned(), "ns".into());
@@ -138,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn a_truncated_object_is_refused(spec in any_json(), cut in 1usize..40) {
+    fn a_truncated_object_is_rejected(spec in any_json(), cut in 1usize..40) {
         let text = serde_json::to_vec(&json!({"metadata": {"name": "a"}, "spec": spec})).unwrap();
         prop_assert!(Object::parse(&text[..text.len().saturating_sub(cut)]).is_err());
     }

@@ -1,20 +1,20 @@
-//! An object's JSON at rest: plain, or compressed.
+//! An object's JSON in memory: plain or compressed.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use lz4_flex::block::{compress_into_with_dict, decompress_with_dict, get_maximum_output_size};
 
-/// Shorter texts stay plain: there is little to win.
+/// Shorter texts stay plain, as compression would save little.
 const WORTH_PACKING: usize = 256;
 
-/// LZ4 reads the dictionary anew for each text, so that it is kept short.
+/// LZ4 reads the dictionary for each text again, so it must be short.
 const LONGEST_DICTIONARY: usize = 8 << 10;
 
-/// What texts of one store have in common: the beginning of the first one.
+/// A dictionary for the texts of one store: the beginning of the first one.
 ///
-/// Objects of a kind share their keys and much of their values, which LZ4
-/// finds in a dictionary and not in one short text alone.
+/// Objects of a kind share their keys and many of their values. LZ4 finds them
+/// in a dictionary, but not in a single short text.
 #[derive(Debug, Default)]
 pub(crate) struct Dictionary(OnceLock<Arc<[u8]>>);
 
@@ -25,7 +25,7 @@ pub(super) enum Text {
 }
 
 impl Text {
-    /// The text compressed, where that makes it shorter.
+    /// Compresses the text if that makes it shorter.
     pub(super) fn packed(self, dictionary: &Dictionary) -> Self {
         let plain = match self {
             Self::Plain(plain) if plain.len() >= WORTH_PACKING => plain,
@@ -43,19 +43,19 @@ impl Text {
         }
     }
 
-    /// The text as it was.
+    /// The original text.
     pub(super) fn plain(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Plain(plain) => Cow::Borrowed(plain),
             Self::Packed { bytes, length, dictionary } => {
-                // Only this module packs, so that the bytes are its own; an
-                // error would show as JSON that does not decode.
+                // The bytes are from `packed`. An error would lead to JSON that
+                // does not decode.
                 Cow::Owned(decompress_with_dict(bytes, *length as usize, dictionary).unwrap_or_default())
             }
         }
     }
 
-    /// The bytes that it takes.
+    /// Its size in memory, in bytes.
     pub(super) fn size(&self) -> usize {
         match self {
             Self::Plain(bytes) | Self::Packed { bytes, .. } => bytes.len(),
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_a_kind_take_a_fraction_of_their_json() {
+    fn objects_of_a_kind_are_stored_in_a_fraction_of_their_json() {
         let dictionary = Dictionary::default();
         let (mut plain, mut packed) = (0, 0);
         for name in 0..100 {
@@ -108,7 +108,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_comes_back_as_it_was(texts in prop::collection::vec(prop::collection::vec(prop::sample::select(b"{}\":,abc01".to_vec()), 0..2000), 1..6)) {
+        fn any_text_is_restored_unchanged(texts in prop::collection::vec(prop::collection::vec(prop::sample::select(b"{}\":,abc01".to_vec()), 0..2000), 1..6)) {
             let dictionary = Dictionary::default();
             for text in texts {
                 let packed = Text::Plain(text.clone().into()).packed(&dictionary);

@@ -173,7 +173,7 @@ impl RetrieveError {
             Self::NotFound(_) => WatchFault::NotFound,
             Self::Unauthorized(_) => WatchFault::Unauthorized,
             Self::Transport(_) => WatchFault::Connection,
-            _ => WatchFault::Refused,
+            _ => WatchFault::Server,
         }
     }
 

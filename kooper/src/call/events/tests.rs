@@ -6,7 +6,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::metrics::{MetricsError, Read};
+use crate::metrics::{MetricsError, ReadGauge};
 
 /// Counts what is dropped.
 #[derive(Default)]
@@ -16,7 +16,7 @@ impl MetricsRecorder for Dropped {
     fn inc_event_queued(&self, _: &str, _: bool) {}
     fn observe_in_queue_duration(&self, _: &str, _: Duration) {}
     fn observe_processing_duration(&self, _: &str, _: bool, _: Duration) {}
-    fn register_queue_length(&self, _: &str, _: Read) -> Result<(), MetricsError> {
+    fn register_queue_length(&self, _: &str, _: ReadGauge) -> Result<(), MetricsError> {
         Ok(())
     }
     fn count(&self, _: &str, counter: Counter) {

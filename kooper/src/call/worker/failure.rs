@@ -10,7 +10,7 @@ use super::Called;
 use crate::call::action::Action;
 use crate::call::handler::CallError;
 use crate::error::refusal::{Cause, Refusal};
-use crate::error::{self, BoxError, Wish};
+use crate::error::{self, BoxError, RetryHint};
 use crate::object::DecodeError;
 
 pub(super) type Ended = Result<Option<Action>, Failure>;
@@ -38,12 +38,12 @@ pub(super) enum Part {
 
 impl Failure {
     /// What the error asks for.
-    pub(super) fn wish(&self) -> Wish {
+    pub(super) fn retry_hint(&self) -> RetryHint {
         match self {
-            Self::Handler(error) | Self::Finalizer(error) => error::wish(&**error),
+            Self::Handler(error) | Self::Finalizer(error) => error::retry_hint(&**error),
             // The same bytes will not decode next time either.
-            Self::Decode(_) => Wish::Never,
-            Self::Panic(_) | Self::Timeout(_) | Self::Stopped => Wish::Retry,
+            Self::Decode(_) => RetryHint::Never,
+            Self::Panic(_) | Self::Timeout(_) | Self::Stopped => RetryHint::Backoff,
         }
     }
 

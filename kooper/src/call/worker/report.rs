@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::failure::{Ended, Failure, Part};
 use super::{Job, Workers};
 use crate::call::events::Note;
-use crate::error::Wish;
+use crate::error::RetryHint;
 use crate::metrics::Counter;
 use crate::object::DecodeError;
 use crate::object::key::ObjectKey;
@@ -45,12 +45,12 @@ impl Workers {
     }
 
     fn fail(&self, job: &Job, failure: &Failure) -> bool {
-        let wish = failure.wish();
-        let outcome = match wish {
-            Wish::Retry => failure.missing_permission().map_or(Outcome::Failure, Outcome::Forbidden),
-            Wish::After(delay) => Outcome::FailureAfter(delay),
-            Wish::Pause(delay) => Outcome::Paused(delay),
-            Wish::Never => Outcome::FailureForGood,
+        let hint = failure.retry_hint();
+        let outcome = match hint {
+            RetryHint::Backoff => failure.missing_permission().map_or(Outcome::Failure, Outcome::Forbidden),
+            RetryHint::After(delay) => Outcome::FailureAfter(delay),
+            RetryHint::Pause(delay) => Outcome::Paused(delay),
+            RetryHint::Never => Outcome::FailureForGood,
         };
         self.failing.note(&job.key, matches!(failure, Failure::Decode(_)));
         let returned = self.give_back(job.ticket, outcome);
@@ -61,7 +61,7 @@ impl Workers {
             Failure::Timeout(_) => self.metrics.count(&self.name, Counter::Timeout),
             Failure::Handler(_) | Failure::Finalizer(_) | Failure::Stopped => {}
         }
-        if wish == Wish::Never {
+        if hint == RetryHint::Never {
             self.metrics.count(&self.name, Counter::TerminalError);
         }
         if returned.retried {

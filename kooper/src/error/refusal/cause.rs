@@ -1,4 +1,4 @@
-//! What a refusal is about, and the advice for each cause.
+//! The causes of refusals, and the advice for each.
 
 use std::time::Duration;
 
@@ -6,22 +6,21 @@ use kube::core::Status;
 
 use super::Needs;
 
-/// How long to wait where the server does not say; as `kubectl drain` does.
+/// The pause if the server does not name one; the same as in `kubectl drain`.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// What a refusal is about.
+/// Why a request was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// The credentials are not accepted.
     Credentials,
-    /// The authorizer found no rule that grants the request.
+    /// No RBAC rule grants the request.
     MissingRule,
-    /// An owner reference that blocks the owner's deletion needs a rule of its
-    /// own.
+    /// An owner reference that blocks the owner's deletion needs a separate rule.
     MissingOwnerRule,
     /// An admission plugin has not discovered a new kind yet.
     UndiscoveredKind,
-    /// A role would grant what the caller is not granted.
+    /// A role would grant permissions that the caller does not have.
     Escalation,
     /// The namespace is being deleted.
     NamespaceTerminating,
@@ -41,8 +40,7 @@ pub(crate) enum Cause {
     NotServed,
     /// The object does not exist.
     Gone,
-    /// The object that was meant, by its uid, does not exist; another may have
-    /// its name.
+    /// The object with the given uid does not exist; another may have its name.
     AnotherObject,
     /// Other field managers own the fields: each with the field.
     FieldManagers(Vec<(String, String)>),
@@ -50,9 +48,9 @@ pub(crate) enum Cause {
     Conflict,
     /// These fields cannot be changed.
     Immutable(Vec<String>),
-    /// The server or a disruption budget asks to wait.
+    /// The server or a PodDisruptionBudget asks the client to wait.
     Busy(Duration),
-    /// Anything else: the server's words say it all.
+    /// Anything else: the server's message is enough.
     Other,
 }
 
@@ -62,7 +60,7 @@ impl Cause {
         let causes = || details.into_iter().flat_map(|details| &details.causes);
         let caused = |reason: &str| causes().any(|cause| cause.reason == reason);
         let message = status.message.as_str();
-        // What an admission webhook says is its own: it must not be read as the server's.
+        // The text of an admission webhook must not be interpreted as the server's.
         if let Some(rejected) = rejected(message) {
             return rejected;
         }
@@ -98,7 +96,7 @@ impl Cause {
         }
     }
 
-    /// What to do; empty where the server's words say it all.
+    /// The advice; empty where the server's message is enough.
     pub(super) fn advice(&self, needs: &Needs<'_>) -> String {
         let resource = &needs.rule.resource;
         let place = needs.namespace.map_or_else(|| "the namespace".to_owned(), |name| format!("namespace `{name}`"));
@@ -110,7 +108,7 @@ impl Cause {
                 "the API server discovers a new kind within half a minute: no rule is missing".to_owned()
             }
             Self::Escalation => format!(
-                "a program can only grant what it is granted: add the rules of the role to its own, or the verb \
+                "a program can only grant permissions that it has: add the rules of the role to its own, or the verb \
                  `escalate` (`bind` for a binding) on `{resource}`"
             ),
             Self::NamespaceTerminating => {
@@ -131,7 +129,7 @@ impl Cause {
                 let group = &needs.rule.group;
                 // As `kubectl get` takes it: resources of several groups have one name.
                 let dot = if group.is_empty() { "" } else { "." };
-                format!("the cluster serves no `{resource}{dot}{group}`: apply its CRD, or check the API version")
+                format!("the cluster does not serve `{resource}{dot}{group}`: apply its CRD, or check the API version")
             }
             Self::AnotherObject => "it was deleted, and another object may have its name".to_owned(),
             Self::FieldManagers(_) => {
@@ -147,8 +145,8 @@ impl Cause {
     }
 }
 
-/// Which part of the API server a 403 is from: what follows the first
-/// `forbidden: ` is that part's own.
+/// The part of the API server that answered 403: the text behind the first
+/// `forbidden: ` is its own.
 fn forbidden(message: &str) -> Cause {
     let Some((_, words)) = message.split_once("forbidden: ") else { return Cause::Other };
     let begins = |beginnings: &[&str]| beginnings.iter().any(|beginning| words.starts_with(beginning));
@@ -172,7 +170,7 @@ fn forbidden(message: &str) -> Cause {
     }
 }
 
-/// An admission webhook or policy, whichever code it chose.
+/// A rejection by an admission webhook or policy, whatever its code.
 fn rejected(message: &str) -> Option<Cause> {
     let webhook = |text| quoted(text, '"').map(|name| format!("the admission webhook `{name}`"));
     if message.starts_with("admission webhook \"") {
@@ -188,9 +186,9 @@ fn rejected(message: &str) -> Option<Cause> {
     Some(Cause::Rejected(format!("the ValidatingAdmissionPolicy `{}`", quoted(policy, '\'')?)))
 }
 
-/// The server's words for a precondition on the uid that does not hold: of
-/// storage, of a deletion with a grace period, and of an apply that would
-/// create. A name has no spaces, so it cannot look like them.
+/// Whether a precondition on the uid failed. The messages are those of the
+/// storage, of a deletion with a grace period, and of an apply that would create
+/// the object. A name has no spaces, so it cannot look like one of them.
 fn is_another(message: &str) -> bool {
     [
         "Precondition failed: UID in precondition: ",
@@ -201,14 +199,14 @@ fn is_another(message: &str) -> bool {
     .any(|words| message.contains(words))
 }
 
-/// Whether the server's words say that a field cannot be changed.
+/// Whether the server's message is that a field cannot be changed.
 fn is_immutable(message: &str) -> bool {
     ["immutable", "may not change", "cannot change", "cannot be changed", "updates to ", "pod updates "]
         .iter()
         .any(|words| message.contains(words))
 }
 
-/// What stands in the first pair of quotation marks.
+/// The text in the first pair of quotation marks.
 fn quoted(text: &str, mark: char) -> Option<&str> {
     text.split(mark).nth(1)
 }

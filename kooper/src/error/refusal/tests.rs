@@ -38,7 +38,7 @@ const AUTHORIZER: &str = "pods is forbidden: User \"system:serviceaccount:shop:s
                           group \"\" in the namespace \"shop\"";
 
 #[test]
-fn only_the_authorizers_words_name_a_rule() {
+fn only_a_request_that_rbac_forbids_names_a_rule() {
     let missing = Refusal::of(&status(403, AUTHORIZER, &[]));
     assert_eq!(missing.cause, Cause::MissingRule);
     assert_eq!(advice(&missing), "; grant the rule \"pods: create\" in namespace `shop`");
@@ -82,7 +82,7 @@ fn a_permission_reads_the_same_for_all_objects() {
 }
 
 #[test]
-fn a_webhooks_words_are_not_the_servers() {
+fn the_message_of_a_webhook_is_not_the_servers() {
     let webhook = || Cause::Rejected("the admission webhook `policy.example.com`".to_owned());
     let denied = |words: &str| format!("admission webhook \"policy.example.com\" denied the request: {words}");
     assert_eq!(cause(403, &denied(AUTHORIZER), &[]), webhook());
@@ -97,7 +97,7 @@ fn a_webhooks_words_are_not_the_servers() {
 }
 
 #[test]
-fn another_uid_is_known_by_the_servers_own_words() {
+fn another_uid_is_recognized_by_the_servers_own_messages() {
     let storage = "Operation cannot be fulfilled on configmaps \"druid\": StorageError: invalid object, Code: 4, Key: \
                    /registry/configmaps/shop/druid, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: ";
     for words in [
@@ -122,7 +122,7 @@ fn another_uid_is_known_by_the_servers_own_words() {
 }
 
 #[test]
-fn an_immutable_field_is_named_with_the_way_out() {
+fn an_immutable_field_is_named_with_what_to_do() {
     for message in [
         "Invalid value: {}: field is immutable",
         "Invalid value: \"10.0.0.9\": may not change once set",
@@ -139,7 +139,7 @@ fn an_immutable_field_is_named_with_the_way_out() {
 }
 
 #[test]
-fn what_does_not_exist_is_the_object_its_namespace_or_its_kind() {
+fn a_404_is_about_the_object_its_namespace_or_its_kind() {
     assert_eq!(cause(404, "pods \"web\" not found", &[]), Cause::Gone);
     let namespace = Status { code: 404, details: Some(details("shop", "namespaces", &[])), ..Status::default() };
     assert_eq!(Refusal::of(&namespace).cause, Cause::NoNamespace);
@@ -164,16 +164,16 @@ fn a_missing_rule_is_found_anywhere_in_a_chain() {
 }
 
 proptest! {
-    /// Whatever a webhook says, and whatever code it chooses, it is the webhook that said it.
+    /// A rejection by a webhook is recognized as such, whatever its code and text.
     #[test]
-    fn no_text_of_a_webhook_reads_as_the_servers(code in 400u16..600, words in ".*") {
+    fn no_text_of_a_webhook_is_taken_for_the_servers(code in 400u16..600, words in ".*") {
         let message = format!("admission webhook \"w.example.com\" denied the request: {words}");
         prop_assert!(matches!(cause(code, &message, &[]), Cause::Rejected(_)));
     }
 
     /// No name of an object makes a conflict one about another uid.
     #[test]
-    fn no_name_reads_as_another_uid(name in "[a-z0-9.-]{1,40}") {
+    fn no_name_is_taken_for_another_uid(name in "[a-z0-9.-]{1,40}") {
         let message = format!("Operation cannot be fulfilled on pods \"{name}\": the object has been modified");
         prop_assert_eq!(cause(409, &message, &[]), Cause::Conflict);
     }

@@ -111,7 +111,7 @@ fn bookmark(line: &[u8], frame: &Frame) -> Event {
 fn broken_line(broken: Broken, text: &[u8]) -> RetrieveError {
     let (bytes, head) = (text.len(), head(text));
     RetrieveError::Transport(format!(
-        "the server sent no JSON: {}; these are {bytes} bytes that begin with {head:?}",
+        "the server did not send JSON: {}; it has {bytes} bytes and begins with {head:?}",
         broken.0
     ))
 }

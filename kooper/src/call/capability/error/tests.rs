@@ -3,7 +3,7 @@ use std::time::Duration;
 use kube::core::response::{StatusCause, StatusDetails};
 
 use super::*;
-use crate::error::{Wish, chain, wish};
+use crate::error::{RetryHint, chain, retry_hint};
 
 fn rule(text: &str) -> Rule {
     Rule::parse(text).expect("a rule")
@@ -49,15 +49,15 @@ fn a_namespace_that_is_being_deleted_is_no_matter_of_rules() {
     let error = refused(403, "forbidden", caused("NamespaceTerminating"));
     assert!(error.to_string().contains("being deleted") && !error.to_string().contains("grant"), "{error}");
     assert!(error.is_namespace_terminating() && !error.is_missing_rule(), "{error}");
-    assert_eq!((wish(&error), chain(&error)), (Wish::Never, error.to_string()), "no retry helps");
+    assert_eq!((retry_hint(&error), chain(&error)), (RetryHint::Never, error.to_string()), "no retry helps");
 }
 
 #[test]
 fn the_pause_that_the_server_asks_for_reaches_the_worker() {
     let told = StatusDetails { retry_after_seconds: 9, ..details() };
-    assert_eq!(wish(&refused(429, "too many", told)), Wish::Pause(Duration::from_secs(9)));
-    assert_eq!(wish(&refused(429, "budget", details())), Wish::Pause(Duration::from_secs(5)));
-    assert_eq!(wish(&refused(409, "conflict", details())), Wish::Retry);
+    assert_eq!(retry_hint(&refused(429, "too many", told)), RetryHint::Pause(Duration::from_secs(9)));
+    assert_eq!(retry_hint(&refused(429, "budget", details())), RetryHint::Pause(Duration::from_secs(5)));
+    assert_eq!(retry_hint(&refused(409, "conflict", details())), RetryHint::Backoff);
     let text = chain(&refused(429, "budget", details()));
     assert_eq!(text, "cannot apply Deployment `shop/web`: budget; the API server asks for a pause of 5s");
 }
@@ -90,6 +90,6 @@ fn another_object_of_the_name_is_a_conflict_however_the_server_says_it() {
 #[test]
 fn what_no_retry_heals_says_so_to_the_worker() {
     let error = AccessError::from(OwnerError::Unborn { owner: "Shop".to_owned() });
-    assert_eq!(wish(&error), Wish::Never);
+    assert_eq!(retry_hint(&error), RetryHint::Never);
     assert_eq!(chain(&error), error.to_string());
 }

@@ -118,7 +118,7 @@ impl Cutter {
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => {
                 let depth = self.depth.checked_sub(1);
-                self.depth = depth.ok_or_else(|| broken_line(Broken("its brackets do not pair"), &self.outline))?;
+                self.depth = depth.ok_or_else(|| broken_line(Broken("its brackets do not match"), &self.outline))?;
                 if self.in_items && self.depth == ITEMS {
                     self.cut();
                 }

@@ -106,7 +106,7 @@ fn an_object_at_which_the_index_panics_comes_as_its_error_and_costs_no_other() {
         let found = store.find(strict, &[value.to_owned()]).into_iter();
         found.map(|one| (one.object.key().to_string(), one.error.map(|error| error.to_string()))).collect()
     };
-    let error = "object a is no Strict: the index panicked: a lamp has a colour".to_owned();
+    let error = "object a is not a valid Strict: the index panicked: a lamp has a colour".to_owned();
     let unreadable = ("a".to_owned(), Some(error));
     assert_eq!(found("red"), [unreadable.clone(), ("b".to_owned(), None)].into());
     assert_eq!(found("green"), [unreadable].into());
