@@ -67,7 +67,7 @@ fn an_object_that_is_gone_is_no_missing_kind() {
     let gone = refused(404, "deployments.apps \"web\" not found", caused(""));
     assert!(gone.is_not_found() && !gone.to_string().contains("CRD"), "{gone}");
     let missing = refused(404, "the server could not find the requested resource", details());
-    assert!(missing.to_string().contains("serves no `deployments.apps`"), "{missing}");
+    assert!(missing.to_string().contains("does not serve `deployments.apps`"), "{missing}");
 }
 
 #[test]
