@@ -52,7 +52,7 @@ pub type ReadGauge = Box<dyn Fn() -> f64 + Send + Sync>;
 ///         self.0.fetch_add(u64::from(!success), Ordering::Relaxed);
 ///     }
 ///
-///     fn register_queue_length(&self, _controller: &str, _read: ReadGaugeGauge) -> Result<(), MetricsError> {
+///     fn register_queue_length(&self, _controller: &str, _read: ReadGauge) -> Result<(), MetricsError> {
 ///         Ok(())
 ///     }
 /// }
