@@ -207,3 +207,41 @@ fn every_capability_is_named_where_it_is_missing() {
         assert!(said.lines().any(taken), "no program of `fail` is told to take `{name}`");
     }
 }
+
+/// A message without what its program has to do with: what stands in quotes, and numbers.
+fn skeleton(message: &str) -> String {
+    let mut skeleton = String::new();
+    let mut quote = None;
+    for c in message.chars() {
+        match quote {
+            Some(end) if c == end => quote = None,
+            Some(_) => {}
+            None if c == '`' || c == '"' => {
+                skeleton.push(c);
+                quote = Some(c);
+            }
+            None if c.is_ascii_digit() => {}
+            None => skeleton.push(c),
+        }
+    }
+    skeleton
+}
+
+#[test]
+fn every_compiler_error_in_the_documentation_is_one_of_these() {
+    let shown: Vec<_> = shown().lines().map(|line| skeleton(line.trim_start_matches([' ', '^']))).collect();
+    let mut quoted = 0;
+    for page in texts(&workspace("docs"), "md") {
+        let lines: Vec<_> = page.lines().collect();
+        for pair in lines.windows(2) {
+            let [message, place] = pair else { continue };
+            if message.starts_with("error") && place.trim_start().starts_with("--> ") {
+                let text = message.split_once(": ").map_or(*message, |(_, text)| text);
+                let wanted = skeleton(text);
+                assert!(shown.iter().any(|line| line.ends_with(&wanted)), "no case shows: {message}");
+                quoted += 1;
+            }
+        }
+    }
+    assert!(quoted >= 3, "the errors in the documentation are found: {quoted}");
+}

@@ -80,7 +80,7 @@ impl Installer {
     }
 
     /// Takes over what the program applied under former names.
-    pub(crate) fn formerly<'a>(mut self, programs: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(crate) fn former_programs<'a>(mut self, programs: impl IntoIterator<Item = &'a str>) -> Self {
         self.former.extend(programs.into_iter().map(str::to_owned));
         self
     }

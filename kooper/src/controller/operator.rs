@@ -304,7 +304,7 @@ impl Builder {
         let advice = Advice { manager: installation.program.clone(), command: self.command };
         let crds = Installer::new(advice, &self.version, crds, self.allowed_crd_changes);
         let process = Process {
-            crds: Arc::new(crds.formerly(self.controllers.iter().filter_map(Controller::former_program))),
+            crds: Arc::new(crds.former_programs(self.controllers.iter().filter_map(Controller::former_program))),
             installation,
             lease_namespace: self.lease_namespace.clone().unwrap_or_else(namespace),
             client: self.client,

@@ -57,7 +57,7 @@ pub(crate) fn check(
         let installed = controllers.iter().filter_map(Controller::crd).filter(|(_, installs)| *installs);
         let allowed = settings.allowed_crd_changes.clone();
         let installer = Installer::new(advice, version, installed.map(|(crd, _)| crd), allowed)
-            .formerly(controllers.iter().filter_map(Controller::former_program));
+            .former_programs(controllers.iter().filter_map(Controller::former_program));
         let mut check = Check { client: connection.client.clone(), place, installer, failed: false };
         if check.connection(&connection).await {
             // Where the program is installed, if it is the program that asks.
