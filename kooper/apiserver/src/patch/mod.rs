@@ -24,6 +24,7 @@ pub mod openapi;
 pub mod path;
 mod prune;
 pub mod reset;
+pub mod scale;
 pub mod schema;
 pub mod strategic;
 mod time;

@@ -9,8 +9,12 @@ use super::schema::{Node, Schema};
 /// adds is told by the difference to it.
 ///
 /// OpenAPI publishes such a field with a default of nothing (`{}`, `""`, `0`,
-/// `false`), or as required where its nothing is `null`. For custom resources,
-/// of which nothing is added, use [`empty`].
+/// `false`), or as required where its nothing is `null`. Optional fields that
+/// aren't omitted are published nowhere: `rules` of roles, `endpoints` and
+/// `ports` of EndpointSlices and a few more lack their `null`. They are lists
+/// that are replaced as a whole, so that owners come out the same.
+///
+/// Custom resources have nothing added: for them, use [`empty`].
 pub fn zero(schema: &Schema, api_version: &str, kind: &str) -> Value {
     let mut object = of_node(&schema.root(), 0);
     object["apiVersion"] = api_version.into();
@@ -47,5 +51,31 @@ fn is_nothing(value: &Value) -> bool {
         Value::Number(number) => number.as_f64() == Some(0.0),
         Value::String(text) => text.is_empty(),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::schema::Types;
+    use super::*;
+
+    #[test]
+    fn fields_that_are_not_omitted_are_there_with_nothing_in_them() {
+        let types = Types::new(|name| match name {
+            "Kind" => Some(json!({"type": "object", "required": ["list", "selector"], "properties": {
+                "spec": {"allOf": [{"$ref": "#/components/schemas/Spec"}], "default": {}},
+                "list": {"type": "array", "items": {"type": "string"}},
+                "selector": {"allOf": [{"$ref": "#/components/schemas/Spec"}]},
+                "optional": {"type": "string"},
+                "protocol": {"type": "string", "default": "TCP"},
+            }})),
+            "Spec" => Some(json!({"type": "object", "properties": {"count": {"type": "integer", "default": 0}}})),
+            _ => None,
+        });
+        let schema = Schema::named(&types, "Kind").expect("it is defined");
+        let real = json!({"apiVersion": "v1", "kind": "Kind", "spec": {"count": 0}, "list": null, "selector": null});
+        assert_eq!(zero(&schema, "v1", "Kind"), real);
     }
 }
