@@ -1,4 +1,4 @@
-//! A retriever and a handler, with everything between them.
+//! Controllers: a retriever and a handler, with a store, a queue and workers between them.
 
 mod builder;
 mod config;
@@ -36,7 +36,8 @@ pub(crate) use run::{Process, Runner};
 pub use staged::{Called, Staged};
 pub(crate) use states::States;
 
-/// A controller, ready to be run by an [`Operator`](crate::Operator).
+/// Calls a handler for each object of a kind. An [`Operator`](crate::Operator)
+/// runs it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -57,11 +58,12 @@ pub(crate) use states::States;
 /// # let _ = controller;
 /// # Ok::<_, kooper::ConfigError>(())
 /// ```
+#[doc(alias = "reconciler")]
 pub struct Controller {
     config: Config,
     kind: KindInfo,
     plan: Plan,
-    /// Whether the retriever is the user's own.
+    /// Whether the retriever is a custom one.
     own_retriever: bool,
     primary: CacheRequest,
     relations: Arc<[Relation]>,
@@ -71,13 +73,13 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Begins a controller of the kind `K`. Name and handler are required;
-    /// everything else has a default.
+    /// Starts the description of a controller of the kind `K`. Name and handler
+    /// are required; everything else has a default.
     pub fn builder<K: Kind>(name: impl Into<String>) -> Builder<K> {
         Builder::new(name.into())
     }
 
-    /// The name: in logs, metrics and the field manager.
+    /// The name, which is part of logs, metrics and the field manager.
     pub fn name(&self) -> &str {
         &self.config.name
     }
@@ -87,14 +89,14 @@ impl Controller {
         &self.kind.kind
     }
 
-    /// Whether objects of the kind are in namespaces.
+    /// Whether the kind is namespaced.
     pub fn is_namespaced(&self) -> bool {
         self.kind.namespaced
     }
 
-    /// Looks into these namespaces in place of those that were built in;
-    /// none for all. A cluster-scoped kind and a retriever of one's own stay
-    /// as they are: then it answers `false`.
+    /// Watches these namespaces in place of the built-in ones; an empty list is
+    /// for all. Returns `false`, and changes nothing, if the kind is
+    /// cluster-scoped or the retriever a custom one.
     pub fn set_namespaces(&mut self, namespaces: Vec<String>) -> bool {
         let can = self.kind.namespaced && !self.own_retriever;
         if can {
@@ -103,33 +105,34 @@ impl Controller {
         can
     }
 
-    /// The number of parallel handlers, in place of the one that was built in.
+    /// Sets how many objects are handled at the same time, in place of the
+    /// built-in number.
     ///
     /// # Errors
-    /// When it is zero; then the number stays as it was.
+    /// When the number is zero; then it is not changed.
     pub fn set_workers(&mut self, workers: usize) -> Result<(), ConfigError> {
         self.set(|config| config.workers = workers)
     }
 
-    /// The resync interval, in place of the one that was built in; `None` is
-    /// off.
+    /// Sets the resync interval, in place of the built-in one; `None` disables
+    /// resyncs.
     ///
     /// # Errors
-    /// When it is zero; then the interval stays as it was.
+    /// When the interval is zero; then it is not changed.
     pub fn set_resync(&mut self, resync: Option<Duration>) -> Result<(), ConfigError> {
         self.set(|config| config.resync = resync)
     }
 
-    /// The leader election in place of the one that was built in; `None` for
-    /// handlers that run in every replica.
+    /// Sets the leader election, in place of the built-in one; with `None`
+    /// handlers run in every replica.
     ///
     /// # Errors
-    /// When the settings make no sense; then they stay as they were.
+    /// When the settings are invalid; then they are not changed.
     pub fn set_leader_election(&mut self, election: Option<LeaderElection>) -> Result<(), ConfigError> {
         self.set(|config| config.leader = election)
     }
 
-    /// Changes settings, if they make sense afterwards.
+    /// Changes settings if they are valid afterwards.
     fn set(&mut self, change: impl FnOnce(&mut Config)) -> Result<(), ConfigError> {
         let mut config = self.config.clone();
         change(&mut config);
@@ -143,12 +146,12 @@ impl Controller {
         self.config.leader.is_some()
     }
 
-    /// The namespaces that it looks into; none for all.
+    /// The namespaces that it watches; empty for all.
     pub fn namespaces(&self) -> &[String] {
         &self.config.namespaces
     }
 
-    /// What its signature needs.
+    /// The permissions and caches that its handlers and settings need.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -184,12 +187,12 @@ impl Controller {
         self.config.metadata_only
     }
 
-    /// What is known of its kind.
+    /// Its kind.
     pub(crate) fn kind_info(&self) -> &KindInfo {
         &self.kind
     }
 
-    /// The finalizers that it sets and takes off.
+    /// The finalizers that it sets and removes.
     #[cfg(feature = "cli")]
     pub(crate) fn finalizers(&self) -> Option<Finalizers> {
         self.config.finalizers()
@@ -222,8 +225,8 @@ impl Controller {
         self.check_client().is_err()
     }
 
-    /// Refuses a controller that is to run without a connection to an API
-    /// server, and names what needs one.
+    /// Returns an error if the controller needs a client, and names what needs
+    /// it.
     pub(crate) fn check_client(&self) -> Result<(), ConfigError> {
         let give = "the operator has no client: give it one with `client`";
         if !self.own_retriever {

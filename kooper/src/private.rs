@@ -1,4 +1,4 @@
-//! What generated code names, and nobody else: no part of it is stable.
+//! Names for generated code only: no part of it is stable.
 
 /// Imports an unknown key in an editor, which then offers those that are there to complete it.
 #[cfg(rust_analyzer)]
@@ -76,12 +76,12 @@ pub mod v1 {
     pub use crate::object::sections::Changed;
     pub use crate::program::{Definition, Program};
 
-    /// A kind as a value: a mistake in it is told where the attribute names it.
+    /// A kind as a value: errors about it are reported where the attribute names it.
     pub fn kind<K>() -> PhantomData<K> {
         PhantomData
     }
 
-    /// Begins a controller.
+    /// Starts a controller.
     pub fn controller<K: Begin<M>, M>(_: PhantomData<K>, name: &str) -> K::Builder {
         K::begin(name)
     }
@@ -89,7 +89,7 @@ pub mod v1 {
     /// A kind that a controller can begin with: every [`Kind`].
     ///
     /// There are two impls, so that the compiler decides between them before it looks at
-    /// what is called on the builder. With one it would tell each of those calls, too.
+    /// what is called on the builder. With one it would report each of those calls, too.
     #[diagnostic::on_unimplemented(
         message = "`{Self}` is not a kind of Kubernetes object",
         label = "not a kind",
@@ -147,10 +147,10 @@ pub mod v1 {
         handler.outcome()
     }
 
-    /// Makes the CRD of a kind, if it has one.
+    /// The function that makes the CRD of a kind, if it has one.
     pub type Crd = Option<fn() -> CustomResourceDefinition>;
 
-    /// Asks a kind for its CRD: `crd(kind).known_crd()`.
+    /// Finds the CRD of a kind: `crd(kind).known_crd()`.
     pub fn crd<K>(kind: PhantomData<K>) -> CrdOf<K> {
         CrdOf { kind, unknown: NoCrd }
     }

@@ -1,4 +1,4 @@
-//! The controllers of a program, as generated code names them; and its name.
+//! The controllers of a program, as generated code names them.
 
 #[cfg(feature = "cli")]
 pub(crate) mod cli;
@@ -25,7 +25,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Adds a controller; a mistake in it is told when all are known.
+    /// Adds a controller. An error in it is returned when all are known.
     pub fn add<K, O, S>(&mut self, builder: Builder<K, O, S>)
     where
         K: Kind,
@@ -38,7 +38,7 @@ impl Program {
     /// The controllers of a generated type.
     ///
     /// # Errors
-    /// The first mistake in one.
+    /// The first error in one of them.
     pub fn all<D: Definition>() -> Result<Vec<Controller>, ConfigError> {
         let mut program = Self::default();
         D::define(&mut program);
@@ -48,7 +48,7 @@ impl Program {
     /// The controller of a generated type of one kind.
     ///
     /// # Errors
-    /// A mistake in it.
+    /// An error in it.
     pub fn only<D: Definition>() -> Result<Controller, ConfigError> {
         let none = || ConfigError {
             controller: std::any::type_name::<D>().to_owned(),
@@ -58,10 +58,10 @@ impl Program {
         Self::all::<D>()?.pop().ok_or_else(none)
     }
 
-    /// The controllers, or the first mistake in one.
+    /// The controllers, or the first error in one of them.
     ///
     /// # Errors
-    /// The first mistake.
+    /// The first error.
     pub fn into_controllers(self) -> Result<Vec<Controller>, ConfigError> {
         self.controllers.into_iter().collect()
     }

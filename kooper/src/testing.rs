@@ -1,8 +1,8 @@
-//! What a handler's unit test needs: a cluster without a server.
+//! Unit tests of handlers: a cluster without a server.
 //!
-//! [`FakeCluster`] holds the objects that a test puts there. What a handler
-//! asks of the API server is recorded and answered. Nothing is listed, watched
-//! or queued: for a whole controller at work see
+//! [`FakeCluster`] holds the objects that a test puts into it, and records and
+//! answers the requests of a handler. Nothing is listed, watched or queued: to
+//! test a whole controller, see
 //! [`retriever::channel`](crate::watch::retriever::channel).
 
 mod answer;
@@ -38,8 +38,8 @@ pub use arguments::Arguments;
 pub use reply::Reply;
 pub use sent::Sent;
 
-/// A cluster for unit tests: it holds objects, and records and answers what is
-/// sent. Cloneable; all clones are one cluster.
+/// A cluster for unit tests: it holds objects, and records and answers the
+/// requests that handlers send. All clones share one cluster.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -82,10 +82,12 @@ pub use sent::Sent;
 /// | eviction | a success |
 /// | anything else, such as list and watch | 501 |
 ///
-/// A write changes nothing in the cluster: what the next call finds is what
-/// the test puts there. Server-side apply is not emulated: fields of others
-/// are neither kept nor removed.
+/// A write does not change the cluster: the next call finds the objects that
+/// the test has put there. Server-side apply is not emulated: the fields of
+/// other managers are neither kept nor removed.
 #[derive(Debug, Clone, Default)]
+#[doc(alias = "fake client")]
+#[doc(alias = "mock")]
 pub struct FakeCluster {
     inner: Arc<Inner>,
 }
@@ -108,12 +110,13 @@ impl FakeCluster {
         Self::default()
     }
 
-    /// Puts an object into the cluster, in place of the one of its name, and
-    /// returns it as a handler gets it. It gets a new resource version, a uid
-    /// where it has none, and the namespace `default` where its kind needs one.
+    /// Puts an object into the cluster, replaces the one of its name, and returns
+    /// it as a handler receives it. The object gets a new resource version, a
+    /// uid if it has none, and the namespace `default` if its kind is namespaced
+    /// and it has none.
     ///
     /// # Errors
-    /// When it has no name, or cannot be written as JSON and read again.
+    /// When it has no name, or cannot be serialized to JSON and back.
     pub fn put<T: Kind + Serialize>(&self, object: &T) -> Result<Arc<T>> {
         let kind = KindInfo::of::<T>();
         let mut json = serde_json::to_value(object)?;

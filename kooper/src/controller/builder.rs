@@ -1,4 +1,4 @@
-//! A controller in plain Rust: what the attribute writes.
+//! The builder of controllers. The attribute generates calls of it.
 
 mod filter;
 mod lent;
@@ -45,8 +45,9 @@ type MakeService<O, S> = Box<dyn Fn(State<S>, Arc<Backing>) -> HandlerService<O>
 type MakeRetriever = Box<dyn Fn(Option<Client>) -> Result<Arc<dyn retriever::Erased>, BoxError> + Send + Sync>;
 type Wrap<O> = Box<dyn Middleware<O>>;
 
-/// Builds a [`Controller`](super::Controller) of the kind `K`, whose handler gets objects of the
-/// type `O` and the state `S`.
+/// Builds a [`Controller`](super::Controller) for objects of the kind `K`. Its
+/// handlers receive objects of the type `O`, and the state `S`.
+#[doc(alias = "reconciler")]
 #[must_use = "a builder builds nothing until `build` is called"]
 pub struct Builder<K, O = K, S = ()> {
     common: Common,
@@ -59,11 +60,11 @@ pub struct Builder<K, O = K, S = ()> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// What is set whatever the types of object and state are.
+/// Settings that do not depend on the types of object and state.
 struct Common {
     config: Config,
     plan: Plan,
-    /// The first mistake of a setter that takes a grammar.
+    /// The first error of a setter that parses its argument.
     mistake: Option<ConfigError>,
     retriever: Option<MakeRetriever>,
     relations: Vec<Relation>,
@@ -85,8 +86,9 @@ impl<K: Kind> Builder<K> {
         Self::with(common, Arc::new(|_| Box::pin(std::future::ready(Ok(State::new(()))))))
     }
 
-    /// Fetches only the metadata of objects: the handler takes
-    /// `Arc<PartialObjectMeta<K>>`. Goes before `init`, `when` and the handler.
+    /// Fetches only the metadata of objects: the handler receives
+    /// `Arc<PartialObjectMeta<K>>`. Call it before `init`, `state`, `when` and
+    /// `handler`.
     pub fn metadata_only(mut self) -> Builder<K, PartialObjectMeta<K>> {
         self.common.config.metadata_only = true;
         Builder::with(self.common, self.state)
@@ -94,11 +96,16 @@ impl<K: Kind> Builder<K> {
 }
 
 impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
-    /// Builds the state that handlers take as [`State<S>`]: once in a process
-    /// for each distinct fn; a closure that captures something, and a
-    /// controller with leader election, have one of their own. With leader
-    /// election it is built when this replica leads for the first time. An
-    /// error is logged and tried again. Goes before the handler.
+    /// Sets the function that builds the state that handlers receive as
+    /// [`State<S>`]. Each distinct function is called once per process, for all
+    /// controllers that name it. A closure that captures something, and a
+    /// controller with leader election, get a state of their own. With leader
+    /// election the state is built when this replica acquires leadership for
+    /// the first time.
+    ///
+    /// If the function fails, the error is logged and it is called again after
+    /// a back-off. Call it before `handler`; to use a value that exists
+    /// already, see [`state`](Self::state).
     pub fn init<I, S, Args>(mut self, init: I) -> Builder<K, O, S>
     where
         I: Init<S, Args> + Clone,
@@ -106,8 +113,8 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
         Args: 'static,
     {
         I::plan(&mut self.common.plan);
-        // Two values of one type may differ, unless the type has no room for a
-        // difference, as a fn's has none.
+        // Two values of one type may differ unless the type has size zero, as
+        // that of a function has.
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let own = if size_of::<I>() == 0 { 0 } else { NEXT.fetch_add(1, Ordering::Relaxed) };
         let id = (TypeId::of::<I>(), own);
@@ -121,14 +128,14 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
         Builder { layers: self.layers, when: self.when, ..Builder::with(self.common, state) }
     }
 
-    /// The state that handlers take as [`State<S>`]: a value that exists
-    /// already, where [`init`](Self::init) builds one. Must be set before the
-    /// handler.
+    /// Sets the state that handlers receive as [`State<S>`] to a value that
+    /// exists already, where [`init`](Self::init) builds one. Call it before
+    /// `handler`.
     ///
-    /// All calls share the value. To share it between controllers, give each
-    /// a clone of an `Arc`. Leader election does not stop the requests of a
-    /// client inside it; the client that `init` receives as an argument is
-    /// stopped.
+    /// All calls share the value. To share it between controllers, give each a
+    /// clone of an `Arc`. A `Client` inside the value keeps sending requests
+    /// after leadership is lost; a client that `init` receives as an argument
+    /// does not.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -172,48 +179,52 @@ impl<K, O, S> Builder<K, O, S> {
 }
 
 impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Builder<K, O, S> {
-    /// Every object goes to the handler again after this long without a call;
-    /// `None` is off. Default: 3 minutes.
+    /// How long an object may go without a call before its handler is called
+    /// again; `None` disables resyncs. Default: 3 minutes.
+    #[doc(alias = "sync period")]
     pub fn resync(mut self, every: impl Into<Option<Duration>>) -> Self {
         self.common.config.resync = every.into();
         self
     }
 
-    /// The number of parallel handlers. Default: 3.
+    /// How many objects are handled at the same time. Default: 3.
+    #[doc(alias = "MaxConcurrentReconciles")]
     pub fn workers(mut self, workers: usize) -> Self {
         self.common.config.workers = workers;
         self
     }
 
-    /// How often a failed key is tried again; `None` is for ever. Default:
-    /// for ever.
+    /// How often a failed key is retried; `None` sets no limit. Default: no
+    /// limit.
     pub fn retries(mut self, retries: impl Into<Option<u32>>) -> Self {
         self.common.config.retries = retries.into();
         self
     }
 
-    /// The first and the longest delay of a failing key. Default: 5 ms and
-    /// 1 000 s.
+    /// The first and the longest delay between the retries of a key. Default: 5
+    /// ms and 1000 s.
+    #[doc(alias = "rate limiter")]
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
         self.common.config.backoff = crate::backoff::Backoff { first, longest };
         self
     }
 
-    /// Retries of all keys together: so many a second, after a burst. Default:
-    /// 10 and 100.
+    /// Limits the retries of all keys together, in retries per second after a
+    /// burst. Default: 10 per second and a burst of 100.
+    #[doc(alias = "rate limiter")]
     pub fn retry_rate(mut self, per_second: u32, burst: u32) -> Self {
         self.common.config.retry_rate = (per_second, burst);
         self
     }
 
-    /// The longest time for one handler call; `None` is off. Default: 5
-    /// minutes.
+    /// The longest time that one handler call may take; `None` sets no limit.
+    /// Default: 5 minutes.
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.common.config.timeout = timeout.into();
         self
     }
 
-    /// The namespaces to look into. Default: all.
+    /// The namespaces to watch. Default: all.
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self
     where
         K: Namespaced,
@@ -222,46 +233,51 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
-    /// A label selector that the server applies.
+    /// A label selector, which the API server applies.
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.common.config.labels = Some(selector.into());
         self
     }
 
-    /// A field selector that the server applies.
+    /// A field selector, which the API server applies.
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.common.config.fields = Some(selector.into());
         self
     }
 
-    /// Which changes wake the handler. The first sight of an object, its
-    /// deletion mark and resync always do. Default: any change.
+    /// Which changes of an object enqueue its key. The first list, a deletion
+    /// mark and resyncs always do. Default: any change.
+    #[doc(alias = "predicate")]
     pub fn changed(mut self, changes: impl IntoIterator<Item = Changed>) -> Self {
         self.common.config.changed = changes.into_iter().collect();
         self
     }
 
-    /// A filter before the queue, asked of the new version of an object on
-    /// arrival, first list and resync.
+    /// A filter before the queue: only objects for which it returns `true` are
+    /// handled. It is called with the new version of an object when that
+    /// arrives, in the first list, and at each resync.
+    #[doc(alias = "predicate")]
     pub fn when(mut self, filter: impl Fn(&O) -> bool + Send + Sync + 'static) -> Self {
         self.when = Some(Arc::new(filter));
         self
     }
 
-    /// [`when`](Self::when) with a named function: what the attribute writes.
+    /// [`when`](Self::when) with a named function: the attribute generates this
+    /// call.
     #[doc(hidden)]
     pub fn when_fn<F: FilterFn<O, Args>, Args>(self, filter: F) -> Self {
         self.when(move |object| filter.wants(object))
     }
 
-    /// A retriever of one's own, in place of the API server's.
+    /// Sets a custom retriever in place of the API server.
+    #[doc(alias = "ListerWatcher")]
     pub fn retriever<R: Retriever<K>>(mut self, retriever: R) -> Self {
         let retriever = retriever::erase(retriever);
         self.common.retriever = Some(Box::new(move |_| Ok(retriever.clone())));
         self
     }
 
-    /// A retriever of one's own that needs a client.
+    /// Sets a function that makes a custom retriever from a client.
     pub fn retriever_from<F, R>(mut self, make: F) -> Self
     where
         F: Fn(Client) -> R + Send + Sync + 'static,
@@ -275,14 +291,15 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
-    /// Middleware around the handler; the first layer is the outermost.
+    /// Adds a middleware around the handler. The first layer is the outermost.
+    #[doc(alias = "middleware")]
     pub fn layer<L: Middleware<O>>(mut self, layer: L) -> Self {
         self.layers.push(Box::new(layer));
         self
     }
 
-    /// Permissions that the handler needs beyond what its arguments say, such
-    /// as `"apps/deployments: get, patch"`.
+    /// Adds permissions that the handler needs beyond those of its arguments,
+    /// such as `"apps/deployments: get, patch"`.
     pub fn access<R: AsRef<str>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
         match rules.into_iter().map(|rule| Rule::parse(rule.as_ref())).collect() {
             Ok(rules) => self.common.plan.grant(rules),
@@ -300,21 +317,22 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
-    /// After how long a call that has not ended although it was cancelled is
-    /// taken for stuck. Default: 30 seconds.
+    /// How long a call may keep running after it was cancelled before it is
+    /// reported as stuck. Default: 30 seconds.
     pub fn stuck_after(mut self, stuck_after: Duration) -> Self {
         self.common.config.stuck_after = stuck_after;
         self
     }
 
-    /// The handler: an async fn, see [`Handler`].
+    /// Sets the handler: an async function, see [`Handler`].
+    #[doc(alias = "reconcile")]
     pub fn handler<H: Handler<O, S, Args>, Args: 'static>(mut self, handler: H) -> Self {
         H::plan(&mut self.common.plan);
         self.function(move |input| handler.handle(input))
     }
 
-    /// The handler as a `tower::Service`: for a handler that is a struct, or
-    /// one that several controllers share.
+    /// Sets the handler as a `tower::Service`: for handlers that are structs,
+    /// or that several controllers share.
     pub fn service<T>(mut self, service: T) -> Self
     where
         T: Service<Input<O>, Response = Action, Error: Into<BoxError>, Future: Send> + Clone + Send + Sync + 'static,
@@ -337,8 +355,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     }
 }
 
-/// A closure from the input of a call to its outcome, as a service that waits
-/// for its state.
+/// Wraps a closure from a call's context to its result as a service, once the
+/// state is known.
 fn service_of<O, S, F>(function: F) -> MakeService<O, S>
 where
     O: Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! What can be set on a controller, and which values make sense.
+//! The settings of a controller, and their validation.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub enum MetricsCompat {
     Go,
 }
 
-/// Which leases a controller stands for, and looks at.
+/// The Leases of a controller: its own, and former ones that it respects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Leases {
     pub(crate) name: String,
@@ -118,12 +118,12 @@ impl Config {
         self.names(program).skip(1).map(|(program, name)| format!("{program}/{name}")).collect()
     }
 
-    /// Whether a selector narrows what is retrieved.
+    /// Whether a label or field selector is set.
     pub(crate) fn selected(&self) -> bool {
         self.labels.is_some() || self.fields.is_some()
     }
 
-    /// Notes what the settings need, beside the arguments.
+    /// Adds the permissions and caches that the settings need to those of the arguments.
     pub(crate) fn plan<K: Kind>(&self, plan: &mut Plan, own_retriever: bool, deleted: bool) {
         let kind = KindInfo::of::<K>();
         if !own_retriever {
@@ -181,7 +181,7 @@ impl Config {
         })
     }
 
-    /// Which objects the API server is asked for.
+    /// The scopes of the lists and watches.
     pub(crate) fn scopes(&self) -> Vec<Scope> {
         let (labels, fields) = (self.labels.clone(), self.fields.clone());
         Scope { namespace: None, labels, fields, metadata_only: self.metadata_only }.in_each(&self.namespaces)
@@ -191,7 +191,7 @@ impl Config {
         ConfigError { controller: self.name.clone(), field, problem: problem.to_string() }
     }
 
-    /// Says the first setting that makes no sense; the name goes first.
+    /// Returns an error for the first invalid setting; the name is checked first.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         if self.name.is_empty() {
             return Err(self.error("name", "it is missing: give the controller a name, such as `echo`"));

@@ -1,4 +1,4 @@
-//! Several controllers in one process, each failing alone.
+//! Several controllers in one process, isolated from each other's failures.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -22,11 +22,11 @@ use crate::metrics::health::{Health, Probe};
 use crate::metrics::{Guarded, MetricsRecorder, NoMetrics};
 use crate::watch::informer::Watches;
 
-/// How long running handler calls get on shutdown, unless said otherwise.
+/// The default time that running handler calls get on shutdown.
 pub(crate) const DRAIN: Duration = Duration::from_secs(20);
 
-/// Controllers that run together. They share the client, the metrics and the
-/// shutdown, nothing by which one could harm another.
+/// Runs several controllers in one process. They share the client, the metrics
+/// and the shutdown; the failure of one does not affect the others.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), kooper::BoxError> {
@@ -48,6 +48,7 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(20);
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "manager")]
 pub struct Operator {
     runners: Vec<Runner>,
     watches: Arc<Watches>,
@@ -74,7 +75,7 @@ pub struct Builder {
 }
 
 impl Operator {
-    /// An operator without controllers yet.
+    /// Starts the description of an operator.
     pub fn builder() -> Builder {
         Builder {
             controllers: Vec::new(),
@@ -94,8 +95,8 @@ impl Operator {
     }
 
     /// Runs all controllers until `shutdown` is cancelled, then drains them:
-    /// no key is begun any more, running handlers are asked to end, and ended
-    /// when the drain time is over.
+    /// no further keys are handled, running handlers are cancelled, and aborted
+    /// when the drain timeout is over.
     ///
     /// An operator runs once:
     ///
@@ -108,9 +109,10 @@ impl Operator {
     /// ```
     ///
     /// # Errors
-    /// When every controller has ended before, and when a handler goes on after
-    /// its controller has lost its lease: then the process has to end, as
-    /// nothing else ends that handler while another replica works.
+    /// When every controller has ended without a request to stop. Also when a
+    /// handler keeps running after its controller lost leadership and it was
+    /// aborted: only the end of the process stops that handler, and another
+    /// replica may be the leader already.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), RunError> {
         let mut tasks = JoinSet::new();
         for runner in self.runners {
@@ -124,7 +126,7 @@ impl Operator {
         while let Some(ended) = tasks.join_next().await {
             match ended {
                 Ok(Ok(None)) => {}
-                // The others may not go on in a process that has to end.
+                // The process has to end, and the other controllers with it.
                 Ok(Err(error)) => return Err(error),
                 Ok(Ok(Some(broken))) => last = Some(broken),
                 Err(error) => last = Some(error.to_string()),
@@ -139,8 +141,8 @@ impl Operator {
     }
 }
 
-/// Runs a controller; returns how it broke down, if it did. From then on the
-/// process is not ready, as nothing but a restart brings the controller back.
+/// Runs a controller and catches its panic, if any. From then on the process is
+/// not ready, as only a restart brings the controller back.
 async fn supervised(
     health: Health,
     name: String,
@@ -156,7 +158,7 @@ async fn supervised(
     Ok(Some(broken))
 }
 
-/// A controller that broke down.
+/// A controller that panicked.
 struct Broken(String);
 
 impl Probe for Broken {
@@ -166,8 +168,8 @@ impl Probe for Broken {
 }
 
 impl Controller {
-    /// Runs this controller alone, without an operator that would let it stand
-    /// as a candidate again when it loses its lease.
+    /// Runs a single controller, without an operator. When it loses leadership
+    /// it returns an error; in an operator it becomes a standby instead.
     ///
     /// # Errors
     /// [`ControllerError::LeadershipLost`] when another replica acquired
@@ -181,7 +183,7 @@ impl Controller {
     }
 }
 
-/// The name of the program's file.
+/// The name of the executable.
 fn program_name() -> String {
     let file = std::env::args_os().next().map(std::path::PathBuf::from);
     let stem = file.as_deref().and_then(std::path::Path::file_stem).and_then(std::ffi::OsStr::to_str);
@@ -201,30 +203,30 @@ impl Builder {
         self
     }
 
-    /// The connection to the API server. Not needed where every controller
-    /// has a retriever of its own.
+    /// Sets the client for the API server. It is not needed if every controller
+    /// has a custom retriever.
     pub fn client(mut self, client: Client) -> Self {
         self.client = Some(client);
         self
     }
 
-    /// The name of the program, in field managers and leases; `my_program`
-    /// becomes `my-program`, as Kubernetes takes names.
-    /// Default: the name of its file.
+    /// The name of the program, which is part of field managers and of the
+    /// names of Leases. It is converted to a valid Kubernetes name:
+    /// `my_program` becomes `my-program`. Default: the name of the executable.
     pub fn program(mut self, program: impl Into<String>) -> Self {
         self.program = program.into();
         self
     }
 
-    /// The name of this installation, where a namespace has several of one
-    /// program: its leases are named after it. Default: none.
+    /// The name of this installation, if a namespace has several of one
+    /// program. It is part of the names of the Leases. Default: none.
     pub fn instance(mut self, instance: impl Into<String>) -> Self {
         self.instance = Some(instance.into());
         self
     }
 
-    /// The version of the program, which CRDs carry: one of a newer version is
-    /// never replaced. Default: `0.0.0`.
+    /// The version of the program, which is recorded on CRDs: a CRD of a newer
+    /// version is never replaced. Default: `0.0.0`.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.version = version.into();
         self
@@ -237,53 +239,55 @@ impl Builder {
         self
     }
 
-    /// Allows one change of a CRD that is otherwise refused because stored
-    /// objects might not fit any more: `NAME@HASH`, as the refusal names it.
-    /// The hash is that of the new CRD, so that no later change is allowed.
+    /// Allows one change of a CRD that is refused otherwise because stored
+    /// objects might become invalid. The change is written as `NAME@HASH`, as
+    /// the log shows it. The hash is that of the new CRD, so that no later
+    /// change is allowed.
     pub fn allow_crd_change(mut self, change: impl Into<String>) -> Self {
         self.allowed_crd_changes.push(change.into());
         self
     }
 
-    /// A connection for the leases alone, best made with a
+    /// Sets a separate client for the Leases, best with a
     /// `kube::Config::default_retry` of `false` and short timeouts: renewals
-    /// then wait neither behind other requests nor for a retry of their own.
-    /// Default: that of [`client`](Self::client), with which no two replicas
-    /// lead at once either, though a busy one may lose its lease sooner.
+    /// then wait neither for other requests nor for retries of their own.
+    /// Default: the [`client`](Self::client). Two replicas never lead at the
+    /// same time with it either, but a busy replica may lose leadership sooner.
     pub fn lease_client(mut self, client: Client) -> Self {
         self.lease_client = Some(client);
         self
     }
 
-    /// The namespace of the leases. Default: that of the client.
+    /// The namespace of the Leases. Default: that of the client.
     pub fn lease_namespace(mut self, namespace: impl Into<String>) -> Self {
         self.lease_namespace = Some(namespace.into());
         self
     }
 
-    /// Where measurements go. Default: nowhere.
+    /// The recorder of the metrics. Default: none.
     pub fn metrics(mut self, metrics: Arc<dyn MetricsRecorder>) -> Self {
         self.metrics = Arc::new(Guarded::new(metrics));
         self
     }
 
-    /// What a listener asks whether the process is ready and alive.
+    /// The health that `/readyz` and `/healthz` report.
     pub fn health(mut self, health: Health) -> Self {
         self.health = health;
         self
     }
 
-    /// How long running handler calls get on shutdown. Default: 20 seconds.
+    /// How long running handler calls get after a stop. Default: 20 seconds.
+    #[doc(alias = "GracefulShutdownTimeout")]
     pub fn drain_timeout(mut self, drain: Duration) -> Self {
         self.drain = drain;
         self
     }
 
-    /// The operator.
+    /// Builds the operator.
     ///
     /// # Errors
-    /// When two controllers have one name, or one needs a client and there is
-    /// none.
+    /// When two controllers have the same name, or a controller needs a client
+    /// and there is none.
     pub fn build(self) -> Result<Operator, BuildError> {
         let mut names = HashSet::new();
         for controller in &self.controllers {
@@ -323,7 +327,7 @@ impl Builder {
     }
 }
 
-/// The names of the installation, and of the leases that are made of them.
+/// Checks the names of the installation, and those of the Leases, which derive from them.
 fn check_names(controllers: &[Controller], installation: &Installation) -> Result<(), BuildError> {
     if let Some(instance) = &installation.instance {
         name::label(instance).map_err(|error| BuildError::Instance { problem: error.to_string() })?;
@@ -343,8 +347,8 @@ fn check_names(controllers: &[Controller], installation: &Installation) -> Resul
     Ok(())
 }
 
-/// No controller may take off the finalizer of another, or take over what
-/// another applies.
+/// No controller may remove the finalizer of another, or take over the fields
+/// that another applies.
 fn check_claims(controllers: &[Controller]) -> Result<(), ConfigError> {
     for (index, one) in controllers.iter().enumerate() {
         for other in controllers.iter().take(index) {

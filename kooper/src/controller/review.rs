@@ -1,4 +1,4 @@
-//! Whether this identity may do something: asked, where to try it would fail.
+//! Access reviews: whether this identity may do something.
 
 #[cfg(feature = "cli")]
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;

@@ -1,4 +1,4 @@
-//! A controller at work: from its first list to its drain.
+//! A running controller, from its first list to its drain.
 
 mod crd;
 mod dispatch;
@@ -47,7 +47,7 @@ const INIT_BACKOFF: Backoff = Backoff { first: Duration::from_millis(500), longe
 /// After an abort, how long a task may take to notice.
 const ABORT_GRACE: Duration = Duration::from_secs(2);
 
-/// How long calls may tidy up when the lease is lost: others may lead soon.
+/// How long running calls get when leadership is lost: another replica may lead soon.
 const STEP_DOWN_GRACE: Duration = Duration::from_secs(1);
 
 /// How long Kubernetes Events may take to be written at the end.
@@ -59,7 +59,7 @@ pub(crate) struct Process {
     /// As it is named in field managers and leases.
     pub(crate) installation: Installation,
     pub(crate) client: Option<Client>,
-    /// The connection of the elections, which waits for nobody else's requests.
+    /// The client of the elections, which does not wait for other requests.
     pub(crate) lease_client: Option<Client>,
     pub(crate) lease_namespace: String,
     pub(crate) identity: String,
@@ -69,7 +69,7 @@ pub(crate) struct Process {
     pub(crate) metrics: Arc<dyn MetricsRecorder>,
     pub(crate) health: Health,
     pub(crate) drain: Duration,
-    /// Whether a controller that lost its lease stands as a candidate again.
+    /// Whether a controller that lost leadership becomes a standby again.
     pub(crate) stands_again: bool,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Runner {
     states: Arc<States>,
     busy: Arc<Busy>,
     failing: Arc<Failing>,
-    /// What goes on beside the calls, until the controller ends.
+    /// Background tasks, until the controller ends.
     background: JoinSet<()>,
 }
 
@@ -135,7 +135,7 @@ impl Runner {
         process.health.add(busy.clone());
         let failing = Arc::new(Failing::new(&config.name));
         process.health.add(failing.clone());
-        // A state whose client is fenced by one lease is no other's.
+        // A state whose client is fenced by one Lease is not shared.
         let states = if config.leader.is_some() { Arc::default() } else { process.states.clone() };
         let runner = Self {
             gate: gate.into(),
@@ -187,7 +187,7 @@ impl Runner {
         result
     }
 
-    /// Begins to watch, and waits for the first lists.
+    /// Starts the watches, and waits for the first lists.
     async fn start(&mut self, starting: &Starting) {
         self.crd(starting).await;
         let mut failures = 0;
@@ -211,7 +211,7 @@ impl Runner {
         self.watching.synced(self.process.client.clone()).await;
     }
 
-    /// Takes keys from outside, for as long as the controller runs.
+    /// Enqueues external keys, for as long as the controller runs.
     fn listen(&self, shutdown: &CancellationToken) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         for source in self.controller.sources.iter() {

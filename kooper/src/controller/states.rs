@@ -1,4 +1,4 @@
-//! The states that `init` fns build, each once.
+//! The states that `init` functions build, each once.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ pub(crate) struct InitContext {
     pub(crate) states: Arc<States>,
 }
 
-/// The states that `init` fns built, each once.
+/// The states that `init` functions built, each once.
 #[derive(Default)]
 pub(crate) struct States {
     slots: Mutex<HashMap<(TypeId, u64), Slot>>,

@@ -1,4 +1,4 @@
-//! The answers of a cluster to what is sent.
+//! The answers of a cluster to requests.
 
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ fn created(sent: &Sent) -> Value {
     object
 }
 
-/// What was sent, with what only a server writes as it is.
+/// The object that was sent, with the fields that only a server writes.
 fn applied(sent: &Sent, stored: &Value) -> Value {
     let mut object = created(sent);
     for field in ["uid", "creationTimestamp", "generation", "deletionTimestamp"] {

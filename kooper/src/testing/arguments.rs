@@ -11,7 +11,7 @@ use crate::object::key::ObjectKey;
 use crate::object::kind::{Kind, KindInfo};
 use crate::watch::cache_id::CacheId;
 
-/// The arguments of a handler's call for one object, over a [`FakeCluster`].
+/// Makes the arguments of a handler's call for one object of a [`FakeCluster`].
 #[derive(Debug)]
 #[must_use = "`take` makes an argument"]
 pub struct Arguments<O> {
@@ -26,17 +26,17 @@ impl<O: Kind> Arguments<O> {
         Self { cluster, object, attempt: 1, cancelled: CancellationToken::new() }
     }
 
-    /// The arguments of a later attempt. Default: 1.
+    /// Sets the number of the attempt, which counts from 1. Default: 1.
     pub fn attempt(self, attempt: u32) -> Self {
         Self { attempt, ..self }
     }
 
-    /// Cancels the call: its `Call` argument is told.
+    /// Cancels the call, as its `Call` argument shows.
     pub fn cancel(&self) {
         self.cancelled.cancel();
     }
 
-    /// An argument of the type that the handler takes there: the object, a
+    /// Makes an argument of the type that the handler takes: the object, a
     /// `Call`, a `Client`, a `Recorder`, or any capability. A
     /// [`State`](crate::State) is made with [`State::new`](crate::State::new)
     /// instead.

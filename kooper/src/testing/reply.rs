@@ -1,4 +1,4 @@
-//! An answer that a test gives.
+//! Answers that a test sets.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::Sent;
 
-/// Answers a request, or leaves it to others.
+/// Answers a request, or leaves it to other rules.
 pub(super) type Rule = Arc<dyn Fn(&Sent) -> Option<Reply> + Send + Sync>;
 
-/// What the API server answers to a request, for
+/// An answer of the API server, for
 /// [`FakeCluster::reply`](super::FakeCluster::reply).
 #[derive(Debug, Clone)]
 pub struct Reply {
@@ -20,7 +20,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The object.
+    /// An object, with the code 200.
     pub fn object(object: &impl Serialize) -> Self {
         match serde_json::to_value(object) {
             Ok(body) => Self { code: 200, body },
@@ -28,12 +28,13 @@ impl Reply {
         }
     }
 
-    /// A refusal, such as `Reply::refused(409, "Conflict", "…")`.
+    /// A rejection with code, reason and message, such as
+    /// `Reply::refused(409, "Conflict", "…")`.
     pub fn refused(code: u16, reason: &str, message: &str) -> Self {
         Self::status(&Status::failure(message, reason).with_code(code))
     }
 
-    /// A refusal in full, with its details.
+    /// A whole `Status`, with its details.
     pub fn status(status: &Status) -> Self {
         let mut body = json!(status);
         body["apiVersion"] = "v1".into();
@@ -41,7 +42,7 @@ impl Reply {
         Self { code: if status.code == 0 { 200 } else { status.code }, body }
     }
 
-    /// Names the object where the answer does not, as a server does.
+    /// Adds the name of the object to a `Status` without details, as a server does.
     pub(super) fn about(mut self, sent: &Sent) -> Self {
         if self.body["kind"] == "Status" && self.body["details"].is_null() {
             self.body["details"] = json!({"name": sent.key.name(), "group": sent.group, "kind": sent.resource});

@@ -1,4 +1,4 @@
-//! A request as it was sent.
+//! Recorded requests.
 
 use std::fmt;
 
@@ -24,11 +24,11 @@ pub struct Sent {
     pub resource: String,
     /// The subresource, such as `status`.
     pub subresource: Option<String>,
-    /// The object. Where the server makes up the name, the beginning of it.
+    /// The key of the object; with a generated name, its prefix.
     pub key: ObjectKey,
-    /// Who writes, such as `test/shops`.
+    /// The field manager, such as `test/shops`.
     pub field_manager: Option<String>,
-    /// The content; `null` where there is none.
+    /// The body; `null` if there is none.
     pub body: Value,
     /// Whether it is a JSON merge patch.
     pub(super) merges: bool,
@@ -68,15 +68,15 @@ impl Sent {
         }
     }
 
-    /// Whether it is about objects of a kind.
+    /// Whether the request is for objects of the kind `T`.
     pub fn is_of<T: Kind>(&self) -> bool {
         self.group == T::group(&()) && self.resource == T::plural(&())
     }
 
-    /// The content as a type.
+    /// Decodes the body.
     ///
     /// # Errors
-    /// When it does not fit the type.
+    /// When the body is not a valid `T`.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T> {
         Ok(T::deserialize(&self.body)?)
     }

@@ -4,7 +4,7 @@ use super::lent::{Lent, Taken};
 use crate::call::capability::Reader;
 use crate::object::key::ObjectKey;
 
-/// From an object to the keys that it wakes: `fn(&T) -> …` or
+/// Maps an object to the keys to enqueue: `fn(&T) -> …` or
 /// `fn(&T, &Reader<K>) -> …`, where `…` iterates over [`ObjectKey`]s.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not map a `{T}` to keys of `{K}`",
@@ -15,11 +15,11 @@ pub trait MapFn<T, K, Args>: Send + Sync + 'static {
     /// The keys.
     fn keys(&self, object: &T, reader: &Reader<K>) -> Vec<ObjectKey>;
 
-    /// Whether it looks into the cache.
+    /// Whether it reads the cache.
     const READS: bool;
 }
 
-/// A fn of one reference whose result may borrow from it.
+/// A function of one reference whose result may borrow from it.
 pub trait MapOne<'a, T: 'a> {
     /// What it returns.
     type Keys: IntoIterator<Item = ObjectKey>;
@@ -28,7 +28,7 @@ pub trait MapOne<'a, T: 'a> {
     fn keys_of(&self, object: &'a T) -> Self::Keys;
 }
 
-/// A fn of two references whose result may borrow from them.
+/// A function of two references whose result may borrow from them.
 pub trait MapTwo<'a, T: 'a, K: 'a> {
     /// What it returns.
     type Keys: IntoIterator<Item = ObjectKey>;
@@ -53,7 +53,7 @@ impl<'a, T: 'a, K: 'a, I: IntoIterator<Item = ObjectKey>, F: Fn(&'a T, &'a Reade
     }
 }
 
-// Recommended, so that the argument that is wrong is named.
+// Recommended, so that the message names the argument that is wrong.
 impl<T: 'static, K: 'static, F, Args> MapFn<T, K, Args> for F
 where
     F: MapSignature<Args> + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! What a controller's types amount to once they are erased.
+//! The parts of a controller whose types are erased.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::object::kind::{Kind, KindInfo};
 use crate::watch::cache_id::CacheRequest;
 use crate::watch::retriever::{self, ApiRetriever, Scope};
 
-/// The fns of a controller, with their state.
+/// The functions of a controller, with their state.
 #[derive(Clone)]
 pub(crate) struct Handlers {
     pub(crate) handler: Arc<dyn handler::Erased>,
@@ -26,7 +26,7 @@ pub(crate) struct Handlers {
     pub(crate) deleted: Option<Farewell>,
 }
 
-/// What a running controller is made of, whatever its types are.
+/// The parts of a running controller, independent of its types.
 pub(crate) trait Parts: Send + Sync {
     /// The retriever of each scope, or one's own alone.
     fn retrievers(&self, client: Option<Client>, scopes: &[Scope])
@@ -35,10 +35,10 @@ pub(crate) trait Parts: Send + Sync {
     /// The filter before the queue.
     fn wants(&self) -> handler::Wants;
 
-    /// Whether somebody is told of what vanished.
+    /// Whether the controller has a function for removed objects.
     fn tells_of_deleted(&self) -> bool;
 
-    /// Builds the state, and the fns with it.
+    /// Builds the state, and the functions with it.
     fn handlers(&self, context: InitContext) -> BoxFuture<'_, Result<Handlers, BoxError>>;
 }
 
@@ -54,10 +54,10 @@ struct Typeful<K, O, S> {
 }
 
 impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Builder<K, O, S> {
-    /// The controller.
+    /// Builds the controller.
     ///
     /// # Errors
-    /// When a name or handler is missing, or a setting makes no sense; name,
+    /// When the name or the handler is missing, or a setting is invalid. Name,
     /// handler and retriever are checked in this order.
     pub fn build(self) -> Result<Controller, ConfigError> {
         let Self { common, state, handler, cleanup, deleted, layers, when, kind: _ } = self;

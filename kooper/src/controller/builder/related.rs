@@ -1,4 +1,4 @@
-//! What else wakes a controller: children, related objects, keys from outside.
+//! Other sources of keys: children, related objects, external streams.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -17,21 +17,21 @@ use crate::object::kind::{Kind, KindInfo};
 use crate::object::{DecodeError, Object};
 use crate::watch::cache_id::CacheId;
 
-/// Keys from outside, until the controller takes them.
+/// External keys, until the controller takes them.
 pub(crate) type KeyStream = Mutex<Option<BoxStream<'static, ObjectKey>>>;
 
-/// The keys that an object stands for.
+/// Maps an object to the keys to enqueue.
 pub(crate) type MapKeys = Arc<dyn Fn(&Object) -> Result<Vec<ObjectKey>, DecodeError> + Send + Sync>;
 
-/// Objects of another kind that wake the controller.
+/// Objects of another kind whose changes enqueue keys.
 pub(crate) struct Relation {
     pub(crate) cache: CacheId,
     pub(crate) kind: KindInfo,
-    /// By the owner reference where there is no map fn.
+    /// By the owner reference if there is no map function.
     pub(crate) map: Option<MakeMap>,
 }
 
-/// Makes a map fn for one controller.
+/// Makes a map function for one controller.
 type MakeMap = Box<dyn Fn(&Arc<Backing>) -> MapKeys + Send + Sync>;
 
 /// A function that makes a stream of keys: `fn() -> impl Stream<Item = ObjectKey>`.
@@ -40,7 +40,7 @@ pub trait MakeSource<Args>: Send + 'static {
     fn make(self) -> impl Source;
 }
 
-// Recommended, so that the argument or the stream that is wrong is named.
+// Recommended, so that the message names the argument or stream that is wrong.
 impl<F, Args: NoArguments> MakeSource<Args> for F
 where
     F: MakeSignature<Args> + Send + 'static,
@@ -100,6 +100,7 @@ impl NoArguments for () {
     label = "not a stream of `ObjectKey`",
     note = "return `impl Stream<Item = ObjectKey> + Send + 'static`"
 )]
+/// A source of external keys: any stream of [`ObjectKey`]s.
 pub trait Source: Send + 'static {
     /// The keys.
     fn keys(self) -> BoxStream<'static, ObjectKey>;
@@ -113,15 +114,16 @@ impl<St: Stream<Item = ObjectKey> + Send + 'static> Source for St {
 }
 
 impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Builder<K, O, S> {
-    /// Objects of the kind `T` whose controller owner is one of ours wake
-    /// their owner.
+    /// Watches objects of the kind `T`. A change of one enqueues the key of its
+    /// controller owner, if that is of this controller's kind.
     pub fn owns<T: Kind>(mut self) -> Self {
         self.common.plan.owns::<T>(format!("owns = [{}]", T::kind(&())));
         self
     }
 
-    /// Objects of the kind `T` wake the keys that `map` names for them, their
-    /// old version and their new one.
+    /// Watches objects of the kind `T`. A change of one enqueues the keys that
+    /// `map` returns for its old and its new version.
+    #[doc(alias = "EnqueueRequestsFromMapFunc")]
     pub fn watches<T, F, Args>(mut self, map: F) -> Self
     where
         T: Kind,
@@ -148,15 +150,16 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
-    /// Keys from outside: each wakes the handler with the reason
-    /// [`External`](crate::queue::reason::Reason::External), if its object exists.
+    /// Enqueues the keys of a stream. The handler is called with the reason
+    /// [`External`](crate::Reason::External) if the object exists.
+    #[doc(alias = "GenericEvent")]
     pub fn source<St: Source>(mut self, keys: St) -> Self {
         self.common.sources.push(Mutex::new(Some(keys.keys())));
         self
     }
 
-    /// Keys from outside, of a stream that is made when the controller runs,
-    /// so that it may begin with what needs a runtime.
+    /// As [`source`](Self::source), for a stream that is made when the
+    /// controller runs: making it may need a runtime.
     pub fn source_from<F: MakeSource<Args>, Args: 'static>(self, make: F) -> Self {
         self.source(stream::once(async move { make.make().keys() }).flatten())
     }

@@ -1,4 +1,4 @@
-//! What production needs: leader election, finalizers, CRDs.
+//! Settings for production: leader election, finalizers, CRDs.
 
 use std::marker::PhantomData;
 
@@ -20,14 +20,16 @@ pub(crate) type MakeCrd = fn() -> CustomResourceDefinition;
     label = "not a custom resource",
     note = "only the CRD of a type that derives `kube::CustomResource` is known, and can be installed"
 )]
+/// A kind with a CRD: one that derives `kube::CustomResource`.
 pub trait CustomKind: Kind + CustomResourceExt {}
 
 #[diagnostic::do_not_recommend]
 impl<K: Kind + CustomResourceExt> CustomKind for K {}
 
 impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Builder<K, O, S> {
-    /// Handlers run in one replica only, the one that holds the lease. The
-    /// others keep their caches warm. Default: off.
+    /// Enables leader election: handlers run only in the replica that holds the
+    /// Lease. The caches of the other replicas are kept up to date. Default:
+    /// off.
     pub fn leader_election(mut self, election: LeaderElection) -> Self {
         self.common.config.leader = Some(election);
         self
@@ -47,17 +49,19 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
-    /// The name that the program had before its binary was renamed: a held
-    /// lease of that program is respected, and the fields that it applied are
+    /// The name of the program before its binary was renamed. A Lease that is
+    /// held under that name is respected, and the fields that it applied are
     /// taken over.
     pub fn former_program(mut self, program: impl Into<String>) -> Self {
         self.common.config.former_program = Some(program.into());
         self
     }
 
-    /// What is done before an object vanishes, guaranteed: the finalizer is
-    /// put on the object before the first call of the handler, and taken off
-    /// only when `cleanup` has returned `Ok` without asking to come back.
+    /// Sets the handler that cleans up before an object is removed, and the
+    /// finalizer that guarantees its call. The finalizer is set before the
+    /// first call of the handler. It is removed only when `cleanup` has
+    /// returned `Ok` without a requeue.
+    #[doc(alias = "finalizer")]
     pub fn cleanup<H: Handler<O, S, Args>, Args: 'static>(mut self, finalizer: impl Into<String>, cleanup: H) -> Self {
         H::plan(&mut self.common.plan);
         self.common.config.finalizer = Some(finalizer.into());
@@ -65,24 +69,25 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
-    /// An object that leaves the selector alive is cleaned up too. Without
-    /// this it keeps its finalizer, and a Warning Event says so.
+    /// Cleans up objects that no longer match the selector, too. Otherwise they
+    /// keep their finalizer, and a Warning Event is recorded on them.
     pub fn cleanup_on_leave(mut self) -> Self {
         self.common.config.cleanup_on_leave = true;
         self
     }
 
-    /// Told of objects that vanished, with their last known state, as far as
-    /// this process sees it: one try for each, and none for what vanished
-    /// while nothing ran. It takes what a handler takes, and
-    /// [`Gone`](crate::call::extract::Gone).
+    /// Sets a function that is called with the last known state of objects that
+    /// were removed. It is called once for each removal that this process
+    /// observes, without retries, and not for objects that were removed while
+    /// no replica was running. It takes the arguments of a handler, and
+    /// [`Gone`](crate::Gone).
     pub fn deleted<H: Deleted<O, S, Args>, Args: 'static>(mut self, deleted: H) -> Self {
         H::plan(&mut self.common.plan);
         self.deleted = Some(service_of(move |input| deleted.handle(input)));
         self
     }
 
-    /// The kind's CRD, for the command `crd`.
+    /// Sets the kind's CRD, which the command `crd` prints.
     pub fn crd(mut self) -> Self
     where
         K: CustomKind,
@@ -92,8 +97,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     }
 
     /// Applies the kind's CRD at the start, and waits until it is established.
-    /// One of the cluster that cannot be replaced safely stays: the controller
-    /// works with it and is not ready until that is resolved.
+    /// A CRD in the cluster that cannot be replaced safely is kept: the
+    /// controller works with it and is not ready until that is resolved.
     pub fn install_crd(mut self) -> Self
     where
         K: CustomKind,
@@ -102,14 +107,14 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self.crd()
     }
 
-    /// A cluster that does not have the kind is fine: until it has, `/readyz`
-    /// says so and is ready nevertheless. Default: the kind is required.
+    /// Makes the kind optional: while the cluster does not serve it, `/readyz`
+    /// reports that and is ready nevertheless. Default: the kind is required.
     pub fn optional(mut self) -> Self {
         self.common.config.optional = true;
         self
     }
 
-    /// The CRD if the kind is known to have one: what the attribute writes.
+    /// Sets the CRD if the kind has one: the attribute generates this call.
     #[doc(hidden)]
     pub fn maybe_crd(mut self, known: impl FnOnce(PhantomData<K>) -> Option<MakeCrd>) -> Self {
         self.common.crd = self.common.crd.or_else(|| known(PhantomData));

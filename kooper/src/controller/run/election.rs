@@ -22,7 +22,7 @@ use crate::queue::{Lane, Urgency};
 const LAST_WORD: Duration = Duration::from_secs(1);
 
 impl Runner {
-    /// Stands as a candidate, works while it leads, and stands again.
+    /// Waits for leadership, works while it leads, and waits again.
     pub(super) async fn lead(&self, starting: &Starting, shutdown: &CancellationToken) -> Result<(), ControllerError> {
         let events = self.lease_events();
         let Some(mut elector) = self.elector(events.clone()) else { return Ok(()) };

@@ -131,7 +131,7 @@ impl Watching {
         }
     }
 
-    /// Begins to watch, as far as nobody has yet.
+    /// Starts the watches that are not running yet.
     pub(super) async fn open(
         &mut self,
         controller: &Controller,
@@ -282,11 +282,11 @@ pub(super) fn gauge(
     }
 }
 
-/// Says so where a namespace looks empty because it is absent.
+/// Warns about a namespace that looks empty because it does not exist.
 async fn find_namespace(status: &WatchStatus, client: &Client) {
     status.wait_synced().await;
     let Some(namespace) = status.empty_namespace() else { return };
-    // The least role has no right to it, and asks for nothing in vain.
+    // The least role has no permission for it; the request would be forbidden.
     if !may_get_namespace(client, namespace).await {
         return;
     }
