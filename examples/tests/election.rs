@@ -86,7 +86,7 @@ struct Succession<'a> {
 impl<'a> Succession<'a> {
     fn new(cluster: &'a ControlPlane, subject: &'a Subject<'a>, limited: &Path) -> Self {
         let leader = start(subject, cluster.kubeconfig());
-        leader.wait_for_line(&["this process leads"]);
+        leader.wait_for_line(&["acquired leadership"]);
         leader.wait_for_lines(20, &["handled"]);
         Self { cluster, subject, users: [limited.to_owned(), cluster.kubeconfig().to_owned()], leader }
     }
@@ -100,7 +100,7 @@ impl<'a> Succession<'a> {
         let leads = format!("leader_election_master_status{{name=\"{LEASE_NAME}\"}}");
         assert_eq!(standby.metric(&leads), Some(0.0));
         end(std::mem::replace(&mut self.leader, standby));
-        self.leader.wait_for_line(&["this process leads"]);
+        self.leader.wait_for_line(&["acquired leadership"]);
         self.leader.wait_for_lines(20, &["handled"]);
         let leases = writes(self.cluster, &self.subject.lease_namespace(), "leases");
         let [.., before, after] = &terms(&leases)[..] else { panic!("two terms: {leases:?}") };
@@ -177,7 +177,7 @@ fn the_lease_has_events_of_who_leads_and_of_who_leads_no_more() {
     let place = format!("--namespace={}", subject.lease_namespace());
     let lead = || {
         let replica = start(&subject, installed.kubeconfig());
-        replica.wait_for_line(&["this process leads"]);
+        replica.wait_for_line(&["acquired leadership"]);
         let path = "--output=jsonpath={.spec.holderIdentity}";
         (replica, cluster.must(&["get", "lease", LEASE_NAME, &place, path]))
     };

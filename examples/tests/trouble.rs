@@ -42,7 +42,7 @@ fn a_server_that_is_not_there_is_waited_for() {
         line.starts_with("server:").then(|| "server: https://127.0.0.1:1".to_owned())
     });
     program.wait_for_line(&["the API server https://127.0.0.1:1 cannot be reached (", "refused", "check that it runs"]);
-    program.wait_for_line(&["echo: pods", "is the API server up, and its address right?"]);
+    program.wait_for_line(&["echo: pods", "check that the API server runs and that its address is correct"]);
     program.wait_for_page("/readyz", 503, &["echo: pods: not synced yet: ", "refused"]);
     // A restart would not help.
     program.wait_for_page("/healthz", 200, &["ok"]);

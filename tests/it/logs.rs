@@ -240,7 +240,7 @@ async fn what_cannot_be_read_is_forgotten_when_a_list_is_readable() {
         },
     );
     let running = run([builder("mended").retriever(broken).handler(async || {}).build().unwrap()]);
-    let remark = "mended: configmaps: 1 unreadable objects were passed over";
+    let remark = "mended: configmaps: 1 unreadable objects were skipped";
     eventually("it is reported", || running.health.ready().is_ok_and(|text| text.contains(remark))).await;
     expire.notify_one();
     eventually("it is forgotten", || running.health.ready().as_deref() == Ok("ok\n")).await;
@@ -273,7 +273,7 @@ async fn a_list_that_fails_and_one_that_is_empty_are_told_with_their_watch() {
     said.wait_for(&["WARN", "log-refused: configmaps", "not allowed: configmaps is forbidden", "retry_in="]).await;
     said.wait_for(&["INFO", "log-empty: configmaps", "there are no objects yet"]).await;
     eventually("two watches", || seen.count() == 2).await;
-    said.wait_for(&["log-empty: configmaps", "listing anew"]).await;
+    said.wait_for(&["log-empty: configmaps", "listing again"]).await;
     let refusals = "kooper_watch_errors_total{controller=\"log-refused\",reason=\"forbidden\"}";
     assert!(running.metric(refusals) >= Some(1.0));
     assert_eq!(running.metric("kooper_watch_errors_total{controller=\"log-empty\",reason=\"forbidden\"}"), Some(0.0));

@@ -294,7 +294,7 @@ fn an_api_server_that_is_stopped_or_killed_is_waited_for_and_nothing_is_lost() {
         // The cache is warm, so the process stays ready, and says how it stands.
         live.wait_for_ready(
             true,
-            &["recorder: configmaps in default: ", "is the API server up, and its address right?"],
+            &["recorder: configmaps in default: ", "check that the API server runs and that its address is correct"],
         );
         cluster.start_apiserver();
         cluster.apply([configmap("default", "after", value), configmap("default", "first", value)]);

@@ -138,7 +138,7 @@ impl Installed<'_> {
         let apply = || self.cluster.kubectl_with(&["apply", "--filename=-"], &objects);
         until("the objects are made", || apply().success.then_some(()), || apply().stderr);
         self.upset_lease(&program);
-        program.wait_for_lines(2, &["this process leads"]);
+        program.wait_for_lines(2, &["acquired leadership"]);
         for done in self.subject.done {
             program.wait_for_line(&[done]);
         }
@@ -231,7 +231,7 @@ impl Installed<'_> {
 
     /// Waits until it leads, and lets somebody else have the lease.
     fn upset_lease(&self, program: &Process) {
-        program.wait_for_line(&["this process leads"]);
+        program.wait_for_line(&["acquired leadership"]);
         let patch = r#"{"spec":{"holderIdentity":"somebody"}}"#;
         let place = format!("--namespace={}", self.subject.lease_namespace());
         self.cluster.must(&["patch", "lease", self.subject.lease, "--type=merge", "--patch", patch, &place]);

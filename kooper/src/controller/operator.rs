@@ -20,7 +20,7 @@ use crate::error;
 use crate::leader;
 use crate::metrics::health::{Health, Probe};
 use crate::metrics::{Guarded, MetricsRecorder, NoMetrics};
-use crate::watch::informer::Watches;
+use crate::watch::informer::SharedWatches;
 
 /// The default time that running handler calls get on shutdown.
 pub(crate) const DRAIN: Duration = Duration::from_secs(20);
@@ -51,7 +51,7 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(20);
 #[doc(alias = "manager")]
 pub struct Operator {
     runners: Vec<Runner>,
-    watches: Arc<Watches>,
+    watches: Arc<SharedWatches>,
     health: Health,
 }
 

@@ -36,7 +36,7 @@ use crate::metrics::health::{Health, Probe};
 use crate::metrics::{Gauge, MetricsError, MetricsRecorder};
 use crate::queue::reason::Reason;
 use crate::queue::{Lane, QueueOptions, Urgency, WorkQueue};
-use crate::watch::informer::Watches;
+use crate::watch::informer::SharedWatches;
 
 use dispatch::{Closing, Gate};
 use watching::Watching;
@@ -64,7 +64,7 @@ pub(crate) struct Process {
     pub(crate) lease_namespace: String,
     pub(crate) identity: String,
     pub(crate) states: Arc<States>,
-    pub(crate) watches: Arc<Watches>,
+    pub(crate) watches: Arc<SharedWatches>,
     pub(crate) crds: Arc<Installer>,
     pub(crate) metrics: Arc<dyn MetricsRecorder>,
     pub(crate) health: Health,

@@ -151,7 +151,7 @@ impl Elector {
         self.status.enter(Phase::Leading);
         self.metrics.count(&self.controller, Counter::LeaderTransition);
         let identity = &**self.claim.identity();
-        tracing::info!(controller = &*self.controller, lease = &*self.lease.name, identity, "this process leads");
+        tracing::info!(controller = &*self.controller, lease = &*self.lease.name, identity, "acquired leadership");
         self.told_lead = true;
         (self.told)(Told::Became);
     }
@@ -218,7 +218,7 @@ impl Elector {
         self.leadership.set(None);
         self.status.left();
         if std::mem::take(&mut self.told_lead) {
-            tracing::info!(controller = &*self.controller, lease = &*self.lease.name, "leadership given up");
+            tracing::info!(controller = &*self.controller, lease = &*self.lease.name, "gave up leadership");
             (self.told)(Told::Stopped);
         }
     }
@@ -377,7 +377,7 @@ impl Elector {
                 (self.told)(Told::Foreign { holder });
             }
             Phase::Unmarked(holder) => {
-                tracing::warn!(controller, lease, "{text}: it is taken when it expires or is released");
+                tracing::warn!(controller, lease, "{text}: it is acquired when it expires or is released");
                 (self.told)(Told::Foreign { holder: holder.to_string() });
             }
             // It is leaving.

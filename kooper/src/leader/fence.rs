@@ -15,14 +15,16 @@ use super::Leadership;
 /// Why the fence stopped a request.
 #[derive(Debug, thiserror::Error)]
 enum FenceError {
-    #[error("{method} {path} was not sent: this process does not lead; end the call, the leader does the work")]
+    #[error(
+        "{method} {path} was not sent: this process is not the leader; return from the call, the leader does the work"
+    )]
     NotLeading { method: http::Method, path: String },
     #[error(
-        "{method} {path} was given up: this process led no more while it waited for the answer; the server may have \
-         done it"
+        "{method} {path} was aborted: this process lost leadership while it waited for the response; the server may \
+         have processed it"
     )]
     Lost { method: http::Method, path: String },
-    #[error("the answer was cut off: this process led no more while it came")]
+    #[error("the response was cut off: this process lost leadership while it arrived")]
     Cut,
 }
 

@@ -36,17 +36,17 @@ const WATCH_SECONDS: u32 = 290;
 pub(super) enum LeaseError {
     #[error("cannot {verb} the Lease {namespace}/{name}: {message}{advice}")]
     Forbidden { verb: &'static str, namespace: Arc<str>, name: Arc<str>, message: String, advice: String },
-    #[error("the Lease {namespace}/{name} cannot be created: is there a namespace `{namespace}`? ({message})")]
+    #[error("the Lease {namespace}/{name} cannot be created: does the namespace `{namespace}` exist? ({message})")]
     NoPlace { namespace: Arc<str>, name: Arc<str>, message: String },
-    #[error("the Lease was changed by somebody else meanwhile; it is read again")]
+    #[error("another client changed the Lease; it is read again")]
     Conflict,
-    #[error("the API server refuses to {verb} the Lease {namespace}/{name}, with {code}: {message}")]
+    #[error("the API server rejected the request to {verb} the Lease {namespace}/{name} with {code}: {message}")]
     Refused { verb: &'static str, namespace: Arc<str>, name: Arc<str>, code: u16, message: String },
-    #[error("the API server failed to {verb} the Lease {namespace}/{name}: {message}; it is tried again")]
+    #[error("the API server failed to {verb} the Lease {namespace}/{name}: {message}; it is retried")]
     Server { verb: &'static str, namespace: Arc<str>, name: Arc<str>, message: String },
-    #[error("the API server did not answer within {0:?}; it is tried again")]
+    #[error("the API server did not respond within {0:?}; it is retried")]
     Silent(Duration),
-    #[error("the Lease {namespace}/{name} cannot be understood: {problem}; delete it if nobody uses it")]
+    #[error("the Lease {namespace}/{name} is invalid: {problem}; delete it if nobody uses it")]
     Malformed { namespace: Arc<str>, name: Arc<str>, problem: String },
 }
 

@@ -183,8 +183,8 @@ impl ElectionStatus {
         let (lease, ours) = (&self.lease, &self.mark);
         let holder = if holder.is_empty() { String::new() } else { format!(" and is held by {holder}") };
         format!(
-            "the Lease {lease} belongs to `{mark}`{holder}; this is `{ours}`, which never takes it: set another \
-             `lease`, or delete that one if `{mark}` is no more"
+            "the Lease {lease} belongs to `{mark}`{holder}; this is `{ours}`, which never acquires it: set another \
+             `lease`, or delete the Lease if `{mark}` is gone"
         )
     }
 
@@ -195,11 +195,11 @@ impl ElectionStatus {
             Phase::Free => "nobody holds the lease".to_owned(),
             Phase::Standby(holder) => format!("the lease is held by {holder}"),
             Phase::Unmarked(holder) => {
-                format!("the lease is held by {holder}, which has not marked it as a controller does")
+                format!("the lease is held by {holder}, which is not a controller of Kooper")
             }
             Phase::Apart { holder, scope } => format!(
-                "the lease is held by {holder}, which watches {scope}, and not {}: if both are to work, give each \
-                 installation a name with `--instance NAME`",
+                "the lease is held by {holder}, which watches {scope}, not {}: to run both installations, name each \
+                 with `--instance NAME`",
                 self.scope
             ),
             Phase::Former { lease, whose: Whose::NoInstance, holder } => format!(
@@ -233,7 +233,7 @@ impl Probe for ElectionStatus {
         }
         let lease = &self.lease;
         let remark = match &state.phase {
-            _ if !state.known => return Err(format!("{controller}: the Lease {lease} is not read yet")),
+            _ if !state.known => return Err(format!("{controller}: the Lease {lease} has not been read yet")),
             Phase::Foreign { mark, holder } => return Err(format!("{controller}: {}", self.dispute(mark, holder))),
             phase => self.standby(phase),
         };

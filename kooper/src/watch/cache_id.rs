@@ -1,4 +1,4 @@
-//! Which cache: a kind of objects, whole or as metadata only.
+//! Identifies a cache: a kind, with whole objects or metadata only.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use kube::Client;
 use super::retriever::{self, ApiRetriever, Erased, Scope};
 use crate::object::kind::{Kind, KindInfo};
 
-/// A cache that has to be synced before the first call.
+/// A cache that must be synced before the first call.
 #[derive(Clone)]
 pub(crate) struct CacheRequest {
     pub(crate) id: CacheId,
@@ -16,8 +16,8 @@ pub(crate) struct CacheRequest {
     pub(crate) open: fn(Client, Scope) -> Arc<dyn Erased>,
 }
 
-/// Names a cache within its controller: the Rust type, and whether it holds
-/// metadata only.
+/// Identifies a cache within its controller: the Rust type, and whether it has
+/// only metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct CacheId {
     pub(crate) type_id: TypeId,

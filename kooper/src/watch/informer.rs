@@ -1,5 +1,5 @@
-//! Keeps a store in step with its source: retriever → store → whoever wants
-//! to know.
+//! Keeps a store up to date: retriever → store → sinks, which are informed of
+//! each change.
 
 mod shared;
 mod status;
@@ -20,42 +20,42 @@ use crate::object::older;
 use crate::watch::retriever::{Erased, Event, ListRequest, RetrieveError, WatchRequest};
 use crate::watch::store::{Change, Store};
 
-pub(crate) use shared::{Watched, Watches};
+pub(crate) use shared::{SharedWatches, Watched};
 pub(crate) use status::WatchStatus;
 
 type Events = BoxStream<'static, Result<Event, RetrieveError>>;
 
-/// A stream that ends sooner and brought nothing counts as a failure.
+/// A watch that ends sooner without an event counts as failed.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// The waits of a failing watch: each has its own.
+/// The delays of a failing watch; each watch has its own.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(200), longest: Duration::from_secs(30) };
 
-/// A server may ask for a pause, though not for one as long as it likes.
+/// The longest pause that a server may ask for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// How a change came to be known.
+/// How a change was observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seen {
     /// In the first list.
     First,
-    /// By comparing a later list with what was known.
+    /// By comparing a later list with the store.
     Listed,
     /// In the watch.
     Watched,
 }
 
-/// Told of what an informer finds out.
+/// Informed of what an informer observes.
 pub(crate) trait Sink: Send + Sync {
-    /// A change, already in the store.
+    /// A change; it is in the store already.
     fn changed(&self, change: &Change, seen: Seen);
-    /// A list was made again.
+    /// The objects were listed again.
     fn relisted(&self) {}
-    /// A list whose version went back was accepted.
+    /// A list with a lower version was accepted.
     fn restored(&self) {}
-    /// Something was no object.
+    /// An object was malformed.
     fn malformed(&self) {}
-    /// A list or a watch failed.
+    /// A list or watch request failed.
     fn failed(&self, error: &RetrieveError) {
         let _ = error;
     }
@@ -67,31 +67,31 @@ pub(crate) struct Informer {
     pub(crate) store: Arc<Store>,
     pub(crate) status: Arc<WatchStatus>,
     pub(crate) sink: Arc<dyn Sink>,
-    /// Where the next watch begins: the version up to which all is known.
+    /// The version up to which everything is known: the next watch begins there.
     version: String,
-    /// After so long without a word a request is taken for dead.
+    /// A request without a byte for this time is considered dead.
     silence: Duration,
-    /// Streaming lists are tried until the source refuses them.
+    /// Whether the source supports streaming lists, as far as is known.
     streaming: bool,
     streams_broken: u32,
-    /// How many objects a page of a list may hold.
+    /// The most objects in a page of a list.
     page: u32,
-    /// The source was silent twice: it may be a restored one, whose versions
-    /// are lower.
+    /// The source was silent twice: it may have been restored from a backup, with
+    /// lower versions.
     restored: bool,
     went_back: u32,
     failures: u32,
-    /// How often in a row a watch was too old from its first moment on.
+    /// How often in a row the version of a watch was too old from the start.
     expired: u32,
 }
 
 /// Why a watch ended.
 enum End {
-    /// The source closed it: resume.
+    /// The source closed it: it is resumed.
     Closed,
-    /// The version is too old: list.
+    /// The version is too old: a list is needed.
     Expired(String),
-    /// Nothing was heard.
+    /// No event or bookmark was received.
     Silent,
     Failed(RetrieveError),
 }
@@ -122,7 +122,8 @@ impl Informer {
         }
     }
 
-    /// Runs until stopped. No error ends it: each is said, and tried again.
+    /// Runs until stopped. Errors do not end it; they are logged, and requests are
+    /// retried.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let status = self.status.clone();
         let forever = async {
@@ -145,8 +146,8 @@ impl Informer {
         }
     }
 
-    /// Watches from the known version on, until a list is needed. `open` is
-    /// the rest of a streaming list, which goes on as a watch.
+    /// Watches from the known version until a list is needed. `open` is the rest of
+    /// a streaming list, which continues as a watch.
     async fn follow(&mut self, mut open: Option<Events>) {
         let mut silent = 0;
         loop {
@@ -165,16 +166,16 @@ impl Informer {
                 silent = 0;
                 self.failures = 0;
             }
-            // The time that a server takes to answer says nothing of the version.
+            // The response time of a server does not depend on the version.
             if heard && started.elapsed() >= SHORT {
                 self.expired = 0;
             }
             match end {
                 End::Expired(message) => {
-                    tracing::info!(watch = %self.status, version = %before, "{message}: listing anew");
+                    tracing::info!(watch = %self.status, version = %before, "{message}: listing again");
                     self.expired += 1;
                     if self.expired > 1 {
-                        // The list just made was too old already: no hurry.
+                        // The last list was too old already: back off.
                         self.failures = self.expired - 1;
                         self.pause(&RetrieveError::Expired(message)).await;
                     }
@@ -183,11 +184,11 @@ impl Informer {
                 End::Closed if started.elapsed() >= SHORT => {}
                 End::Closed if heard => tokio::time::sleep(BACKOFF.first).await,
                 End::Closed => {
-                    self.pause(&RetrieveError::Transport("the watch is closed as soon as it is opened".to_owned()))
+                    self.pause(&RetrieveError::Transport("the watch was closed as soon as it was opened".to_owned()))
                         .await;
                 }
-                // A version from the future is as good as silence: nothing
-                // will come of it.
+                // A version from the future is treated as silence: no events
+                // follow.
                 End::Failed(error @ RetrieveError::TooLargeVersion(_)) => {
                     silent += 1;
                     self.pause(&error).await;
@@ -198,7 +199,7 @@ impl Informer {
                 }
                 End::Silent => {
                     silent += 1;
-                    tracing::warn!(watch = %self.status, "nothing heard for {} s, not even a bookmark: connecting anew", self.silence.as_secs());
+                    tracing::warn!(watch = %self.status, "no event or bookmark for {} s: reconnecting", self.silence.as_secs());
                     if silent >= 2 {
                         self.restored = true;
                         return;
@@ -209,7 +210,7 @@ impl Informer {
         }
     }
 
-    /// Reads a watch to its end.
+    /// Reads a watch until it ends.
     async fn drain(&mut self, mut events: Events, heard: &mut bool) -> End {
         loop {
             let event = match timeout(self.silence, events.next()).await {
@@ -225,7 +226,7 @@ impl Informer {
                 Event::Added(object) | Event::Modified(object) => {
                     self.advance(object.version());
                     let change = self.store.put(object);
-                    // A resumed watch may tell what is known already.
+                    // A resumed watch may repeat known events.
                     let same = change.old.iter().zip(&change.new).any(|(old, new)| old.same_version(new));
                     if !same {
                         self.sink.changed(&change, Seen::Watched);
@@ -245,7 +246,7 @@ impl Informer {
         }
     }
 
-    /// The resume version only moves forward.
+    /// Moves the version forward, never back.
     fn advance(&mut self, version: &str) {
         if !version.is_empty() && !older(version, &self.version) {
             self.version.clear();
@@ -262,14 +263,14 @@ impl Informer {
         }
     }
 
-    /// Says what failed, and waits longer each time, spread a little so that
-    /// many watches do not come back together.
+    /// Logs a failure and waits, longer each time. The delays are spread, so that
+    /// watches are not re-established all at once.
     async fn pause(&mut self, error: &RetrieveError) {
         self.failures = self.failures.saturating_add(1);
-        let wished = BACKOFF.delay(self.failures);
+        let backoff = BACKOFF.delay(self.failures);
         let wait = match error {
-            RetrieveError::Busy { after, .. } => wished.max((*after).min(LONGEST_PAUSE)),
-            _ => wished,
+            RetrieveError::Busy { after, .. } => backoff.max((*after).min(LONGEST_PAUSE)),
+            _ => backoff,
         };
         let seed = u64::from(self.failures) ^ (Arc::as_ptr(&self.store) as usize as u64);
         let wait = wait.mul_f64(1.0 + fraction(seed) / 4.0);

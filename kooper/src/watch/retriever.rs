@@ -1,4 +1,8 @@
-//! Lists and watches one kind.
+//! Retrievers: where the objects of a kind come from.
+//!
+//! A controller retrieves its objects from the API server by default. To
+//! retrieve them from elsewhere, pass a [`Retriever`] of your own to
+//! [`Builder::retriever`](crate::controller::Builder::retriever).
 
 pub(crate) mod api;
 mod channel;
@@ -21,152 +25,186 @@ pub use channel::{Sender, channel, fixed};
 pub use closures::from_fns;
 pub(crate) use erased::{Erased, erase};
 
-/// Where objects of the kind `K` come from.
+/// Lists and watches the objects of the kind `K`.
 ///
-/// The API server is one such place ([`ApiRetriever`]), two closures are another
-/// ([`from_fns`]), and for tests a fixed list with a channel of events
-/// ([`channel`]). To change what a retriever yields, wrap it: implement the
-/// trait and ask the inner one.
+/// [`ApiRetriever`] uses the API server, [`from_fns`] two closures, and
+/// [`channel`] a list and a channel of events, for tests. To change the objects
+/// that a retriever yields, implement the trait for a wrapper around it.
 ///
-/// The informer that drives it keeps the store, resumes, relists and backs
-/// off; a retriever only answers.
+/// A retriever only handles single requests. The controller keeps the cache,
+/// resumes watches, lists again and backs off.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use futures_util::{Stream, stream};
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kooper::Retriever;
+/// use kooper::object::Object;
+/// use kooper::retriever::{Event, ListRequest, Page, RetrieveError, WatchRequest};
+///
+/// /// The settings that a program is compiled with.
+/// struct Compiled;
+///
+/// impl Retriever<ConfigMap> for Compiled {
+///     async fn list(&self, _request: ListRequest) -> Result<Page, RetrieveError> {
+///         let mut config = ConfigMap::default();
+///         config.metadata.name = Some("settings".into());
+///         Ok(Page { objects: vec![Object::from_typed(&config)], ..Page::default() })
+///     }
+///
+///     async fn watch(
+///         &self,
+///         _request: WatchRequest,
+///     ) -> Result<impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static, RetrieveError> {
+///         Ok(stream::pending()) // they never change
+///     }
+/// }
+/// # let _ = Compiled;
+/// ```
+#[doc(alias = "ListerWatcher")]
+#[doc(alias = "lister")]
+#[doc(alias = "watcher")]
+#[doc(alias = "informer")]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a retriever of `{K}`",
     label = "does not implement `Retriever<{K}>`",
     note = "return `kooper::retriever::ApiRetriever<{K}>`, `kooper::retriever::from_fns(list, watch)`, or implement `kooper::Retriever<{K}>` for `{Self}`"
 )]
 pub trait Retriever<K>: Send + Sync + 'static {
-    /// One page of the objects that exist now.
+    /// Lists one page of the existing objects.
     fn list(&self, request: ListRequest) -> impl Future<Output = Result<Page, RetrieveError>> + Send;
 
-    /// What happens from a version on, until the source ends the stream.
+    /// Watches the changes since a version. When the stream ends, the controller
+    /// resumes the watch.
     fn watch(
         &self,
         request: WatchRequest,
     ) -> impl Future<Output = Result<impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static, RetrieveError>> + Send;
 
-    /// Whether [`watch`](Self::watch) can begin with the objects that exist,
-    /// so that no list is needed.
+    /// Whether [`watch`](Self::watch) can begin with the existing objects, so that
+    /// no list is needed.
     fn streams_lists(&self) -> bool {
         false
     }
 
-    /// A watch that sends nothing for so long, not even a bookmark, is taken
-    /// for dead; `None` where silence means nothing. A [`list`](Self::list)
-    /// ends by itself: a page may take long to arrive.
+    /// A watch that yields nothing for this time, not even a bookmark, is considered
+    /// dead and re-established. `None` if silence is normal. It does not limit
+    /// [`list`](Self::list), because a page may take long to arrive.
     fn longest_silence(&self) -> Option<Duration> {
         None
     }
 }
 
-/// Which page of a list is asked for.
+/// A request for one page of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListRequest {
-    /// The token of the page before this one.
+    /// The token that the previous page returned; `None` for the first page.
     pub continue_token: Option<String>,
-    /// How many objects the page may hold. Where tokens expire before a list is
-    /// complete, the next try has larger pages.
+    /// The most objects that the page may contain. If tokens expire before a list
+    /// is complete, it is retried with larger pages.
     pub limit: u32,
 }
 
 impl Default for ListRequest {
-    /// The first page, of 500 objects as in client-go.
+    /// The first page, with 500 objects as in client-go.
     fn default() -> Self {
         Self { continue_token: None, limit: 500 }
     }
 }
 
-/// From where a watch begins.
+/// A request for a watch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchRequest {
-    /// The resource version after which events are wanted; empty for a
-    /// streaming list at the newest version.
+    /// The resource version after which the watch begins; empty for a streaming
+    /// list at the newest version.
     pub version: String,
-    /// Begin with all objects that exist, closed by a bookmark that says so.
+    /// Whether the watch begins with all existing objects, followed by a bookmark
+    /// with `initial_events_end`.
     pub initial_events: bool,
 }
 
-/// One page of a list. An object that is none spoils neither its neighbours
-/// nor the page.
+/// One page of a list. A malformed object does not invalidate the others.
 #[derive(Debug, Default)]
 pub struct Page {
-    /// The objects, and what could not be read as one.
+    /// The objects, and errors for those that could not be read.
     pub objects: Vec<Result<Object, MalformedObject>>,
-    /// The version of the whole list.
+    /// The resource version of the whole list.
     pub version: String,
-    /// The token of the next page; `None` on the last.
+    /// The token of the next page; `None` for the last page.
     pub continue_token: Option<String>,
 }
 
-/// One line of a watch.
+/// An event of a watch. It is not a Kubernetes Event.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// An object appeared.
+    /// An object was created.
     Added(Object),
     /// An object changed.
     Modified(Object),
-    /// An object vanished; this is its last state.
+    /// An object was deleted; this is its last state.
     Deleted(Object),
-    /// Nothing happened up to this version.
+    /// All events up to this version were sent.
     Bookmark {
-        /// The version up to which everything was sent.
+        /// The resource version.
         version: String,
-        /// It closes the objects that existed at the start.
+        /// Whether it ends the list of the objects that existed at the start.
         initial_events_end: bool,
     },
-    /// Something that is no object: it is reported and passed over.
+    /// Something that is not an object. It is logged and skipped.
     Malformed(MalformedObject),
 }
 
-/// Why a list or watch failed.
+/// Why a list or watch request failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum RetrieveError {
-    /// The version or the continue token is too old (410): list anew.
+    /// The version or the continue token is too old (410): the controller lists
+    /// again.
     #[error("the version is too old: {0}")]
     Expired(String),
-    /// The version is newer than anything the server has (504 with cause
+    /// The version is newer than the server's (504 with cause
     /// `ResourceVersionTooLarge`).
     #[error("the version is newer than the server's: {0}")]
     TooLargeVersion(String),
     /// The server cannot begin a watch with a list (400 or 422).
     #[error("streaming lists are not supported: {0}")]
     NoStreaming(String),
-    /// Not allowed (403).
+    /// The request is forbidden (403).
     #[error("not allowed: {0}")]
     Forbidden(String),
     /// The kind is not installed (404).
     #[error("not found: {0}")]
     NotFound(String),
-    /// The credentials are refused (401).
-    #[error("the API server refuses the credentials: {0}")]
+    /// The credentials were rejected (401).
+    #[error("the API server rejected the credentials: {0}")]
     Unauthorized(String),
-    /// The server asks for a pause (429, or 503 with `Retry-After`).
+    /// The server asks the client to wait (429, or 503 with `Retry-After`).
     #[error("the API server asks for a pause of {} s: {message}", after.as_secs())]
     Busy {
-        /// How long.
+        /// The time to wait.
         after: Duration,
-        /// The server's words.
+        /// The server's message.
         message: String,
     },
-    /// Any other answer than success.
+    /// The server returned another error.
     #[error("the API server answered {code}: {message}")]
     Status {
-        /// The HTTP code.
+        /// The HTTP status code.
         code: u16,
-        /// The server's words.
+        /// The server's message.
         message: String,
     },
-    /// The connection failed, or what came over it was no answer.
+    /// The connection failed, or the response was invalid.
     #[error("{0}")]
     Transport(String),
 }
 
 impl RetrieveError {
-    /// What kind of failure it is, for the metrics.
+    /// The kind of failure, for metrics.
     pub(crate) fn fault(&self) -> WatchFault {
         match self {
             Self::Forbidden(_) => WatchFault::Forbidden,
@@ -177,7 +215,15 @@ impl RetrieveError {
         }
     }
 
-    /// Any error of a retriever of one's own.
+    /// An error of a retriever of your own. Its message contains those of its
+    /// sources.
+    ///
+    /// ```
+    /// use kooper::retriever::RetrieveError;
+    ///
+    /// let error = RetrieveError::other("the database is unavailable");
+    /// assert_eq!(error.to_string(), "the database is unavailable");
+    /// ```
     pub fn other(error: impl Into<crate::error::BoxError>) -> Self {
         Self::Transport(crate::error::chain(&*error.into()))
     }

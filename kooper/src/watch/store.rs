@@ -1,4 +1,4 @@
-//! The objects that a watch has seen last, as raw bytes.
+//! The last known objects of a watch, as raw bytes.
 
 mod cache;
 mod catalogue;
@@ -18,10 +18,10 @@ pub(crate) use index::{Found, Indexer};
 pub(crate) use listed::Listed;
 use shard::{Keyed, SHARDS, Shard, shard_of};
 
-/// What one watch knows: written by its informer alone, read by everybody.
+/// The objects of one watch. Only its informer writes to it.
 ///
-/// It is cut into shards with a lock each. What takes time in proportion to
-/// the number of objects holds one of these at a time.
+/// It is split into shards, each with its own lock. Operations whose time is
+/// proportional to the number of objects hold one lock at a time.
 #[derive(Debug)]
 pub(crate) struct Store {
     shards: Box<[Shard]>,
@@ -46,22 +46,22 @@ impl Store {
         self.shard(key).get(key)
     }
 
-    /// Every object, in no order.
+    /// All objects, in no particular order.
     pub(crate) fn all(&self) -> Vec<Arc<Object>> {
         self.parts().flatten().collect()
     }
 
-    /// Every object, in no order: as many at a time as one lock is held for.
+    /// All objects, in no particular order, shard by shard.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Vec<Arc<Object>>> {
         self.shards.iter().map(|shard| shard.read().objects.iter().map(|Keyed(object)| object.clone()).collect())
     }
 
-    /// How many objects, and how many bytes they take.
+    /// The number of objects, and their size in bytes.
     pub(crate) fn size(&self) -> (usize, usize) {
         (self.objects.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 
-    /// Puts an object in the place of its older version.
+    /// Adds an object, or replaces its older version.
     pub(crate) fn put(&self, object: Object) -> Change {
         let new = Arc::new(object.packed(&self.dictionary));
         let old = {
@@ -74,8 +74,7 @@ impl Store {
         change
     }
 
-    /// Takes an object out. The change has its last state as the source sent
-    /// it.
+    /// Removes an object. The change has its last state as the source sent it.
     pub(crate) fn remove(&self, object: Object) -> Change {
         let known = {
             let mut contents = self.shard(object.key()).write();
@@ -86,12 +85,13 @@ impl Store {
         Change::new(Some(Arc::new(object)), None)
     }
 
-    /// Puts a whole list in the place of everything, one shard at each step of
-    /// the iterator. A step yields its changes, those of deleted objects too;
-    /// only to exchange the objects does it hold the lock.
+    /// Replaces everything by a list, one shard in each step of the iterator. A step
+    /// yields its changes, deletions included; it holds the lock only while it
+    /// swaps the objects.
     pub(crate) fn replace(&self, list: Listed) -> impl Iterator<Item = Vec<Change>> {
         self.shards.iter().zip(list.shards).map(|(shard, objects)| {
-            // Nobody else writes: what is compared now is there until the exchange.
+            // There is no other writer: what is compared here is unchanged until the
+            // swap.
             let mut changes: Vec<Change> = objects
                 .iter()
                 .map(|Keyed(new)| (shard.get(new.key()), new))
@@ -112,7 +112,7 @@ impl Store {
         })
     }
 
-    /// Counts what a change adds and takes away.
+    /// Updates the number and size of objects.
     fn measure(&self, change: &Change) {
         if let Some(new) = &change.new {
             self.objects.fetch_add(1, Ordering::Relaxed);

@@ -35,7 +35,7 @@ fn a_leader_that_is_cut_off_stops_by_itself_before_another_begins_and_stands_aga
     let lines = log.lines();
     // What it tries after its end is not even sent.
     let after = lines.iter().skip_while(|line| *line != "first ends").find(|line| line.starts_with("first failed"));
-    assert!(after.is_some_and(|line| line.contains("was not sent: this process does not lead")), "{lines:?}");
+    assert!(after.is_some_and(|line| line.contains("was not sent: this process is not the leader")), "{lines:?}");
 
     proxy.open();
     first.wait_for_ready(true, &["standby: the lease is held by "]);

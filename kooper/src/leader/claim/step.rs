@@ -39,8 +39,8 @@ impl fmt::Display for Lost {
         match self {
             Self::Deadline => f.write_str("the lease could not be renewed in time"),
             Self::Taken(holder) => write!(f, "the lease is held by {holder}"),
-            Self::Emptied => f.write_str("somebody took the holder out of the lease"),
-            Self::Deleted => f.write_str("somebody deleted the lease"),
+            Self::Emptied => f.write_str("another client removed the holder from the lease"),
+            Self::Deleted => f.write_str("the lease was deleted"),
             Self::NeverHeld => f.write_str("the lease is not held"),
         }
     }

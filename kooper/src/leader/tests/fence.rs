@@ -23,7 +23,7 @@ async fn a_request_without_leadership_is_not_sent() {
     let stand = Stand::new(&server, "a");
     let client = stand.leadership.fence(server.client());
     let error = client.send(get(LEASE)).await.expect_err("nobody leads");
-    assert!(text(&error).contains("was not sent: this process does not lead"), "{}", text(&error));
+    assert!(text(&error).contains("was not sent: this process is not the leader"), "{}", text(&error));
     assert!(text(&error).contains(LEASE), "{}", text(&error));
     assert_eq!(server.count(&Method::GET, false), 0);
 }

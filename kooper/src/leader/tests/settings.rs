@@ -44,7 +44,7 @@ async fn a_missing_rule_is_named_by_the_probe_until_it_is_there() {
     let server = FakeServer::new();
     server.decide(|_, _| Fate::Fail(403));
     let mut stand = Stand::new(&server, "a");
-    assert_eq!(stand.ready(), Err("echo: the Lease shops/shop-echo is not read yet".to_owned()));
+    assert_eq!(stand.ready(), Err("echo: the Lease shops/shop-echo has not been read yet".to_owned()));
     stand.stands_in_vain(SECOND * 3).await;
     let reason = stand.ready().expect_err("it may not");
     for part in

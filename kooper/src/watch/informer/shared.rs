@@ -1,4 +1,4 @@
-//! One watch for all who ask for the same objects.
+//! One watch for all users of the same objects.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,16 +12,16 @@ use crate::watch::cache_id::CacheId;
 use crate::watch::retriever::{Erased, RetrieveError, Scope};
 use crate::watch::store::{Change, Store};
 
-/// The watches of a process, each shared by all who want the same kind, scope
-/// and form.
+/// The watches of a process. All users of the same kind, scope and form share
+/// one.
 #[derive(Debug, Default)]
-pub(crate) struct Watches {
+pub(crate) struct SharedWatches {
     known: Mutex<HashMap<(CacheId, Scope), Arc<Watched>>>,
     stop: CancellationToken,
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// A store that an informer keeps, and who is told of its changes.
+/// A store that an informer keeps up to date, and the sinks of its changes.
 #[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) store: Arc<Store>,
@@ -31,7 +31,7 @@ pub(crate) struct Watched {
     started: Mutex<bool>,
 }
 
-impl Watches {
+impl SharedWatches {
     /// The watch of these objects, and whether it is new.
     pub(crate) fn of(&self, id: CacheId, scope: &Scope, status: impl FnOnce() -> WatchStatus) -> (Arc<Watched>, bool) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,7 +43,7 @@ impl Watches {
         (watched, true)
     }
 
-    /// Starts a watch, unless it runs.
+    /// Starts a watch unless it is running.
     pub(crate) fn start(&self, watched: &Watched, retriever: impl FnOnce() -> Arc<dyn Erased>) {
         if std::mem::replace(&mut *lock(&watched.started), true) {
             return;
@@ -52,7 +52,7 @@ impl Watches {
         lock(&self.tasks).spawn(informer.run(self.stop.clone()));
     }
 
-    /// Ends all watches: nobody needs them any more.
+    /// Stops all watches.
     pub(crate) async fn stop(&self) {
         self.stop.cancel();
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
@@ -67,13 +67,13 @@ impl Watched {
         Self { store, status, fan, started: Mutex::default() }
     }
 
-    /// Tells `sink` of every change from now on, and of what is known already
-    /// as of a first list.
+    /// Informs `sink` of every change from now on, and of the known objects as of a
+    /// first list.
     pub(crate) async fn subscribe(&self, sink: &Arc<dyn Sink>) {
         self.fan.join(sink);
-        // What changes meanwhile may be told twice, and is never left out: it
-        // is in the store before any sink is told. So is a first list that the
-        // other sinks are being told of at this moment.
+        // A concurrent change may be reported twice, but is never missed, because
+        // it is in the store before any sink is informed. The same holds for a
+        // first list of which the other sinks are being informed.
         let store = self.store.clone();
         for part in store.parts() {
             for new in part {
@@ -84,7 +84,7 @@ impl Watched {
     }
 }
 
-/// Takes changes to everybody who wants them.
+/// Passes changes to all sinks.
 struct Fan {
     status: Arc<WatchStatus>,
     sinks: Mutex<Arc<[Arc<dyn Sink>]>>,
@@ -102,11 +102,11 @@ impl Fan {
         *sinks = sinks.iter().cloned().chain([sink.clone()]).collect();
     }
 
-    fn each(&self, tell: impl Fn(&dyn Sink)) {
-        // A sink may take its time, or subscribe another one: not under the lock.
+    fn each(&self, inform: impl Fn(&dyn Sink)) {
+        // Not under the lock: a sink may take long, or subscribe another one.
         let sinks = lock(&self.sinks).clone();
         for sink in sinks.iter() {
-            tell(&**sink);
+            inform(&**sink);
         }
     }
 }

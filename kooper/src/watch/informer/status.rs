@@ -1,4 +1,4 @@
-//! How a watch is: for `/readyz`, the metrics and the logs.
+//! The state of a watch, for `/readyz`, metrics and logs.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,32 +15,32 @@ use crate::metrics::health::Probe;
 use crate::object::MalformedObject;
 use crate::watch::retriever::RetrieveError;
 
-/// A watch that was not heard from for so long makes the process not ready.
+/// The process is not ready if a watch receives nothing for this time.
 const HEARD_WITHIN: Duration = Duration::from_secs(300);
 
-/// A first list that fails so often is not waited for where other namespaces
-/// can be handled without it.
+/// After so many failures of a first list, the other namespaces are handled
+/// without it.
 const TRIES: u32 = 3;
 
 /// The state of one watch.
 #[derive(Debug)]
 pub(crate) struct WatchStatus {
-    /// The controller, the resource as RBAC and kubectl name it, and where.
+    /// The controller, the resource as in RBAC and kubectl, and the namespace.
     controller: String,
     resource: String,
     namespace: Option<String>,
     selected: bool,
     from_server: bool,
-    /// Whether somebody needs the kind: without it, its absence is fine.
+    /// Whether a controller requires the kind. If not, it may be missing.
     required: AtomicBool,
-    /// Whether a controller can handle nothing without this watch, although it
-    /// is of one namespace: then the process is not ready without it.
+    /// Whether a controller cannot handle any object without this watch, although
+    /// it is for one namespace. Then the process is not ready without it.
     synced_required: AtomicBool,
     state: Mutex<State>,
     first: watch::Sender<First>,
 }
 
-/// What has come of the first list.
+/// The state of the first list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum First {
     Awaited,
@@ -52,27 +52,27 @@ enum First {
 struct State {
     heard: Instant,
     error: Option<String>,
-    /// Whether the error is that the cluster does not have the kind.
+    /// Whether the cluster does not serve the kind.
     missing: bool,
-    /// Whether the server refuses the watch: the rule is missing, or the kind.
+    /// Whether the watch is forbidden or the kind is missing.
     refused: bool,
-    /// The error that the log has told of.
-    said: Option<String>,
+    /// The error that was logged last.
+    logged: Option<String>,
     unreadable: u64,
     objects: usize,
     stopped: bool,
 }
 
 impl WatchStatus {
-    /// `resource` is `plural` or `plural.group`; `selected` says whether a
-    /// selector narrows it; `server` whether the API server is the source.
+    /// `resource` is `plural` or `plural.group`; `selected` is whether the watch has
+    /// a selector, and `server` whether its source is the API server.
     pub(crate) fn new(controller: &str, resource: &str, namespace: Option<&str>, selected: bool, server: bool) -> Self {
         let state = State {
             heard: Instant::now(),
             error: None,
             missing: false,
             refused: false,
-            said: None,
+            logged: None,
             unreadable: 0,
             objects: 0,
             stopped: false,
@@ -90,17 +90,17 @@ impl WatchStatus {
         }
     }
 
-    /// Notes that somebody needs the kind.
+    /// Marks the kind as required.
     pub(crate) fn require(&self) {
         self.required.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that a controller can handle nothing without this watch.
+    /// Marks the watch as required: a controller cannot handle any object without it.
     pub(crate) fn require_synced(&self) {
         self.synced_required.store(true, Ordering::Relaxed);
     }
 
-    /// The namespace, where it is of a single one.
+    /// The namespace, if the watch is for a single one.
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
@@ -111,11 +111,11 @@ impl WatchStatus {
 
     /// Waits for the first complete list.
     pub(crate) async fn wait_synced(&self) {
-        // The sender is `self`: it cannot be gone.
+        // The sender is a field of `self`, so it exists.
         let _ = self.first.subscribe().wait_for(|first| *first == First::Complete).await;
     }
 
-    /// Waits until the first list is complete, refused, or has failed several
+    /// Waits until the first list is complete, forbidden, or has failed several
     /// times.
     pub(crate) async fn wait_tried(&self) {
         let _ = self.first.subscribe().wait_for(|first| *first != First::Awaited).await;
@@ -125,7 +125,7 @@ impl WatchStatus {
         self.heard();
         self.lock().objects = objects;
         if objects == 0 && !self.is_synced() {
-            let hint = if self.selected { "; is the selector as it should be?" } else { "" };
+            let hint = if self.selected { "; check the selector" } else { "" };
             tracing::info!(watch = %self, "there are no objects yet{hint}");
         }
         self.first.send_replace(First::Complete);
@@ -136,9 +136,9 @@ impl WatchStatus {
         state.heard = Instant::now();
         state.error = None;
         (state.missing, state.refused) = (false, false);
-        if state.said.take().is_some() {
+        if state.logged.take().is_some() {
             drop(state);
-            tracing::info!(watch = %self, "it works again");
+            tracing::info!(watch = %self, "the watch works again");
         }
     }
 
@@ -146,16 +146,16 @@ impl WatchStatus {
         self.lock().stopped = true;
     }
 
-    /// Notes what failed, `failures` times in a row, and says it: once, as
-    /// long as it stays the same. A connection that breaks once is no news.
+    /// Records the `failures`-th failure in a row. The same error is logged once.
+    /// A connection that breaks once is not logged as a warning.
     pub(super) fn failed(&self, error: &RetrieveError, retry_in: Duration, failures: u32) {
         let refused = matches!(error, RetrieveError::Forbidden(_) | RetrieveError::NotFound(_));
         self.first.send_if_modified(|first| {
-            let news = *first == First::Awaited && (refused || failures >= TRIES);
-            if news {
+            let changed = *first == First::Awaited && (refused || failures >= TRIES);
+            if changed {
                 *first = First::Failed;
             }
-            news
+            changed
         });
         let text = format!("{error}{}", self.advice(error));
         let mut state = self.lock();
@@ -163,27 +163,27 @@ impl WatchStatus {
         state.missing = matches!(error, RetrieveError::NotFound(_));
         state.refused = refused;
         let quiet = failures == 1 && matches!(error, RetrieveError::Transport(_));
-        if quiet || state.said.as_ref() == Some(&text) {
+        if quiet || state.logged.as_ref() == Some(&text) {
             drop(state);
             tracing::debug!(watch = %self, retry_in = ?retry_in, "{text}");
         } else {
-            state.said = Some(text.clone());
+            state.logged = Some(text.clone());
             drop(state);
             tracing::warn!(watch = %self, retry_in = ?retry_in, "{text}");
         }
     }
 
-    /// A list begins: it counts anew what cannot be read.
+    /// A list begins: malformed objects are counted from zero.
     pub(super) fn lists(&self) {
         self.lock().unreadable = 0;
     }
 
     pub(super) fn unreadable(&self, malformed: &MalformedObject) {
         self.lock().unreadable += 1;
-        tracing::error!(watch = %self, "{malformed}; it is passed over, the others go on");
+        tracing::error!(watch = %self, "{malformed}; it is skipped");
     }
 
-    /// Why the other namespaces are handled without this one, if they are.
+    /// The reason if the other namespaces are handled without this one.
     pub(crate) fn left_out(&self) -> Option<String> {
         let state = self.lock();
         if state.missing && !self.required.load(Ordering::Relaxed) {
@@ -193,18 +193,18 @@ impl WatchStatus {
         Some(format!("{self}: left out until it can be watched: {error}"))
     }
 
-    /// Since when nothing was heard.
+    /// The time since the last event or bookmark.
     pub(crate) fn age(&self) -> Duration {
         self.lock().heard.elapsed()
     }
 
-    /// The namespace that looks empty, for a check that it exists.
+    /// The namespace if it seems empty, to check that it exists.
     pub(crate) fn empty_namespace(&self) -> Option<&str> {
         let empty = self.is_synced() && self.lock().objects == 0 && self.from_server;
         self.namespace.as_deref().filter(|_| empty)
     }
 
-    /// What to do about an error, as the end of its message.
+    /// The advice for an error, as the end of its message.
     fn advice(&self, error: &RetrieveError) -> String {
         let refusal = |code, message: &String| {
             let (plural, group) = self.resource.split_once('.').unwrap_or((&self.resource, ""));
@@ -222,7 +222,7 @@ impl WatchStatus {
                     .to_owned()
             }
             RetrieveError::Transport(_) if self.from_server => {
-                "; is the API server up, and its address right?".to_owned()
+                "; check that the API server runs and that its address is correct".to_owned()
             }
             _ => String::new(),
         }
@@ -245,7 +245,7 @@ impl Probe for WatchStatus {
         let state = self.lock();
         let because = state.error.as_ref().map_or(String::new(), |error| format!(": {error}"));
         if state.missing && !self.required.load(Ordering::Relaxed) {
-            return Ok(Some(format!("{self}: optional, and not there{because}")));
+            return Ok(Some(format!("{self}: optional, and not installed{because}")));
         }
         if left_out.is_some() {
             return Ok(left_out);
@@ -258,10 +258,10 @@ impl Probe for WatchStatus {
         }
         let age = state.heard.elapsed();
         if age > HEARD_WITHIN && self.from_server && !state.stopped {
-            return Err(format!("{self}: nothing heard for {} s{because}", age.as_secs()));
+            return Err(format!("{self}: no event or bookmark for {} s{because}", age.as_secs()));
         }
         let unreadable =
-            (state.unreadable > 0).then(|| format!("{} unreadable objects were passed over", state.unreadable));
+            (state.unreadable > 0).then(|| format!("{} unreadable objects were skipped", state.unreadable));
         let remarks: Vec<_> = state.error.iter().cloned().chain(unreadable).collect();
         Ok((!remarks.is_empty()).then(|| format!("{self}: {}", remarks.join("; "))))
     }

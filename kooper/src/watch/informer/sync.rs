@@ -1,4 +1,4 @@
-//! The list: the whole state at once, streamed or in pages.
+//! Lists the whole state, as a stream or in pages.
 
 use futures_util::StreamExt;
 use tokio::task::coop::consume_budget;
@@ -9,19 +9,19 @@ use crate::object::older;
 use crate::watch::retriever::{Event, ListRequest, RetrieveError};
 use crate::watch::store::Listed;
 
-/// A list whose version is lower is accepted after so many in a row: the
-/// server's data were restored, and this is what there is.
+/// A list with a lower version is accepted after so many in a row: the server
+/// was restored from a backup.
 const LOWER_LISTS: u32 = 3;
 
-/// The largest page that is asked for.
+/// The largest page that is requested.
 const LARGEST_PAGE: u32 = 8000;
 
-/// Streams that break off before their end, in a row, until pages are tried.
+/// After so many streams in a row that end early, pages are tried.
 const BROKEN_STREAMS: u32 = 2;
 
 impl Informer {
-    /// Lists everything into the store. A streaming list goes on as a watch,
-    /// which comes back.
+    /// Lists everything into the store. A streaming list continues as a watch,
+    /// which is returned.
     pub(super) async fn sync(&mut self) -> Result<Option<Events>, RetrieveError> {
         self.status.lists();
         let (listed, version, events) = if self.streaming && self.streams_broken < BROKEN_STREAMS {
@@ -39,7 +39,7 @@ impl Informer {
             }
         } else {
             let (listed, version) = self.pages().await?;
-            // The next list is streamed again: what spoiled it may be over.
+            // The next list is streamed again: the problem may be over.
             self.streams_broken = self.streams_broken.min(BROKEN_STREAMS - 1);
             (listed, version, None)
         };
@@ -48,7 +48,7 @@ impl Informer {
         Ok(events)
     }
 
-    /// A watch that begins with everything there is; a bookmark ends that.
+    /// A watch that begins with all existing objects; a bookmark ends them.
     async fn stream(&mut self) -> Result<(Listed, String, Events), RetrieveError> {
         let mut events = self.open(true).await?;
         let mut listed = Listed::default();
@@ -57,7 +57,7 @@ impl Informer {
                 Err(_elapsed) => {
                     break RetrieveError::Transport(format!("the list stopped for {} s", self.silence.as_secs()));
                 }
-                Ok(None) => break RetrieveError::Transport("the list broke off before its end".to_owned()),
+                Ok(None) => break RetrieveError::Transport("the list ended early".to_owned()),
                 Ok(Some(Err(error))) => break error,
                 Ok(Some(Ok(event))) => match event {
                     Event::Added(object) | Event::Modified(object) => listed.add(object, &self.store),
@@ -68,7 +68,7 @@ impl Informer {
                     }
                     Event::Bookmark { initial_events_end: false, .. } => {
                         return Err(RetrieveError::NoStreaming(
-                            "a bookmark came before the end of the list, as of a server that ignores `sendInitialEvents`"
+                            "a bookmark arrived before the end of the list: the server ignores `sendInitialEvents`"
                                 .to_owned(),
                         ));
                     }
@@ -81,8 +81,9 @@ impl Informer {
         };
         self.streams_broken += 1;
         if self.streams_broken >= BROKEN_STREAMS {
-            // Something between here and the server spoils it; pages are short.
-            tracing::info!(watch = %self.status, "streaming lists break off: this one is made in pages");
+            // Something between the client and the server ends long responses;
+            // pages are short.
+            tracing::info!(watch = %self.status, "streaming lists end early: listing in pages this time");
         }
         Err(broken)
     }
@@ -94,8 +95,8 @@ impl Informer {
             let page = match self.retriever.list(request.clone()).await {
                 Ok(page) => page,
                 Err(error) => {
-                    // The pages before this one are of a version that is gone. In
-                    // fewer, larger ones the list is made in less time.
+                    // The previous pages belong to a version that was compacted. A
+                    // list with fewer, larger pages takes less time.
                     if matches!(error, RetrieveError::Expired(_)) && request.continue_token.is_some() {
                         self.page = self.page.saturating_mul(2).min(LARGEST_PAGE);
                     }
@@ -119,9 +120,9 @@ impl Informer {
         }
     }
 
-    /// A list is made at the newest version. A lower one than was seen comes
-    /// from a server that lags behind, or from one whose data were restored;
-    /// only the latter says so again and again.
+    /// A list has the newest version. A lower one than before comes from a server
+    /// that lags behind, or from one that was restored from a backup; only the
+    /// latter returns it repeatedly.
     fn check_version(&mut self, version: &str) -> Result<(), RetrieveError> {
         if !older(version, &self.version) {
             self.went_back = 0;
@@ -129,20 +130,20 @@ impl Informer {
         }
         self.went_back += 1;
         if self.restored || self.went_back >= LOWER_LISTS {
-            tracing::warn!(watch = %self.status, from = %self.version, to = %version, "the server's versions went back, as after a restore: its list is taken as it is");
+            tracing::warn!(watch = %self.status, from = %self.version, to = %version, "the server's resource versions went back, as after a restore from a backup: accepting its list");
             self.sink.restored();
             self.version.clear();
             self.went_back = 0;
             return Ok(());
         }
         Err(RetrieveError::Transport(format!(
-            "a list of version {version} is older than {}, which was seen before",
+            "a list has version {version}, which is older than {}, the last one",
             self.version
         )))
     }
 
-    /// Puts a list into the store and hands on its changes, part by part: after
-    /// each few the other tasks of the thread have their turn.
+    /// Puts a list into the store and informs the sink of the changes. It yields
+    /// regularly, so that other tasks of the thread can run.
     async fn commit(&mut self, listed: Listed, version: String) {
         let objects = listed.len();
         let first = !self.status.is_synced();
@@ -162,12 +163,13 @@ impl Informer {
         if first {
             tracing::info!(watch = %self.status, objects, version, "synced");
         } else {
-            tracing::info!(watch = %self.status, objects, changes = count, version, "listed anew");
+            tracing::info!(watch = %self.status, objects, changes = count, version, "listed again");
         }
         self.version = version;
         self.restored = false;
         self.failures = 0;
-        // Only now: when the sync is awaited, all keys are queued after it.
+        // Only now, so that all keys are queued when a caller that awaits the sync
+        // continues.
         self.status.synced(objects);
     }
 }

@@ -1,5 +1,5 @@
-//! Each fault of a source, and what becomes of the store and of whoever
-//! listens. Time is paused: waits cost nothing.
+//! Faults of a source, and their effect on the store and the sink. Time is
+//! paused, so waiting costs nothing.
 
 mod trouble;
 
@@ -15,7 +15,7 @@ use crate::object::key::ObjectKey;
 use crate::object::{MalformedObject, Object};
 use crate::watch::retriever::{Page, erase, from_fns};
 
-/// One answer to a watch: its events, and whether it stays open behind them.
+/// One response to a watch: its events, and whether it stays open after them.
 struct Watch {
     expects: Option<&'static str>,
     events: Vec<Result<Event, RetrieveError>>,
@@ -25,7 +25,7 @@ struct Watch {
 type Listing = Result<Page, RetrieveError>;
 type Opening = Result<Watch, RetrieveError>;
 
-/// A source that answers by a script; when that is over it stays silent.
+/// A source that follows a script and then stays silent.
 #[derive(Default)]
 struct Script {
     lists: Mutex<VecDeque<(Option<&'static str>, Listing)>>,
@@ -59,7 +59,7 @@ impl Script {
     }
 }
 
-/// What a controller would know.
+/// The information that a controller would have.
 #[derive(Default)]
 struct Told {
     objects: Mutex<BTreeMap<String, String>>,
@@ -295,7 +295,7 @@ async fn pages_are_put_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_token_that_expired_the_list_begins_anew_with_larger_pages_and_a_pause() {
+async fn after_a_token_that_expired_the_list_begins_again_with_larger_pages_and_a_pause() {
     let first = || Page { continue_token: Some("next".to_owned()), ..page("5", &[("ghost", "1")]).unwrap() };
     let script = Script::default();
     for _ in 0..10 {

@@ -17,21 +17,29 @@ use super::frames::{self, Cutter, Lines};
 use super::status::status_error;
 use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 
-/// Which objects of a kind are wanted.
+/// The objects of a kind that an [`ApiRetriever`] lists and watches; all of them
+/// by default.
+///
+/// ```
+/// use kooper::retriever::Scope;
+///
+/// let scope = Scope { namespace: Some("shop".into()), labels: Some("app=web".into()), ..Scope::default() };
+/// # let _ = scope;
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Scope {
-    /// One namespace; `None` for all, and for cluster-scoped kinds.
+    /// The namespace; `None` for all namespaces, and for cluster-scoped kinds.
     pub namespace: Option<String>,
-    /// A label selector that the server applies.
+    /// The label selector.
     pub labels: Option<String>,
-    /// A field selector that the server applies.
+    /// The field selector.
     pub fields: Option<String>,
-    /// Fetch `PartialObjectMetadata` only.
+    /// Whether to fetch only the metadata, as `PartialObjectMetadata`.
     pub metadata_only: bool,
 }
 
 impl Scope {
-    /// This scope in each of several namespaces, or as it is where there are none.
+    /// This scope in each of several namespaces, or unchanged if there are none.
     pub(crate) fn in_each(&self, namespaces: &[String]) -> Vec<Self> {
         if namespaces.is_empty() {
             return vec![self.clone()];
@@ -41,8 +49,19 @@ impl Scope {
     }
 }
 
-/// Lists and watches a kind at the API server: by a streaming list where the
-/// server has it, else in pages.
+/// Lists and watches a kind at the API server. It uses streaming lists if the
+/// server supports them, otherwise pages.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kooper::kube::Client;
+/// use kooper::retriever::{ApiRetriever, Scope};
+///
+/// fn pods(client: Client) -> ApiRetriever<Pod> {
+///     ApiRetriever::new(client, Scope::default())
+/// }
+/// # let _ = pods;
+/// ```
 pub struct ApiRetriever<K> {
     client: Client,
     path: String,
@@ -51,7 +70,8 @@ pub struct ApiRetriever<K> {
 }
 
 impl<K: Resource<DynamicType = ()>> ApiRetriever<K> {
-    /// All objects of the kind that are in the scope.
+    /// Retrieves the objects of the kind that are in the scope.
+    #[must_use]
     pub fn new(client: Client, scope: Scope) -> Self {
         let path = K::url_path(&(), scope.namespace.as_deref());
         Self { client, path, scope, kind: PhantomData }
@@ -64,13 +84,13 @@ impl<K> std::fmt::Debug for ApiRetriever<K> {
     }
 }
 
-/// After so many seconds the server ends a watch, which is then resumed.
+/// The server ends a watch after so many seconds, and it is resumed.
 const WATCH_SECONDS: u32 = 290;
 
 /// The same for a watch that begins with a list, which may take long.
 const LIST_SECONDS: u32 = 3600;
 
-/// After so long without a byte an answer is not waited for any longer.
+/// A response without a byte for this time is given up.
 const SILENCE: Duration = Duration::from_secs(180);
 
 impl<K: 'static> Retriever<K> for ApiRetriever<K> {
@@ -87,7 +107,7 @@ impl<K: 'static> Retriever<K> for ApiRetriever<K> {
         let request = request.map_err(RetrieveError::other)?;
         let mut body = in_time(send(&self.client, request)).await??.into_body();
         let mut page = Cutter::default();
-        // However long the page takes: only its silence is limited.
+        // The page may take as long as it needs: only silence is limited.
         while let Some(frame) = in_time(body.frame()).await? {
             if let Ok(chunk) = frame.map_err(RetrieveError::other)?.into_data() {
                 page.push(&chunk)?;
@@ -136,7 +156,7 @@ impl<K: 'static> Retriever<K> for ApiRetriever<K> {
     }
 }
 
-/// The events in a body, those of one chunk at a time.
+/// The events in a body, one chunk at a time.
 fn events(body: Body) -> impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static {
     struct Reading {
         body: Body,
@@ -176,8 +196,8 @@ async fn in_time<T>(answer: impl Future<Output = T>) -> Result<T, RetrieveError>
     timeout(SILENCE, answer).await.map_err(silent)
 }
 
-/// Sends a request; an answer other than success is an error with the
-/// server's own words.
+/// Sends a request. A response other than success is an error with the server's
+/// message.
 async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<Response<Body>, RetrieveError> {
     let response = client.send(request.map(Body::from)).await.map_err(transport)?;
     let code = response.status();
@@ -192,7 +212,7 @@ async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<Response<Bod
     Err(status_error(&body.unwrap_or_default(), Some(code), pause))
 }
 
-/// A failed request in the words of the layer that failed.
+/// A failed request with the message of the layer that failed.
 fn transport(error: kube::Error) -> RetrieveError {
     match error {
         kube::Error::Service(error) => RetrieveError::other(error),

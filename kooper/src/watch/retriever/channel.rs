@@ -1,5 +1,4 @@
-//! A retriever over a fixed list and a channel of events: a controller's test
-//! needs no server.
+//! A retriever of a list and a channel of events, for tests without a server.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,41 +14,41 @@ use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 use crate::object::key::ObjectKey;
 use crate::object::{MalformedObject, Object, older};
 
-/// Sends what a watch is to yield; cloneable. When all are dropped the watch
-/// stays open and silent, as one at which nothing happens.
+/// Sends events to the watch of a [`channel`]. When all senders are dropped, the
+/// watch stays open and nothing changes any more.
 #[derive(Debug, Clone)]
 pub struct Sender {
     events: mpsc::UnboundedSender<Result<Event, RetrieveError>>,
 }
 
 impl Sender {
-    /// An object is added.
+    /// Adds an object.
     ///
     /// # Errors
-    /// When it has no name or cannot be written as JSON.
+    /// If it has no name or cannot be serialized as JSON.
     pub fn add<K: Serialize>(&self, object: &K) -> Result<(), MalformedObject> {
         Object::from_typed(object).map(|object| self.send(Ok(Event::Added(object))))
     }
 
-    /// An object changes.
+    /// Changes an object.
     ///
     /// # Errors
-    /// When it has no name or cannot be written as JSON.
+    /// If it has no name or cannot be serialized as JSON.
     pub fn modify<K: Serialize>(&self, object: &K) -> Result<(), MalformedObject> {
         Object::from_typed(object).map(|object| self.send(Ok(Event::Modified(object))))
     }
 
-    /// An object is deleted.
+    /// Deletes an object.
     ///
     /// # Errors
-    /// When it has no name or cannot be written as JSON.
+    /// If it has no name or cannot be serialized as JSON.
     pub fn delete<K: Serialize>(&self, object: &K) -> Result<(), MalformedObject> {
         Object::from_typed(object).map(|object| self.send(Ok(Event::Deleted(object))))
     }
 
-    /// Any event or error.
+    /// Sends any event or error.
     pub fn send(&self, event: Result<Event, RetrieveError>) {
-        // The controller may have ended: then nobody wants it.
+        // It fails if the controller has ended, and then has no effect.
         let _ = self.events.send(event);
     }
 }
@@ -58,13 +57,13 @@ type Receiver = mpsc::UnboundedReceiver<Result<Event, RetrieveError>>;
 
 struct Channel<K> {
     present: Arc<Mutex<Present>>,
-    /// Each watch takes the channel and gives it back at its end, so that a
-    /// resumed one continues where the last one stopped.
+    /// Each watch takes the receiver and returns it at its end, so that a resumed
+    /// watch continues where the last one stopped.
     receiver: Arc<Mutex<Option<Receiver>>>,
     kind: PhantomData<fn() -> K>,
 }
 
-/// The objects as the watch has yielded them: what a later list has.
+/// The objects according to the events that the watch has yielded.
 struct Present {
     objects: BTreeMap<ObjectKey, Arc<[u8]>>,
     version: String,
@@ -113,9 +112,9 @@ impl Present {
     }
 }
 
-/// A retriever of a fixed list whose watch yields what is sent. A later list,
-/// as after [`RetrieveError::Expired`], has the objects as the watch has left
-/// them.
+/// A retriever of a list of objects, and the sender of its watch's events. A
+/// later list, such as after [`RetrieveError::Expired`], contains the objects as
+/// the events have changed them.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -130,7 +129,7 @@ impl Present {
 /// ```
 ///
 /// # Errors
-/// When an object has no name or cannot be written as JSON.
+/// If an object has no name or cannot be serialized as JSON.
 pub fn channel<K: Serialize + 'static>(
     objects: impl IntoIterator<Item = K>,
 ) -> Result<(impl Retriever<K>, Sender), MalformedObject> {
@@ -149,10 +148,21 @@ pub fn channel<K: Serialize + 'static>(
     ))
 }
 
-/// A retriever of a fixed list at which nothing happens afterwards.
+/// A retriever of a list of objects that do not change.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kooper::retriever::fixed;
+///
+/// let mut config = ConfigMap::default();
+/// config.metadata.name = Some("settings".into());
+/// let retriever = fixed([config])?;
+/// # let _ = retriever;
+/// # Ok::<_, kooper::BoxError>(())
+/// ```
 ///
 /// # Errors
-/// When an object has no name or cannot be written as JSON.
+/// If an object has no name or cannot be serialized as JSON.
 pub fn fixed<K: Serialize + 'static>(
     objects: impl IntoIterator<Item = K>,
 ) -> Result<impl Retriever<K>, MalformedObject> {

@@ -1,4 +1,4 @@
-//! A retriever out of two closures.
+//! A retriever of two closures.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -13,18 +13,17 @@ struct FromFns<K, L, W> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// A retriever that lists by one closure and watches by another.
+/// A retriever that lists with one closure and watches with another.
 ///
 /// ```
 /// use futures_util::stream;
 /// use k8s_openapi::api::core::v1::Pod;
+/// use kooper::Controller;
 /// use kooper::retriever::{Page, from_fns};
 ///
-/// let nothing = from_fns::<Pod, _, _, _, _, _>(
-///     |_| async { Ok(Page::default()) },
-///     |_| async { Ok(stream::pending()) },
-/// );
-/// # let _ = nothing;
+/// let nothing = from_fns(|_| async { Ok(Page::default()) }, |_| async { Ok(stream::pending()) });
+/// let builder = Controller::builder::<Pod>("idle").retriever(nothing);
+/// # let _ = builder;
 /// ```
 pub fn from_fns<K, L, W, LF, WF, S>(list: L, watch: W) -> impl Retriever<K>
 where

@@ -1,4 +1,4 @@
-//! The one place where a retriever's types are erased.
+//! The only place where the types of retrievers are erased.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

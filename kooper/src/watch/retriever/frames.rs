@@ -1,4 +1,4 @@
-//! Wire bytes to events and pages.
+//! Parses events and pages from bytes.
 
 mod cutter;
 
@@ -11,19 +11,19 @@ use crate::object::scan::{Broken, Cursor, Frame};
 use crate::object::{Object, head};
 pub(super) use cutter::Cutter;
 
-/// The mark of the bookmark that closes a streaming list; its value counts.
+/// The annotation of the bookmark that ends a streaming list; its value is checked.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// A longer line is no object: the API server refuses 3 MiB.
+/// A longer line is not an object: the API server rejects objects of 3 MiB.
 const LONGEST_LINE: usize = 64 << 20;
 
 /// Cuts a body into lines without copying a byte twice.
 #[derive(Default)]
 pub(super) struct Lines {
     buffer: Vec<u8>,
-    /// Where the next line starts.
+    /// The start of the next line.
     start: usize,
-    /// Up to here no line end was found.
+    /// No end of line was found up to here.
     searched: usize,
 }
 
@@ -44,7 +44,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The next whole line.
+    /// The next complete line.
     pub(super) fn next(&mut self) -> Option<&[u8]> {
         loop {
             let rest = self.buffer.get(self.searched..)?;
@@ -62,7 +62,7 @@ impl Lines {
     }
 }
 
-/// Reads one line of a watch.
+/// Parses one line of a watch.
 pub(super) fn event(line: &[u8]) -> Result<Event, RetrieveError> {
     let mut kind = None;
     let mut frame = None;

@@ -7,7 +7,7 @@ use kube::core::response::Status;
 
 use super::RetrieveError;
 
-/// The error in a `Status`, or in what stands in for one.
+/// The error in a `Status`, or in a body without one.
 pub(super) fn status_error(body: &[u8], code: Option<StatusCode>, pause: Option<Duration>) -> RetrieveError {
     let status: Status = serde_json::from_slice(body).unwrap_or_default();
     let code = code.map_or(status.code, |code| code.as_u16());

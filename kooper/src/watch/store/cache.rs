@@ -6,8 +6,8 @@ use super::{Found, Indexer, Store};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 
-/// The stores of one kind: one for all namespaces, or one for each that is
-/// watched.
+/// The stores of one kind: one for all namespaces, or one for each watched
+/// namespace.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cache {
     stores: Vec<(Option<String>, Arc<Store>)>,
@@ -24,7 +24,7 @@ impl Cache {
         self.stores.iter().map(|(_, store)| store)
     }
 
-    /// Whether objects of a namespace, or of none, are in it if they exist.
+    /// Whether it contains the objects of a namespace, or of cluster-scoped kinds.
     pub(crate) fn covers(&self, namespace: Option<&str>) -> bool {
         self.stores.iter().any(|(watched, _)| watched.is_none() || watched.as_deref() == namespace)
     }
@@ -36,30 +36,30 @@ impl Cache {
             .find_map(|(_, store)| store.get(key))
     }
 
-    /// Every object of a namespace, or of all, in no order.
+    /// All objects of a namespace, or of all, in no particular order.
     pub(crate) fn all(&self, namespace: Option<&str>) -> Vec<Arc<Object>> {
         self.of(namespace).flat_map(|store| store.all()).filter(|object| is_in(object, namespace)).collect()
     }
 
-    /// Every object, in no order: as many at a time as one lock is held for.
+    /// All objects, in no particular order, shard by shard.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Vec<Arc<Object>>> {
         self.stores.iter().flat_map(|(_, store)| store.parts())
     }
 
-    /// The objects of a namespace, or of all, that have one of the values, and
-    /// those that cannot be read, so that it is not known. In no order.
+    /// The objects of a namespace, or of all, that have one of the values, and those
+    /// that cannot be read, in no particular order.
     pub(crate) fn find(&self, by: Indexer, values: &[String], namespace: Option<&str>) -> Vec<Found> {
         let found = self.of(namespace).flat_map(|store| store.find(by, values));
         found.filter(|found| is_in(&found.object, namespace)).collect()
     }
 
-    /// The stores where objects of a namespace, or of all, may be.
+    /// The stores that may contain objects of a namespace, or of all.
     fn of(&self, namespace: Option<&str>) -> impl Iterator<Item = &Arc<Store>> {
         let may_hold = move |watched: Option<&str>| namespace.is_none() || watched.is_none() || watched == namespace;
         self.stores.iter().filter(move |(watched, _)| may_hold(watched.as_deref())).map(|(_, store)| store)
     }
 
-    /// How many objects, and how many bytes they take, in all stores.
+    /// The number of objects in all stores, and their size in bytes.
     #[cfg(test)]
     pub(crate) fn size(&self) -> (usize, usize) {
         self.stores.iter().map(|(_, store)| store.size()).fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))

@@ -1,4 +1,4 @@
-//! One shard's part of an index.
+//! The part of an index for one shard.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex};
 use crate::object::DecodeError;
 use crate::object::key::ObjectKey;
 
-/// The keys of one shard's objects by their values.
+/// The keys of one shard's objects, by value.
 #[derive(Debug, Default)]
 pub(super) struct Catalogue {
     pub(super) keys: HashMap<Arc<str>, HashSet<ObjectKey>>,
     pub(super) values: HashMap<ObjectKey, Box<[Arc<str>]>>,
-    /// Objects whose present version was not read yet.
+    /// Objects whose current version was not read yet.
     pub(super) unread: HashSet<ObjectKey>,
-    /// Objects that cannot be read: they may be under any value.
+    /// Objects that cannot be read: they may have any value.
     pub(super) unreadable: HashMap<ObjectKey, DecodeError>,
-    /// Held while a batch is read, so that no object is read twice.
+    /// Locked while a batch is read, so that no object is read twice.
     pub(super) turn: Arc<Mutex<()>>,
 }
 
@@ -25,16 +25,16 @@ impl Catalogue {
         self.unread.insert(key.clone());
     }
 
-    /// An object is gone.
+    /// An object was deleted.
     pub(super) fn removed(&mut self, key: &ObjectKey) {
         self.unread.remove(key);
-        self.unfile(key);
+        self.unrecord(key);
     }
 
-    /// Notes what was read of an object.
-    pub(super) fn file(&mut self, key: &ObjectKey, values: Result<Vec<String>, DecodeError>) {
+    /// Records the values of an object.
+    pub(super) fn record(&mut self, key: &ObjectKey, values: Result<Vec<String>, DecodeError>) {
         self.unread.remove(key);
-        self.unfile(key);
+        self.unrecord(key);
         let values = match values {
             Ok(values) => values,
             Err(error) => {
@@ -53,7 +53,7 @@ impl Catalogue {
         }
     }
 
-    fn unfile(&mut self, key: &ObjectKey) {
+    fn unrecord(&mut self, key: &ObjectKey) {
         self.unreadable.remove(key);
         for value in self.values.remove(key).iter().flatten() {
             if let Some(keys) = self.keys.get_mut(value) {
@@ -65,7 +65,7 @@ impl Catalogue {
         }
     }
 
-    /// What is under one of the values.
+    /// The objects that have one of the values.
     pub(super) fn under(&self, values: &[String]) -> HashSet<&ObjectKey> {
         values.iter().filter_map(|value| self.keys.get(&**value)).flatten().collect()
     }

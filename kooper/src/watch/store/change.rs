@@ -1,14 +1,14 @@
-//! One object's step from one state to the next.
+//! A change of an object.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::object::key::ObjectKey;
 use crate::object::{DecodeError, Metadata, Object};
 
-/// One object's step from one state to the next.
+/// A change of an object: its old and new state.
 ///
-/// Every controller that watches the kind is given the same change. What they
-/// all need of it is parsed once, when the first of them asks.
+/// All controllers that watch the kind receive the same change. The metadata
+/// that they all need is decoded once, on first use.
 #[derive(Debug, Default)]
 pub(crate) struct Change {
     pub(crate) old: Option<Arc<Object>>,
@@ -23,7 +23,7 @@ impl Change {
         Self { old, new, parsed: Default::default() }
     }
 
-    /// The object as it is now, or was last.
+    /// The new state of the object, or the last one of a deleted object.
     pub(crate) fn last(&self) -> Option<&Arc<Object>> {
         self.new.as_ref().or(self.old.as_ref())
     }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_version_is_parsed_once_however_many_ask() {
+    fn each_version_is_decoded_once_for_all_readers() {
         let object = |label: &str| {
             let json = format!(r#"{{"metadata":{{"name":"a","labels":{{"l":"{label}"}}}}}}"#);
             Some(Arc::new(Object::parse(json.as_bytes()).unwrap()))

@@ -1,10 +1,10 @@
-//! Finds objects by values that are read from them: by label, by owner, or as
-//! a type's [`Index`](crate::call::capability::Index) says.
+//! Indexes: objects by label, by owner, or by the values of an
+//! [`Index`](crate::call::capability::Index).
 //!
-//! A change only notes that an object has to be read again. The next call that
-//! asks reads it, outside of the store's locks, so that no informer waits for a
-//! decoder; an index that is never asked costs nothing. Each shard of a store
-//! has its own part of every index.
+//! A change only marks an object as unread. The next lookup reads it without
+//! locking the store, so that informers do not wait for a decoder; an index that
+//! is not used costs nothing. Each shard of a store has its own part of every
+//! index.
 
 use std::any::TypeId;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,14 +21,15 @@ use crate::metrics::held::Held;
 use crate::object::key::ObjectKey;
 use crate::object::{DecodeError, Object};
 
-/// So many objects are read and filed at once: no lock is held for longer.
+/// The number of objects that are read and recorded at once, to bound the time
+/// that a lock is held.
 const BATCH: usize = 64;
 
-/// To read more objects than these takes long enough that other tasks of the
-/// thread are given to another one.
+/// Reading more objects takes so long that the other tasks of the thread are
+/// moved to another one.
 const MANY: usize = 1024;
 
-/// Reads the values that an object is found by.
+/// Reads the values of an object for an index.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Indexer {
     id: TypeId,
@@ -37,13 +38,13 @@ pub(crate) struct Indexer {
 }
 
 impl Indexer {
-    /// The indexer that `Id` names.
+    /// The indexer with the type `Id` as its name.
     pub(crate) fn new<Id: 'static>(read: fn(&Object) -> Result<Vec<String>, DecodeError>) -> Self {
         let name = std::any::type_name::<Id>().rsplit("::").next().unwrap_or_default();
         Self { id: TypeId::of::<Id>(), name, read }
     }
 
-    /// By labels, each as `key=value`.
+    /// Objects by their labels, each as `key=value`.
     pub(crate) fn labels() -> Self {
         enum Labels {}
         Self::new::<Labels>(|object| {
@@ -52,7 +53,7 @@ impl Indexer {
         })
     }
 
-    /// By the uids of owners.
+    /// Objects by the uids of their owners.
     pub(crate) fn owners() -> Self {
         enum Owners {}
         Self::new::<Owners>(|object| {
@@ -61,8 +62,8 @@ impl Indexer {
         })
     }
 
-    /// The values of an object. It cannot be read where it does not decode or
-    /// the index panics.
+    /// The values of an object. It is unreadable if it does not decode or the index
+    /// panics.
     fn values(self, object: &Object) -> Result<Vec<String>, DecodeError> {
         catch_unwind(AssertUnwindSafe(|| (self.read)(object))).unwrap_or_else(|panic| {
             let text = format!("the index panicked: {}", error::panic_text(&*panic));
@@ -71,7 +72,7 @@ impl Indexer {
         })
     }
 
-    /// The object, where it is under one of the values or cannot be read.
+    /// The object, if it has one of the values or cannot be read.
     fn check(self, object: Arc<Object>, values: &[String]) -> Option<Found> {
         match self.values(&object) {
             Ok(own) => own.iter().any(|value| values.contains(value)).then_some(Found { object, error: None }),
@@ -80,21 +81,21 @@ impl Indexer {
     }
 }
 
-/// An object with the values that an index has read of it.
-type Read = (Result<Vec<String>, DecodeError>, Arc<Object>);
+/// An object with its values.
+type ReadValues = (Result<Vec<String>, DecodeError>, Arc<Object>);
 
-/// An object that an index has under a value.
+/// An object that an index found.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) object: Arc<Object>,
-    /// Why it could not be read, so that it may be under any value.
+    /// The reason if it could not be read, so that it may have any value.
     pub(crate) error: Option<DecodeError>,
 }
 
 impl Store {
-    /// The objects that have one of the values, and those that cannot be read,
-    /// so that it is not known. As they are when everything is read, which may
-    /// take long; a change of that moment may be in the answer or not.
+    /// The objects that have one of the values, and those that cannot be read. It
+    /// first reads all unread objects, which may take long; changes in that time
+    /// may or may not be in the result.
     pub(crate) fn find(&self, by: Indexer, values: &[String]) -> Vec<Found> {
         let unread = self.shards.iter().map(|shard| shard.read().unread_count(by)).sum::<usize>();
         let read = || self.shards.iter().for_each(|shard| shard.read_all(by));
@@ -107,8 +108,8 @@ impl Store {
     }
 }
 
-/// Does what takes long. The other tasks of a runtime's thread go on on
-/// another thread, where the runtime has several.
+/// Runs long work. If the runtime has several threads, the other tasks of this
+/// one continue on another.
 fn off_the_runtime(work: impl FnOnce()) {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => block_in_place(work),
@@ -118,7 +119,7 @@ fn off_the_runtime(work: impl FnOnce()) {
 
 impl Shard {
     fn find(&self, by: Indexer, values: &[String]) -> Vec<Found> {
-        // What changed meanwhile is read by itself: the next call files it.
+        // Objects that changed meanwhile are checked here; the next call records them.
         let (mut found, late) = {
             let contents = self.read();
             (contents.find(by, values), contents.late(by))
@@ -127,7 +128,7 @@ impl Shard {
         found
     }
 
-    /// Reads what is unread, and files it.
+    /// Reads the unread objects and records their values.
     fn read_all(&self, by: Indexer) {
         if self.read().unread_count(by) == 0 {
             return;
@@ -141,13 +142,13 @@ impl Shard {
             // Another call may have read some of them.
             let batch = self.read().unread(by, batch);
             let batch: Vec<_> = batch.into_iter().map(|object| (by.values(&object), object)).collect();
-            self.write().file(by, batch);
+            self.write().record(by, batch);
         }
     }
 }
 
 impl Contents {
-    /// The index; a new one has read nothing.
+    /// The index; in a new one, all objects are unread.
     fn catalogue(&mut self, by: Indexer) -> &mut Catalogue {
         let objects = &self.objects;
         let all = || Catalogue {
@@ -157,24 +158,24 @@ impl Contents {
         self.catalogues.entry(by.id).or_insert_with(all)
     }
 
-    /// How many objects the index has not read.
+    /// The number of unread objects.
     fn unread_count(&self, by: Indexer) -> usize {
         self.catalogues.get(&by.id).map_or(self.objects.len(), |catalogue| catalogue.unread.len())
     }
 
-    /// The present versions of those that are unread.
+    /// The current versions of the unread objects among `keys`.
     fn unread(&self, by: Indexer, keys: &[ObjectKey]) -> Vec<Arc<Object>> {
         let Some(catalogue) = self.catalogues.get(&by.id) else { return Vec::new() };
         keys.iter().filter(|key| catalogue.unread.contains(*key)).filter_map(|key| self.get(key).cloned()).collect()
     }
 
-    /// Files what was read, as far as it is still the present version.
-    fn file(&mut self, by: Indexer, batch: Vec<Read>) {
+    /// Records values, unless the object has changed since they were read.
+    fn record(&mut self, by: Indexer, batch: Vec<ReadValues>) {
         let Self { objects, catalogues } = self;
         let Some(catalogue) = catalogues.get_mut(&by.id) else { return };
         for (values, object) in batch {
             if objects.get(object.key()).is_some_and(|present| Arc::ptr_eq(&present.0, &object)) {
-                catalogue.file(object.key(), values);
+                catalogue.record(object.key(), values);
             }
         }
     }
@@ -190,7 +191,7 @@ impl Contents {
             .collect()
     }
 
-    /// The objects that have changed since the index read them.
+    /// The objects that have changed since they were read.
     fn late(&self, by: Indexer) -> Vec<Arc<Object>> {
         match self.catalogues.get(&by.id) {
             Some(catalogue) => catalogue.unread.iter().filter_map(|key| self.get(key).cloned()).collect(),

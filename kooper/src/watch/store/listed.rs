@@ -1,4 +1,4 @@
-//! A list on its way into a store.
+//! A list that is being put into a store.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use super::shard::{Keyed, SHARDS, shard_of};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 
-/// A list on its way into a store, in the store's own shards: no set of it is
-/// ever so large that its growth stops a thread.
+/// A list that is being put into a store, split into the same shards: no set
+/// becomes so large that growing it blocks the thread.
 #[derive(Debug)]
 pub(crate) struct Listed {
     pub(super) shards: Vec<HashSet<Keyed>>,
@@ -22,8 +22,8 @@ impl Default for Listed {
 }
 
 impl Listed {
-    /// Adds an object of the list. One that the store has in this version
-    /// already is shared, so that a relist holds nothing twice.
+    /// Adds an object. If the store has this version already, it is shared, so that
+    /// a relist does not duplicate objects.
     pub(crate) fn add(&mut self, object: Object, known: &Store) {
         let object = match known.get(object.key()) {
             Some(old) if old.same_version(&object) => old,
@@ -34,7 +34,7 @@ impl Listed {
         }
     }
 
-    /// An object was deleted while the list was sent.
+    /// Removes an object that was deleted while the list was sent.
     pub(crate) fn remove(&mut self, key: &ObjectKey) {
         if let Some(shard) = self.shards.get_mut(shard_of(key)) {
             shard.remove(key);

@@ -1,4 +1,4 @@
-//! One part of a store, with a lock of its own.
+//! One shard of a store, with its own lock.
 
 use std::any::TypeId;
 use std::borrow::Borrow;
@@ -11,12 +11,12 @@ use crate::metrics::held::Held;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 
-/// A store has so many shards. At a million objects each holds some eight
-/// thousand: to copy, to index or to grow one takes a millisecond or two.
+/// The number of shards. With a million objects, each has about eight thousand:
+/// copying, indexing or growing one takes one or two milliseconds.
 pub(super) const SHARDS: usize = 128;
 
-/// In which shard an object is. The same in every store and list, so that a
-/// list is compared with a store shard by shard.
+/// The shard of an object. It is the same in every store and list, so that they
+/// are compared shard by shard.
 pub(super) fn shard_of(key: &ObjectKey) -> usize {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
@@ -24,7 +24,7 @@ pub(super) fn shard_of(key: &ObjectKey) -> usize {
     (hasher.finish() % SHARDS as u64) as usize
 }
 
-/// An object in a set of objects that are found by their keys.
+/// An object that is hashed and compared by its key.
 #[derive(Debug)]
 pub(super) struct Keyed(pub(super) Arc<Object>);
 
@@ -56,7 +56,7 @@ pub(super) struct Shard {
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) objects: HashSet<Keyed>,
-    /// The indexes that were asked for.
+    /// The indexes that have been used.
     pub(super) catalogues: HashMap<TypeId, Catalogue>,
 }
 
@@ -79,7 +79,7 @@ impl Contents {
         self.objects.get(key).map(|Keyed(object)| object)
     }
 
-    /// Notes for every index which objects have a new version, or are gone.
+    /// Records for every index which objects have changed or were deleted.
     pub(super) fn reindex<'a>(&mut self, keys: impl IntoIterator<Item = &'a ObjectKey>, is_there: bool) {
         if self.catalogues.is_empty() {
             return;

@@ -39,12 +39,12 @@ fn watched() -> Arc<Watched> {
     Arc::new(Watched::new(WatchStatus::new("test", "things", None, false, true)))
 }
 
-/// Few objects are told without a pause.
+/// So few objects that reporting them does not yield.
 fn subscribe(watched: &Watched, sink: &Arc<Told>) {
     watched.subscribe(&(sink.clone() as Arc<dyn Sink>)).now_or_never().expect("no pause");
 }
 
-/// A first list, as an informer tells of it.
+/// A first list, as an informer reports it.
 fn list(watched: &Watched, names: &[&str]) {
     let mut listed = Listed::default();
     for name in names {

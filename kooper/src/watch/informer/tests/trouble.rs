@@ -1,4 +1,4 @@
-//! What goes wrong between a watch and its source.
+//! Problems between a watch and its source.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ fn an_optional_kind_may_be_missing_and_nothing_else() {
     assert!(status.ready().is_err());
     status.failed(&RetrieveError::NotFound("404 page not found".to_owned()), Duration::ZERO, 1);
     let remark = status.ready().expect("ready without the kind").expect("a remark");
-    assert!(remark.starts_with("test: shops.example.com: optional, and not there: "), "{remark}");
+    assert!(remark.starts_with("test: shops.example.com: optional, and not installed: "), "{remark}");
     status.failed(&RetrieveError::Forbidden("no".to_owned()), Duration::ZERO, 2);
     assert!(status.ready().is_err());
     status.failed(&RetrieveError::NotFound("404 page not found".to_owned()), Duration::ZERO, 3);
@@ -79,7 +79,7 @@ async fn one_bad_object_does_not_stop_its_neighbours() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_watch_is_connected_anew_and_then_listed_anew() {
+async fn a_silent_watch_is_reconnected_and_then_listed_again() {
     let run = run(
         Script::default()
             .list(page("50", &[("a", "1")]))
@@ -132,7 +132,7 @@ async fn a_watch_unheard_of_for_five_minutes_makes_the_process_not_ready() {
     run.until("synced", |_| run.status.is_synced()).await;
     assert!(run.status.ready().is_ok());
     tokio::time::sleep(Duration::from_secs(301)).await;
-    assert!(run.status.ready().unwrap_err().contains("nothing heard for 301 s"));
+    assert!(run.status.ready().unwrap_err().contains("no event or bookmark for 301 s"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,7 +144,7 @@ async fn a_test_source_that_expires_lists_the_objects_as_they_are() {
     events.add(&object("added", "3")).unwrap();
     events.delete(&object("deleted", "4")).unwrap();
     events.send(Err(expired()));
-    run.until("listed anew", |seen| *seen.relists.lock().unwrap() == 1).await;
+    run.until("listed again", |seen| *seen.relists.lock().unwrap() == 1).await;
     run.until_seen(&[("kept", "1"), ("added", "3")]).await;
     let log = run.seen.log.lock().unwrap().clone();
     assert_eq!(log[2..], ["added added", "deleted deleted"], "the list has revealed nothing: {log:?}");
@@ -179,7 +179,7 @@ async fn a_namespace_that_is_refused_is_left_out_and_is_a_remark_of_the_others()
     assert!(status.ready().is_ok_and(|remark| remark.is_some_and(|remark| remark.contains("left out"))));
     // Where a controller looks nowhere else, it is not ready.
     status.require_synced();
-    assert!(status.ready().is_err_and(|reason| reason.contains("nothing heard for 3600 s: not allowed: ")));
+    assert!(status.ready().is_err_and(|reason| reason.contains("no event or bookmark for 3600 s: not allowed: ")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Cuts the page of a list into objects while it arrives.
+//! Splits the page of a list into objects while it arrives.
 
 use memchr::memchr2;
 
@@ -7,17 +7,17 @@ use crate::object::Object;
 use crate::object::scan::{Broken, Cursor};
 use crate::watch::retriever::{Page, RetrieveError};
 
-/// What stands around the items of a list is short.
+/// The text around the items of a list is short.
 const LONGEST_OUTLINE: usize = 1 << 20;
 
-/// Cuts the body of a list into objects while it arrives: of the items it
-/// never holds more than one as text.
+/// Splits the body of a list into objects while it arrives. It never holds more
+/// than one item as text.
 #[derive(Default)]
 pub(in crate::watch::retriever) struct Cutter {
     page: Page,
     /// The body without its items.
     outline: Vec<u8>,
-    /// What has arrived of an item.
+    /// The part of an item that has arrived.
     item: Vec<u8>,
     in_items: bool,
     depth: usize,
@@ -25,7 +25,7 @@ pub(in crate::watch::retriever) struct Cutter {
     escaped: bool,
 }
 
-/// Of the body, of the array of its items.
+/// The nesting depth within the body, and within the array of its items.
 const BODY: usize = 1;
 const ITEMS: usize = 2;
 
@@ -82,13 +82,13 @@ impl Cutter {
         Ok(self.page)
     }
 
-    /// How much text it holds.
+    /// The length of the text that it holds.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.outline.len() + self.item.len()
     }
 
-    /// A byte outside of strings, or one behind a backslash.
+    /// A byte outside of strings, or after a backslash.
     fn byte(&mut self, byte: u8) -> Result<(), RetrieveError> {
         if std::mem::take(&mut self.escaped) {
             self.text().push(byte);
@@ -128,12 +128,12 @@ impl Cutter {
         Ok(())
     }
 
-    /// Where the text belongs that comes next.
+    /// The buffer for the next byte.
     fn text(&mut self) -> &mut Vec<u8> {
         if self.in_items { &mut self.item } else { &mut self.outline }
     }
 
-    /// An item is complete, if there is one.
+    /// Completes the current item, if there is one.
     fn cut(&mut self) {
         if !self.item.is_empty() {
             self.page.objects.push(Object::parse(&self.item));

@@ -100,7 +100,7 @@ fn an_empty_list_has_null_for_its_items() {
 }
 
 #[test]
-fn what_is_no_json_is_told_with_its_beginning() {
+fn a_response_that_is_not_json_is_reported_with_its_first_character() {
     let error = page(b"<html>502 Bad Gateway</html>").unwrap_err().to_string();
     assert!(error.ends_with("28 bytes and begins with '<'"), "{error}");
 }
