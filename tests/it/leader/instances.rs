@@ -40,7 +40,7 @@ fn two_instances_work_side_by_side_and_without_names_the_second_says_why_it_does
     let second = installed(cluster, one, None, two, "second", &log);
     second.wait_for_ready(
         true,
-        &["which watches namespace leader-instance-one, and not namespace leader-instance-two", "`--instance NAME`"],
+        &["which watches namespace leader-instance-one, not namespace leader-instance-two", "`--instance NAME`"],
     );
     second.stop();
     first.stop();

@@ -46,7 +46,7 @@ async fn a_request_under_way_ends_when_the_token_expires() {
     let begun = Instant::now();
     let error = stand.leadership.fence(server.client()).send(get(LEASE)).await.expect_err("it is given up");
     assert_eq!(begun.elapsed(), SECOND * 10);
-    assert!(text(&error).contains("led no more while it waited"), "{}", text(&error));
+    assert!(text(&error).contains("lost leadership while it waited"), "{}", text(&error));
 }
 
 #[tokio::test(start_paused = true)]

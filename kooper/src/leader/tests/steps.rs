@@ -243,12 +243,12 @@ async fn two_installations_with_one_lease_are_told_to_have_names() {
     other.stands_in_vain(SECOND * 5).await;
     assert_eq!(
         other.ready().unwrap().unwrap(),
-        "echo: standby: the lease is held by a, which watches namespaces x, y, and not namespace z: if both are to \
-         work, give each installation a name with `--instance NAME`"
+        "echo: standby: the lease is held by a, which watches namespaces x, y, not namespace z: to run both \
+         installations, name each with `--instance NAME`"
     );
     let mut everywhere = looking("d", &[]);
     everywhere.stands_in_vain(SECOND * 5).await;
-    assert!(everywhere.ready().unwrap().unwrap().contains("and not all namespaces"));
+    assert!(everywhere.ready().unwrap().unwrap().contains(", not all namespaces"));
 }
 
 #[tokio::test(start_paused = true)]
