@@ -183,7 +183,7 @@ impl<O, S, T: StateOf<S> + Send + Sync + 'static> Argument<O, S> for State<T> {
 #[diagnostic::do_not_recommend]
 impl<O, S> Argument<O, S> for Client {
     fn plan(plan: &mut Plan) {
-        plan.unruled("`Client`");
+        plan.require_client("`Client`");
     }
 
     fn extract(context: &Context<O, S>) -> Self {
@@ -194,7 +194,7 @@ impl<O, S> Argument<O, S> for Client {
 #[diagnostic::do_not_recommend]
 impl InitArgument for Client {
     fn plan(plan: &mut Plan) {
-        plan.unruled("`Client`");
+        plan.require_client("`Client`");
     }
 
     fn take(backing: &Arc<Backing>) -> Self {

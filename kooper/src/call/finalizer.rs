@@ -204,8 +204,8 @@ pub(crate) enum Left {
 }
 
 impl Unselected {
-    /// Says that an object lives on with our finalizer, and nobody handles it.
-    pub(crate) fn tell(&self, object: &Object) {
+    /// Reports that an object still has our finalizer, and that no handler sees it.
+    pub(crate) fn report(&self, object: &Object) {
         let (backing, own) = (&self.finalizing.backing, &self.finalizing.finalizers.own);
         tracing::warn!(
             controller = %backing.controller, key = %object.key(),
@@ -224,9 +224,9 @@ impl Unselected {
         });
     }
 
-    /// Whether an object of the key may carry our finalizer.
-    pub(crate) fn may_have(&self, key: &ObjectKey) -> bool {
-        self.all.get(key).is_some_and(|object| self.is_marked(&object))
+    /// The object of the key, if it has our finalizer as far as the cache knows.
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.all.get(key).filter(|object| self.is_marked(object))
     }
 
     fn is_marked(&self, object: &Object) -> bool {

@@ -1,4 +1,4 @@
-//! What a controller's signature says it needs, known before it runs.
+//! What a controller's signature needs, known before it runs.
 
 use std::any::TypeId;
 
@@ -7,12 +7,28 @@ use kooper_grammar::access::Rule;
 use crate::object::kind::{Kind, KindInfo};
 use crate::watch::cache_id::CacheRequest;
 
-/// Collects what the arguments of a handler need, and what the controller
-/// itself does.
+/// The permissions, caches and clients that a controller needs.
+///
+/// They follow from its settings and from the types of its functions'
+/// arguments. `kooper`'s `rbac` and `check` commands read them here.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+/// use kooper::{Controller, Deleter};
+///
+/// async fn sweep(_: Arc<ConfigMap>, _: Deleter<Pod>) {}
+///
+/// let controller = Controller::builder::<ConfigMap>("sweep").handler(sweep).build()?;
+/// let because: Vec<_> = controller.plan().needs().iter().map(|need| need.because.as_str()).collect();
+/// assert_eq!(because, ["Deleter<Pod>", "resource = ConfigMap"]);
+/// # Ok::<_, kooper::ConfigError>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     client: bool,
-    /// What asks for a client by itself, so that `access` has to say what it does.
+    /// What takes a bare client, so that `access` has to list what it does.
     unruled: Vec<&'static str>,
     access: Option<Vec<Rule>>,
     needs: Vec<Need>,
@@ -21,104 +37,99 @@ pub struct Plan {
     owned: Vec<CacheRequest>,
     /// The kinds that are created or applied.
     written: Vec<TypeId>,
+    /// What records Events.
     events: Option<&'static str>,
 }
 
-/// One permission, and what it is for.
+/// One permission, and what needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
     /// The rule.
     pub rule: Rule,
-    /// The objects' names that it is for; empty for all.
+    /// The names of the objects that it is limited to; empty for all.
     pub names: Vec<String>,
-    /// Where it has to hold.
+    /// Where it must be granted.
     pub reach: Reach,
-    /// What brings it, such as `Deleter<Pod>`.
+    /// What needs it, such as `Deleter<Pod>`.
     pub because: String,
 }
 
-/// Where a permission has to hold.
+/// Where a permission must be granted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Reach {
-    /// Wherever the controller looks: its namespaces, or all of them.
+    /// In the controller's namespaces, or everywhere if it has none.
     Watched,
-    /// The whole cluster: the kind is in no namespace.
+    /// In the whole cluster: the kind is cluster-scoped.
     Cluster,
-    /// One namespace.
+    /// In one namespace.
     Namespace(String),
-    /// The namespace of the lease.
+    /// In the namespace of the Lease.
     Lease,
 }
 
 impl Plan {
-    /// Something takes a client: the controller cannot run without a server.
-    pub fn needs_client(&mut self) {
-        self.client = true;
-    }
-
-    /// Something, named here, takes a client to do whatever it likes: what
-    /// that is only `access` can tell.
-    pub fn unruled(&mut self, what: &'static str) {
+    /// Requires a bare client for `what`. Only `access` can list what is done
+    /// with it.
+    pub(crate) fn require_client(&mut self, what: &'static str) {
         self.client = true;
         if !self.unruled.contains(&what) {
             self.unruled.push(what);
         }
     }
 
-    /// Needs verbs on a kind of objects, or on a subresource of it, wherever
-    /// the controller looks.
-    pub fn need<K: Kind>(&mut self, subresource: Option<&str>, verbs: &[&str], because: impl Into<String>) {
+    /// Requires verbs on a kind, or on a subresource of it, in the
+    /// controller's namespaces.
+    pub(crate) fn require<K: Kind>(&mut self, subresource: Option<&str>, verbs: &[&str], because: impl Into<String>) {
         let kind = KindInfo::of::<K>();
         let reach = if kind.namespaced { Reach::Watched } else { Reach::Cluster };
         let rule = kind.rule(subresource, verbs);
-        self.add(Need { rule, names: Vec::new(), reach, because: because.into() });
+        self.require_permission(Need { rule, names: Vec::new(), reach, because: because.into() });
     }
 
-    /// Needs a permission.
-    pub fn add(&mut self, need: Need) {
+    pub(crate) fn require_permission(&mut self, need: Need) {
         self.client = true;
         if !self.needs.contains(&need) {
             self.needs.push(need);
         }
     }
 
-    /// Needs a cache of whole objects of a kind, and the permission to fill it.
-    pub fn cache<K: Kind>(&mut self, because: impl Into<String>) {
-        self.need::<K>(None, &["list", "watch"], because);
-        self.request(CacheRequest::of::<K>(false));
+    /// Requires a cache of whole objects of a kind, and the permission to fill it.
+    pub(crate) fn require_cache<K: Kind>(&mut self, because: impl Into<String>) {
+        self.require::<K>(None, &["list", "watch"], because);
+        self.request_cache(CacheRequest::of::<K>(false));
     }
 
-    /// Creates or applies objects of a kind, with an owner reference where it
-    /// is in `owns`.
-    pub fn sets_owner<K: Kind>(&mut self) {
+    pub(crate) fn request_cache(&mut self, request: CacheRequest) {
+        if !self.caches.iter().any(|known| known.id == request.id) {
+            self.caches.push(request);
+        }
+    }
+
+    /// Notes that objects of a kind are created or applied. They get an owner
+    /// reference if they are children.
+    pub(crate) fn note_written<K: Kind>(&mut self) {
         self.written.push(TypeId::of::<K>());
     }
 
-    /// Objects of a kind are children of the controller's own: they are watched,
-    /// and each wakes its owner.
-    pub(crate) fn owns<K: Kind>(&mut self, because: impl Into<String>) {
-        self.cache::<K>(because);
+    /// Watches a kind of children: each change of one queues its owner.
+    pub(crate) fn watch_children<K: Kind>(&mut self, because: impl Into<String>) {
+        self.require_cache::<K>(because);
         let request = CacheRequest::of::<K>(false);
         if !self.owned.iter().any(|known| known.id == request.id) {
             self.owned.push(request);
         }
     }
 
-    /// The kinds of children, each once.
-    pub(crate) fn owned(&self) -> &[CacheRequest] {
-        &self.owned
-    }
-
-    /// Tells Kubernetes Events about the controller's objects.
-    pub fn tells_events(&mut self, because: &'static str) {
+    /// Records Kubernetes Events on the controller's objects.
+    pub(crate) fn record_events(&mut self, because: &'static str) {
         self.client = true;
         self.events.get_or_insert(because);
     }
 
-    /// Whether Kubernetes Events may be written.
-    pub(crate) fn may_tell_events(&self) -> bool {
-        self.events.is_some()
+    /// Notes the rules that `access` lists, beside those of the arguments.
+    pub(crate) fn grant(&mut self, rules: Vec<Rule>) {
+        self.access = Some(rules);
     }
 
     /// Turns what was noted about the controller's own kind into needs.
@@ -126,49 +137,52 @@ impl Plan {
         let kind = KindInfo::of::<K>();
         let children = self.owned.iter().any(|owned| self.written.contains(&owned.id.type_id));
         if children {
-            self.need::<K>(Some("finalizers"), &["update"], "owns");
-            self.tells_events("owns");
+            self.require::<K>(Some("finalizers"), &["update"], "owns");
+            self.record_events("owns");
         }
         let Some(because) = self.events else { return };
         let rule = Rule::new("events.k8s.io", "events", None, &["create", "patch"]);
-        // Events about objects in no namespace are in this one.
+        // Events on cluster-scoped objects are in this namespace.
         let reach = if kind.namespaced { Reach::Watched } else { Reach::Namespace("default".to_owned()) };
-        self.add(Need { rule, names: Vec::new(), reach, because: because.to_owned() });
+        self.require_permission(Need { rule, names: Vec::new(), reach, because: because.to_owned() });
     }
 
-    pub(crate) fn request(&mut self, request: CacheRequest) {
-        if !self.caches.iter().any(|known| known.id == request.id) {
-            self.caches.push(request);
-        }
-    }
-
-    /// Whether something takes a client.
+    /// Whether the controller needs a client.
+    #[must_use]
     pub fn takes_client(&self) -> bool {
         self.client
     }
 
-    /// What takes a client without a rule that says what for.
+    /// What takes a client that no rule limits.
+    #[must_use]
     pub fn unruled_clients(&self) -> &[&'static str] {
         &self.unruled
     }
 
-    /// Notes the rules that `access` names, beyond what the arguments bring.
-    pub(crate) fn grant(&mut self, rules: Vec<Rule>) {
-        self.access = Some(rules);
-    }
-
-    /// The rules that `access` names; `None` where it was not given.
+    /// The rules that `access` lists; `None` without `access`.
+    #[must_use]
     pub fn access(&self) -> Option<&[Rule]> {
         self.access.as_deref()
     }
 
-    /// The permissions that arguments and settings bring, those of `access`
-    /// aside.
+    /// The permissions that arguments and settings need, without those of
+    /// `access`.
+    #[must_use]
     pub fn needs(&self) -> &[Need] {
         &self.needs
     }
 
     pub(crate) fn caches(&self) -> &[CacheRequest] {
         &self.caches
+    }
+
+    /// The kinds of children, each once.
+    pub(crate) fn owned(&self) -> &[CacheRequest] {
+        &self.owned
+    }
+
+    /// Whether Kubernetes Events may be written.
+    pub(crate) fn may_record_events(&self) -> bool {
+        self.events.is_some()
     }
 }

@@ -1,8 +1,9 @@
-//! Takes keys off the queue and calls the handler, one key at a time each.
+//! Workers: each takes a key from the queue, calls the handler, and gives the key back.
 
 mod busy;
 mod failing;
 mod failure;
+mod functions;
 mod report;
 mod tombstones;
 
@@ -19,90 +20,74 @@ use tracing::Instrument;
 
 use crate::call::action::Action;
 use crate::call::extract::{Backing, Gone};
-use crate::call::finalizer::{Finalizers, Left, Unselected};
-use crate::call::handler::{CallError, Erased, Farewell, Wants};
-use crate::call::lookup::Lookup;
+use crate::call::finalizer::{Left, Unselected};
+use crate::call::handler::CallError;
 use crate::call::{Call, Tasks};
 use crate::leader::Leadership;
 use crate::metrics::{Counter, MetricsRecorder};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::queue::reason::Reason;
-use crate::queue::{Item, Outcome, Returned, Ticket, WorkQueue};
-use crate::watch::store::Cache;
+use crate::queue::{Item, Outcome, Returned, Ticket};
 
 pub(crate) use busy::Busy;
 pub(crate) use failing::Failing;
+pub(crate) use functions::{Cleanup, Deletions, Functions};
+pub(crate) use report::Reporter;
 pub(crate) use tombstones::Tombstones;
 
 use failure::{Ended, Failure, Part, ended_as};
 
-/// How long a call may tidy up between its cancellation and its end by force.
+/// How long a cancelled call may clean up before it is aborted.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
 /// The workers of one controller.
 pub(crate) struct Workers {
-    pub(crate) name: Arc<str>,
-    pub(crate) queue: Arc<WorkQueue>,
-    /// The controller's own objects.
-    pub(crate) cache: Cache,
+    /// The controller: its name, queue, caches and Events.
     pub(crate) backing: Arc<Backing>,
-    pub(crate) handler: Arc<dyn Erased>,
-    /// The filter, asked before the queue and again before each call.
-    pub(crate) wants: Wants,
-    /// Told of what vanished.
-    pub(crate) deleted: Option<(Arc<Tombstones>, Farewell)>,
-    /// Objects with our finalizer outside of the selector.
-    pub(crate) unselected: Option<Arc<Unselected>>,
-    /// Tells whether what vanished has left the selector, where there is one.
-    pub(crate) lookup: Option<Lookup>,
+    pub(crate) functions: Functions,
+    pub(crate) limits: Limits,
+    pub(crate) reporter: Reporter,
     /// Whether handlers may run.
     pub(crate) leadership: Leadership,
-    pub(crate) metrics: Arc<dyn MetricsRecorder>,
-    pub(crate) limit: usize,
-    pub(crate) timeout: Option<Duration>,
-    /// A call that outlives its cancellation by so long is stuck.
-    pub(crate) stuck_after: Duration,
-    /// A failure that is retried counts as success in Kooper's own series, as
-    /// in Kooper for Go.
-    pub(crate) retried_is_success: bool,
-    /// Asks running calls and the tasks that they left to end, and ends them.
+    /// Cancels running calls and the tasks that they started, and aborts them.
     pub(crate) tasks: Tasks,
-    /// What runs now, in this term and what an earlier one left behind.
-    pub(crate) busy: Arc<Busy>,
-    /// The keys whose last call failed.
-    pub(crate) failing: Arc<Failing>,
-    /// The finalizers of the controller, if it cleans up.
-    pub(crate) finalizers: Option<Finalizers>,
-    /// Whether the controller may write Kubernetes Events.
-    pub(crate) records_events: bool,
 }
 
-/// What a call came to: `None` where there was no object to call a handler with.
+/// How many calls run at once, and for how long.
+pub(crate) struct Limits {
+    pub(crate) workers: usize,
+    pub(crate) timeout: Option<Duration>,
+    /// A call that has not ended so long after it was aborted is stuck.
+    pub(crate) stuck_after: Duration,
+}
+
+/// The result of a call's task: `None` if there was no object to call a handler with.
 type Called = Result<Option<Action>, CallError>;
 
 impl Workers {
-    /// One worker: until it is asked to end.
+    /// Runs one worker until it is asked to stop.
     pub(crate) async fn work(self: Arc<Self>) {
-        while let Some(Some(item)) = self.tasks.stopping.run_until_cancelled(self.queue.get()).await {
+        while let Some(Some(item)) = self.tasks.stopping.run_until_cancelled(self.backing.queue.get()).await {
             let (key, ticket) = (item.key.clone(), item.ticket);
-            // A handler's panic is caught with its call; this is one of a
-            // filter or of the runtime, and no reason to lose a worker.
+            // A handler's panic is caught with its call. This one is a filter's or the
+            // runtime's, and must not cost a worker.
             if AssertUnwindSafe(self.process(item)).catch_unwind().await.is_err() {
-                tracing::error!(controller = %self.name, %key, "a worker panicked outside the handler: the key is retried");
+                tracing::error!(controller = %self.name(), %key, "a worker panicked outside the handler: the key is retried");
                 self.give_back(ticket, Outcome::Failure);
             }
         }
     }
 
     async fn process(self: &Arc<Self>, item: Item) {
-        self.metrics.observe_in_queue_duration(&self.name, item.waited);
-        self.metrics.count(&self.name, Counter::Add);
+        let (functions, metrics) = (&self.functions, &self.reporter.metrics);
+        metrics.observe_in_queue_duration(self.name(), item.waited);
+        metrics.count(self.name(), Counter::Add);
         if [Reason::Resync, Reason::Requeue].iter().any(|reason| item.reasons.contains(reason)) {
-            self.metrics.inc_event_queued(&self.name, false);
+            metrics.inc_event_queued(self.name(), false);
         }
         let started = Instant::now();
-        if !self.say_farewell(&item).await {
+        if !self.call_deleted(&item).await {
             return;
         }
         if !self.may_run().await {
@@ -110,27 +95,34 @@ impl Workers {
             return;
         }
         let (call, token) = self.call(&item);
-        let future: BoxFuture<'static, Called> = match (self.cache.get(&item.key), &self.unselected) {
-            (Some(object), _) if !(self.wants)(&object) => {
-                self.failing.forget(&item.key);
+        let (part, future): (_, BoxFuture<'static, Called>) = match self.backing.own.get(&item.key) {
+            Some(object) if !(functions.wants)(&object) => {
+                self.reporter.failing.forget(&item.key);
                 self.give_back(item.ticket, Outcome::Skipped);
                 return;
             }
-            (Some(object), _) => Box::pin(self.handler.call(object, call).map_ok(Some)),
-            (None, Some(unselected)) if unselected.may_have(&item.key) => {
-                Box::pin(find(unselected.clone(), self.metrics.clone(), call))
+            Some(object) => (functions.part_of(&object), Box::pin(functions.handler.call(object, call).map_ok(Some))),
+            None => {
+                let marked =
+                    functions.unselected().and_then(|unselected| Some((unselected, unselected.get(&item.key)?)));
+                let Some((unselected, object)) = marked else { return self.gone(&item.key, item.ticket, started) };
+                let finding = find(unselected.clone(), metrics.clone(), call);
+                (functions.part_of_unselected(&object), Box::pin(finding))
             }
-            (None, _) => return self.gone(&item.key, item.ticket, started),
         };
-        let job = self.job(&item, self.part(&item.key));
-        if let Some(ended) = self.attend(&job, token, future).await {
-            self.finish(&job, &ended);
+        let attempt = self.attempt(&item, part);
+        if let Some(ended) = self.attend(&attempt, token, future).await {
+            self.finish(&attempt, &ended);
         }
     }
 
-    /// Whether a call may begin. The token may expire for a moment before a
-    /// late renewal counts; when it is lost, whoever leads next, this replica
-    /// too, begins with every key.
+    fn name(&self) -> &Arc<str> {
+        &self.backing.controller
+    }
+
+    /// Whether a call may start. Leadership may lapse for a moment before a
+    /// late renewal counts. Once it is lost, the next leader, even if it is this
+    /// replica again, starts with every key.
     async fn may_run(&self) -> bool {
         let held = self.leadership.is_held()
             || self.tasks.stopping.run_until_cancelled(self.leadership.held()).await.is_some();
@@ -139,33 +131,33 @@ impl Workers {
 
     /// Gives a key back to the queue, once; returns when it runs next.
     fn give_back(&self, ticket: Ticket, outcome: Outcome) -> Returned {
-        self.queue.finish(ticket, outcome)
+        self.backing.queue.finish(ticket, outcome)
     }
 
-    /// Hands what vanished to `deleted`, one try each. `false` when that has to
-    /// end, and the key is given back, now or when a call that hangs ends.
-    async fn say_farewell(self: &Arc<Self>, item: &Item) -> bool {
-        let Some((tombstones, farewell)) = &self.deleted else { return true };
+    /// Calls `deleted` for each removed object of the key, once each. `false`
+    /// if that must stop: the key is given back now, or when a stuck call ends.
+    async fn call_deleted(self: &Arc<Self>, item: &Item) -> bool {
+        let Some(deleted) = &self.functions.deleted else { return true };
         loop {
             if !self.may_run().await {
                 self.give_back(item.ticket, Outcome::Skipped);
                 return false;
             }
-            let Some((object, gone)) = tombstones.take(&item.key) else { return true };
-            let job = self.job(item, Part::Deleted);
+            let Some((object, gone)) = deleted.tombstones.take(&item.key) else { return true };
+            let attempt = self.attempt(item, Part::Deleted);
             let (call, token) = self.call(item);
-            let (lookup, farewell) = (self.lookup.clone(), farewell.clone());
-            let told = async move {
+            let (lookup, farewell) = (deleted.lookup.clone(), deleted.farewell.clone());
+            let calling = async move {
                 let gone = match lookup {
                     Some(lookup) if gone == Gone::Deleted => lookup.how_gone(&object).await,
                     _ => gone,
                 };
                 farewell(object, gone, call).await.map(Some)
             };
-            let Some(ended) = self.attend(&job, token, Box::pin(told)).await else { return false };
+            let Some(ended) = self.attend(&attempt, token, Box::pin(calling)).await else { return false };
             if let Err(failure) = ended {
-                job.span.in_scope(|| {
-                    let text = failure.of(job.part);
+                attempt.span.in_scope(|| {
+                    let text = failure.of(attempt.part);
                     tracing::error!(key = %item.key, "{text}; it is not called again for this object");
                 });
             }
@@ -174,48 +166,45 @@ impl Workers {
 
     /// The object of a key, selected or not.
     fn object(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.cache.get(key).or_else(|| self.unselected.as_ref()?.all.get(key))
+        self.backing.own.get(key).or_else(|| self.functions.unselected()?.all.get(key))
     }
 
-    /// Which fn the next call of a key is for.
-    fn part(&self, key: &ObjectKey) -> Part {
-        let Some(finalizers) = &self.finalizers else { return Part::Handler };
-        let cleans = match self.cache.get(key) {
-            Some(object) => finalizers.hold(&object),
-            None => self.object(key).is_some_and(|object| finalizers.concern(&object)),
-        };
-        if cleans { Part::Cleanup } else { Part::Handler }
-    }
-
-    fn job(&self, item: &Item, part: Part) -> Job {
-        // Signed, as OpenTelemetry knows no other numbers.
+    fn attempt(&self, item: &Item, part: Part) -> Attempt {
+        // Signed, because OpenTelemetry has no other integers.
         let span = tracing::info_span!(
-            "call", controller = %self.name, key = %item.key, attempt = i64::from(item.attempt), reasons = %item.reasons,
+            "call", controller = %self.name(), key = %item.key, attempt = i64::from(item.attempt), reasons = %item.reasons,
             otel.status_code = tracing::field::Empty,
         );
-        Job { key: item.key.clone(), ticket: item.ticket, part, attempt: item.attempt, started: Instant::now(), span }
+        Attempt {
+            key: item.key.clone(),
+            ticket: item.ticket,
+            part,
+            number: item.attempt,
+            started: Instant::now(),
+            span,
+        }
     }
 
     fn call(&self, item: &Item) -> (Call, CancellationToken) {
         let token = self.tasks.stopping.child_token();
         let (key, reasons) = (item.key.clone(), item.reasons.clone());
-        (Call::new(self.name.clone(), key, item.attempt, reasons, token.clone(), self.tasks.clone()), token)
+        (Call::new(self.name().clone(), key, item.attempt, reasons, token.clone(), self.tasks.clone()), token)
     }
 
-    /// Runs a call to its end, or to the end of the time that it has. `None`
-    /// when it is left behind: then its key is given back when it ends.
+    /// Runs a call until it ends or its time is over. `None` if it is stuck: its
+    /// key is given back when it ends.
     async fn attend(
         self: &Arc<Self>,
-        job: &Job,
+        attempt: &Attempt,
         token: CancellationToken,
         future: BoxFuture<'static, Called>,
     ) -> Option<Ended> {
-        // Whoever drops the operator ends its calls.
+        // Dropping the operator cancels its calls.
         let _cancel = token.clone().drop_guard();
-        let mut handle = AbortOnDropHandle::new(tokio::spawn(future.instrument(job.span.clone())));
-        let running = self.busy.start(job.started);
+        let mut handle = AbortOnDropHandle::new(tokio::spawn(future.instrument(attempt.span.clone())));
+        let running = self.reporter.busy.start(attempt.started);
         let limit = async {
-            match self.timeout {
+            match self.limits.timeout {
                 Some(limit) => sleep(limit).await,
                 None => std::future::pending().await,
             }
@@ -223,7 +212,7 @@ impl Workers {
         let failure = tokio::select! {
             biased;
             ended = &mut handle => return Some(ended_as(ended, Failure::Stopped)),
-            () = limit => Failure::Timeout(self.timeout.unwrap_or_default()),
+            () = limit => Failure::Timeout(self.limits.timeout.unwrap_or_default()),
             () = self.tasks.abort.cancelled() => Failure::Stopped,
         };
         token.cancel();
@@ -233,44 +222,44 @@ impl Workers {
             return Some(ended_as(ended, failure));
         }
         handle.abort();
-        match timeout(self.stuck_after, &mut handle).await {
+        match timeout(self.limits.stuck_after, &mut handle).await {
             Ok(ended) => Some(ended_as(ended, failure)),
             Err(_elapsed) => {
-                self.leave(job.clone(), handle, failure, running).await;
+                self.leave(attempt.clone(), handle, failure, running).await;
                 None
             }
         }
     }
 
-    /// Deals with a call that does not end: its key stays locked until it
-    /// does, and this worker takes the next key in its place, as long as
-    /// fewer calls than there are workers are left behind so.
+    /// Handles a call that does not end. Its key stays locked until it does.
+    /// This worker takes the next key meanwhile, unless more calls are stuck
+    /// than there are workers.
     async fn leave(
         self: &Arc<Self>,
-        job: Job,
+        attempt: Attempt,
         handle: AbortOnDropHandle<Called>,
         failure: Failure,
         running: busy::Guard,
     ) {
-        let stuck = self.busy.left_behind();
-        job.span.in_scope(|| {
+        let stuck = self.reporter.busy.left_behind();
+        attempt.span.in_scope(|| {
             tracing::error!(
-                key = %job.key,
+                key = %attempt.key,
                 stuck,
                 "{} has not ended {:?} after it was cancelled ({}): it blocks its thread, or never awaits; its key waits for it. Use tokio::task::spawn_blocking for blocking work",
-                job.part,
-                self.stuck_after,
-                failure.of(job.part)
+                attempt.part,
+                self.limits.stuck_after,
+                failure.of(attempt.part)
             );
         });
         let workers = self.clone();
         let rest = async move {
             let ended = handle.await;
             drop(running);
-            workers.busy.came_back();
-            workers.finish(&job, &ended_as(ended, failure));
+            workers.reporter.busy.came_back();
+            workers.finish(&attempt, &ended_as(ended, failure));
         };
-        if stuck <= self.limit {
+        if stuck <= self.limits.workers {
             tokio::spawn(rest);
         } else {
             rest.await;
@@ -278,26 +267,26 @@ impl Workers {
     }
 }
 
-/// Deals with a key that is not among the selected ones.
+/// Handles a key whose object is not selected.
 async fn find(unselected: Arc<Unselected>, metrics: Arc<dyn MetricsRecorder>, call: Call) -> Called {
     match unselected.find(call.key()).await.map_err(CallError::Handler)? {
         Left::Nothing => Ok(None),
         Left::CleanUp(object, handler) => handler.call(object, call).await.map(Some),
         Left::Abandoned(object) => {
             metrics.count(call.controller(), Counter::Abandoned);
-            unselected.tell(&object);
+            unselected.report(&object);
             Ok(None)
         }
     }
 }
 
-/// What is remembered of a call beside its task.
+/// One call of one key, beside its task.
 #[derive(Clone)]
-struct Job {
+struct Attempt {
     key: ObjectKey,
     ticket: Ticket,
     part: Part,
-    attempt: u32,
+    number: u32,
     started: Instant,
     span: tracing::Span,
 }

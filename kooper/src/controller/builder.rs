@@ -283,7 +283,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         F: Fn(Client) -> R + Send + Sync + 'static,
         R: Retriever<K>,
     {
-        self.common.plan.unruled("`retriever`");
+        self.common.plan.require_client("`retriever`");
         self.common.retriever = Some(Box::new(move |client| {
             let client = client.ok_or("`retriever` takes a client, and the operator has none")?;
             Ok(retriever::erase(make(client)))

@@ -127,21 +127,21 @@ impl Config {
     pub(crate) fn plan<K: Kind>(&self, plan: &mut Plan, own_retriever: bool, deleted: bool) {
         let kind = KindInfo::of::<K>();
         if !own_retriever {
-            plan.need::<K>(None, &["list", "watch"], format!("resource = {}", kind.kind));
+            plan.require::<K>(None, &["list", "watch"], format!("resource = {}", kind.kind));
         }
         if self.finalizer.is_some() {
-            plan.need::<K>(None, &["get", "patch"], "cleanup");
-            plan.tells_events("cleanup");
+            plan.require::<K>(None, &["get", "patch"], "cleanup");
+            plan.record_events("cleanup");
             if self.selected() {
-                plan.request(CacheRequest::of::<K>(true));
+                plan.request_cache(CacheRequest::of::<K>(true));
             }
         }
         if deleted && self.selected() {
-            plan.need::<K>(None, &["get"], "deleted");
+            plan.require::<K>(None, &["get"], "deleted");
         }
         if self.install_crd {
             // The create is an apply, which is authorised with the name.
-            plan.add(Need {
+            plan.require_permission(Need {
                 rule: Rule::new(
                     "apiextensions.k8s.io",
                     "customresourcedefinitions",

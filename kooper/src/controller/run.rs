@@ -26,7 +26,7 @@ use crate::call::events::EventSink;
 use crate::call::extract::{Backing, Contested, Former, Kept};
 use crate::call::finalizer::{Guarded, Unselected};
 use crate::call::handler::Erased;
-use crate::call::worker::{Busy, Failing, Tombstones, Workers};
+use crate::call::worker::{Busy, Cleanup, Deletions, Failing, Functions, Limits, Reporter, Tombstones, Workers};
 use crate::controller::crd::Installer;
 use crate::controller::error::ControllerError;
 use crate::controller::installation::Installation;
@@ -125,15 +125,15 @@ impl Runner {
             ),
         });
         let gate = Gate {
-            name,
+            name: name.clone(),
             queue,
             metrics: process.metrics.clone(),
             namespaces: watching.namespaces(),
             open: AtomicBool::new(config.leader.is_none()),
         };
-        let busy = Arc::new(Busy::new(&config.name, config.workers));
+        let busy = Arc::new(Busy::new(name.clone(), config.workers));
         process.health.add(busy.clone());
-        let failing = Arc::new(Failing::new(&config.name));
+        let failing = Arc::new(Failing::new(name.clone()));
         process.health.add(failing.clone());
         // A state whose client is fenced by one Lease is not shared.
         let states = if config.leader.is_some() { Arc::default() } else { process.states.clone() };
@@ -242,7 +242,7 @@ impl Runner {
             return true;
         };
         let workers = self.workers(handlers);
-        let mut running: JoinSet<()> = (0..workers.limit).map(|_| workers.clone().work()).collect();
+        let mut running: JoinSet<()> = (0..workers.limits.workers).map(|_| workers.clone().work()).collect();
         stop.cancelled().await;
         let tasks = workers.tasks.clone();
         tasks.stopping.cancel();
@@ -266,7 +266,7 @@ impl Runner {
         }
         // A call that hung before stop still runs, whatever became of its worker.
         let Some(limit) = drained else { return self.busy.stuck() == 0 };
-        tracing::warn!(controller = %workers.name, calls = self.busy.calls(), "the drain time of {limit:?} is over: the running handler calls are ended");
+        tracing::warn!(controller = %workers.backing.controller, calls = self.busy.calls(), "the drain time of {limit:?} is over: the running handler calls are ended");
         tasks.abort.cancel();
         timeout(ABORT_GRACE, ended(&mut running, &tasks)).await.is_ok() && self.busy.stuck() == 0
     }
@@ -282,27 +282,30 @@ impl Runner {
             }
             None => (handlers.handler, None),
         };
-        Arc::new(Workers {
-            name: self.gate.name.clone(),
-            queue: self.gate.queue.clone(),
-            cache: self.watching.primary(),
-            backing: self.backing.clone(),
-            handler,
-            unselected,
+        let tombstones = &self.tombstones;
+        let deletions = |farewell| Deletions {
+            tombstones: tombstones.clone(),
+            farewell,
             lookup: lookup.filter(|_| config.selected()),
-            wants: watching::wants(&self.controller),
-            deleted: handlers.deleted.map(|farewell| (self.tombstones.clone(), farewell)),
+        };
+        Arc::new(Workers {
+            backing: self.backing.clone(),
+            functions: Functions {
+                handler,
+                wants: watching::wants(&self.controller),
+                deleted: handlers.deleted.map(deletions),
+                cleanup: config.finalizers().map(|finalizers| Cleanup { finalizers, unselected }),
+            },
+            limits: Limits { workers: config.workers, timeout: config.timeout, stuck_after: config.stuck_after },
+            reporter: Reporter {
+                metrics: self.process.metrics.clone(),
+                busy: self.busy.clone(),
+                failing: self.failing.clone(),
+                retried_is_success: config.metrics_compat == MetricsCompat::Go,
+                records_events: self.controller.plan().may_record_events(),
+            },
             leadership: self.leadership.clone(),
-            metrics: self.process.metrics.clone(),
-            limit: config.workers,
-            timeout: config.timeout,
-            stuck_after: config.stuck_after,
-            retried_is_success: config.metrics_compat == MetricsCompat::Go,
             tasks: Tasks::default(),
-            busy: self.busy.clone(),
-            failing: self.failing.clone(),
-            finalizers: config.finalizers(),
-            records_events: self.controller.plan().may_tell_events(),
         })
     }
 

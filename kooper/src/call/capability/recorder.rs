@@ -78,7 +78,7 @@ impl Recorder {
 #[diagnostic::do_not_recommend]
 impl<O: Resource<DynamicType = ()>, S> Argument<O, S> for Recorder {
     fn plan(plan: &mut Plan) {
-        plan.tells_events("Recorder");
+        plan.record_events("Recorder");
     }
 
     fn extract(context: &Context<O, S>) -> Self {
@@ -89,7 +89,7 @@ impl<O: Resource<DynamicType = ()>, S> Argument<O, S> for Recorder {
 #[diagnostic::do_not_recommend]
 impl<O: Resource<DynamicType = ()>, S> Argument<Removed<O>, S, Gone> for Recorder {
     fn plan(plan: &mut Plan) {
-        plan.tells_events("Recorder");
+        plan.record_events("Recorder");
     }
 
     fn extract(context: &Context<Removed<O>, S>) -> Self {

@@ -51,7 +51,7 @@ pub enum WriteStatus {}
 
 impl<T: Kind> Verb<T> for Read {
     fn plan(plan: &mut Plan) {
-        plan.cache::<T>(format!("Reader<{}>", T::kind(&())));
+        plan.require_cache::<T>(format!("Reader<{}>", T::kind(&())));
     }
 }
 
@@ -67,53 +67,53 @@ impl<T: Kind> MayRead<T> for Read {}
 
 impl<T: Kind> Verb<T> for Get {
     fn plan(plan: &mut Plan) {
-        plan.need::<T>(None, &["get"], format!("Getter<{}>", T::kind(&())));
+        plan.require::<T>(None, &["get"], format!("Getter<{}>", T::kind(&())));
     }
 }
 
 impl<T: Kind> Verb<T> for Create {
     fn plan(plan: &mut Plan) {
-        plan.need::<T>(None, &["create"], format!("Creator<{}>", T::kind(&())));
-        plan.sets_owner::<T>();
+        plan.require::<T>(None, &["create"], format!("Creator<{}>", T::kind(&())));
+        plan.note_written::<T>();
     }
 }
 
 impl<T: Kind> Verb<T> for Apply {
     fn plan(plan: &mut Plan) {
-        plan.need::<T>(None, &["create", "patch"], format!("Applier<{}>", T::kind(&())));
-        plan.sets_owner::<T>();
+        plan.require::<T>(None, &["create", "patch"], format!("Applier<{}>", T::kind(&())));
+        plan.note_written::<T>();
     }
 }
 
 impl<T: Kind> Verb<T> for ApplyOwned {
     fn plan(plan: &mut Plan) {
         let because = format!("OwnedApplier<{}>", T::kind(&()));
-        plan.need::<T>(None, &["create", "patch"], because.as_str());
-        plan.sets_owner::<T>();
-        plan.owns::<T>(because);
+        plan.require::<T>(None, &["create", "patch"], because.as_str());
+        plan.note_written::<T>();
+        plan.watch_children::<T>(because);
     }
 }
 
 impl<T: Kind> Verb<T> for Patch {
     fn plan(plan: &mut Plan) {
-        plan.need::<T>(None, &["patch"], format!("Patcher<{}>", T::kind(&())));
+        plan.require::<T>(None, &["patch"], format!("Patcher<{}>", T::kind(&())));
     }
 }
 
 impl<T: Kind> Verb<T> for Delete {
     fn plan(plan: &mut Plan) {
-        plan.need::<T>(None, &["delete"], format!("Deleter<{}>", T::kind(&())));
+        plan.require::<T>(None, &["delete"], format!("Deleter<{}>", T::kind(&())));
     }
 }
 
 impl Verb<Pod> for Evict {
     fn plan(plan: &mut Plan) {
-        plan.need::<Pod>(Some("eviction"), &["create"], "Evictor");
+        plan.require::<Pod>(Some("eviction"), &["create"], "Evictor");
     }
 }
 
 impl<T: HasStatus<M>, M> Verb<T, M> for WriteStatus {
     fn plan(plan: &mut Plan) {
-        plan.need::<T>(Some("status"), &["patch"], format!("StatusWriter<{}>", T::kind(&())));
+        plan.require::<T>(Some("status"), &["patch"], format!("StatusWriter<{}>", T::kind(&())));
     }
 }

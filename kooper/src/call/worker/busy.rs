@@ -11,7 +11,7 @@ use crate::metrics::health::Probe;
 /// When each running call of a controller started, and how many are stuck.
 #[derive(Debug)]
 pub(crate) struct Busy {
-    name: String,
+    controller: Arc<str>,
     workers: usize,
     calls: Mutex<BTreeSet<(Instant, u64)>>,
     next: AtomicU64,
@@ -25,14 +25,8 @@ pub(crate) struct Guard {
 }
 
 impl Busy {
-    pub(crate) fn new(name: &str, workers: usize) -> Self {
-        Self {
-            name: name.to_owned(),
-            workers,
-            calls: Mutex::default(),
-            next: AtomicU64::new(0),
-            stuck: AtomicUsize::new(0),
-        }
+    pub(crate) fn new(controller: Arc<str>, workers: usize) -> Self {
+        Self { controller, workers, calls: Mutex::default(), next: AtomicU64::new(0), stuck: AtomicUsize::new(0) }
     }
 
     pub(crate) fn start(self: &Arc<Self>, started: Instant) -> Guard {
@@ -85,7 +79,7 @@ impl Drop for Guard {
 impl Probe for Busy {
     fn ready(&self) -> Result<Option<String>, String> {
         let stuck = self.stuck();
-        Ok((stuck > 0).then(|| format!("{}: {stuck} handler calls are stuck", self.name)))
+        Ok((stuck > 0).then(|| format!("{}: {stuck} handler calls are stuck", self.controller)))
     }
 
     fn alive(&self) -> Result<(), String> {
@@ -93,7 +87,7 @@ impl Probe for Busy {
         if stuck >= 2 * self.workers {
             return Err(format!(
                 "{}: every worker and every replacement is stuck in a handler call ({stuck})",
-                self.name
+                self.controller
             ));
         }
         Ok(())
@@ -106,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_restart_is_asked_for_when_every_worker_and_its_replacement_is_stuck() {
-        let busy = Busy::new("shop", 2);
+        let busy = Busy::new("shop".into(), 2);
         for stuck in 1..=3 {
             assert_eq!(busy.left_behind(), stuck);
             assert_eq!(busy.alive(), Ok(()), "{stuck} of 4");

@@ -1,7 +1,7 @@
 //! The keys whose last call failed, for `/readyz` and for the log of their recovery.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -13,7 +13,7 @@ use crate::object::key::ObjectKey;
 /// The keys of one controller that have failed since they last succeeded.
 #[derive(Debug)]
 pub(crate) struct Failing {
-    controller: String,
+    controller: Arc<str>,
     state: Mutex<State>,
 }
 
@@ -39,8 +39,8 @@ impl Failures {
 }
 
 impl Failing {
-    pub(crate) fn new(controller: &str) -> Self {
-        Self { controller: controller.to_owned(), state: Mutex::default() }
+    pub(crate) fn new(controller: Arc<str>) -> Self {
+        Self { controller, state: Mutex::default() }
     }
 
     /// A call has failed.
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn objects_that_do_not_fit_are_reported_until_they_do() {
-        let failing = Failing::new("shoes");
+        let failing = Failing::new("shoes".into());
         let remark = || failing.ready().unwrap().unwrap_or_default();
         assert_eq!(remark(), "");
         failing.note(&key("a"), true);
@@ -125,7 +125,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_key_that_recovers_has_the_number_and_the_time_of_its_failures() {
-        let failing = Failing::new("shoes");
+        let failing = Failing::new("shoes".into());
         assert_eq!(failing.forget(&key("a")), None);
         failing.note(&key("a"), false);
         tokio::time::advance(Duration::from_secs(90)).await;

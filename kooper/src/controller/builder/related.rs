@@ -117,7 +117,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// Watches objects of the kind `T`. A change of one enqueues the key of its
     /// controller owner, if that is of this controller's kind.
     pub fn owns<T: Kind>(mut self) -> Self {
-        self.common.plan.owns::<T>(format!("owns = [{}]", T::kind(&())));
+        self.common.plan.watch_children::<T>(format!("owns = [{}]", T::kind(&())));
         self
     }
 
@@ -130,9 +130,9 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         F: MapFn<T, K, Args>,
     {
         let kind = KindInfo::of::<T>();
-        self.common.plan.cache::<T>(format!("watches = [{}]", kind.kind));
+        self.common.plan.require_cache::<T>(format!("watches = [{}]", kind.kind));
         if F::READS {
-            self.common.plan.cache::<K>(format!("watches = [{} => …]", kind.kind));
+            self.common.plan.require_cache::<K>(format!("watches = [{} => …]", kind.kind));
         }
         let map = Arc::new(map);
         let make = move |backing: &Arc<Backing>| -> MapKeys {

@@ -1,0 +1,58 @@
+//! The functions of one controller, and which of them an object needs.
+
+use std::sync::Arc;
+
+use super::Tombstones;
+use super::failure::Part;
+use crate::call::finalizer::{Finalizers, Unselected};
+use crate::call::handler::{Erased, Farewell, Wants};
+use crate::call::lookup::Lookup;
+use crate::object::Object;
+
+/// What the calls of one controller run.
+pub(crate) struct Functions {
+    /// The handler, and `cleanup` before it where there is one.
+    pub(crate) handler: Arc<dyn Erased>,
+    /// The filter, evaluated before the queue and again before each call.
+    pub(crate) wants: Wants,
+    pub(crate) deleted: Option<Deletions>,
+    pub(crate) cleanup: Option<Cleanup>,
+}
+
+/// The function for `deleted`, and what it is called with.
+pub(crate) struct Deletions {
+    pub(crate) tombstones: Arc<Tombstones>,
+    pub(crate) farewell: Farewell,
+    /// Finds out whether a removed object has left the selector; `None`
+    /// without a selector.
+    pub(crate) lookup: Option<Lookup>,
+}
+
+/// What a controller with `cleanup` needs to know about objects.
+pub(crate) struct Cleanup {
+    pub(crate) finalizers: Finalizers,
+    /// Objects with the finalizer outside of the selector; `None` without a
+    /// selector.
+    pub(crate) unselected: Option<Arc<Unselected>>,
+}
+
+impl Functions {
+    /// The function that the next call of a selected object is for.
+    pub(super) fn part_of(&self, object: &Object) -> Part {
+        self.part_if(|finalizers| finalizers.hold(object))
+    }
+
+    /// The same for an object that the selector does not select.
+    pub(super) fn part_of_unselected(&self, object: &Object) -> Part {
+        self.part_if(|finalizers| finalizers.concern(object))
+    }
+
+    fn part_if(&self, cleans: impl FnOnce(&Finalizers) -> bool) -> Part {
+        let cleans = self.cleanup.as_ref().is_some_and(|cleanup| cleans(&cleanup.finalizers));
+        if cleans { Part::Cleanup } else { Part::Handler }
+    }
+
+    pub(super) fn unselected(&self) -> Option<&Arc<Unselected>> {
+        self.cleanup.as_ref()?.unselected.as_ref()
+    }
+}
