@@ -1,4 +1,4 @@
-//! One call of a handler: its arguments, what it may do, and the worker that makes it.
+//! One call of a handler: its arguments, what they allow, and the worker that makes it.
 
 pub(crate) mod action;
 pub mod capability;
@@ -23,7 +23,18 @@ use self::statuses::Statuses;
 use crate::object::key::ObjectKey;
 use crate::queue::reason::Reasons;
 
-/// What a handler can know of the call that it is in: take it as an argument.
+/// The current call of a handler: its key, attempt and reasons. An argument of
+/// handlers.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kooper::prelude::*;
+///
+/// #[kooper::controller(resource = Pod, main = false)]
+/// async fn trace(call: Call) {
+///     tracing::info!(key = %call.key(), attempt = call.attempt(), reasons = %call.reasons(), "called");
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Call {
     controller: Arc<str>,
@@ -32,18 +43,18 @@ pub struct Call {
     reasons: Reasons,
     cancelled: CancellationToken,
     tasks: Tasks,
-    /// The statuses that the call has sent.
+    /// The statuses that the call has applied.
     pub(crate) statuses: Arc<Statuses>,
 }
 
-/// The tasks that calls leave behind: awaited, then ended, when the controller
-/// stops or steps down.
+/// The tasks that calls started. They are awaited, and then aborted, when the
+/// controller stops or loses its leadership.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tasks {
     tracker: TaskTracker,
-    /// Asks them to end.
+    /// Cancels them.
     pub(crate) stopping: CancellationToken,
-    /// Ends them.
+    /// Aborts them.
     pub(crate) abort: CancellationToken,
 }
 
@@ -59,45 +70,62 @@ impl Call {
         Self { controller, key, attempt, reasons, cancelled, tasks, statuses: Arc::default() }
     }
 
-    /// The name of the controller.
+    /// The controller's name.
+    #[must_use]
     pub fn controller(&self) -> &str {
         &self.controller
     }
 
-    /// The object's namespace and name.
+    /// The object's key: its namespace and name.
+    #[must_use]
     pub fn key(&self) -> &ObjectKey {
         &self.key
     }
 
-    /// Which try this is since the last success, or since a change of the
-    /// desired state has reset the back-off, from 1.
+    /// The number of this attempt, from 1. It counts from the last success, or
+    /// from the last change of the desired state, which resets the back-off.
+    #[must_use]
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
 
     /// Why the handler is called.
+    #[must_use]
     pub fn reasons(&self) -> &Reasons {
         &self.reasons
     }
 
-    /// Whether the call should come to its end: the process stops, another
-    /// replica leads, or the call has passed its timeout.
+    /// Whether the call was cancelled: the process stops, leadership was lost, or
+    /// the call has exceeded its timeout.
+    #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.is_cancelled()
     }
 
-    /// Waits until the call should come to its end. A handler that waits for
-    /// something long selects on this too.
+    /// Waits until the call is cancelled. A handler that waits for a long time
+    /// should select on this.
+    ///
+    /// ```
+    /// use kooper::prelude::*;
+    ///
+    /// async fn wait(call: Call) -> Action {
+    ///     tokio::select! {
+    ///         () = call.cancelled() => Action::done(),
+    ///         () = tokio::time::sleep(Duration::from_secs(60)) => Action::requeue_after(Duration::from_secs(600)),
+    ///     }
+    /// }
+    /// ```
     pub fn cancelled(&self) -> WaitForCancellationFuture<'_> {
         self.cancelled.cancelled()
     }
 
-    /// Starts a task that outlives this call. Its token is cancelled when the
-    /// controller stops or its replica leads no more; then it is awaited as a
-    /// running call is, and ended when the drain time is over. What it logs
-    /// carries this call's controller and key. Use this in
-    /// place of `tokio::spawn`, so that nothing goes on to write while another
-    /// replica leads.
+    /// Spawns a task that outlives this call. Use it in place of
+    /// `tokio::spawn`, so that no task writes while another replica leads.
+    ///
+    /// The task's token is cancelled when the controller stops or loses its
+    /// leadership. Then the task is awaited like a running call, and aborted
+    /// when the drain time is over. Its log lines have the controller and key of
+    /// this call.
     pub fn spawn<F, Fut>(&self, task: F) -> AbortHandle
     where
         F: FnOnce(CancellationToken) -> Fut,
@@ -118,7 +146,7 @@ impl Call {
 }
 
 impl Tasks {
-    /// Waits until every task has ended; none may be started any more.
+    /// Waits until every task has ended. No task may be spawned any more.
     pub(crate) async fn ended(&self) {
         self.tracker.close();
         self.tracker.wait().await;

@@ -1,10 +1,20 @@
-//! What a handler asks for when it succeeded.
+//! The result of a handler that succeeded.
 
 use std::time::Duration;
 
 use crate::error::BoxError;
 
-/// The outcome of a successful call: nothing more to do, or come back later.
+/// The result of a successful call: nothing more to do, or call again later.
+///
+/// ```
+/// use kooper::prelude::*;
+///
+/// async fn poll() -> Result<Action> {
+///     Ok(Action::requeue_after(Duration::from_secs(30)))
+/// }
+/// ```
+#[doc(alias = "requeue")]
+#[doc(alias = "RequeueAfter")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[must_use = "an action does nothing unless the handler returns it"]
 pub struct Action {
@@ -12,33 +22,34 @@ pub struct Action {
 }
 
 impl Action {
-    /// Nothing more to do until the object changes or resync comes round.
+    /// Nothing more to do until the object changes, or until the next resync.
     pub const fn done() -> Self {
         Self { requeue_after: None }
     }
 
-    /// Call the handler again after this long. The last outcome counts: a call
-    /// in between replaces the delay by its own. A delay of zero is a back-off:
-    /// it doubles as long as it is repeated without a change.
+    /// Call the handler again after this delay. A call in between replaces the
+    /// delay by its own result. A delay of zero means back-off: it doubles as
+    /// long as it is repeated without a change of the object.
     pub const fn requeue_after(delay: Duration) -> Self {
         Self { requeue_after: Some(delay) }
     }
 
-    /// The delay that was asked for.
+    /// The requested delay.
+    #[must_use]
     pub const fn delay(&self) -> Option<Duration> {
         self.requeue_after
     }
 }
 
-/// What a handler may return: `()`, [`Action`], `Result<(), E>` or
-/// `Result<Action, E>`, with any error that turns into a boxed one.
+/// A type that a handler can return: `()`, [`Action`], `Result<(), E>` or
+/// `Result<Action, E>`, where `E` converts into a boxed error.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot return `{Self}`",
     label = "not an outcome of a handler",
     note = "return `()`, `Action`, `Result<(), E>` or `Result<Action, E>`, where `E` is an error type (it implements `std::error::Error + Send + Sync`, or is `anyhow::Error` or a boxed error)"
 )]
 pub trait Outcome {
-    /// The action, or the error that failed the call.
+    /// The action, or the error of the call.
     fn into_action(self) -> Result<Action, BoxError>;
 }
 

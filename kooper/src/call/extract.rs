@@ -3,7 +3,7 @@
 mod arguments;
 mod backing;
 mod contested;
-mod former;
+mod former_managers;
 mod kept;
 mod mistaken;
 
@@ -18,27 +18,29 @@ use crate::call::plan::Plan;
 pub(crate) use arguments::{Arguments, DeletedArguments, InitArguments, arities};
 pub use backing::Backing;
 pub(crate) use contested::Contested;
-pub(crate) use former::Former;
+pub(crate) use former_managers::FormerManagers;
 pub(crate) use kept::Kept;
 
-/// Something that a handler of the object type `O` and the state type `S` can
-/// take as an argument.
+/// A type that a handler of objects `O` with the state `S` can take as an
+/// argument.
 ///
-/// `M` only keeps impls apart that would overlap without it; it is inferred.
+/// `M` is inferred. It keeps impls apart that would overlap without it.
 #[diagnostic::on_unimplemented(
     message = "a handler for `{O}` cannot take `{Self}`",
     label = "not an argument of a handler",
     note = "take `Arc<{O}>` (the object), `Call` (this call), `Client`, `Recorder`, a capability such as `Reader<T>` or `Applier<T>`, or `State<{S}>` (what `init = path` builds, `()` without it)"
 )]
 pub trait Argument<O, S, M = ()>: Sized + Send + 'static {
-    /// Notes what the argument needs; asked once, before anything runs.
+    /// Adds to the plan what the argument needs. Called once, when the controller
+    /// is built.
     fn plan(_plan: &mut Plan) {}
 
-    /// Takes the argument out of what the runtime has for the call.
+    /// Extracts the argument from the context of a call.
     fn extract(context: &Context<O, S>) -> Self;
 }
 
-/// Something that the fn of `deleted` can take: what a handler can, and [`Gone`].
+/// A type that a function for `deleted` can take as an argument: those of
+/// handlers, and [`Gone`].
 #[diagnostic::on_unimplemented(
     message = "a function for `deleted` cannot take `{Self}`",
     label = "not an argument of a function for `deleted`",
@@ -49,21 +51,23 @@ pub trait DeletedArgument<O, S, M = ()>: Argument<Removed<O>, S, M> {}
 #[diagnostic::do_not_recommend]
 impl<O, S, M, A: Argument<Removed<O>, S, M>> DeletedArgument<O, S, M> for A {}
 
-/// Something that `init` can take: an argument that needs no object.
+/// A type that a function for `init` can take as an argument: one that needs no
+/// object.
 #[diagnostic::on_unimplemented(
     message = "a function for `init` cannot take `{Self}`",
     label = "not an argument of `init`",
     note = "take `Client`, or a capability such as `Reader<T>` or `Creator<T>`: there is no object, no call and no state yet"
 )]
 pub trait InitArgument<M = ()>: Sized + Send + 'static {
-    /// Notes what the argument needs; asked once, before anything runs.
+    /// Adds to the plan what the argument needs. Called once, when the controller
+    /// is built.
     fn plan(plan: &mut Plan);
 
-    /// Takes the argument out of what the runtime has for the controller.
+    /// Extracts the argument from what the runtime has for the controller.
     fn take(backing: &Arc<Backing>) -> Self;
 }
 
-/// What the runtime has for one call; arguments are taken out of it.
+/// The context of one call, which arguments are extracted from.
 pub struct Context<O, S> {
     pub(crate) object: Arc<O>,
     pub(crate) call: Call,
@@ -77,34 +81,53 @@ impl<O, S> std::fmt::Debug for Context<O, S> {
     }
 }
 
-/// The last known state of an object that is no more, for the fn of `deleted`.
+/// The last known state of a removed object, for `deleted`.
 #[derive(Debug)]
 pub struct Removed<O> {
     pub(crate) object: Arc<O>,
     pub(crate) gone: Gone,
 }
 
-/// How an object vanished, as far as it is known.
+/// How an object was removed, as far as it is known: an argument of functions
+/// for `deleted`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Gone {
     /// It was deleted.
     Deleted,
-    /// It lives, and left the selector of the controller.
+    /// It still exists, and no longer matches the controller's selector.
     Left,
-    /// It was there before a gap in the watch and not after it.
+    /// It was removed while the watch was interrupted, or the API server could
+    /// not be asked.
     Unknown,
 }
 
-/// The state that `init` built, shared by all calls.
+/// The state of a controller, shared by all calls.
 ///
-/// It dereferences to the state. `State(db): State<Db>` as an argument takes
-/// the `Arc<Db>` out of it.
+/// It dereferences to the state. The pattern `State(db): State<Db>` takes the
+/// `Arc<Db>` out of it.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kooper::prelude::*;
+///
+/// async fn counter() -> Result<AtomicU64> {
+///     Ok(AtomicU64::new(0))
+/// }
+///
+/// #[kooper::controller(resource = Pod, init = counter, main = false)]
+/// async fn count(calls: State<AtomicU64>) {
+///     calls.fetch_add(1, Ordering::Relaxed);
+/// }
+/// ```
 #[derive(Debug)]
 pub struct State<S>(pub Arc<S>);
 
 impl<S> State<S> {
-    /// Shares a state.
+    /// Wraps a state, as to call a handler in a unit test.
+    #[must_use]
     pub fn new(state: S) -> Self {
         Self(Arc::new(state))
     }
@@ -156,7 +179,7 @@ impl<O, S> Argument<O, S> for Call {
     }
 }
 
-/// The state of a controller whose `init` builds `S`: `S` alone.
+/// The type of a controller's state, which is `S`.
 #[diagnostic::on_unimplemented(
     message = "the state of this controller is `{S}`, not `{Self}`: add an `init` that builds `{Self}`",
     label = "not the state of this controller",
@@ -173,7 +196,7 @@ impl<S> StateOf<S> for S {
     }
 }
 
-// Recommended, so that a state that nothing builds is named by its type.
+// Recommended, so that the compiler names a state type that no `init` builds.
 impl<O, S, T: StateOf<S> + Send + Sync + 'static> Argument<O, S> for State<T> {
     fn extract(context: &Context<O, S>) -> Self {
         T::of(&context.state)

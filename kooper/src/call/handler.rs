@@ -1,4 +1,4 @@
-//! What is done with one object.
+//! Handlers: async functions, and services of [`Input`]s with middleware around them.
 
 mod end;
 mod function;
@@ -27,6 +27,20 @@ pub use init::Init;
 pub(crate) use signature::Asynchronous;
 
 /// The request of a handler's middleware: an object and its call.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kooper::handler::Input;
+/// use kooper::prelude::*;
+/// use kooper::tower;
+///
+/// let service = tower::service_fn(|Input { object, call }: Input<Pod>| async move {
+///     tracing::info!(key = %call.key(), uid = ?object.metadata.uid, "called");
+///     Ok::<_, kooper::BoxError>(Action::done())
+/// });
+/// let controller = kooper::Controller::builder::<Pod>("log").service(service).build();
+/// # assert!(controller.is_ok());
+/// ```
 #[derive(Debug)]
 pub struct Input<O> {
     /// The object.
@@ -41,10 +55,10 @@ impl<O> Clone for Input<O> {
     }
 }
 
-/// A handler as middleware sees it: a `tower::Service` of [`Input`]s.
+/// The service that middleware wraps: a `tower::Service` of [`Input`]s.
 ///
-/// A layer of `#[controller(layers = […])]` or
-/// [`Builder::layer`](crate::controller::Builder::layer) wraps it.
+/// Layers are added with `#[controller(layers = […])]` or
+/// [`Builder::layer`](crate::controller::Builder::layer).
 pub struct HandlerService<O>(BoxCloneSyncService<Input<O>, Action, BoxError>);
 
 impl<O: 'static> HandlerService<O> {
@@ -84,15 +98,15 @@ impl<O> Service<Input<O>> for HandlerService<O> {
     }
 }
 
-/// Middleware around a handler of `O`: any `tower::Layer` over a service of
-/// [`Input`]s that answers with an [`Action`].
+/// Middleware around a handler for `O`: any `tower::Layer` over a service of
+/// [`Input`]s whose response is an [`Action`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not middleware for a handler of `{O}`",
     label = "not a layer",
     note = "return a `tower::Layer<HandlerService<{O}>>` whose service is a cloneable `tower::Service<Input<{O}>, Response = Action>`"
 )]
 pub trait Middleware<O>: Send + Sync + 'static {
-    /// Puts itself around a handler.
+    /// Wraps a handler.
     fn wrap(&self, service: HandlerService<O>) -> HandlerService<O>;
 }
 
@@ -108,10 +122,10 @@ where
     }
 }
 
-/// Asked of an object before it is queued.
+/// Decides whether an object is queued.
 pub(crate) type Filter<O> = Arc<dyn Fn(&O) -> bool + Send + Sync>;
 
-/// Why a call brought no action.
+/// Why a call failed.
 #[derive(Debug)]
 pub(crate) enum CallError {
     Decode(DecodeError),
@@ -120,31 +134,31 @@ pub(crate) enum CallError {
     Finalizer(BoxError),
 }
 
-/// Whether an object goes to the handler. One that cannot be decoded does: the
-/// call reports it.
+/// Whether an object is handled. One that does not decode is, so that the call
+/// reports it.
 pub(crate) type Wants = Arc<dyn Fn(&Object) -> bool + Send + Sync>;
 
-/// The filter of a type, as the queue's gate asks it.
+/// The filter of a type, for objects that are not decoded yet.
 pub(crate) fn wants<O: DeserializeOwned + 'static>(filter: Option<Filter<O>>) -> Wants {
     let Some(filter) = filter else { return Arc::new(|_| true) };
     Arc::new(move |object| {
-        let asked = || object.decode::<O>().map_or(true, |decoded| filter(&decoded));
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(asked)).unwrap_or_else(|_| {
-            tracing::error!(key = %object.key(), "the `when` filter panicked: the object goes to the handler");
+        let decide = || object.decode::<O>().map_or(true, |decoded| filter(&decoded));
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(decide)).unwrap_or_else(|_| {
+            tracing::error!(key = %object.key(), "the `when` filter panicked: the handler is called for the object");
             true
         })
     })
 }
 
-/// A handler of any type, as the worker holds it.
+/// A handler of any type, as a worker calls it.
 pub(crate) trait Erased: Send + Sync {
     fn call(&self, object: Arc<Object>, call: Call) -> BoxFuture<'static, Result<Action, CallError>>;
 
-    /// Whether the object decodes as the type that the handler takes.
+    /// Checks that the object decodes as the type that the handler takes.
     fn fits(&self, object: &Object) -> Result<(), DecodeError>;
 }
 
-/// Told of an object that is no more.
+/// The function for `deleted`, as a worker calls it.
 pub(crate) type Farewell =
     Arc<dyn Fn(Arc<Object>, Gone, Call) -> BoxFuture<'static, Result<Action, CallError>> + Send + Sync>;
 

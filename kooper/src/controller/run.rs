@@ -23,7 +23,7 @@ use super::{Controller, MetricsCompat};
 use crate::backoff::Backoff;
 use crate::call::Tasks;
 use crate::call::events::EventSink;
-use crate::call::extract::{Backing, Contested, Former, Kept};
+use crate::call::extract::{Backing, Contested, FormerManagers, Kept};
 use crate::call::finalizer::{Guarded, Unselected};
 use crate::call::handler::Erased;
 use crate::call::worker::{Busy, Cleanup, Deletions, Failing, Functions, Limits, Reporter, Tombstones, Workers};
@@ -113,7 +113,7 @@ impl Runner {
             caches: watching.caches(),
             queue: queue.clone(),
             own: watching.primary(),
-            former: Former::new(config.former_managers(&process.installation.program)),
+            former: FormerManagers::new(config.former_managers(&process.installation.program)),
             contested: Contested::default(),
             kept: Kept::default(),
             events: EventSink::start(

@@ -7,13 +7,14 @@ use super::request::{Doing, Objects};
 use crate::object::Object;
 
 impl Objects<'_> {
-    /// Takes over what the controller applied under its former names, once for
-    /// each object: their field managers apply nothing, after this one has
-    /// applied what it wants. What it does not want any more is removed so.
+    /// Takes over the fields that the controller applied under its former
+    /// names, once for each object. After this controller has applied the
+    /// desired state, each former field manager applies nothing, which removes
+    /// the fields that are no longer desired.
     pub(super) async fn take_over(&self, applied: Option<&Object>, status: bool) -> Result<(), AccessError> {
         let former = &self.backing.former;
-        let left = |object: &&Object| former.left(self.cache, object.key(), object.uid(), status);
-        let Some(object) = applied.filter(left) else { return Ok(()) };
+        let pending = |object: &&Object| former.is_pending(self.cache, object.key(), object.uid(), status);
+        let Some(object) = applied.filter(pending) else { return Ok(()) };
         let nothing = json!({
             "apiVersion": self.kind.api_version(),
             "kind": self.kind.kind,
@@ -24,7 +25,7 @@ impl Objects<'_> {
             let doing = if status { Doing::ApplyStatus(body, manager) } else { Doing::Apply(body, manager) };
             self.send(object.key(), doing).await?;
         }
-        former.taken(self.cache, object.key(), object.uid(), status);
+        former.complete(self.cache, object.key(), object.uid(), status);
         Ok(())
     }
 }

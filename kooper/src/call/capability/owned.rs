@@ -236,7 +236,7 @@ impl Objects<'_> {
         };
         let ObjectReference { namespace, name, .. } = &parent.reference;
         let owner = ObjectKey::new(namespace.as_deref(), name.as_deref().unwrap_or_default());
-        self.backing.contested.refused(self.cache, known.key(), owner);
+        self.backing.contested.wait(self.cache, known.key(), owner);
         self.backing.events.publish(Note {
             regarding: parent.reference.clone(),
             related: Some(self.reference(known)),

@@ -1,11 +1,11 @@
-//! The arguments of a function together.
+//! All arguments of a function.
 
 use std::sync::Arc;
 
 use super::{Argument, Backing, Context, DeletedArgument, InitArgument, Removed};
 use crate::call::plan::Plan;
 
-/// Calls a macro with the arguments of every arity, and what marks their types.
+/// Invokes a macro for each number of arguments, with their types and markers.
 macro_rules! arities {
     ($implement:ident) => {
         $implement!();
@@ -29,24 +29,24 @@ macro_rules! arities {
 }
 pub(crate) use arities;
 
-/// A tuple whose elements are each an [`Argument`].
+/// A tuple of [`Argument`]s.
 pub trait Arguments<O, S, M> {
-    /// Notes what the arguments need.
+    /// Adds to the plan what the arguments need.
     fn plan(plan: &mut Plan);
 
-    /// Takes the arguments out of what the runtime has for the call.
+    /// Extracts the arguments from the context of a call.
     fn extract(context: &Context<O, S>) -> Self;
 }
 
-/// A tuple whose elements are each a [`DeletedArgument`].
+/// A tuple of [`DeletedArgument`]s.
 pub trait DeletedArguments<O, S, M>: Arguments<Removed<O>, S, M> {}
 
-/// A tuple whose elements are each an [`InitArgument`].
+/// A tuple of [`InitArgument`]s.
 pub trait InitArguments<M> {
-    /// Notes what the arguments need.
+    /// Adds to the plan what the arguments need.
     fn plan(plan: &mut Plan);
 
-    /// Takes the arguments out of what the runtime has for the controller.
+    /// Extracts the arguments from what the runtime has for the controller.
     fn take(backing: &Arc<Backing>) -> Self;
 }
 
@@ -58,7 +58,7 @@ macro_rules! tuples {
                 $($argument::plan(plan);)*
             }
 
-            #[allow(clippy::unused_unit, reason = "no arguments are a tuple too")]
+            #[allow(clippy::unused_unit, reason = "a function without arguments has the unit tuple")]
             fn extract(context: &Context<O, S>) -> Self {
                 let _ = context;
                 ($($argument::extract(context),)*)
@@ -76,7 +76,7 @@ macro_rules! tuples {
                 $($argument::plan(plan);)*
             }
 
-            #[allow(clippy::unused_unit, reason = "no arguments are a tuple too")]
+            #[allow(clippy::unused_unit, reason = "a function without arguments has the unit tuple")]
             fn take(backing: &Arc<Backing>) -> Self {
                 let _ = backing;
                 ($($argument::take(backing),)*)

@@ -1,4 +1,4 @@
-//! What stands behind the arguments of one controller.
+//! What the arguments of one controller work on.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 
 use super::contested::Contested;
-use super::former::Former;
+use super::former_managers::FormerManagers;
 use super::kept::Kept;
 use crate::call::events::EventSink;
 use crate::object::Object;
@@ -17,48 +17,48 @@ use crate::queue::{Echo, QueueOptions, View, WorkQueue, Write};
 use crate::watch::cache_id::CacheId;
 use crate::watch::store::Cache;
 
-/// What the arguments of a controller's fns work with: one for each
-/// controller, shared by all its calls.
+/// What the arguments of a controller's functions work on: its name, client,
+/// caches, queue and Events. All calls of the controller share it.
 pub struct Backing {
-    /// The program, as it is named in the field manager and the lease.
+    /// The program's name, as in the field manager and the Lease.
     pub(crate) program: Arc<str>,
+    /// The controller's name.
     pub(crate) controller: Arc<str>,
-    /// The kind that the controller is of.
+    /// The controller's own kind.
     pub(crate) kind: KindInfo,
     /// The cache of that kind.
     pub(crate) primary: CacheId,
-    /// The connection; it refuses to send while another replica leads.
+    /// The client. It sends nothing while another replica leads.
     pub(crate) client: Option<Client>,
-    /// The caches of the controller's kind, of its readers, `owns` and
-    /// `watches`.
+    /// The caches of the controller's kind, its readers, `owns` and `watches`.
     pub(crate) caches: HashMap<CacheId, Cache>,
-    /// Which keys are called, and what their calls wrote.
+    /// The queue, which also knows what calls wrote.
     pub(crate) queue: Arc<WorkQueue>,
     /// The controller's own objects.
     pub(crate) own: Cache,
-    /// What was applied under former names.
-    pub(crate) former: Former,
-    /// Who waits for a child that is somebody else's.
+    /// Fields that were applied under former names.
+    pub(crate) former: FormerManagers,
+    /// Owners that wait for a child that belongs to another one.
     pub(crate) contested: Contested,
-    /// Entries of others in children that are not removed again.
+    /// Entries of other clients that are not removed again.
     pub(crate) kept: Kept,
-    /// Where Kubernetes Events go.
+    /// Writes Kubernetes Events.
     pub(crate) events: EventSink,
 }
 
 impl Backing {
-    /// `<program>/<controller>`: who writes, for server-side apply.
+    /// The field manager, `<program>/<controller>`.
     pub(crate) fn field_manager(&self) -> String {
         format!("{}/{}", self.program, self.controller)
     }
 
-    /// The connection. A controller that needs one is not started without.
+    /// The client. A controller that needs one is not started without it.
     pub(crate) fn client(&self) -> Client {
         #[expect(clippy::expect_used, reason = "a controller that takes a client is not started without one")]
         self.client.clone().expect("a controller that takes a client is started with one")
     }
 
-    /// An object of the controller's kind, as Events name it.
+    /// A reference to an object of the controller's kind, for Events.
     pub(crate) fn reference(&self, object: &Object) -> ObjectReference {
         ObjectReference {
             api_version: Some(self.kind.api_version()),
@@ -71,8 +71,8 @@ impl Backing {
         }
     }
 
-    /// What stands behind a fn that is called without a running controller:
-    /// caches, and no connection.
+    /// The backing of a function that is called without a running controller.
+    /// It has caches and no client.
     pub(crate) fn detached(kind: KindInfo, primary: CacheId, caches: HashMap<CacheId, Cache>) -> Self {
         Self {
             program: "detached".into(),
@@ -82,7 +82,7 @@ impl Backing {
             client: None,
             own: caches.get(&primary).cloned().unwrap_or_default(),
             caches,
-            former: Former::new(Vec::new()),
+            former: FormerManagers::new(Vec::new()),
             contested: Contested::default(),
             kept: Kept::default(),
             queue: Arc::new(WorkQueue::new(QueueOptions::default())),
@@ -90,9 +90,9 @@ impl Backing {
         }
     }
 
-    /// A write of a call of the key was answered by this version of an object;
-    /// `version` is `None` where it is gone. The key waits until the caches
-    /// that it reads have it; `echo` is what its event is then.
+    /// Notes that a call of the key wrote this version of an object, or deleted
+    /// it if `version` is `None`. The key waits until its caches show the
+    /// write; `echo` says how to treat the write's watch event.
     pub(crate) fn wrote(
         &self,
         key: &ObjectKey,
@@ -107,8 +107,8 @@ impl Backing {
         for (view, cache) in other.into_iter().chain(primary) {
             let write = |version| Write { view, object: object.clone(), uid: uid.to_owned(), version };
             self.queue.wrote(key, &write(version.map(str::to_owned)), echo);
-            // The event may have come before the answer. An object that is not
-            // selected does not come at all.
+            // The event may have arrived before the response. There is none for an
+            // object that is not selected.
             match cache.get(object) {
                 Some(now) => self.queue.saw(|| Write::event(view, &now, false)),
                 None if view == View::Primary || version.is_none() => self.queue.saw(|| write(None)),
@@ -117,7 +117,7 @@ impl Backing {
         }
     }
 
-    /// The cache that the plan asked for; an empty one where it did not.
+    /// The cache that the plan requested, or an empty one if it did not.
     pub(crate) fn cache(&self, id: CacheId) -> Cache {
         self.caches.get(&id).cloned().unwrap_or_default()
     }

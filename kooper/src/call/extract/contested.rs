@@ -1,4 +1,4 @@
-//! Who waits for a child that is somebody else's.
+//! Owners that wait for a child that belongs to another one.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -6,25 +6,26 @@ use std::sync::{Mutex, PoisonError};
 use crate::object::key::ObjectKey;
 use crate::watch::cache_id::CacheId;
 
-/// The children that belong to others, each with the owners that were refused
-/// it.
+/// Children that belong to another owner, each with the owners that wanted to
+/// apply it.
 #[derive(Debug, Default)]
 pub(crate) struct Contested(Mutex<HashMap<(CacheId, ObjectKey), BTreeSet<ObjectKey>>>);
 
 impl Contested {
-    /// An owner was refused a child.
-    pub(crate) fn refused(&self, cache: CacheId, child: &ObjectKey, owner: ObjectKey) {
+    /// Notes that an owner wants a child that is not its own.
+    pub(crate) fn wait(&self, cache: CacheId, child: &ObjectKey, owner: ObjectKey) {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.entry((cache, child.clone())).or_default().insert(owner);
     }
 
-    /// Whether nobody waits, as mostly.
+    /// Whether no owner waits, which is the common case.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// A child is gone, or somebody else's now: who may try again.
-    pub(crate) fn freed(&self, cache: CacheId, child: &ObjectKey) -> BTreeSet<ObjectKey> {
+    /// Removes and returns the owners that may try again, after a child was
+    /// deleted or changed its owner.
+    pub(crate) fn release(&self, cache: CacheId, child: &ObjectKey) -> BTreeSet<ObjectKey> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.remove(&(cache, child.clone())).unwrap_or_default()
     }

@@ -1,17 +1,17 @@
-//! Entries of others that come back while they are removed.
+//! Entries of other clients that come back while they are removed.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-/// So many are remembered. To forget them costs one more try each.
+/// The most entries that are remembered. Forgetting one costs one more try.
 const MOST: usize = 4096;
 
-/// What is not removed again: the uid of the object, and the entry's path.
+/// Entries that are not removed again, by the object's uid and their path.
 #[derive(Debug, Default)]
 pub(crate) struct Kept(Mutex<HashSet<(String, String)>>);
 
 impl Kept {
-    /// Remembers an entry; `true` where it is new.
+    /// Remembers an entry; `true` if it is new.
     pub(crate) fn keep(&self, uid: &str, entry: &str) -> bool {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= MOST {

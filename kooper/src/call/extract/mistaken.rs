@@ -1,24 +1,24 @@
-//! An argument that is nearly right, with a message of its own.
+//! A nearly correct argument, which gets a message of its own.
 
 use super::{Argument, Context};
 
-/// Marks the impl for an object that is not in an `Arc`.
+/// The marker of the impl for an object without an `Arc`.
 #[derive(Debug)]
 pub enum Bare {}
 
-/// Objects that are handed over without an `Arc`: there are none.
+/// Objects that are passed without an `Arc`; there are none.
 #[diagnostic::on_unimplemented(
     message = "objects are shared: write `Arc<{O}>`",
     label = "an object without `Arc`",
     note = "several calls may use one cached object at the same time"
 )]
 pub trait HandsOver<O> {
-    /// What nothing calls.
+    /// Never called.
     fn hand_over() -> O;
 }
 
-// It matches the type and then demands what no type implements, so that the compiler shows the
-// message of that demand.
+// It matches the type and then requires a trait that no type implements, so that the compiler
+// shows the message of that trait.
 impl<O: Send + 'static, S> Argument<O, S, Bare> for O
 where
     Bare: HandsOver<O>,

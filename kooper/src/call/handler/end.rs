@@ -1,11 +1,11 @@
-//! The function that is called for an object that is gone.
+//! The function that is called for a removed object.
 
 use super::Handler;
 use super::signature::{Asynchronous, Signature};
 use crate::call::action::Outcome;
 use crate::call::extract::{DeletedArguments, Removed};
 
-/// A fn for [`deleted`](crate::controller::Builder::deleted): a [`Handler`] that may also take
+/// A function for [`deleted`](crate::controller::Builder::deleted): a [`Handler`] that can also take
 /// [`Gone`](crate::call::extract::Gone).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be called for a deleted `{O}`",
@@ -14,7 +14,7 @@ use crate::call::extract::{DeletedArguments, Removed};
 )]
 pub trait Deleted<O, S, Args>: Handler<Removed<O>, S, Args> {}
 
-// Recommended, so that the argument or the outcome that is wrong is named.
+// Recommended, so that the compiler names the wrong argument or return type.
 impl<O, S, F, A, M> Deleted<O, S, (A, M)> for F
 where
     O: Send + Sync + 'static,

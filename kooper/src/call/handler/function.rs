@@ -1,4 +1,4 @@
-//! A plain async fn as a handler.
+//! Async functions as handlers.
 
 use std::sync::Arc;
 use std::task::{self, Poll};
@@ -13,9 +13,9 @@ use crate::call::extract::{Arguments, Backing, Context, State};
 use crate::call::plan::Plan;
 use crate::error::BoxError;
 
-/// An async fn whose arguments are each an
-/// [`Argument`](crate::call::extract::Argument) and whose result is an [`Outcome`],
-/// up to sixteen arguments in any order.
+/// A handler: an async function that takes up to sixteen
+/// [`Argument`](crate::call::extract::Argument)s in any order and returns an
+/// [`Outcome`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -30,20 +30,22 @@ use crate::error::BoxError;
 /// # assert_eq!(controller.name(), "echo");
 /// # Ok::<_, kooper::ConfigError>(())
 /// ```
+#[doc(alias = "reconciler")]
+#[doc(alias = "reconcile")]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler for `{O}`",
     label = "not a handler",
     note = "a handler is an `async fn` whose arguments (at most sixteen) are `Arc<{O}>`, `Call`, `Client`, `State<S>`, `Recorder` or capabilities, and which returns `()`, `Action`, `Result<(), E>` or `Result<Action, E>`"
 )]
 pub trait Handler<O, S, Args>: Send + Sync + 'static {
-    /// Notes what the arguments need.
+    /// Adds to the plan what the arguments need.
     fn plan(plan: &mut Plan);
 
-    /// Calls the fn with the arguments that its types ask for.
+    /// Extracts the arguments and calls the function.
     fn handle(&self, context: Context<O, S>) -> BoxFuture<'static, Result<Action, BoxError>>;
 }
 
-// Recommended, so that the argument or the outcome that is wrong is named.
+// Recommended, so that the compiler names the wrong argument or return type.
 impl<O, S, F, A, M> Handler<O, S, (A, M)> for F
 where
     O: Send + Sync + 'static,
@@ -63,7 +65,7 @@ where
     }
 }
 
-/// A closure from the context of a call to its outcome, as a service.
+/// A closure from the context of a call to its result, as a service.
 pub(crate) struct Function<S, F> {
     pub(crate) function: Arc<F>,
     pub(crate) state: State<S>,

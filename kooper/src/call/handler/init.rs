@@ -1,4 +1,4 @@
-//! The fn that builds a controller's state.
+//! The function that builds a controller's state.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,22 +8,23 @@ use crate::call::extract::{Backing, InitArguments};
 use crate::call::plan::Plan;
 use crate::error::BoxError;
 
-/// An `async fn(…) -> Result<S, E>` that builds the state `S`; it may take up
-/// to sixteen arguments, each an [`InitArgument`](crate::call::extract::InitArgument).
+/// A function for `init`: an `async fn(…) -> Result<S, E>` that builds the state
+/// `S` and takes up to sixteen
+/// [`InitArgument`](crate::call::extract::InitArgument)s.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot build a state",
     label = "not a function for `init`",
     note = "write `async fn name(…) -> Result<S, E>` that takes nothing, `Client` or capabilities (at most sixteen), where `E` is an error type"
 )]
 pub trait Init<S, Args>: Send + Sync + 'static {
-    /// Notes what the arguments need.
+    /// Adds to the plan what the arguments need.
     fn plan(plan: &mut Plan);
 
     /// Builds the state.
     fn build(&self, backing: &Arc<Backing>) -> impl Future<Output = Result<S, BoxError>> + Send;
 }
 
-// Recommended, so that the argument or the result that is wrong is named.
+// Recommended, so that the compiler names the wrong argument or return type.
 impl<F, S, A, M> Init<S, (A, M)> for F
 where
     F: Signature<A>,
@@ -41,14 +42,14 @@ where
     }
 }
 
-/// What `init` resolves to: `Result<S, E>`.
+/// The return type of `init`: `Result<S, E>`.
 #[diagnostic::on_unimplemented(
     message = "`init` returns a `Result`, and this function returns `{Self}`",
     label = "does not return `Result<S, E>`",
     note = "write `async fn name(…) -> Result<S, E>`, where `E` is an error type"
 )]
 pub trait Built<S> {
-    /// The state, or why there is none.
+    /// The state, or the error of building it.
     fn built(self) -> Result<S, BoxError>;
 }
 

@@ -1,8 +1,8 @@
-//! What a function takes and what it returns, known before either is checked.
+//! The argument and return types of a function, known before they are checked.
 //!
-//! The arguments are inferred from the function alone and checked one by one
-//! afterwards, so that the compiler names the one that is wrong, and not the
-//! whole function.
+//! The argument types are inferred from the function alone. They are checked
+//! one by one afterwards, so that the compiler names the wrong argument and not
+//! the whole function.
 
 use std::future::Future;
 
@@ -10,7 +10,7 @@ use crate::call::extract::arities;
 
 /// A function with the arguments `Args`, a tuple of at most sixteen.
 pub trait Signature<Args>: Send + Sync + 'static {
-    /// What it returns.
+    /// Its return type.
     type Output;
 
     /// Calls it.
@@ -36,14 +36,14 @@ macro_rules! signatures {
 
 arities!(signatures);
 
-/// What an `async fn` returns: a future of an answer.
+/// The return type of an `async fn`: a future.
 #[diagnostic::on_unimplemented(
     message = "this function is not async: it returns `{Self}`, which is not a future",
     label = "not an async function",
     note = "write `async fn`, or return `impl Future<Output = …> + Send`"
 )]
 pub trait Asynchronous: Future<Output = Self::Answer> {
-    /// What the future resolves to.
+    /// The output of the future.
     type Answer;
 }
 

@@ -229,7 +229,7 @@ impl Related {
             (Keys::Owner(_), Some(old)) if !contested.is_empty() => {
                 let before = change.old_metadata().map(controller_uid);
                 let same = change.new.is_some() && change.new_metadata().map(controller_uid) == before;
-                if same { BTreeSet::new() } else { contested.freed(self.id, old.key()) }
+                if same { BTreeSet::new() } else { contested.release(self.id, old.key()) }
             }
             _ => BTreeSet::new(),
         }
