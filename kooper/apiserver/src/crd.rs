@@ -111,15 +111,9 @@ pub(crate) fn establish(core: &Arc<Core>, kind: &Arc<Kind>, name: &str) {
     let condition = |kind: &str, reason: &str, message: &str| {
         let old = present["status"]["conditions"].as_array().into_iter().flatten().find(|one| one["type"] == kind);
         let since = old.map_or_else(|| json!(now), |old| old["lastTransitionTime"].clone());
-        let mut condition = json!({
+        json!({
             "type": kind, "status": "True", "lastTransitionTime": since, "reason": reason, "message": message
-        });
-        if let Some(generation) = old.and_then(|old| old.get("observedGeneration")) {
-            condition["observedGeneration"] = generation.clone();
-        } else {
-            condition["observedGeneration"] = present["metadata"]["generation"].clone();
-        }
-        condition
+        })
     };
     object["status"]["conditions"] = json!([
         condition("NamesAccepted", "NoConflicts", "no conflicts found"),
@@ -201,6 +195,7 @@ fn serve(core: &Arc<Core>, object: &Value) {
                     .filter_map(|field| field["jsonPath"].as_str())
                     .map(|path| path.trim_start_matches('.').to_owned())
                     .collect(),
+                ..Facts::default()
             };
             kinds.add(Kind { facts: Arc::new(facts), table: Arc::clone(&table), custom: Some(Arc::new(definition)) });
         }
@@ -219,6 +214,26 @@ pub(crate) fn priority(version: &str) -> (u8, u32, u32) {
         }
     }
     rest.parse().map_or((0, 0, 0), |major| (3, major, 0))
+}
+
+/// Sets the deletion mark of a definition.
+pub(crate) fn mark(object: &mut Value) {
+    if meta::is_deleting(object) {
+        return;
+    }
+    let now = time::now();
+    meta::of(object).insert("deletionTimestamp".into(), json!(now));
+    let condition = json!({
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": now,
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+    });
+    match &mut object["status"]["conditions"] {
+        Value::Array(conditions) => conditions.push(condition),
+        conditions => *conditions = json!([condition]),
+    }
 }
 
 /// Deletes the objects of a definition that is going, and lets it go when none is left.

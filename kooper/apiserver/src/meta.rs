@@ -113,7 +113,9 @@ pub(crate) fn normalize(kind: &Kind, object: &mut Value) -> Result<(), Refusal> 
             }
         }
     }
-    metadata.retain(|_, value| !is_empty(value));
+    // An empty list of owners ends the tracking of a built-in object.
+    let builtin = kind.custom.is_none();
+    metadata.retain(|key, value| !is_empty(value) || builtin && key == "managedFields");
     Ok(())
 }
 

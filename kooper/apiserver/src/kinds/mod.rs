@@ -1,9 +1,13 @@
 //! Kinds are data: what a server serves, built in or defined by a custom resource definition.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use serde_json::Value;
+
+pub(crate) mod schemas;
+
+pub(crate) use self::schemas::Typed;
 
 use crate::schema::Definition;
 use crate::store::{Store, Table, Traits};
@@ -40,6 +44,8 @@ pub(crate) struct Facts {
     pub(crate) strategy: Strategy,
     /// The paths that field selectors may name, beside name and namespace.
     pub(crate) fields: Vec<String>,
+    /// The schema, once it was needed.
+    pub(crate) typed: OnceLock<Typed>,
 }
 
 /// How objects of a kind are written.
@@ -75,7 +81,21 @@ impl std::ops::Deref for Kind {
     }
 }
 
+impl Kind {
+    /// What the kind's schema says.
+    pub(crate) fn typed(&self) -> &Typed {
+        match &self.custom {
+            Some(definition) => definition.typed(),
+            None => self.facts.typed(),
+        }
+    }
+}
+
 impl Facts {
+    pub(crate) fn typed(&self) -> &Typed {
+        self.typed.get_or_init(|| Typed::builtin(self))
+    }
+
     /// `apps/v1`, or `v1` in the core group.
     pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
@@ -227,6 +247,7 @@ fn parse(table: &str, strategies: &str) -> Vec<Facts> {
                     subresources: Vec::new(),
                     strategy,
                     fields,
+                    typed: OnceLock::new(),
                 });
             }
             (4, [name, kind, verbs]) => {

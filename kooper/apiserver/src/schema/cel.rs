@@ -1,7 +1,7 @@
 //! The rules of `x-kubernetes-validations`, by the library `kube-cel`.
 
 use kube_cel::{CompiledSchema, ErrorKind, compile_schema, validate_compiled};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::status::Cause;
 
@@ -35,15 +35,13 @@ pub(super) fn validate(rules: &CompiledSchema, object: &Value, present: Option<&
                 Some("FieldValueForbidden") => Cause::forbidden(path, message),
                 Some("FieldValueRequired") => Cause::required(path, message),
                 Some("FieldValueDuplicate") => Cause::duplicate(path, found.unwrap_or(&Value::Null)),
-                _ => {
-                    // The API names the type of an object, not all of it.
-                    let shown = match found {
-                        Some(Value::Object(_)) | None => json!("object"),
-                        Some(Value::Array(_)) => json!("array"),
-                        Some(other) => other.clone(),
-                    };
-                    Cause::invalid(path, &shown, message)
-                }
+                _ => match found {
+                    // The API shows scalars only.
+                    Some(Value::Object(_) | Value::Array(_)) | None => {
+                        Cause::other("FieldValueInvalid", path, format!("Invalid value: {message}"))
+                    }
+                    Some(scalar) => Cause::invalid(path, scalar, message),
+                },
             }
         })
         .collect()

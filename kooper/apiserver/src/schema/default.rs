@@ -13,6 +13,7 @@ pub(super) fn has_any(schema: &Value) -> bool {
 
 /// Fills in the defaults, from the outside in.
 pub(super) fn fill(value: &mut Value, schema: &Value) {
+    let schema = super::resolved(schema);
     match value {
         Value::Object(entries) => {
             for (key, schema) in schema["properties"].as_object().into_iter().flatten() {

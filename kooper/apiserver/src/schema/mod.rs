@@ -9,7 +9,32 @@ mod validate;
 use serde_json::Value;
 
 pub(crate) use self::columns::Column;
+use crate::kinds::Typed;
 use crate::status::Cause;
+
+/// Drops what the schema of a built-in kind does not know, and names it.
+pub(crate) fn prune_builtin(object: &mut Value, definition: &Value) -> Vec<String> {
+    if definition.is_object() { prune::prune(object, definition) } else { Vec::new() }
+}
+
+/// Fills in what the types of a built-in kind never leave out, and its published defaults.
+pub(crate) fn fill_builtin(object: &mut Value, definition: &Value) {
+    let metadata = object["metadata"].take();
+    default::fill(object, definition);
+    object["metadata"] = metadata;
+}
+
+/// A schema that refers to another one is that one.
+fn resolved(schema: &Value) -> &Value {
+    referred(schema).unwrap_or(schema)
+}
+
+/// The definition that a schema refers to.
+fn referred(schema: &Value) -> Option<&'static Value> {
+    let reference = schema.get("$ref").or_else(|| schema["allOf"].get(0).and_then(|schema| schema.get("$ref")));
+    let name = reference.and_then(Value::as_str).and_then(|reference| reference.rsplit('/').next());
+    name.and_then(crate::kinds::schemas::definition)
+}
 
 /// One version of a custom resource definition.
 pub(crate) struct Definition {
@@ -21,6 +46,7 @@ pub(crate) struct Definition {
     /// The structural schema.
     schema: Value,
     rules: Option<kube_cel::CompiledSchema>,
+    typed: Typed,
     has_defaults: bool,
     /// The store's version since which the schema is as it is.
     since: u64,
@@ -53,6 +79,8 @@ impl Definition {
             current: scale.get("statusReplicasPath").and_then(text).unwrap_or_default(),
             selector: scale.get("labelSelectorPath").and_then(text),
         });
+        let part = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let api_version = format!("{}/{}", part(&definition["spec"]["group"]), part(&version["name"]));
         let schema = version["schema"]["openAPIV3Schema"].clone();
         Self {
             storage_version: stored.unwrap_or_default().to_owned(),
@@ -62,9 +90,18 @@ impl Definition {
             has_defaults: default::has_any(&schema),
             preserves_unknown: definition["spec"]["preserveUnknownFields"] == true,
             rules: cel::compile(&schema),
+            typed: Typed::custom(
+                &schema,
+                &api_version,
+                definition["spec"]["names"]["kind"].as_str().unwrap_or_default(),
+            ),
             schema,
             since,
         }
+    }
+
+    pub(crate) fn typed(&self) -> &Typed {
+        &self.typed
     }
 
     /// Drops what the schema does not know, and names it.
@@ -86,10 +123,35 @@ impl Definition {
     /// The rules of the schema that an object violates.
     pub(crate) fn validate(&self, object: &Value, present: Option<&Value>) -> Vec<Cause> {
         let mut causes = validate::validate(object, &self.schema);
+        causes.extend(self.validate_scale(object));
+        if !causes.is_empty() && self.rules.is_some() {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing \
+                       errors to complete validation";
+            causes.push(Cause::invalid("<nil>", &Value::Null, why));
+        }
         if let (true, Some(rules)) = (causes.is_empty(), &self.rules) {
             causes = cel::validate(rules, object, present);
         }
         causes
+    }
+
+    /// The wanted replicas are a count.
+    fn validate_scale(&self, object: &Value) -> Option<Cause> {
+        let path = &self.scale.as_ref()?.specified;
+        let replicas = path.split('.').filter(|part| !part.is_empty()).try_fold(object, |value, key| value.get(key))?;
+        match replicas.as_i64() {
+            Some(number) if number >= 0 => None,
+            Some(_) => Some(Cause::invalid(path, replicas, "should be a non-negative integer")),
+            None => {
+                let (found, name) = match replicas {
+                    Value::String(text) => (text.clone(), "string"),
+                    Value::Bool(flag) => (flag.to_string(), "bool"),
+                    other => (other.to_string(), "float64"),
+                };
+                let why = format!("{path} accessor error: {found} is of the type {name}, expected int64");
+                Some(Cause::invalid(path, &0.into(), why))
+            }
+        }
     }
 
     pub(crate) fn schema(&self) -> &Value {

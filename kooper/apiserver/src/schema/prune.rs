@@ -11,6 +11,12 @@ pub(super) fn prune(object: &mut Value, schema: &Value) -> Vec<String> {
 }
 
 fn walk(value: &mut Value, schema: &Value, path: &str, preserved: bool, dropped: &mut Vec<String>) {
+    let schema = match super::referred(schema) {
+        // A type of which no fields are published can hold anything.
+        Some(schema) if schema.get("properties").is_none() && schema.get("additionalProperties").is_none() => return,
+        Some(schema) => schema,
+        None => schema,
+    };
     match value {
         Value::Object(_) => {
             let embedded = schema["x-kubernetes-embedded-resource"] == true;

@@ -18,7 +18,14 @@ pub(crate) fn parse(call: &Call<'_>, kind: &str) -> Result<Value, Refusal> {
     let body = &call.request.body;
     match call.request.content_type() {
         "" | "application/json" | "*/*" => {}
-        "application/yaml" => return Err(Refusal::not_implemented("bodies in YAML")),
+        "application/yaml" => {
+            return yaml(body).map_err(|error| {
+                Refusal::bad_request(format!(
+                    "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; yaml parse \
+                     error: {error}"
+                ))
+            });
+        }
         "application/vnd.kubernetes.protobuf" => return Err(Refusal::not_implemented("bodies in protobuf")),
         _ => {
             return Err(Refusal::unsupported_media_type(
@@ -56,6 +63,15 @@ pub(crate) fn parse(call: &Call<'_>, kind: &str) -> Result<Value, Refusal> {
     }
 }
 
+/// An object in YAML, of which JSON is a part.
+pub(super) fn yaml(body: &[u8]) -> Result<Value, String> {
+    let value = match serde_json::from_slice::<Value>(body) {
+        Ok(value) => value,
+        Err(_) => serde_saphyr::from_slice(body).map_err(|error| error.to_string())?,
+    };
+    if value.is_object() { Ok(value) } else { Err("it is not an object".to_owned()) }
+}
+
 /// The beginning of a body, for a message.
 fn excerpt(body: &[u8]) -> String {
     let beginning = &body[..body.len().min(1024)];
@@ -76,28 +92,28 @@ pub(super) fn admit(
     object["apiVersion"] = kind.api_version().into();
     object["kind"] = kind.kind.as_str().into();
     meta::normalize(kind, &mut object)?;
-    let mut unknown = Vec::new();
+    let unknown;
     match &kind.custom {
         Some(definition) => {
             unknown = definition.prune(&mut object);
             definition.fill_defaults(&mut object);
         }
-        None => drop_nulls(&mut object),
+        None => {
+            drop_nulls(&mut object);
+            unknown = crate::schema::prune_builtin(&mut object, &kind.typed().definition);
+            crate::schema::fill_builtin(&mut object, &kind.typed().definition);
+        }
     }
     let unknown: Vec<_> = unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
     match validation {
         FieldValidation::Strict if !unknown.is_empty() => {
-            let message = if kind.custom.is_some() {
-                format!(
-                    "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
-                    kind.kind,
-                    kind.version,
-                    kind.kind,
-                    unknown.join(", ")
-                )
-            } else {
+            let message = format!(
+                "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
+                kind.kind,
+                kind.version,
+                kind.kind,
                 unknown.join(", ")
-            };
+            );
             Err(Refusal::bad_request(message))
         }
         FieldValidation::Warn => Ok((object, unknown)),

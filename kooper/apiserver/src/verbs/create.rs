@@ -6,13 +6,13 @@ use serde_json::Value;
 use super::{Call, WriteOptions, answer_object, answer_value, body, draft};
 use crate::http::Answer;
 use crate::status::Refusal;
-use crate::{admission, controllers, meta, prepare};
+use crate::{admission, controllers, fields, meta, prepare};
 
 /// How often a generated name is tried anew when it is taken.
 const TRIES: usize = 8;
 
 pub(super) fn create(call: &Call<'_>) -> Result<Answer, Refusal> {
-    let options = WriteOptions::parse(&call.request.query, "CreateOptions")?;
+    let options = WriteOptions::parse(call.request, "CreateOptions")?;
     let (object, warnings) = body::decode(call, options.validation)?;
     if !meta::text(&object, "resourceVersion").is_empty() {
         return Err(Refusal::new(
@@ -21,11 +21,18 @@ pub(super) fn create(call: &Call<'_>) -> Result<Answer, Refusal> {
             "resourceVersion should not be set on objects to be created",
         ));
     }
-    create_object(call, object, &options).map(|answer| answer.with_warnings(&warnings))
+    create_object(call, object, &options, true).map(|answer| answer.with_warnings(&warnings))
 }
 
 /// Creates an object that was decoded, as POST does, and PUT and PATCH where they may.
-pub(super) fn create_object(call: &Call<'_>, mut object: Value, options: &WriteOptions) -> Result<Answer, Refusal> {
+///
+/// `track` is whether its fields have no owners yet.
+pub(super) fn create_object(
+    call: &Call<'_>,
+    mut object: Value,
+    options: &WriteOptions,
+    track: bool,
+) -> Result<Answer, Refusal> {
     let kind = &call.kind;
     check_namespace(call, &object)?;
     admission::create(call.core, kind, call.target.namespace.as_deref(), &object)?;
@@ -36,6 +43,10 @@ pub(super) fn create_object(call: &Call<'_>, mut object: Value, options: &WriteO
     let generated = meta::text(&object, "name").is_empty();
     meta::prepare_create(kind, &mut object, call.target.namespace.as_deref());
     prepare::create(kind, &mut object);
+    if track {
+        object = fields::created(call.core, kind, object, &options.manager);
+    }
+    fields::drop_empty(&mut object);
     for attempt in 1.. {
         if generated {
             meta::of(&mut object).remove("name");

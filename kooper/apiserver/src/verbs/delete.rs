@@ -13,7 +13,7 @@ use crate::kinds::Kind;
 use crate::select::Selection;
 use crate::status::{Cause, Refusal, details};
 use crate::store::Object;
-use crate::{controllers, meta, time};
+use crate::{controllers, crd, meta, time};
 
 /// How an object is to be deleted.
 #[derive(Clone, Debug, Default)]
@@ -289,6 +289,9 @@ fn change_finalizers(object: &mut Value, options: &DeleteOptions) {
 
 /// Sets the deletion mark, or shortens the time that is left.
 fn mark(kind: &Kind, object: &mut Value, grace: i64) {
+    if kind.custom.is_none() && kind.group == crd::GROUP {
+        return crd::mark(object);
+    }
     if meta::is_deleting(object) {
         let running = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
         if running.is_none_or(|running| running <= grace) {

@@ -42,6 +42,9 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Answer, Refusal> {
         chosen.push((Arc::clone(key), Arc::clone(object)));
     }
     let mut metadata = json!({"resourceVersion": snapshot.version.to_string()});
+    if call.kind.custom.is_some() && Form::of(call.request) == Form::Whole {
+        metadata["continue"] = json!("");
+    }
     if let (true, Some((last, _))) = (more, chosen.last()) {
         metadata["continue"] = json!(token(snapshot.version, last));
         if selection.is_empty() {

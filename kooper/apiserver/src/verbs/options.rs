@@ -1,6 +1,7 @@
 //! The options that every write takes.
 
-use crate::http::Query;
+use crate::http::Request;
+use crate::patch::user_agent::manager_name;
 use crate::status::{Cause, Refusal};
 
 /// What becomes of fields that the schema does not know.
@@ -16,11 +17,15 @@ pub(crate) enum FieldValidation {
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     pub(crate) validation: FieldValidation,
+    /// Who comes to own what is written.
+    pub(crate) manager: String,
+    pub(crate) force: bool,
 }
 
 impl WriteOptions {
     /// Reads the query; `kind` is what the options are called in a refusal.
-    pub(crate) fn parse(query: &Query, kind: &str) -> Result<Self, Refusal> {
+    pub(crate) fn parse(request: &Request, kind: &str) -> Result<Self, Refusal> {
+        let query = &request.query;
         let mut causes = Vec::new();
         let dry_run: Vec<_> = query.all("dryRun").filter(|value| !value.is_empty()).collect();
         if dry_run.iter().any(|value| *value != "All") {
@@ -41,9 +46,17 @@ impl WriteOptions {
                 FieldValidation::Warn
             }
         };
+        let applying = kind == "PatchOptions" && request.content_type().starts_with("application/apply-patch");
+        if applying && manager.is_none() {
+            causes.push(Cause::required("fieldManager", "is required for apply patch"));
+        } else if kind == "PatchOptions" && !applying && query.has("force") {
+            causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
+        }
         if !causes.is_empty() {
             return Err(Refusal::invalid("meta.k8s.io", kind, "", &causes));
         }
-        Ok(Self { dry_run: !dry_run.is_empty(), validation })
+        let agent = request.header(http::header::USER_AGENT).unwrap_or_default();
+        let manager = manager_name(manager.unwrap_or_default(), agent);
+        Ok(Self { dry_run: !dry_run.is_empty(), validation, manager, force: query.flag("force") })
     }
 }

@@ -32,11 +32,14 @@ pub(super) fn replace(call: &Call<'_>) -> Result<Answer, Refusal> {
 
 pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
     let patch = Patch::parse(call)?;
-    write(call, |scale| patch.apply(scale))
+    if matches!(patch, Patch::Apply(_)) {
+        return Err(Refusal::not_implemented("apply on the scale subresource"));
+    }
+    write(call, |scale| patch.apply(&call.kind, scale))
 }
 
 fn write(call: &Call<'_>, next: impl Fn(&Value) -> Result<Value, Refusal>) -> Result<Answer, Refusal> {
-    let options = WriteOptions::parse(&call.request.query, "UpdateOptions")?;
+    let options = WriteOptions::parse(call.request, "UpdateOptions")?;
     update::write(
         call,
         &options,

@@ -9,17 +9,27 @@ use super::{Call, WriteOptions, answer_object, answer_value, body, create, draft
 use crate::http::Answer;
 use crate::status::{Cause, Refusal};
 use crate::store::Object;
-use crate::{controllers, meta, prepare};
+use crate::{controllers, fields, meta, prepare};
 
 /// Which part of the object a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Main,
     Status,
+    /// The object, by an apply.
+    Applied,
+    /// The status, by an apply.
+    AppliedStatus,
+}
+
+impl Part {
+    fn is_status(self) -> bool {
+        matches!(self, Self::Status | Self::AppliedStatus)
+    }
 }
 
 pub(super) fn replace(call: &Call<'_>) -> Result<Answer, Refusal> {
-    let options = WriteOptions::parse(&call.request.query, "UpdateOptions")?;
+    let options = WriteOptions::parse(call.request, "UpdateOptions")?;
     let (object, warnings) = body::decode(call, options.validation)?;
     check_names(call, &object)?;
     let answer = write(call, &options, Part::Main, |_| Ok(object.clone()), Some(&object));
@@ -27,7 +37,7 @@ pub(super) fn replace(call: &Call<'_>) -> Result<Answer, Refusal> {
 }
 
 pub(super) fn replace_status(call: &Call<'_>) -> Result<Answer, Refusal> {
-    let options = WriteOptions::parse(&call.request.query, "UpdateOptions")?;
+    let options = WriteOptions::parse(call.request, "UpdateOptions")?;
     let (object, warnings) = body::decode(call, options.validation)?;
     check_names(call, &object)?;
     write(call, &options, Part::Status, |_| Ok(object.clone()), None).map(|answer| answer.with_warnings(&warnings))
@@ -35,7 +45,7 @@ pub(super) fn replace_status(call: &Call<'_>) -> Result<Answer, Refusal> {
 
 /// `namespaces/finalize`: the one writer of a namespace's `spec.finalizers`.
 pub(super) fn finalize(call: &Call<'_>) -> Result<Answer, Refusal> {
-    let options = WriteOptions::parse(&call.request.query, "UpdateOptions")?;
+    let options = WriteOptions::parse(call.request, "UpdateOptions")?;
     let (object, _) = body::decode(call, options.validation)?;
     check_names(call, &object)?;
     loop {
@@ -77,23 +87,25 @@ pub(super) fn write(
     next: impl Fn(&Value) -> Result<Value, Refusal>,
     absent: Option<&Value>,
 ) -> Result<Answer, Refusal> {
+    // An apply has found the owners itself.
+    let track = part != Part::Applied && part != Part::AppliedStatus;
     let kind = &call.kind;
     let name = call.target.name.as_deref().unwrap_or_default();
     let key = call.target.key();
     loop {
         let Some(stored) = kind.table.get(&key) else {
-            let Some(object) = absent.filter(|_| kind.strategy.upsert) else {
+            let Some(object) = absent.filter(|_| kind.strategy.upsert || !track) else {
                 return Err(Refusal::not_found(kind, name));
             };
             if !meta::text(object, "resourceVersion").is_empty() || !meta::text(object, "uid").is_empty() {
                 return Err(Refusal::not_found(kind, name));
             }
-            return create::create_object(call, object.clone(), options);
+            return create::create_object(call, object.clone(), options, track);
         };
         let present = served(kind, &stored);
         let wanted = next(&present)?;
         check_version(call, &wanted, &stored)?;
-        let object = next_state(call, part, wanted, &present)?;
+        let object = next_state(call, part, wanted, &present, options)?;
         if options.dry_run {
             return Ok(answer_value(call, StatusCode::OK, &object));
         }
@@ -145,10 +157,9 @@ fn check_version(call: &Call<'_>, wanted: &Value, stored: &Arc<Object>) -> Resul
     }
     if version.is_empty() || version == "0" {
         if kind.custom.is_some() || kind.strategy.strict {
-            let shown = if kind.custom.is_some() { "0" } else { "0x0" };
-            let message = format!("Invalid value: {shown}: must be specified for an update");
+            let message = "Invalid value: 0: must be specified for an update";
             let cause = Cause::other("FieldValueInvalid", "metadata.resourceVersion", message);
-            return Err(Refusal::invalid_object(kind, name, &[cause]));
+            return Err(Refusal::invalid(&kind.group, &kind.resource, name, &[cause]));
         }
         return Ok(());
     }
@@ -181,11 +192,17 @@ fn storage_path(call: &Call<'_>) -> String {
 }
 
 /// The state that an update leads to: what the client may set, and what it may not.
-fn next_state(call: &Call<'_>, part: Part, wanted: Value, present: &Value) -> Result<Value, Refusal> {
+fn next_state(
+    call: &Call<'_>,
+    part: Part,
+    wanted: Value,
+    present: &Value,
+    options: &WriteOptions,
+) -> Result<Value, Refusal> {
     let kind = &call.kind;
     let name = call.target.name.as_deref().unwrap_or_default();
     let mut object = match part {
-        Part::Main => {
+        Part::Main | Part::Applied => {
             let mut object = wanted;
             if keeps_status(call) {
                 match present.get("status") {
@@ -195,7 +212,7 @@ fn next_state(call: &Call<'_>, part: Part, wanted: Value, present: &Value) -> Re
             }
             object
         }
-        Part::Status => {
+        Part::Status | Part::AppliedStatus => {
             let mut object = present.clone();
             match wanted.get("status") {
                 Some(status) => object["status"] = status.clone(),
@@ -204,6 +221,8 @@ fn next_state(call: &Call<'_>, part: Part, wanted: Value, present: &Value) -> Re
             // The status of a custom object brings no metadata; that of a built-in one does.
             if kind.custom.is_none() {
                 object["metadata"] = wanted["metadata"].clone();
+            } else if let Some(owners) = wanted["metadata"].get("managedFields") {
+                meta::of(&mut object).insert("managedFields".into(), owners.clone());
             }
             object
         }
@@ -211,9 +230,9 @@ fn next_state(call: &Call<'_>, part: Part, wanted: Value, present: &Value) -> Re
     meta::prepare_update(&mut object, present);
     let version = present["metadata"]["resourceVersion"].clone();
     meta::of(&mut object).insert("resourceVersion".into(), version);
-    prepare::update(kind, &mut object, present, part == Part::Status);
+    prepare::update(kind, &mut object, present, part.is_status());
     let counted = kind.custom.is_some() || kind.strategy.generation;
-    if counted && part == Part::Main && !same_desire(call, &object, present) {
+    if counted && !part.is_status() && !same_desire(call, &object, present) {
         let generation = present["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         meta::of(&mut object).insert("generation".into(), json!(generation));
     }
@@ -225,6 +244,12 @@ fn next_state(call: &Call<'_>, part: Part, wanted: Value, present: &Value) -> Re
         name,
         &object,
     )?;
+    if part == Part::Main || part == Part::Status {
+        let subresource = call.target.subresource.as_deref().unwrap_or_default();
+        object = fields::updated(call.core, kind, subresource, present, object, &options.manager);
+    } else {
+        fields::settle(&mut object, present);
+    }
     let mut causes = meta::validate_update(&object, present);
     causes.extend(prepare::validate(kind, &object, Some(present)));
     if causes.is_empty() { Ok(object) } else { Err(Refusal::invalid_object(kind, name, &causes)) }

@@ -76,6 +76,10 @@ fn is_header(line: &str) -> bool {
 }
 
 impl Step {
+    pub(crate) fn get(path: &str) -> Self {
+        Self { method: "GET".into(), path: path.into(), ..Self::default() }
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }

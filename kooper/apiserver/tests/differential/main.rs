@@ -76,6 +76,9 @@ async fn run(case: &Case, server: &impl Server) -> Vec<Answer> {
         let bodies: Vec<_> = raw.iter().map(|answer| answer.body.as_str()).collect();
         let step = step.filled(&bodies);
         raw.push(server.send(&step).await);
+        if step.method == "POST" && step.path.ends_with("/customresourcedefinitions") {
+            served(&step, server).await;
+        }
     }
     raw.into_iter()
         .map(|answer| {
@@ -87,6 +90,22 @@ async fn run(case: &Case, server: &impl Server) -> Vec<Answer> {
             }
         })
         .collect()
+}
+
+/// Waits until the kind of a definition is served, which the real server does a little later.
+async fn served(step: &Step, server: &impl Server) {
+    let definition: serde_json::Value = serde_json::from_str(&step.body).unwrap_or_default();
+    let text = |pointer: &str| definition.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default();
+    let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
+    let version = text("/spec/versions/0/name");
+    for _ in 0..200 {
+        let list = server.send(&Step::get(&format!("/apis/{group}/{version}/{plural}"))).await;
+        if list.status == 200 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("{plural}.{group} is not served");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -37,6 +37,12 @@ impl Normal {
             Value::Object(entries) => {
                 // The fields of each manager are compared by the tests of `patch`.
                 entries.remove("managedFields");
+                if entries.get("type").is_some_and(|kind| kind == "BOOKMARK")
+                    && let Some(version) =
+                        entries.get_mut("object").and_then(|object| object.pointer_mut("/metadata/resourceVersion"))
+                {
+                    *version = "BOOKMARK".into();
+                }
                 let is_list = entries.contains_key("items") || entries.contains_key("rows");
                 for (key, value) in entries.iter_mut() {
                     match (is_list, key.as_str()) {

@@ -1,0 +1,132 @@
+//! Field managers: who owns which fields, kept over writes and applied.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::core::Core;
+use crate::kinds::Kind;
+use crate::patch::apply::ApplyError;
+use crate::patch::field_manager::FieldManager;
+use crate::patch::fields::FieldSet;
+use crate::patch::path::Path;
+use crate::patch::reset::Reset;
+use crate::patch::schema::Schema;
+use crate::patch::versions::Versions;
+use crate::patch::{managed, noop};
+use crate::status::{Refusal, details};
+use crate::time;
+
+/// The schemas of all versions in which a kind is served.
+struct Served(Vec<(String, Schema)>);
+
+impl Versions for Served {
+    fn schema(&self, api_version: &str) -> Option<&Schema> {
+        self.0.iter().find(|(version, _)| version == api_version).map(|(_, schema)| schema)
+    }
+}
+
+/// Runs `then` with the field manager of writes to a kind, or to a subresource of it.
+fn with<T>(core: &Core, kind: &Kind, subresource: &str, then: impl FnOnce(&FieldManager<'_>) -> T) -> T {
+    let kinds = core.kinds();
+    let same = kinds.iter().filter(|other| std::sync::Arc::ptr_eq(&other.table, &kind.table));
+    let versions = Served(same.map(|kind| (kind.api_version(), kind.typed().schema.clone())).collect());
+    let reset = reset(kind, subresource);
+    let api_version = kind.api_version();
+    then(&FieldManager {
+        api_version: &api_version,
+        kind: &kind.kind,
+        subresource,
+        versions: &versions,
+        reset: &reset,
+        zero: &kind.typed().zero,
+    })
+}
+
+/// What a write through this path cannot change.
+fn reset(kind: &Kind, subresource: &str) -> Reset {
+    let has_status = kind.custom.as_ref().map_or(kind.strategy.status, |definition| definition.has_status);
+    let paths: &[&[&str]] = match (kind.custom.is_some(), kind.kind.as_str(), subresource) {
+        (_, _, "") if has_status => &[&["status"]],
+        (_, _, "") => &[],
+        (true, _, "status") => &[&["metadata"], &["spec"]],
+        (_, "Deployment", "status") => &[&["spec"], &["metadata", "labels"]],
+        (_, "Pod", "status") => &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
+        (_, _, "status") => &[&["spec"]],
+        _ => &[],
+    };
+    let paths: Vec<_> = paths.iter().map(|names| Path::of_fields(names)).collect();
+    Reset::Fields(paths.iter().collect::<FieldSet>())
+}
+
+/// A new object with its `managedFields`.
+pub(crate) fn created(core: &Core, kind: &Kind, object: Value, writer: &str) -> Value {
+    let zero = kind.typed().zero.clone();
+    with(core, kind, "", |fields| fields.update(&zero, object, writer, &time::now()))
+}
+
+/// The next state of an object with its `managedFields`.
+pub(crate) fn updated(
+    core: &Core,
+    kind: &Kind,
+    subresource: &str,
+    present: &Value,
+    object: Value,
+    writer: &str,
+) -> Value {
+    let mut object = with(core, kind, subresource, |fields| fields.update(present, object, writer, &time::now()));
+    settle(&mut object, present);
+    object
+}
+
+/// Leaves out empty tracking, and keeps the times of a write that changes nothing.
+pub(crate) fn settle(object: &mut Value, present: &Value) {
+    noop::keep_times(object, present);
+    drop_empty(object);
+}
+
+/// `managedFields` without entries are no field.
+pub(crate) fn drop_empty(object: &mut Value) {
+    if managed::of(object).as_array().is_some_and(Vec::is_empty) {
+        crate::meta::of(object).remove("managedFields");
+    }
+}
+
+/// The present object, if there is one, with a configuration applied to it.
+pub(crate) fn applied(
+    core: &Core,
+    kind: &Kind,
+    subresource: &str,
+    present: Option<&Value>,
+    config: &Value,
+    writer: &str,
+    force: bool,
+) -> Result<Value, Refusal> {
+    let zero = kind.typed().zero.clone();
+    let live = present.unwrap_or(&zero);
+    let result = with(core, kind, subresource, |fields| fields.apply(live, config, writer, force, &time::now()));
+    let mut object = result.map_err(|error| refusal(&error))?;
+    if let Some(present) = present {
+        noop::keep_times(&mut object, present);
+    }
+    Ok(object)
+}
+
+fn refusal(error: &ApplyError) -> Refusal {
+    let message = error.to_string();
+    match error {
+        ApplyError::BadRequest(_) => Refusal::bad_request(message),
+        ApplyError::Mismatch(_) => Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message),
+        ApplyError::Conflict(conflicts) => {
+            let causes = conflicts.iter().map(|conflict| {
+                json!({
+                    "reason": "FieldManagerConflict",
+                    "message": conflict.message(),
+                    "field": conflict.path.to_string()
+                })
+            });
+            let mut about = details("", "", "");
+            about["causes"] = causes.collect();
+            Refusal::new(StatusCode::CONFLICT, "Conflict", message).with_details(about)
+        }
+    }
+}

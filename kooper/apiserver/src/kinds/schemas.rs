@@ -1,0 +1,76 @@
+//! The published schemas of the built-in kinds, read one by one as they are needed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use serde_json::{Value, json};
+
+use super::Facts;
+use crate::patch::schema::{Schema, Types};
+use crate::patch::zero;
+
+/// A definition a line: its name and its JSON.
+const SCHEMAS: &str = include_str!("schemas.txt");
+
+/// The lines of [`SCHEMAS`] by name, decoded when they are needed; all servers of a process share them.
+static DEFINITIONS: LazyLock<HashMap<&str, Definition>> = LazyLock::new(|| {
+    let lines = SCHEMAS.lines().filter_map(|line| line.split_once(' '));
+    lines.map(|(name, text)| (name, Definition { text, value: OnceLock::new() })).collect()
+});
+
+struct Definition {
+    text: &'static str,
+    value: OnceLock<Value>,
+}
+
+static TYPES: LazyLock<Arc<Types>> = LazyLock::new(|| Types::new(|name| definition(name).cloned()));
+
+/// What a schema says of a kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Typed {
+    pub(crate) schema: Schema,
+    /// An object without any field.
+    pub(crate) zero: Value,
+    /// The definition, to prune and to fill by; `null` where there is none.
+    pub(crate) definition: Value,
+}
+
+/// A definition by the last part of its reference.
+pub(crate) fn definition(name: &str) -> Option<&'static Value> {
+    let definition = DEFINITIONS.get(name)?;
+    Some(definition.value.get_or_init(|| serde_json::from_str(definition.text).unwrap_or_default()))
+}
+
+impl Typed {
+    /// The schema of a built-in kind; where none is published, nothing is known of its fields.
+    pub(super) fn builtin(facts: &Facts) -> Self {
+        let suffix = format!(".{}.{}", facts.version, facts.kind);
+        // The keys of each definition are sorted.
+        let named = format!(r#"{{"group":"{}","kind":"{}","version":"{}"}}"#, facts.group, facts.kind, facts.version);
+        let name = DEFINITIONS
+            .iter()
+            .find(|(name, definition)| name.ends_with(&suffix) && definition.text.contains(&named))
+            .map(|(name, _)| *name);
+        let schema = name.and_then(|name| Schema::named(&TYPES, name)).unwrap_or_else(Schema::deduced);
+        let zero = zero::zero(&schema, &facts.api_version(), &facts.kind);
+        Self { schema, zero, definition: name.and_then(definition).cloned().unwrap_or(Value::Null) }
+    }
+
+    /// The schema of a custom kind.
+    pub(crate) fn custom(declared: &Value, api_version: &str, kind: &str) -> Self {
+        let schema = if declared.is_object() { Schema::custom(&TYPES, declared) } else { Schema::deduced() };
+        Self { schema, zero: zero::empty(api_version, kind), definition: json!(null) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{BUILTIN, STRATEGIES, parse};
+
+    #[test]
+    fn every_built_in_kind_has_a_schema() {
+        for facts in parse(BUILTIN, STRATEGIES) {
+            assert!(facts.typed().definition.is_object(), "{} {}", facts.api_version(), facts.kind);
+        }
+    }
+}
