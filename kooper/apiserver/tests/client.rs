@@ -1,0 +1,150 @@
+//! What the controllers of the server do, seen by a client without a socket.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use kooper_apiserver::{ApiServer, User};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+/// Sends a request and returns the status and the body.
+async fn send(server: &ApiServer, method: Method, path: &str, body: Value) -> (StatusCode, Value) {
+    let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+    let request = Request::builder().method(method).uri(path).body(Full::new(body)).expect("it is a request");
+    let response = server.service().oneshot(request).await.expect("the server always answers");
+    let status = response.status();
+    let body = response.into_body().collect().await.expect("the body ends well").to_bytes();
+    (status, serde_json::from_slice(&body).unwrap_or_default())
+}
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+async fn owner_and_dependent(server: &ApiServer) {
+    let (status, owner) = send(server, Method::POST, MAPS, json!({"metadata": {"name": "owner"}})).await;
+    assert_eq!(status, StatusCode::CREATED);
+    let reference = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"], "blockOwnerDeletion": true
+    });
+    let dependent = json!({"metadata": {"name": "dependent", "ownerReferences": [reference]}});
+    let (status, _) = send(server, Method::POST, MAPS, dependent).await;
+    assert_eq!(status, StatusCode::CREATED);
+}
+
+async fn names(server: &ApiServer) -> Vec<String> {
+    let (_, list) = send(server, Method::GET, MAPS, Value::Null).await;
+    let items = list["items"].as_array().expect("it is a list").iter();
+    items.map(|item| item["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn dependents_follow_their_owner_or_are_orphaned() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    for (policy, left) in [("Background", vec![]), ("Foreground", vec![]), ("Orphan", vec!["dependent"])] {
+        owner_and_dependent(&server).await;
+        let path = format!("{MAPS}/owner?propagationPolicy={policy}");
+        let (status, _) = send(&server, Method::DELETE, &path, Value::Null).await;
+        assert_eq!(status, StatusCode::OK);
+        assert_eq!(names(&server).await, left, "{policy}");
+    }
+    let (_, orphan) = send(&server, Method::GET, &format!("{MAPS}/dependent"), Value::Null).await;
+    assert_eq!(orphan["metadata"].get("ownerReferences"), None);
+}
+
+#[tokio::test]
+async fn an_object_whose_owners_are_absent_is_collected() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": "none"});
+    let (status, _) =
+        send(&server, Method::POST, MAPS, json!({"metadata": {"name": "a", "ownerReferences": [reference]}})).await;
+    assert_eq!(status, StatusCode::CREATED);
+    assert!(names(&server).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_namespace_goes_when_its_last_finalizer_does() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    send(&server, Method::POST, "/api/v1/namespaces", json!({"metadata": {"name": "a"}})).await;
+    let maps = "/api/v1/namespaces/a/configmaps";
+    send(&server, Method::POST, maps, json!({"metadata": {"name": "plain"}})).await;
+    send(&server, Method::POST, maps, json!({"metadata": {"name": "held", "finalizers": ["a.example/b"]}})).await;
+    let (status, namespace) = send(&server, Method::DELETE, "/api/v1/namespaces/a", Value::Null).await;
+    assert_eq!((status, &namespace["status"]["phase"]), (StatusCode::OK, &json!("Terminating")));
+    let (status, _) = send(&server, Method::GET, &format!("{maps}/plain"), Value::Null).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    let (status, refusal) = send(&server, Method::POST, maps, json!({"metadata": {"name": "late"}})).await;
+    assert_eq!(
+        (status, &refusal["details"]["causes"][0]["reason"]),
+        (StatusCode::FORBIDDEN, &json!("NamespaceTerminating"))
+    );
+    let (status, _) = send(&server, Method::PUT, &format!("{maps}/held"), json!({"metadata": {"name": "held"}})).await;
+    assert_eq!(status, StatusCode::OK);
+    let (status, _) = send(&server, Method::GET, "/api/v1/namespaces/a", Value::Null).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_watch_from_before_a_compaction_is_gone() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    let (_, first) = send(&server, Method::POST, MAPS, json!({"metadata": {"name": "a"}})).await;
+    send(&server, Method::POST, MAPS, json!({"metadata": {"name": "b"}})).await;
+    server.compact();
+    let version = first["metadata"]["resourceVersion"].as_str().expect("it has a version");
+    let (status, event) =
+        send(&server, Method::GET, &format!("{MAPS}?watch=1&resourceVersion={version}"), Value::Null).await;
+    assert_eq!((status, &event["type"], &event["object"]["code"]), (StatusCode::OK, &json!("ERROR"), &json!(410)));
+}
+
+#[tokio::test]
+async fn a_user_may_do_what_is_granted() {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    let client = server.client_of(User::service_account("default", "robot"));
+    let maps: kube::Api<ConfigMap> = kube::Api::namespaced(client, "default");
+    let refused = maps.list(&kube::api::ListParams::default()).await.expect_err("nothing is granted");
+    assert!(refused.to_string().contains("system:serviceaccount:default:robot"), "{refused}");
+    let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]);
+    send(&server, Method::POST, &format!("{roles}/roles"), json!({"metadata": {"name": "r"}, "rules": rules})).await;
+    let binding = json!({
+        "metadata": {"name": "r"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+        "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "default"}]
+    });
+    send(&server, Method::POST, &format!("{roles}/rolebindings"), binding).await;
+    let found = maps.list(&kube::api::ListParams::default()).await.expect("it is granted");
+    assert!(found.items.is_empty());
+}
+
+#[tokio::test]
+async fn bad_input_is_refused_and_others_are_served() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    let big = json!({"metadata": {"name": "a"}, "data": {"k": "x".repeat(4 << 20)}});
+    assert_eq!(send(&server, Method::POST, MAPS, big).await.0, StatusCode::PAYLOAD_TOO_LARGE);
+    let mut deep = json!(1);
+    for _ in 0..120 {
+        deep = json!([deep]);
+    }
+    let (status, _) = send(&server, Method::POST, MAPS, json!({"metadata": {"name": "deep"}, "data": deep})).await;
+    assert!(status.is_success() || status.is_client_error(), "{status}");
+    for body in ["{", "null", "7", "{\"metadata\":7}", "{\"metadata\":{\"name\":7}}", "[[[["] {
+        let request = Request::post(MAPS).body(Full::new(Bytes::from(body))).expect("it is a request");
+        let response = server.service().oneshot(request).await.expect("the server always answers");
+        assert!(response.status().is_client_error(), "{body}: {}", response.status());
+    }
+    assert_eq!(names(&server).await.iter().filter(|name| *name != "deep").count(), 0);
+}
+
+#[tokio::test]
+async fn hundreds_of_servers_live_side_by_side() {
+    let begun = Instant::now();
+    let mut servers = Vec::new();
+    for _ in 0..200 {
+        servers.push(ApiServer::start().await.expect("loopback can be listened on"));
+    }
+    println!("{:?} each", begun.elapsed() / 200);
+    send(&servers[0], Method::POST, MAPS, json!({"metadata": {"name": "a"}})).await;
+    assert_eq!(names(&servers[0]).await, ["a"]);
+    assert!(names(&servers[199]).await.is_empty());
+}
