@@ -79,7 +79,7 @@ async fn icecream(
             };
         }
         Err(error @ AccessError::NotOurs { .. }) => _ = conditions.failed("ErrResourceExists", error),
-        Err(_) => return Ok(applied.map(drop)?),
+        Err(error) => _ = conditions.failed("ApplyFailed", error),
     }
     let selection = by::label(LABEL, icecream.name_any()).namespace(icecream.namespace().unwrap_or_default());
     status.pods = pods.select(selection).map(|pod| pod.map(|pod| scoop(&pod))).collect::<Result<_, _>>()?;
@@ -114,4 +114,35 @@ fn scoop(pod: &Pod) -> Scoop {
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
     let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone());
     Scoop { name: pod.name_any(), node, ip }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kooper::testing::{FakeCluster, Reply};
+
+    #[tokio::test]
+    async fn a_deployment_that_is_rejected_is_shown_in_the_status() -> Result<()> {
+        let cluster = FakeCluster::new();
+        cluster
+            .reply(|sent| (sent.resource == "deployments").then(|| Reply::refused(403, "Forbidden", "exceeded quota")));
+        let mut vanilla = IceCream::new("vanilla", IceCreamSpec { deployment_name: "vanilla".to_owned(), replicas: 2 });
+        let mut before = Conditions::of(&vanilla, &[]);
+        before.ready("Served", "all replicas are available");
+        vanilla.status = Some(IceCreamStatus { conditions: before.into_vec(), ..Default::default() });
+        let vanilla = cluster.put(&vanilla)?;
+
+        let arguments = cluster.arguments(&vanilla);
+        let (pods, statuses) = (arguments.take(), arguments.take());
+        let called = icecream(vanilla.clone(), arguments.take(), pods, statuses, arguments.take()).await;
+        assert!(called.is_err_and(|error| error.to_string().contains("exceeded quota")));
+
+        let written = cluster.sent().into_iter().find(|sent| sent.subresource.as_deref() == Some("status"));
+        let ready = written.ok_or("no status was written")?.body["status"]["conditions"][0].clone();
+        assert_eq!(
+            (&ready["type"], &ready["status"], &ready["reason"]),
+            (&json!("Ready"), &json!("False"), &json!("ApplyFailed"))
+        );
+        Ok(())
+    }
 }

@@ -5,7 +5,7 @@ use kooper_tests::nodes::Nodes;
 use kooper_tests::wait::{eventually, until};
 use serde_json::json;
 
-use crate::icecream::{calls, get, icecream, number, wait_until_served, writes};
+use crate::icecream::{calls, get, icecream, number, ready, wait_until_served, writes};
 use crate::support::{ICECREAM, cluster, start, stop};
 
 #[test]
@@ -50,10 +50,14 @@ fn an_icecream_in_a_terminating_namespace_that_is_not_marked_itself_is_tried_onc
     cluster.must(&["delete", "namespace", namespace, "--wait=false"]);
     cluster.must(&["-n", namespace, "delete", "deployment", "plain"]);
     program.wait_for_line(&["is being deleted and nothing can be created in it: no rule is missing", "it waits for"]);
-    // A retry would have come within milliseconds.
-    cluster.must(&["-n", namespace, "annotate", "icecream", "plain", "a=b"]);
+    // The status shows it, and that write is a change as well. A retry would have come within milliseconds.
+    eventually("the status shows it", || {
+        ready(&get(&cluster, namespace, "icecream", "plain"))["reason"] == "ApplyFailed"
+    });
     program.wait_for_lines(2, &["the handler failed"]);
-    assert_eq!(program.count(&["the handler failed"]), 2, "{}", program.lines().join("\n"));
+    cluster.must(&["-n", namespace, "annotate", "icecream", "plain", "a=b"]);
+    program.wait_for_lines(3, &["the handler failed"]);
+    assert_eq!(program.count(&["the handler failed"]), 3, "{}", program.lines().join("\n"));
     stop(program);
 }
 

@@ -21,20 +21,28 @@ struct ShoeSpec {
     size: u32,
 }
 
-fn shoe(namespace: &str, name: &str, size: impl Into<Value>) -> Value {
+/// A kind of its own for the test of finalizers: tests that install one CRD at once get in each other's way.
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "bad-finalizers.example.com", version = "v1", kind = "Boot", namespaced)]
+struct BootSpec {
+    size: u32,
+}
+
+fn sized<K: Resource<DynamicType = ()>>(namespace: &str, name: &str, size: impl Into<Value>) -> Value {
     json!({
-        "apiVersion": "bad-objects.example.com/v1", "kind": "Shoe",
+        "apiVersion": K::api_version(&()), "kind": K::kind(&()),
         "metadata": {"namespace": namespace, "name": name}, "spec": {"size": size.into()}
     })
 }
 
-/// Installs the CRD with a schema that takes what the type does not.
-fn install_lax(cluster: &ControlPlane) {
-    let mut crd = serde_json::to_value(Shoe::crd()).unwrap();
+/// Installs the CRD of `K` with a schema that accepts objects that the type does not.
+fn install_lax<K: CustomResourceExt>(cluster: &ControlPlane) {
+    let mut crd = serde_json::to_value(K::crd()).unwrap();
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
         json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     cluster.apply([crd]);
-    cluster.must(&["wait", "--for=condition=established", "crd/shoes.bad-objects.example.com", "--timeout=60s"]);
+    let name = format!("crd/{}", K::crd_name());
+    cluster.must(&["wait", "--for=condition=established", &name, "--timeout=60s"]);
 }
 
 #[test]
@@ -42,9 +50,11 @@ fn an_object_that_the_type_does_not_fit_is_told_of_and_the_others_are_handled() 
     let namespace = "bad-objects";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
-    install_lax(cluster);
+    install_lax::<Shoe>(cluster);
     let good: Vec<_> = (0..30).map(|n| format!("shoe-{n}")).collect();
-    cluster.apply(good.iter().map(|name| shoe(namespace, name, 42)).chain([shoe(namespace, "poison", "large")]));
+    cluster.apply(
+        good.iter().map(|name| sized::<Shoe>(namespace, name, 42)).chain([sized::<Shoe>(namespace, "poison", "large")]),
+    );
 
     let seen = Seen::default();
     let sizes = seen.clone();
@@ -69,7 +79,11 @@ fn an_object_that_the_type_does_not_fit_is_told_of_and_the_others_are_handled() 
     assert_eq!(live.metric("kooper_store_objects{controller=\"shoes\"}"), 31.0);
 
     // One that turns bad, and one that turns good, later.
-    cluster.apply([shoe(namespace, "shoe-1", "small"), shoe(namespace, "shoe-2", 43), shoe(namespace, "poison", 50)]);
+    cluster.apply([
+        sized::<Shoe>(namespace, "shoe-1", "small"),
+        sized::<Shoe>(namespace, "shoe-2", 43),
+        sized::<Shoe>(namespace, "poison", 50),
+    ]);
     seen.wait_for(&[("shoe-2", "43"), ("poison", "50")]);
     live.wait_for_metric("kooper_decode_errors_total{controller=\"shoes\"}", |errors| errors == 2.0);
     assert_eq!(seen.of("shoe-1").as_deref(), Some("42"));
@@ -82,27 +96,27 @@ fn an_object_that_the_type_does_not_fit_is_told_of_and_the_others_are_handled() 
 
 #[test]
 fn an_object_that_the_type_does_not_fit_gets_no_finalizer_and_one_that_has_it_stays() {
-    const FINALIZER: &str = "bad-objects.example.com/cleanup";
+    const FINALIZER: &str = "bad-finalizers.example.com/cleanup";
     let namespace = "bad-finalizers";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
-    install_lax(cluster);
-    let mut marked = shoe(namespace, "marked", "large");
+    install_lax::<Boot>(cluster);
+    let mut marked = sized::<Boot>(namespace, "marked", "large");
     marked["metadata"]["finalizers"] = json!([FINALIZER]);
     let mut corrected = marked.clone();
     corrected["spec"]["size"] = json!(43);
-    cluster.apply([shoe(namespace, "good", 42), shoe(namespace, "poison", "large"), marked]);
+    cluster.apply([sized::<Boot>(namespace, "good", 42), sized::<Boot>(namespace, "poison", "large"), marked]);
 
     let (seen, cleaned) = (Seen::default(), Seen::default());
     let (handled, ended) = (seen.clone(), cleaned.clone());
-    let controller = Controller::builder::<Shoe>("keeper-of-shoes")
+    let controller = Controller::builder::<Boot>("keeper-of-boots")
         .namespaces([namespace])
         .resync(None)
-        .handler(move |object: Arc<Shoe>| {
+        .handler(move |object: Arc<Boot>| {
             handled.note(object.name_any(), object.spec.size.to_string());
             async {}
         })
-        .cleanup(FINALIZER, move |object: Arc<Shoe>| {
+        .cleanup(FINALIZER, move |object: Arc<Boot>| {
             ended.note(object.name_any(), object.spec.size.to_string());
             async {}
         })
@@ -110,15 +124,15 @@ fn an_object_that_the_type_does_not_fit_gets_no_finalizer_and_one_that_has_it_st
         .unwrap();
     let live = Live::start(connection(cluster.kubeconfig(), None), [controller]);
     seen.wait_for(&[("good", "42")]);
-    live.wait_for_ready(true, &["keeper-of-shoes: 2 objects do not fit the controller's type"]);
+    live.wait_for_ready(true, &["keeper-of-boots: 2 objects do not fit the controller's type"]);
     let finalizers = |name: &str| {
         let path = "jsonpath={.metadata.finalizers[*]}";
-        cluster.must(&["-n", namespace, "get", "shoes", name, "--output", path])
+        cluster.must(&["-n", namespace, "get", "boots", name, "--output", path])
     };
     assert_eq!((&*finalizers("good"), &*finalizers("poison")), (FINALIZER, ""));
     // It can be deleted; the one with the finalizer stays and carries an Event that has the reason.
-    cluster.must(&["-n", namespace, "delete", "shoes", "poison", "--timeout=60s"]);
-    cluster.must(&["-n", namespace, "delete", "shoes", "marked", "--wait=false"]);
+    cluster.must(&["-n", namespace, "delete", "boots", "poison", "--timeout=60s"]);
+    cluster.must(&["-n", namespace, "delete", "boots", "marked", "--wait=false"]);
     let note = |reason: &str| {
         let path = format!("jsonpath={{.items[?(@.reason=='{reason}')].note}}");
         cluster.must(&["-n", namespace, "get", "events.events.k8s.io", "--output", &path])
@@ -132,7 +146,7 @@ fn an_object_that_the_type_does_not_fit_gets_no_finalizer_and_one_that_has_it_st
     live.wait_for_ready(true, &["ok"]);
     live.stop();
     let patch = r#"{"metadata":{"finalizers":null}}"#;
-    cluster.must(&["-n", namespace, "patch", "shoes", "good", "--type=merge", "--patch", patch]);
+    cluster.must(&["-n", namespace, "patch", "boots", "good", "--type=merge", "--patch", patch]);
 }
 
 #[test]

@@ -291,21 +291,26 @@ async fn an_init_that_hangs_holds_up_no_other() {
     assert!(running.health.ready().is_err_and(|why| why == "hangs: it is starting\n"));
 }
 
+/// A layer that calls a closure with the key of each call.
 #[derive(Clone)]
-struct Tag(&'static str, Log);
+struct Before<F>(F);
 
 #[derive(Clone)]
-struct Tagged<S>(Tag, S);
+struct BeforeService<F, S> {
+    before: F,
+    inner: S,
+}
 
-impl<S> Layer<S> for Tag {
-    type Service = Tagged<S>;
-    fn layer(&self, inner: S) -> Tagged<S> {
-        Tagged(self.clone(), inner)
+impl<F: Clone, S> Layer<S> for Before<F> {
+    type Service = BeforeService<F, S>;
+    fn layer(&self, inner: S) -> BeforeService<F, S> {
+        BeforeService { before: self.0.clone(), inner }
     }
 }
 
-impl<S, O> Service<Input<O>> for Tagged<S>
+impl<F, S, O> Service<Input<O>> for BeforeService<F, S>
 where
+    F: Fn(&ObjectKey),
     S: Service<Input<O>, Response = Action>,
 {
     type Response = Action;
@@ -313,12 +318,12 @@ where
     type Future = S::Future;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.1.poll_ready(context)
+        self.inner.poll_ready(context)
     }
 
     fn call(&mut self, input: Input<O>) -> S::Future {
-        self.0.1.note(format!("{} {}", self.0.0, input.call.key()));
-        self.1.call(input)
+        (self.before)(input.call.key());
+        self.inner.call(input)
     }
 }
 
@@ -326,10 +331,14 @@ where
 async fn the_first_layer_is_the_outermost() {
     let log = Log::default();
     let seen = log.clone();
+    let noted = |name: &'static str| {
+        let log = log.clone();
+        Before(move |key: &ObjectKey| log.note(format!("{name} {key}")))
+    };
     let controller = Controller::builder::<ConfigMap>("layers")
         .retriever(fixed([config("a", "1")]).unwrap())
-        .layer(Tag("outer", log.clone()))
-        .layer(Tag("inner", log.clone()))
+        .layer(noted("outer"))
+        .layer(noted("inner"))
         .handler(move || {
             seen.note("handler");
             async {}
@@ -341,38 +350,6 @@ async fn the_first_layer_is_the_outermost() {
     assert_eq!(log.lines()[..3], ["outer test/a", "inner test/a", "handler"]);
 }
 
-/// Panics at each call for one object.
-#[derive(Clone)]
-struct Strict;
-
-#[derive(Clone)]
-struct StrictService<S>(S);
-
-impl<S> Layer<S> for Strict {
-    type Service = StrictService<S>;
-    fn layer(&self, inner: S) -> StrictService<S> {
-        StrictService(inner)
-    }
-}
-
-impl<S, O> Service<Input<O>> for StrictService<S>
-where
-    S: Service<Input<O>, Response = Action>,
-{
-    type Response = Action;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.0.poll_ready(context)
-    }
-
-    fn call(&mut self, input: Input<O>) -> S::Future {
-        assert_ne!(input.call.key().name(), "bad");
-        self.0.call(input)
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_layer_that_panics_costs_that_call_only() {
     let log = Log::default();
@@ -380,7 +357,7 @@ async fn a_layer_that_panics_costs_that_call_only() {
     let controller = Controller::builder::<ConfigMap>("strict")
         .workers(1)
         .retriever(fixed([config("bad", "1"), config("good", "1")]).unwrap())
-        .layer(Strict)
+        .layer(Before(|key: &ObjectKey| assert_ne!(key.name(), "bad")))
         .handler(move |call: Call| {
             seen.note(call.key().name().to_owned());
             async {}
