@@ -37,8 +37,9 @@ fn without_a_kubeconfig_and_outside_a_cluster_it_says_where_it_looked() {
     let home = env!("CARGO_TARGET_TMPDIR");
     let (code, said) = ended(&["--listen", "127.0.0.1:0"], &[("HOME", home)]);
     assert_eq!(code, Some(1), "{said}");
-    let looked =
-        format!("there is no kubeconfig and this is no pod: KUBECONFIG is not set, {home}/.kube/config does not exist");
+    let looked = format!(
+        "there is no kubeconfig and this is not a pod: KUBECONFIG is not set, {home}/.kube/config does not exist"
+    );
     assert!(said.contains("onefile-echo-pod cannot start: ") && said.contains(&looked), "{said}");
     assert!(said.contains("write `--kubeconfig FILE`, or set KUBECONFIG"), "{said}");
 }

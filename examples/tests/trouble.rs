@@ -136,7 +136,7 @@ fn a_namespace_that_does_not_exist_is_told_and_seen_once_it_does() {
     let namespace = "comes-later";
     let Some(shared) = ControlPlane::shared() else { return };
     let program = start(ONEFILE_ECHO_POD, shared, namespace, &[], &[]);
-    program.wait_for_line(&["namespace `comes-later` does not exist: nothing is seen until it is created"]);
+    program.wait_for_line(&["namespace `comes-later` does not exist: no objects are found until it is created"]);
     cluster(namespace).expect("it runs").apply([pod(namespace, "first")]);
     program.wait_for_line(&["key=comes-later/first", "reasons=added", "seen"]);
     stop(program);

@@ -80,16 +80,19 @@ impl Controller {
     }
 
     /// The name, which is part of logs, metrics and the field manager.
+    #[must_use]
     pub fn name(&self) -> &str {
         &self.config.name
     }
 
     /// The kind, such as `Pod`.
+    #[must_use]
     pub fn kind(&self) -> &str {
         &self.kind.kind
     }
 
     /// Whether the kind is namespaced.
+    #[must_use]
     pub fn is_namespaced(&self) -> bool {
         self.kind.namespaced
     }
@@ -142,16 +145,19 @@ impl Controller {
     }
 
     /// Whether its handlers run in one replica only.
+    #[must_use]
     pub fn has_leader_election(&self) -> bool {
         self.config.leader.is_some()
     }
 
     /// The namespaces that it watches; empty for all.
+    #[must_use]
     pub fn namespaces(&self) -> &[String] {
         &self.config.namespaces
     }
 
     /// The permissions and caches that its handlers and settings need.
+    #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

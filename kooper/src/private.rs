@@ -77,6 +77,7 @@ pub mod v1 {
     pub use crate::program::{Definition, Program};
 
     /// A kind as a value: errors about it are reported where the attribute names it.
+    #[must_use]
     pub fn kind<K>() -> PhantomData<K> {
         PhantomData
     }
@@ -151,6 +152,7 @@ pub mod v1 {
     pub type Crd = Option<fn() -> CustomResourceDefinition>;
 
     /// Finds the CRD of a kind: `crd(kind).known_crd()`.
+    #[must_use]
     pub fn crd<K>(kind: PhantomData<K>) -> CrdOf<K> {
         CrdOf { kind, unknown: NoCrd }
     }
@@ -169,6 +171,7 @@ pub mod v1 {
 
     impl<K: CustomResourceExt> CrdOf<K> {
         /// The CRD that the kind derives.
+        #[must_use]
         pub fn known_crd(&self) -> Crd {
             let _ = self.kind;
             Some(K::crd)
@@ -185,12 +188,14 @@ pub mod v1 {
 
     impl NoCrd {
         /// None.
+        #[must_use]
         pub fn known_crd(&self) -> Crd {
             None
         }
     }
 
     /// Whether a module path is that of a crate's root.
+    #[must_use]
     pub const fn at_crate_root(module_path: &str) -> bool {
         let bytes = module_path.as_bytes();
         let mut at = 0;

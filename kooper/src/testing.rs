@@ -106,6 +106,7 @@ struct Inner {
 
 impl FakeCluster {
     /// A cluster without objects.
+    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -170,6 +171,7 @@ impl FakeCluster {
 
     /// A client of this cluster. It is made within a tokio runtime, as that of
     /// `#[tokio::test]`.
+    #[must_use]
     pub fn client(&self) -> Client {
         answer::client(&self.inner)
     }
@@ -192,12 +194,14 @@ impl FakeCluster {
     }
 
     /// Everything that was sent, in order.
+    #[must_use]
     pub fn sent(&self) -> Vec<Sent> {
         lock(&self.inner.sent).clone()
     }
 
     /// Everything that was sent, each request in a line such as
     /// `apply deployments.apps default/web`.
+    #[must_use]
     pub fn summary(&self) -> Vec<String> {
         lock(&self.inner.sent).iter().map(ToString::to_string).collect()
     }
@@ -213,6 +217,7 @@ impl FakeCluster {
     }
 
     /// The Kubernetes Events that were recorded, in order.
+    #[must_use]
     pub fn events(&self) -> Vec<Note> {
         lock(&self.inner.events).clone()
     }

@@ -46,7 +46,7 @@ fn check_predicts_what_becomes_of_a_crd_and_the_start_does_as_predicted() {
     };
     let said = says(
         false,
-        "missing  CRD shops.shops.example.com: it is not there: apply it with `crd_shops crd | kubectl apply --server-side -f -`\n",
+        "missing  CRD shops.shops.example.com: it does not exist: apply it with `crd_shops crd | kubectl apply --server-side -f -`\n",
     );
     assert!(said.contains("ok       CRD stalls.shops.example.com: not there yet, `run` installs it\n"), "{said}");
     apply(&cluster, "kubectl", &shops(|_| ()));

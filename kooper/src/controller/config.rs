@@ -202,7 +202,9 @@ impl Config {
         }
         for (field, value) in [("resync", self.resync), ("timeout", self.timeout)] {
             if value.is_some_and(|value| value.is_zero()) {
-                return Err(self.error(field, "a duration of 0 makes no sense: set a longer one, or `None` for off"));
+                return Err(
+                    self.error(field, "the duration must be longer than 0: set a longer one, or `None` for off")
+                );
             }
         }
         if self.backoff.first.is_zero() || self.backoff.longest < self.backoff.first {
@@ -221,7 +223,7 @@ impl Config {
             FieldSelector::parse(fields).map_err(|error| self.error("fields", error))?;
         }
         if self.changed.is_empty() {
-            return Err(self.error("changed", "no change would wake the handler: name one, or `Changed::Any`"));
+            return Err(self.error("changed", "no change would call the handler: name one, or `Changed::Any`"));
         }
         if self.metadata_only && self.changed.contains(&Changed::Status) {
             return Err(

@@ -152,7 +152,7 @@ async fn supervised(
         Ok(ended) => return ended.map(|()| None),
         Err(panic) => error::panic_text(&*panic),
     };
-    let broken = format!("{name}: the controller broke down and needs a restart of the process: it panicked: {panic}");
+    let broken = format!("{name}: the controller panicked: {panic}; restart the process to bring it back");
     tracing::error!("{broken}; the other controllers continue");
     health.add(Arc::new(Broken(broken.clone())));
     Ok(Some(broken))
@@ -396,7 +396,7 @@ mod tests {
         );
         assert_eq!(health.ready().as_deref(), Ok("ok\n"));
         let broken = supervised(health.clone(), "shop".to_owned(), async { panic!("out of milk") }).await;
-        let reason = "shop: the controller broke down and needs a restart of the process: it panicked: out of milk";
+        let reason = "shop: the controller panicked: out of milk; restart the process to bring it back";
         assert_eq!(broken.unwrap().as_deref(), Some(reason));
         assert_eq!(health.ready(), Err(format!("{reason}\n")));
         assert!(health.alive().is_ok());

@@ -226,7 +226,7 @@ impl Runner {
             tasks.spawn(AssertUnwindSafe(taking).catch_unwind().map(move |ended| {
                 if let Err(panic) = ended {
                     let text = error::panic_text(&*panic);
-                    tracing::error!(controller = %name, "a source of keys panicked: {text}; it brings no more keys");
+                    tracing::error!(controller = %name, "a source of keys panicked: {text}; no more keys come from it");
                 }
             }));
         }

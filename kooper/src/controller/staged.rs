@@ -1,6 +1,6 @@
-//! A handler put together step by step, so that each mistake in its signature
-//! is told by itself: what the attribute writes in place of
-//! [`Builder::handler`].
+//! A handler that is put together step by step, so that each error in its
+//! signature is reported by itself. The attribute generates these calls in
+//! place of [`Builder::handler`].
 
 use serde::de::DeserializeOwned;
 
@@ -23,11 +23,23 @@ pub struct Staged<K, O, S, A> {
 
 /// A builder whose handler returns `T`.
 ///
-/// The fn and its future are out of sight here: their bounds were told when it was called,
-/// and are not told again.
+/// The types of the function and its future do not appear here: errors about
+/// their bounds were reported at the call, and are not reported again.
 #[doc(hidden)]
 pub struct Called<K, O, S, T> {
     finish: Finish<K, O, S, T>,
+}
+
+impl<K, O, S, A> std::fmt::Debug for Staged<K, O, S, A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Staged").field("builder", &self.builder).finish_non_exhaustive()
+    }
+}
+
+impl<K, O, S, T> std::fmt::Debug for Called<K, O, S, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Called").finish_non_exhaustive()
+    }
 }
 
 impl<K, O, S> Builder<K, O, S>

@@ -89,6 +89,7 @@ impl Listener {
     }
 
     /// The address in use: with port 0, the port that the system chose.
+    #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
@@ -138,6 +139,7 @@ pub struct Server {
 
 impl Server {
     /// The address in use.
+    #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }

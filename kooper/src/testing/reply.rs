@@ -21,6 +21,7 @@ pub struct Reply {
 
 impl Reply {
     /// An object, with the code 200.
+    #[must_use]
     pub fn object(object: &impl Serialize) -> Self {
         match serde_json::to_value(object) {
             Ok(body) => Self { code: 200, body },
@@ -30,11 +31,13 @@ impl Reply {
 
     /// A rejection with code, reason and message, such as
     /// `Reply::refused(409, "Conflict", "…")`.
+    #[must_use]
     pub fn refused(code: u16, reason: &str, message: &str) -> Self {
         Self::status(&Status::failure(message, reason).with_code(code))
     }
 
     /// A whole `Status`, with its details.
+    #[must_use]
     pub fn status(status: &Status) -> Self {
         let mut body = json!(status);
         body["apiVersion"] = "v1".into();

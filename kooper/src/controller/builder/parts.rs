@@ -70,12 +70,11 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         }
         let own_retriever = retriever.is_some();
         if own_retriever && (!config.namespaces.is_empty() || config.selected()) {
-            let problem =
-                "a retriever of one's own decides what it retrieves: remove `namespaces`, `labels` and `fields`";
+            let problem = "a custom retriever selects its objects itself: remove `namespaces`, `labels` and `fields`";
             return Err(config.error("retriever", problem));
         }
         if own_retriever && (config.finalizer.is_some() || config.install_crd) {
-            let problem = "a retriever of one's own is no API server: remove `cleanup` and `install_crd`";
+            let problem = "a custom retriever is not the API server: remove `cleanup` and `install_crd`";
             return Err(config.error("retriever", problem));
         }
         config.plan::<K>(&mut plan, own_retriever, deleted.is_some());

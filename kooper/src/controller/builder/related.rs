@@ -141,7 +141,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
                 let decoded = object.decode::<T>()?;
                 Ok(catch_unwind(AssertUnwindSafe(|| map.keys(&decoded, &reader))).unwrap_or_else(|panic| {
                     let text = error::panic_text(&*panic);
-                    tracing::error!(object = %object.key(), "the map fn of `watches` panicked: {text}; no key is woken by this object");
+                    tracing::error!(object = %object.key(), "the function of `watches` panicked: {text}; this object enqueues no key");
                     Vec::new()
                 }))
             })

@@ -145,7 +145,7 @@ fn tell(events: EventSink, leases: &Leases, identity: &str) -> Arc<dyn Fn(Told) 
             Told::Lost(why) => (true, "StepDown", format!("{identity} stopped leading: {why}")),
             Told::Stopped => (false, "StepDown", format!("{identity} stopped leading")),
             Told::Foreign { holder } => {
-                (true, "Wait", format!("{identity} waits: the lease is held by {holder}, which is no replica of it"))
+                (true, "Wait", format!("{identity} waits: the lease is held by {holder}, which is not a replica of it"))
             }
         };
         events.publish(Note {

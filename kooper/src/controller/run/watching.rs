@@ -292,6 +292,6 @@ async fn find_namespace(status: &WatchStatus, client: &Client) {
     }
     let namespaces = kube::Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
     if let Ok(Ok(None)) = timeout(Duration::from_secs(5), namespaces.get_opt(namespace)).await {
-        tracing::warn!(watch = %status, "namespace `{namespace}` does not exist: nothing is seen until it is created");
+        tracing::warn!(watch = %status, "namespace `{namespace}` does not exist: no objects are found until it is created");
     }
 }

@@ -223,7 +223,7 @@ impl Check {
             Ok(Some(there)) => self.established(name, &there, ""),
             Ok(None) => {
                 let apply = self.installer.by_user();
-                self.missing(format_args!("CRD {name}: it is not there: apply it with {apply}"));
+                self.missing(format_args!("CRD {name}: it does not exist: apply it with {apply}"));
                 return false;
             }
             // Who may not see it sees whether its kind is served.
@@ -328,7 +328,7 @@ impl Check {
             }
             for (error, grant) in answers.iter().filter_map(|(answer, grant, _)| Some((answer.as_ref().err()?, grant)))
             {
-                self.missing(format_args!("access {grant}{}: it cannot be told: {error}", grant.place()));
+                self.missing(format_args!("access {grant}{}: unknown: {error}", grant.place()));
             }
         }
     }

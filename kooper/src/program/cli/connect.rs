@@ -41,7 +41,7 @@ pub(crate) struct Connection {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error(
-        "there is no kubeconfig and this is no pod: KUBECONFIG is not set, {home} does not exist, and neither is \
+        "there is no kubeconfig and this is not a pod: KUBECONFIG is not set, {home} does not exist, and neither is \
          KUBERNETES_SERVICE_HOST set; write `--kubeconfig FILE`, or set KUBECONFIG"
     )]
     Nowhere { home: String },
@@ -186,7 +186,7 @@ fn read_error(file: &Path, error: KubeconfigError) -> ConnectError {
             let place = error
                 .location()
                 .map_or_else(String::new, |place| format!(" at line {}, column {}", place.line(), place.column()));
-            ConnectError::Broken { file, problem: format!("its YAML is no kubeconfig{place}") }
+            ConnectError::Broken { file, problem: format!("its YAML is not a kubeconfig{place}") }
         }
         error => ConnectError::Broken { file, problem: one_line(&error.to_string()) },
     }

@@ -69,7 +69,7 @@ fn level(text: &str) -> Result<LevelFilter, String> {
         let meant = kooper_grammar::suggest::nearest(text, LEVELS.map(|(name, _)| name));
         let meant = meant.map(|name| format!(" (did you mean `{name}`?)")).unwrap_or_default();
         format!(
-            "`{text}` is no level{meant}: write off, error, warn, info, debug or trace, or one for a target, such as \
+            "`{text}` is not a log level{meant}: write off, error, warn, info, debug or trace, or one for a target, such as \
              `info,kube=debug`"
         )
     })
@@ -202,10 +202,10 @@ mod tests {
     fn what_is_no_level_is_told_what_there_is() {
         assert_eq!(
             levels("inof").expect_err("no level"),
-            "`inof` is no level (did you mean `info`?): write off, error, warn, info, debug or trace, or one for a \
+            "`inof` is not a log level (did you mean `info`?): write off, error, warn, info, debug or trace, or one for a \
              target, such as `info,kube=debug`"
         );
-        assert!(levels("kube=loud").expect_err("no level").starts_with("`loud` is no level: "));
+        assert!(levels("kube=loud").expect_err("no level").starts_with("`loud` is not a log level: "));
         assert!(levels("=debug").expect_err("no target").starts_with("`=debug` has no target"));
     }
 }

@@ -17,7 +17,7 @@ pub(crate) async fn preflight(connection: Connection) {
         Ok(Ok(version)) => tracing::info!(version = version.git_version, "connected to {server}"),
         Ok(Err(error)) => {
             if let Some(advice) = advice(&server, &error) {
-                tracing::warn!("{advice}; trying on, /readyz says how it stands");
+                tracing::warn!("{advice}; retrying, see /readyz");
             }
         }
         Err(_) => tracing::warn!(

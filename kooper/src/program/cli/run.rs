@@ -137,7 +137,7 @@ fn ended_alone(ended: Result<Result<(), RunError>, JoinError>) -> u8 {
     match ended {
         Ok(Ok(())) => tracing::error!("every controller has ended"),
         Ok(Err(error)) => tracing::error!("{error}"),
-        Err(error) => tracing::error!("the operator broke down: {error}"),
+        Err(error) => tracing::error!("the operator panicked: {error}"),
     }
     FAILED
 }

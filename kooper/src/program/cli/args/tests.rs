@@ -98,7 +98,7 @@ fn bad_values_are_named_with_their_flag_and_the_way_out() {
         ("listen", "KOOPER_LISTEN", "8080", "such as `[::]:8080`, `127.0.0.1:8080` or `:8080`, or `off`"),
         ("listen", "KOOPER_LISTEN", "localhost:8080", "write an IP address and a port"),
         ("log-format", "KOOPER_LOG_FORMAT", "xml", "write `text` or `json`"),
-        ("log-level", "KOOPER_LOG_LEVEL", "loud", "`loud` is no level: write off, error, warn"),
+        ("log-level", "KOOPER_LOG_LEVEL", "loud", "`loud` is not a log level: write off, error, warn"),
         ("lease-namespace", "KOOPER_LEASE_NAMESPACE", "A", "\"A\" is not a DNS label"),
         ("leader-election", "KOOPER_LEADER_ELECTION", "yes", "write `on` or `off`"),
         ("drain-timeout", "KOOPER_DRAIN_TIMEOUT", "never", "write a number and a unit, such as \"30s\""),

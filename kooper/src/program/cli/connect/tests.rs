@@ -94,7 +94,7 @@ async fn nothing_to_connect_with_names_every_place() {
     let home = Some(PathBuf::from("/nonexistent/.kube/config"));
     assert_eq!(
         refused(&Places { home, ..nowhere() }, None).await,
-        "there is no kubeconfig and this is no pod: KUBECONFIG is not set, /nonexistent/.kube/config does not exist, \
+        "there is no kubeconfig and this is not a pod: KUBECONFIG is not set, /nonexistent/.kube/config does not exist, \
          and neither is KUBERNETES_SERVICE_HOST set; write `--kubeconfig FILE`, or set KUBECONFIG"
     );
 }

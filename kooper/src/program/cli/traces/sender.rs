@@ -124,7 +124,7 @@ async fn exchange(client: &Client, request: Request<Bytes>) -> Result<Response<B
 fn problem(status: StatusCode) -> Option<String> {
     let hint = match status {
         status if status.is_success() => return None,
-        StatusCode::NOT_FOUND => ", which is no place for OTLP over HTTP",
+        StatusCode::NOT_FOUND => ", which is not an endpoint for OTLP over HTTP",
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ": OTEL_EXPORTER_OTLP_HEADERS may name who sends them",
         _ => "",
     };
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(problem(StatusCode::OK), None);
         assert_eq!(
             problem(StatusCode::NOT_FOUND).as_deref(),
-            Some("the answer was 404 Not Found, which is no place for OTLP over HTTP")
+            Some("the answer was 404 Not Found, which is not an endpoint for OTLP over HTTP")
         );
         assert_eq!(problem(StatusCode::BAD_GATEWAY).as_deref(), Some("the answer was 502 Bad Gateway"));
     }
