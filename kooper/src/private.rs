@@ -83,6 +83,7 @@ pub mod v1 {
     }
 
     /// Starts a controller.
+    #[must_use]
     pub fn controller<K: Begin<M>, M>(_: PhantomData<K>, name: &str) -> K::Builder {
         K::begin(name)
     }
@@ -133,6 +134,7 @@ pub mod v1 {
 
     /// Adds an argument to a handler. A function, and not a method: its path can stand from the
     /// first word of the argument's type to the last, and so can the compiler's message.
+    #[must_use]
     pub fn argument<K, O, S, A, T: Argument<O, S, M>, M>(handler: Staged<K, O, S, A>) -> Staged<K, O, S, (A, T)>
     where
         K: Kind,

@@ -1,4 +1,5 @@
-//! CRDs: applied, never over somebody else's or a newer one, and waited for.
+//! Installs CRDs: applies them unless another owner's or a newer one exists, and
+//! waits until they are established.
 
 mod advice;
 mod breaking;
@@ -32,14 +33,14 @@ pub(crate) use served::{lacking, older};
 /// How many CRDs of a process are compared and applied at a time.
 const AT_A_TIME: usize = 4;
 
-/// How long a CRD may take to be established before that is told.
+/// How long a CRD may take to be established before a warning is logged.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Between two looks at a CRD whose watch broke.
+/// The delay before a failed watch of a CRD is re-established.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The first minor version of Kubernetes 1 in which no server can switch off
-/// that it ratchets: that stored values stay valid until they are edited.
+/// The first minor version of Kubernetes 1 in which ratcheting cannot be
+/// disabled: stored values stay valid until they are edited.
 const RATCHETS_SINCE: u32 = 33;
 
 /// Installs the CRDs of a program.
@@ -55,16 +56,16 @@ pub(crate) struct Installer {
     turns: Semaphore,
 }
 
-/// What installing a CRD amounts to.
+/// What has to be done to install a CRD.
 #[derive(Debug)]
 pub(crate) enum Plan {
-    /// There is none.
+    /// The cluster has none.
     Install,
-    /// What is there will do; its note of the version may be behind.
+    /// The CRD of the cluster is kept; its version annotation may be outdated.
     Keep { there: Box<CustomResourceDefinition>, outdated: bool },
-    /// What is there is of this version, which is newer.
+    /// The CRD of the cluster is of this version, which is newer.
     Newer(Box<CustomResourceDefinition>, String),
-    /// What is there is replaced.
+    /// The CRD of the cluster is replaced.
     Replace,
 }
 
@@ -85,7 +86,7 @@ impl Installer {
         self
     }
 
-    /// Brings a CRD into the cluster, unless what is there will do, and waits
+    /// Applies a CRD unless that of the cluster is sufficient, and waits
     /// until it is established. Any number of replicas may do so at once.
     pub(crate) async fn install(&self, client: &Client, crd: CustomResourceDefinition) -> Result<(), InstallError> {
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -98,8 +99,8 @@ impl Installer {
         self.established(&crds, &name, there).await
     }
 
-    /// What a start would do with a CRD: nothing is changed, and the API server
-    /// is asked whether it would take it.
+    /// What a start would do with a CRD: nothing is changed, and a dry run shows
+    /// whether the API server accepts it.
     #[cfg(feature = "cli")]
     pub(crate) async fn predict(&self, client: &Client, crd: CustomResourceDefinition) -> Result<Plan, InstallError> {
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -107,7 +108,7 @@ impl Installer {
         let plan = self.plan(client, &crds, &name, &crd).await?;
         if matches!(plan, Plan::Install | Plan::Replace) {
             match self.send(&crds, &name, &crd, true).await {
-                // That the rule is missing is told with the other rules.
+                // The missing rule is reported with the other rules.
                 Ok(_) | Err(InstallError::Forbidden { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -141,7 +142,7 @@ impl Installer {
         }
         let theirs = there.annotations().get(VERSION).cloned();
         if same(&there, crd) {
-            // A CRD of somebody else that says the same is left as it is.
+            // An equal CRD of another owner is left unchanged.
             let outdated = theirs.is_some_and(|theirs| is_newer(&self.version, &theirs));
             return Ok(Plan::Keep { there: there.into(), outdated });
         }
@@ -173,7 +174,7 @@ impl Installer {
     ) -> Result<CustomResourceDefinition, InstallError> {
         let done = match self.plan(client, crds, name, crd).await? {
             Plan::Keep { there, outdated: false } => return Ok(*there),
-            // Only the note of the version is behind: it may be another's.
+            // Only the version annotation is outdated: the CRD may be another owner's.
             Plan::Keep { there, .. } => return Ok(self.send(crds, name, crd, false).await.unwrap_or(*there)),
             Plan::Newer(there, theirs) => {
                 let ours = &self.version;
@@ -191,7 +192,7 @@ impl Installer {
         Ok(made)
     }
 
-    /// Applies the CRD, or asks what would come of it.
+    /// Applies the CRD, or does a dry run.
     async fn send(
         &self,
         crds: &Api<CustomResourceDefinition>,
@@ -288,7 +289,7 @@ impl Installer {
     }
 }
 
-/// Whether the API server ratchets; `false` where it does not tell its version.
+/// Whether the API server ratchets; `false` if its version is unknown.
 async fn ratchets(client: &Client) -> bool {
     let Ok(version) = client.apiserver_version().await else { return false };
     // Some providers write `33+`.

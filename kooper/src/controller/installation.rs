@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// A program's name, and the instance that tells this installation of it from
+/// A program's name, and the instance that distinguishes this installation from
 /// others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Installation {

@@ -64,6 +64,7 @@ where
 {
     /// One more argument.
     #[doc(hidden)]
+    #[must_use]
     pub fn argument<T: Argument<O, S, M>, M>(mut self) -> Staged<K, O, S, (A, T)> {
         T::plan(self.builder.plan());
         let before = self.extract;
@@ -72,6 +73,7 @@ where
 
     /// The fn, and its call with the arguments that were extracted.
     #[doc(hidden)]
+    #[must_use]
     pub fn call<H, F, Fut>(self, handler: H, call: F) -> Called<K, O, S, Fut::Answer>
     where
         H: Send + Sync + 'static,

@@ -21,7 +21,7 @@ use args::Task;
 /// The exit code where the program cannot start, or its controllers ended.
 const FAILED: u8 = 1;
 
-/// Reads flags and environment, does what they ask and says how it ended.
+/// Reads flags and environment, runs the command and returns the exit code.
 ///
 /// Every entry of `controllers` adds the controllers of one definition.
 pub fn main(program: &'static str, version: &'static str, controllers: &[fn(&mut Program)]) -> ExitCode {
@@ -69,7 +69,7 @@ pub fn main(program: &'static str, version: &'static str, controllers: &[fn(&mut
     code
 }
 
-/// Nobody wants to see spans of a program that only prints something.
+/// Commands that only print something have no spans.
 #[cfg(feature = "otel")]
 fn traces_of(
     task: Task,

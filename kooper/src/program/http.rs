@@ -39,10 +39,10 @@ const LONGEST_HEAD: (Duration, usize) = (Duration::from_secs(5), 16 * 1024);
 /// The most connections at the same time; a further one ends the oldest.
 const MOST_CONNECTIONS: usize = 128;
 
-/// How long to wait after the system refused to accept a connection.
+/// How long to wait after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A socket that is bound: nobody else can take its port any more.
+/// A socket that is bound: its port is taken.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
@@ -56,9 +56,9 @@ pub enum ListenError {
     /// The address cannot be bound.
     #[error("cannot listen on {address}: {}", advice(source))]
     Bind {
-        /// The address that was asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// The thread cannot be started.
@@ -199,7 +199,7 @@ async fn serve_connection(stream: TcpStream, pages: Arc<Pages>) {
     }
 }
 
-/// What the system says, and what to do about it.
+/// The error of the system, and what to do about it.
 fn advice(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => "another program has that port: choose another one with `--listen` or \

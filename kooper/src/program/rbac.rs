@@ -41,7 +41,7 @@ pub(crate) struct Grant {
 /// What has to be allowed, each with what it is for.
 pub(crate) type Grants = BTreeMap<Grant, BTreeSet<String>>;
 
-/// A controller that does what no rule tells of.
+/// A controller whose requests are not covered by rules.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the controller `{controller}` takes {what}, which can do anything: say what it does with \
@@ -184,7 +184,7 @@ impl Grant {
         }
     }
 
-    /// As `access` takes it: `apps/deployments: get`.
+    /// In the syntax of `access`: `apps/deployments: get`.
     pub(crate) fn rule(&self) -> String {
         let group = if self.group.is_empty() { String::new() } else { format!("{}/", self.group) };
         format!("{group}{}: {}", self.path(), self.verb)
@@ -200,7 +200,7 @@ impl Grant {
         self.namespace.as_ref().map_or(String::new(), |namespace| format!(" in namespace {namespace}"))
     }
 
-    /// The role that it belongs into, as it is told.
+    /// The role that it belongs to, as it is printed.
     pub(crate) fn role(&self, place: &Place) -> String {
         let role = place.role(self.namespace.as_deref());
         match &self.namespace {
@@ -210,7 +210,7 @@ impl Grant {
     }
 }
 
-/// As `access` takes it, and the name it is for: `apps/deployments: get`.
+/// In the syntax of `access`, with the name it is for: `apps/deployments: get`.
 impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.rule(), self.pinned())

@@ -40,6 +40,7 @@ impl<O: Kind> Arguments<O> {
     /// `Call`, a `Client`, a `Recorder`, or any capability. A
     /// [`State`](crate::State) is made with [`State::new`](crate::State::new)
     /// instead.
+    #[must_use]
     pub fn take<A: Argument<O, (), M>, M>(&self) -> A {
         let kind = KindInfo::of::<O>();
         let mut plan = Plan::default();

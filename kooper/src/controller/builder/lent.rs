@@ -1,6 +1,6 @@
-//! What a function takes references of.
+//! The types whose references a function takes.
 
-/// Something of which a function may take a reference of `A`: `A` itself, and nothing else.
+/// A type that can be passed as `&A`: only `A` itself.
 #[diagnostic::on_unimplemented(
     message = "this function takes `&{A}`, and is called with `&{Self}`",
     label = "takes `&{A}`",

@@ -28,7 +28,7 @@ pub(crate) struct Handlers {
 
 /// The parts of a running controller, independent of its types.
 pub(crate) trait Parts: Send + Sync {
-    /// The retriever of each scope, or one's own alone.
+    /// The retriever of each scope, or only the custom one.
     fn retrievers(&self, client: Option<Client>, scopes: &[Scope])
     -> Result<Vec<Arc<dyn retriever::Erased>>, BoxError>;
 

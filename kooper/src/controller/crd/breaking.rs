@@ -29,7 +29,7 @@ pub(crate) enum Way {
     Ratcheting,
     /// The user's consent; the server allows it.
     Consent,
-    /// The server refuses it: objects have to be moved first.
+    /// The server rejects it: objects have to be migrated first.
     Migration,
 }
 

@@ -71,7 +71,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The length of a text in quotes.
+/// The length of a quoted string.
 fn literal(text: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     let end = text.char_indices().skip(1).find(|(_, c)| {
@@ -83,7 +83,7 @@ fn literal(text: &str, quote: char) -> Option<usize> {
     (end.0 > 1 || !text.get(2..)?.starts_with(quote)).then_some(end.0 + 1)
 }
 
-/// Whether it is true, as far as its form tells.
+/// Whether it is true, as far as its form shows.
 fn holds(tokens: &[&str], present: &dyn Fn(&str) -> bool) -> bool {
     let alternatives = split(tokens, "||");
     if let [one] = &alternatives[..] {

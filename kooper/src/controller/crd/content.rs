@@ -1,4 +1,4 @@
-//! What a CRD says, apart from how it is written; and which of two is newer.
+//! The content of a CRD, independent of its form, and which of two is newer.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// The annotation with the version of the program that applied it.
 pub(crate) const VERSION: &str = "kooper.rs/version";
 
-/// The annotation with the hash of what it says.
+/// The annotation with the hash of the content.
 pub(crate) const HASH: &str = "kooper.rs/schema-hash";
 
 /// A CRD with the annotations by which a later one is compared with it.
@@ -83,7 +83,7 @@ fn content(crd: &CustomResourceDefinition) -> Value {
     spec
 }
 
-/// Leaves out what says nothing: null and empty lists.
+/// Leaves out values without meaning: null and empty lists.
 fn strip(value: &mut Value) {
     match value {
         Value::Object(fields) => {

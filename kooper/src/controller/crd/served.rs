@@ -36,7 +36,7 @@ pub(crate) async fn lacking(
     Ok(told(fields.unwrap_or_default()))
 }
 
-/// What is said of fields that the CRD of the cluster lacks.
+/// The warning about fields that the CRD of the cluster lacks.
 pub(crate) fn older(crd: &str, fields: &[String], apply: &str) -> String {
     format!(
         "the CRD `{crd}` of the cluster is older than the program's type: the API server drops {} from objects \

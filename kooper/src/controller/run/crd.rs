@@ -11,13 +11,13 @@ use super::{INIT_BACKOFF, Runner, Starting};
 use crate::controller::crd::{Installer, lacking, older};
 use crate::error::chain;
 
-/// The longest that the API server may take to say what it serves.
+/// How long the API server may take to answer which kinds it serves.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Runner {
     /// Has the CRD in place; every replica sees to it, leader or not. A CRD
     /// that is there and cannot be replaced for now is worked with as it is,
-    /// while the controller is not ready and goes on trying.
+    /// while the controller is not ready and retries.
     pub(super) async fn crd(&mut self, starting: &Starting) {
         let Some(client) = self.process.client.clone() else { return };
         let Some((crd, installs)) = self.controller.crd() else { return };
@@ -44,7 +44,7 @@ impl Runner {
         }
     }
 
-    /// Says so where the CRD of the cluster is older than the type.
+    /// Logs a warning if the CRD of the cluster is older than the type.
     fn compare(&mut self, client: Client, crd: CustomResourceDefinition) {
         if self.controller.own_retriever {
             return;

@@ -1,4 +1,4 @@
-//! Takes changes of the stores to the queue.
+//! Queues keys because of changes in the stores.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,12 +29,12 @@ pub(super) struct Gate {
     pub(super) metrics: Arc<dyn MetricsRecorder>,
     /// Those whose keys may be handled.
     pub(super) namespaces: Arc<Namespaces>,
-    /// Off while another replica leads: then nobody takes what is queued, and
-    /// every key is queued when this one leads.
+    /// Closed while another replica leads: no worker takes keys then, and every
+    /// key is queued when this replica acquires leadership.
     pub(super) open: AtomicBool,
 }
 
-/// Closes the gate when the controller has ended, however that came.
+/// Closes the gate when the controller has ended, for whatever reason.
 pub(super) struct Closing(pub(super) Arc<Gate>);
 
 impl Drop for Closing {
@@ -68,7 +68,7 @@ impl Gate {
         self.metrics.inc_event_queued(&self.name, false);
     }
 
-    /// Queues a key for a reason of no object's.
+    /// Queues a key for a reason that is not a change of an object.
     pub(super) fn wake(&self, key: &ObjectKey, lane: Lane, reason: Reason, urgency: Urgency) {
         if self.is_open_to(key) {
             self.queue.add_urgent(key, lane, reason, urgency);
@@ -78,13 +78,13 @@ impl Gate {
 
     /// Plans the resync of a key that needs no run now.
     fn remember(&self, key: &ObjectKey) {
-        // Nobody would forget it again, as deletions do not get here either.
+        // It would never be forgotten, as deletions do not get here either.
         if self.is_open_to(key) {
             self.queue.remember(key);
         }
     }
 
-    /// Another replica leads: what was queued is its work now.
+    /// Another replica leads: the queued keys are its work now.
     pub(super) fn close(&self) {
         self.open.store(false, Ordering::SeqCst);
         self.queue.clear();
@@ -100,14 +100,13 @@ pub(super) struct Dispatch {
     pub(super) gate: Arc<Gate>,
     pub(super) wants: Wants,
     pub(super) changed: Vec<Changed>,
-    /// Where `deleted` finds what vanished; none where nobody asks.
+    /// The removed objects for `deleted`; `None` if the controller has no such function.
     pub(super) tombstones: Option<Arc<Tombstones>>,
     pub(super) failing: Arc<Failing>,
 }
 
 impl Dispatch {
-    /// Keeps the last state of an object that is no more, where somebody asks
-    /// for it.
+    /// Keeps the last state of a removed object if `deleted` is set.
     fn bury(&self, key: &ObjectKey, last: &Arc<Object>, gone: Gone) -> bool {
         self.tombstones.as_ref().is_some_and(|tombstones| self.gate.is_open_to(key) && tombstones.bury(key, last, gone))
     }
@@ -125,7 +124,7 @@ impl Sink for Dispatch {
         };
         let (lane, reason) = match (&change.old, &change.new) {
             (_, None) => (Lane::Event, Reason::Deleted),
-            // Any change may mend what could not be decoded.
+            // Any change may correct an object that could not be decoded.
             (Some(old), Some(new)) if !differs(old, new, &self.changed) && !self.failing.is_undecodable(key) => return,
             (_, Some(new)) if !(self.wants)(new) => {
                 self.failing.forget(key);
@@ -133,7 +132,7 @@ impl Sink for Dispatch {
                 if !buried {
                     return;
                 }
-                // `deleted` is told of the other one; the filter is asked again.
+                // `deleted` is called for the other one; the filter is called again.
                 (Lane::Event, Reason::Deleted)
             }
             (None, Some(_)) if seen == Seen::First => (Lane::Background, Reason::Initial),
@@ -160,7 +159,7 @@ fn urgency(change: &Change) -> Urgency {
     }
 }
 
-/// Changes of children and of other objects that wake ours.
+/// Changes of children and of other related objects.
 pub(super) struct Related {
     pub(super) gate: Arc<Gate>,
     /// The cache of the related kind.
@@ -179,7 +178,7 @@ pub(super) struct Related {
 pub(super) enum Keys {
     /// To the owner that controls it, of this kind.
     Owner(KindInfo),
-    /// By a fn of the user's.
+    /// By the user's function.
     Map(MapKeys),
 }
 
@@ -277,8 +276,8 @@ impl Sink for Leaving {
     }
 }
 
-/// Tells those who wait for a cache that it has changed, forgets what is
-/// remembered of objects that are no more, and counts what goes wrong.
+/// Notifies waiting calls that a cache has changed, forgets removed objects, and
+/// counts errors.
 pub(super) struct Progress {
     pub(super) id: CacheId,
     /// What the calls of the controller see of it.

@@ -16,7 +16,7 @@ pub(super) struct Namespaces {
     /// namespace.
     everywhere: Vec<Arc<WatchStatus>>,
     /// What the keys of each of several namespaces need. Caches are read by
-    /// handlers, who must not take what is not listed for absent.
+    /// handlers: an object that is not listed must not look absent.
     each: BTreeMap<String, Vec<Arc<WatchStatus>>>,
 }
 

@@ -239,7 +239,7 @@ async fn subscribe(tasks: &mut JoinSet<()>, namespaces: &Arc<Namespaces>, watche
     }
 }
 
-/// The watch of a scope: with a retriever of one's own a new one, else that
+/// The watch of a scope: with a custom retriever a new one, else that
 /// of all who want the same.
 fn watched(controller: &Controller, process: &Process, request: &CacheRequest, scope: &Scope) -> Arc<Watched> {
     let (name, resource) = (controller.name(), request.kind.resource());

@@ -20,20 +20,20 @@ use crate::program::http::Listener;
 #[cfg(test)]
 mod tests;
 
-/// What the program was asked to do.
+/// The command to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Task {
     /// Run the controllers.
     Run,
     /// Print the CRDs.
     Crd,
-    /// Print what the program has to be allowed.
+    /// Print the roles that the program needs.
     Rbac,
-    /// Look whether everything is there that the program needs.
+    /// Check that the cluster has everything that the program needs.
     Check,
 }
 
-/// The commands, as they are called and what they do.
+/// The commands: name and help.
 const TASKS: [(&str, Task, &str); 4] = [
     ("run", Task::Run, "Runs the controllers until SIGINT or SIGTERM; the default"),
     ("crd", Task::Crd, "Prints the CRDs of the controllers' kinds, as YAML"),
@@ -45,7 +45,7 @@ const TASKS: [(&str, Task, &str); 4] = [
     ),
 ];
 
-/// Every flag's value; `None` and empty where the program's own stays.
+/// The values of all flags; `None` or empty for those that are built in.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -59,7 +59,7 @@ pub(crate) struct Settings {
     pub(crate) drain_timeout: Duration,
     pub(crate) lease_namespace: Option<String>,
     pub(crate) instance: Option<String>,
-    /// In place of what is built in.
+    /// Overrides the built-in setting.
     pub(crate) leader_election: Option<bool>,
     /// As `NAME@HASH`.
     pub(crate) allowed_crd_changes: Vec<String>,
@@ -100,7 +100,7 @@ struct Flag {
     repeatable: bool,
     /// The only command that has it; `None` for all of them.
     only: Option<Task>,
-    /// Reads a value, or says what to write instead.
+    /// Parses a value, or returns what to write instead.
     take: fn(&mut Settings, &str) -> Result<(), String>,
 }
 

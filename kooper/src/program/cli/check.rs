@@ -31,7 +31,7 @@ use crate::object::kind::KindInfo;
 use crate::program::Program;
 use crate::program::rbac::{self, Grant, Grants, Place};
 
-/// How many permissions are asked for at a time.
+/// How many permissions are requested at a time.
 const AT_A_TIME: usize = 8;
 
 /// How many objects that were left behind are named.
@@ -89,7 +89,7 @@ impl Check {
         drop(writeln!(std::io::stdout(), "missing  {text}"));
     }
 
-    /// What nothing is missing for, and somebody should know.
+    /// A note: nothing is missing, but the user should know.
     fn note(&self, text: impl Display) {
         drop(writeln!(std::io::stdout(), "note     {text}"));
     }
@@ -202,7 +202,7 @@ impl Check {
                 self.established(name, &there, format_args!(": of version {version}, which is newer: it stays"));
             }
             Ok(Plan::Keep { there, .. }) => self.established(name, &there, ""),
-            // The missing rule is told with the others.
+            // The missing rule is reported with the others.
             Err(InstallError::Forbidden { .. }) => return false,
             Err(error) => self.missing(format_args!("CRD {name}: {error}")),
         }

@@ -37,7 +37,7 @@ pub(crate) struct Connection {
     pub(crate) server: String,
 }
 
-/// Why there is no connection.
+/// Why the program could not connect.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error(
@@ -70,7 +70,7 @@ pub(crate) enum ConnectError {
     Client(kube::Error),
 }
 
-/// Connects as the flags, the environment and the pod say, in this order.
+/// Connects as the flags, the environment or the pod configure it, in this order.
 /// Nothing is sent yet.
 pub(crate) async fn connect(
     program: &str,
@@ -99,7 +99,7 @@ pub(crate) async fn connect(
     Ok(Connection { client: client(config)?, lease_client, in_pod, server })
 }
 
-/// Who asks, for the server's audit log and for its operators.
+/// The user agent, for the audit log and the operators of the server.
 fn user_agent(program: &str) -> Option<(HeaderName, HeaderValue)> {
     let program = Installation::new(program, None).program;
     let text = format!("{program} kooper/{}", env!("CARGO_PKG_VERSION"));

@@ -1,4 +1,4 @@
-//! One request at the start, to say early what is wrong with a connection.
+//! One request at the start, to report problems of the connection early.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::error::chain;
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Asks for the server's version. It only warns: the controllers retry, and
-/// `/readyz` says how they stand.
+/// `/readyz` reports their state.
 pub(crate) async fn preflight(connection: Connection) {
     let Connection { client, server, .. } = connection;
     match tokio::time::timeout(PATIENCE, client.apiserver_version()).await {
@@ -28,7 +28,7 @@ pub(crate) async fn preflight(connection: Connection) {
     }
 }
 
-/// What is wrong and what to check; `None` where nothing is.
+/// The problem and what to check; `None` if there is none.
 pub(super) fn advice(server: &str, error: &kube::Error) -> Option<String> {
     if let kube::Error::Api(status) = error {
         return match status.code {

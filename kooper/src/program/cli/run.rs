@@ -86,7 +86,7 @@ pub(crate) fn run(
     ended
 }
 
-/// One line that says what runs, and where.
+/// Logs one line about the program and its cluster.
 fn announce(
     program: &str,
     version: &str,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-/// A signal that asks the program to stop.
+/// A signal that requests a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// Ctrl-C.

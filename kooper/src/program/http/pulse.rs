@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 /// A runtime that leaves a task waiting for longer than this is stalled.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// Asks a runtime to run a tiny task at each probe. Nothing happens between
+/// Runs a tiny task on the runtime at each probe. Nothing happens between
 /// probes, so an idle program stays idle.
 pub(super) struct Pulse {
     runtime: Handle,
