@@ -1,38 +1,39 @@
-//! Leader election: of several replicas, one runs the handlers.
+//! Leader election: only one of several replicas runs the handlers.
 //!
 //! # Protocol
 //!
-//! The record is a `Lease` of `coordination.k8s.io/v1`, as client-go's.
-//! Comments and tests call the rules by their numbers.
+//! The record is a `Lease` of `coordination.k8s.io/v1`, as in client-go. Comments
+//! and tests refer to these rules by number.
 //!
-//! 1. Every write is a compare-and-swap: it carries the version just read, and
-//!    is never repeated over another one (the API server's optimistic
-//!    concurrency; Rust's lease crates write without it).
-//! 2. A renewal is good from when it was *sent*, not answered, by this
-//!    machine's clock (Gray and Cheriton, "Leases", 1989). The token lasts two
+//! 1. Every write is a compare-and-swap: it has the version that was just read,
+//!    and is never repeated over another one (the API server's optimistic
+//!    concurrency; other lease crates for Rust write without it).
+//! 2. A renewal is valid from when it was *sent*, not answered, by the clock of
+//!    this machine (Gray and Cheriton, "Leases", 1989). The token lasts two
 //!    thirds of the lease, or `renew_deadline` if that is shorter: two thirds
-//!    by a clock 20 % slow are as long as all of it by one 20 % fast.
+//!    by a clock that is 20 % slow are as long as all of it by one that is 20 %
+//!    fast.
 //! 3. Others wait for the whole lease, the one that the record states or their
 //!    own, whichever is longer, from when they *saw* a change, by their own
 //!    clock; times in the record are never compared (client-go's rule).
 //! 4. The token expires by itself; the clock runs while a machine is suspended.
-//! 5. Who reads another holder while it leads, stops at once (client-go goes on
+//! 5. A leader that reads another holder stops at once (client-go continues
 //!    until its deadline).
-//! 6. A write without an answer is unknown: the next request is a read. If that
-//!    shows the write, it counts from when that one was sent.
-//! 7. A record is ours if this very elector wrote it, not if it has our name.
-//! 8. Stepping down: the token goes, the handlers end, and only then the lease
-//!    is released, with the version just read, never over somebody else.
-//! 9. A Lease with the mark of another controller is never taken. One without
-//!    a mark, as client-go's, is respected until it expires or is released.
-//! 10. Standbys watch, so that a release is taken in milliseconds; without a
-//!     watch they poll, and what silence decides is read anew.
-//!
-//! 11. A record whose holder was taken out by hand, or that was deleted, is
+//! 6. A write without a response has an unknown result: the next request is a
+//!    read. If that shows the write, it is valid from when the write was sent.
+//! 7. A record is ours if this elector wrote it, not if it has our name.
+//! 8. Stepping down: the token is dropped, the handlers end, and only then the
+//!    lease is released, with the version just read, never over another holder.
+//! 9. A Lease with the mark of another controller is never acquired. One without
+//!    a mark, such as client-go's, is respected until it expires or is released.
+//! 10. Standbys watch the Lease, so that they acquire a released one within
+//!     milliseconds. Without a watch they poll; before they acquire an expired
+//!     lease, they read it again.
+//! 11. A record whose holder was removed by hand, or that was deleted, is
 //!     respected as long as the holder's would have been: it may still work.
 //!
-//! One gap is left: somebody who deletes a held Lease by hand lets a candidate
-//! that starts in the next seconds think it was never held.
+//! One gap remains: if a held Lease is deleted by hand, a candidate that starts
+//! within the next seconds assumes that it was never held.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -61,26 +62,33 @@ use claim::Lost;
 pub(crate) use elector::{Elector, ElectorOptions, Told};
 pub(crate) use fence::is_fenced;
 pub(crate) use former::{FormerLease, Whose};
-pub use leadership::Leadership;
+pub(crate) use leadership::Leadership;
 #[cfg(test)]
 use status::ElectionStatus;
 
-/// Nobody wants to wait longer for a crashed leader, and the record's field has an end.
+/// The longest lease: a day. The field of the record is limited.
 const MOST_SECONDS: u64 = 24 * 3600;
 
-/// How a controller's leader is elected.
+/// The settings of a controller's leader election.
 ///
-/// What is not set is client-go's default: a lease of 15 seconds, renewed
-/// within 10, tried every 2.
+/// The defaults are those of client-go: a lease of 15 seconds that the leader
+/// renews within 10 seconds, with 2 seconds between tries.
 ///
 /// ```
-/// # use std::time::Duration;
+/// use std::time::Duration;
+///
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kooper::Controller;
 /// use kooper::leader::LeaderElection;
 ///
 /// let election = LeaderElection::new().lease("shop").namespace("shops").retry_period(Duration::from_secs(1));
+/// let builder = Controller::builder::<Pod>("shop").leader_election(election);
+/// # let _ = builder;
 /// ```
+#[doc(alias = "lease")]
+#[doc(alias = "leader elector")]
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "settings do nothing until a controller gets them"]
+#[must_use = "the settings have no effect until they are passed to a controller"]
 pub struct LeaderElection {
     pub(crate) lease: Option<String>,
     pub(crate) namespace: Option<String>,
@@ -96,7 +104,7 @@ impl Default for LeaderElection {
 }
 
 impl LeaderElection {
-    /// The defaults.
+    /// The default settings.
     pub fn new() -> Self {
         Self {
             lease: None,
@@ -107,37 +115,37 @@ impl LeaderElection {
         }
     }
 
-    /// The name of the Lease; `<program>-<controller>` if it is not set.
+    /// Sets the name of the Lease. The default is `<program>-<controller>`.
     pub fn lease(mut self, name: impl Into<String>) -> Self {
         self.lease = Some(name.into());
         self
     }
 
-    /// The namespace of the Lease; the pod's own if it is not set.
+    /// Sets the namespace of the Lease. The default is that of the pod.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// How long a lease lasts that nobody renews.
+    /// Sets the time after which the lease expires if it is not renewed.
     pub fn lease_duration(mut self, duration: Duration) -> Self {
         self.lease_duration = duration;
         self
     }
 
-    /// How long the leader tries to renew before it stops.
+    /// Sets the time for which the leader tries to renew before it stops.
     pub fn renew_deadline(mut self, deadline: Duration) -> Self {
         self.renew_deadline = deadline;
         self
     }
 
-    /// How long it waits between two tries.
+    /// Sets the time between two tries.
     pub fn retry_period(mut self, period: Duration) -> Self {
         self.retry_period = period;
         self
     }
 
-    /// Whether these can hold; the text says which not, and what to write.
+    /// Checks the settings; an error names the invalid one, and what to write.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.lease.as_deref() {
             Some("") => return Err("`lease` is empty: write the name of a Lease, or leave it out".to_owned()),
@@ -156,8 +164,8 @@ impl LeaderElection {
     }
 }
 
-/// Who this process is in Leases: `<hostname>_<uuid>`, the same for all its
-/// controllers.
+/// The identity of this process in Leases, `<hostname>_<uuid>`; all its controllers
+/// share it.
 pub(crate) fn identity() -> String {
     static IDENTITY: OnceLock<String> = OnceLock::new();
     IDENTITY.get_or_init(identity::make).clone()

@@ -14,22 +14,38 @@
 //! kooper::main!(echo);
 //! ```
 //!
-//! A single controller at the root of a crate needs no `main = false` and no
-//! `main!`: the attribute writes the `main`, a program with flags, metrics,
-//! probes and an orderly stop.
+//! A single controller at the root of a crate needs neither `main = false` nor
+//! [`main!`]: the attribute generates a `main` with command-line flags, metrics,
+//! probes and a graceful shutdown.
+//!
+//! # Controllers
+//!
+//! A Kubernetes object has a *desired state*, mostly in its `spec`. A controller
+//! compares it with the observed state and acts until both agree: it
+//! *reconciles* the object. Your handler is that step. It is called with the
+//! current object whenever the object, or something that belongs to it, may have
+//! changed, and also at each resync.
+//!
+//! - A handler is *level-triggered*: it acts on the current state, and not on the
+//!   event that caused the call. Several changes may lead to one call.
+//! - A handler must be *idempotent*: if nothing has changed, another call changes
+//!   nothing.
+//! - If a handler returns an error, it is called again, with back-off.
 //!
 //! # Parts
 //!
-//! - A [`Retriever`] lists and watches objects of one kind: the API server's,
-//!   or those of [two closures](retriever::from_fns) or of
-//!   [a test](retriever::channel).
-//! - A [handler](handler::Handler) does what is to be done with one of them.
-//! - Both make a [`Controller`], with a store, a [work queue](queue::WorkQueue)
-//!   and workers between them.
-//! - An [`Operator`] runs several controllers, each with a fate of its own.
+//! - A [`Retriever`] lists and watches the objects of one kind. By default it is
+//!   the API server's; it can be [two closures](retriever::from_fns) or
+//!   [a channel](retriever::channel).
+//! - A [handler](handler::Handler) reconciles one object. Its arguments grant
+//!   [permissions](capability) and state.
+//! - A [`Controller`] joins them, with a cache, a [work queue](queue::WorkQueue)
+//!   and workers in between.
+//! - An [`Operator`] runs several controllers, which fail independently.
+//! - [`testing`] calls a controller in a unit test, without a cluster.
 //!
-//! What the attribute says can be said with [`Controller::builder`] too: the
-//! attribute writes calls of it.
+//! The attribute is a shorthand for [`Controller::builder`], which can do the
+//! same without macros.
 //!
 //! # Features
 //!
@@ -37,15 +53,15 @@
 //! |---|---|---|
 //! | `macros` | yes | the attribute |
 //! | `cli` | yes | [`main!`] and the generated `main` |
-//! | `otel` | | spans for an OpenTelemetry collector |
-//! | `rustls-tls` | yes | TLS by rustls |
-//! | `ring` | yes | ring for rustls |
-//! | `aws-lc-rs` | | aws-lc-rs for rustls, in place of ring |
-//! | `openssl-tls` | | TLS by OpenSSL |
+//! | `otel` | | traces for an OpenTelemetry collector |
+//! | `rustls-tls` | yes | TLS with rustls |
+//! | `ring` | yes | the ring provider for rustls |
+//! | `aws-lc-rs` | | the aws-lc-rs provider for rustls, in place of ring |
+//! | `openssl-tls` | | TLS with OpenSSL |
 //! | `v1_33` … `v1_37`, `latest` | | the same feature of `k8s-openapi` |
 //!
-//! A binary chooses one Kubernetes version, here or at `k8s-openapi` itself;
-//! a library chooses none.
+//! A binary enables one Kubernetes version, here or in `k8s-openapi` itself; a
+//! library enables none.
 
 #[doc(hidden)]
 #[path = "private.rs"]
@@ -93,8 +109,8 @@ pub use schemars;
 pub use tower;
 pub use tracing;
 
-/// Generates `main` for the controllers named: their types, as the attribute
-/// generates them beside each annotated fn. It needs the feature `cli`.
+/// Generates a `main` that runs the named controllers: the types that the
+/// attribute generates beside each annotated function. It needs the feature `cli`.
 #[macro_export]
 macro_rules! main {
     () => {
@@ -116,7 +132,7 @@ macro_rules! main {
     };
 }
 
-/// What a controller's file needs.
+/// The names that the file of a controller usually needs.
 pub mod prelude {
     pub use std::sync::Arc;
     pub use std::time::Duration;

@@ -1,10 +1,10 @@
 //! The work queue: which key a worker takes next.
 //!
-//! It holds keys, never objects. A key is in it once, however often it is
-//! added; it is with one worker at a time; touched while a worker has it, it
-//! runs once more. Real events go before retries, retries before resync and
-//! the first list; each lane is given a head start over the next, not a
-//! lasting precedence, so that nothing starves.
+//! It contains keys, never objects. A key is in it at most once, however often it
+//! is added. Only one worker has a key at a time; if the key is added meanwhile,
+//! it is processed once more afterwards. Events come before retries, and retries
+//! before resyncs and the first list. Each lane has a head start over the next
+//! one, so that no key starves.
 
 mod barred;
 mod entries;
@@ -35,16 +35,27 @@ pub(crate) use writes::{Echo, View, Write};
 /// Names a key's entry for as long as it is there.
 type Id = u32;
 
-/// What the queue needs to know of a controller.
+/// The settings of a [`WorkQueue`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kooper::queue::QueueOptions;
+///
+/// let options = QueueOptions { retries: Some(5), resync: Some(Duration::from_secs(180)), ..QueueOptions::default() };
+/// # let _ = options;
+/// ```
 #[derive(Debug, Clone)]
 pub struct QueueOptions {
-    /// The delays of failing keys, each key's own.
+    /// The back-off of failing keys; each key has its own.
     pub backoff: Backoff,
-    /// How often a failing key is retried; `None` is without a limit.
+    /// The most retries of a failing key; `None` for no limit.
     pub retries: Option<u32>,
-    /// Retries of all keys together: so many a second, after a burst.
+    /// The rate limit for the retries of all keys: the number per second, and the
+    /// burst.
     pub retry_rate: (u32, u32),
-    /// Every known key comes back after this long without a run.
+    /// The time without a run after which every known key is queued again; `None`
+    /// for no resync.
     pub resync: Option<Duration>,
 }
 
@@ -54,42 +65,65 @@ impl Default for QueueOptions {
     }
 }
 
-/// Which keys wait behind which.
+/// The priority of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
-    /// Something happened to the object, or the key came from outside.
+    /// An event of the object, or a key from outside.
     Event,
-    /// A failed key, or one that asked to come back.
+    /// A retry, or a requeue that a handler requested.
     Retry,
-    /// Resync, the first list.
+    /// A resync, or the first list.
     Background,
 }
 
-/// A key that a worker has taken, with why and since when.
+/// A key that a worker has taken from a [`WorkQueue`].
 #[derive(Debug)]
 pub struct Item {
-    /// The key; no other worker has it until [`WorkQueue::done`].
+    /// The key. No other worker receives it before [`WorkQueue::done`] or
+    /// [`WorkQueue::add_rate_limited`].
     pub key: ObjectKey,
-    /// Why it was queued.
+    /// The reasons why it was queued.
     pub reasons: Reasons,
-    /// Which try this is since the last success, or since an urgent add has
-    /// reset the back-off, from 1.
+    /// The number of this attempt since the last success, or since an urgent add
+    /// reset the back-off, counted from 1.
     pub attempt: u32,
-    /// How long the key waited, from the first add since it was last taken.
+    /// The time that the key waited, from the first add since it was last taken.
     pub waited: Duration,
     pub(crate) ticket: Ticket,
 }
 
-/// One run of a key: it is given back once, however often that is tried.
+/// One run of a key. It is returned once, however often that is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket {
     id: Id,
     number: u64,
 }
 
-/// A de-duplicating queue of keys with lanes, delays, retries and resync.
+/// A de-duplicating queue of keys with priorities, delays, retries and resyncs.
 ///
-/// The verbs are those of client-go's work queue.
+/// The methods are named as in client-go's work queue. Controllers have one of
+/// their own; use it directly for a program without a [`Controller`](crate::Controller).
+///
+/// ```
+/// use kooper::queue::{Lane, QueueOptions, WorkQueue};
+/// use kooper::{ObjectKey, Reason};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let queue = WorkQueue::new(QueueOptions::default());
+/// let key = ObjectKey::namespaced("shop", "web");
+/// queue.add(&key, Lane::Event, Reason::External);
+/// queue.add(&key, Lane::Event, Reason::Modified); // the key is waiting already
+///
+/// let item = queue.get().await.unwrap();
+/// assert_eq!((&item.key, item.attempt), (&key, 1));
+/// queue.done(&item);
+/// assert!(queue.is_empty());
+/// # }
+/// ```
+#[doc(alias = "work queue")]
+#[doc(alias = "rate limiting queue")]
+#[doc(alias = "RateLimitingInterface")]
 #[derive(Debug)]
 pub struct WorkQueue {
     shared: Mutex<Shared>,
@@ -111,16 +145,18 @@ struct Shared {
 struct Timekeeper<'a>(&'a WorkQueue);
 
 impl WorkQueue {
-    /// An empty queue.
+    /// Creates an empty queue.
+    #[must_use]
     pub fn new(options: QueueOptions) -> Self {
         let state = State::new(options, Instant::now());
         Self { shared: Mutex::new(Shared { state, timekept: false }), ready: Notify::new(), earlier: Notify::new() }
     }
 
-    /// Queues a key, or notes one more reason on it. A key that fails is held
-    /// back by its back-off, as far as the reason is not urgent: `External`,
-    /// `Added` and `Deleted` run it at once, other changes at least once in ten
-    /// seconds, and the others when its delay is over.
+    /// Queues a key; if it is waiting already, the reason is added to it.
+    ///
+    /// A failing key waits for its back-off unless the reason is urgent: with
+    /// [`Reason::External`], [`Reason::Added`] and [`Reason::Deleted`] it is due at
+    /// once, with other changes within ten seconds.
     pub fn add(&self, key: &ObjectKey, lane: Lane, reason: Reason) {
         let urgency = Urgency::of(&reason);
         self.add_urgent(key, lane, reason, urgency);
@@ -164,7 +200,7 @@ impl WorkQueue {
         }
     }
 
-    /// Queues a key after a delay, which replaces an earlier one of the key.
+    /// Queues a key after a delay, which replaces an earlier delay of the key.
     pub fn add_after(&self, key: &ObjectKey, delay: Duration) {
         self.update(|state, now| state.add_after(key, delay, now));
     }
@@ -174,7 +210,7 @@ impl WorkQueue {
         self.update(|state, now| state.remember(key, now));
     }
 
-    /// The next key, or `None` when the queue is shut down.
+    /// Waits for the next key; `None` after the queue was shut down.
     pub async fn get(&self) -> Option<Item> {
         let mut timekeeper = None;
         loop {
@@ -217,13 +253,13 @@ impl WorkQueue {
         }
     }
 
-    /// Gives back a key whose call succeeded: forgets its failures, and queues
-    /// it again if it was added meanwhile.
+    /// Returns a key whose processing succeeded. Its failures are forgotten, and it
+    /// is queued again if it was added meanwhile.
     pub fn done(&self, item: &Item) {
         self.finish(item.ticket, Outcome::Success(None));
     }
 
-    /// Gives back a key whose call failed: it comes back with back-off.
+    /// Returns a key whose processing failed. It is queued again after its back-off.
     pub fn add_rate_limited(&self, item: &Item) {
         self.finish(item.ticket, Outcome::Failure);
     }
@@ -234,8 +270,8 @@ impl WorkQueue {
         self.update(|state, now| state.finish(ticket, outcome, now))
     }
 
-    /// Forgets a key whose object is gone: its failures, delays and resync.
-    /// Queued or running, it stays so.
+    /// Forgets the failures, delays and resync of a key whose object was deleted. If
+    /// it is waiting or running, it stays so.
     pub fn forget(&self, key: &ObjectKey) {
         self.update(|state, now| state.forget(key, now));
     }
@@ -245,22 +281,25 @@ impl WorkQueue {
         drop_aside(self.update(State::clear));
     }
 
-    /// How many keys wait for a worker now; delayed ones do not count.
+    /// The number of keys that wait for a worker; delayed ones are not included.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.lock().state.ready()
     }
 
-    /// Whether no key waits for a worker now.
+    /// Whether no key waits for a worker.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many keys the queue knows of: waiting, running, delayed or failing.
+    /// The number of keys that are waiting, running, delayed or failing.
+    #[must_use]
     pub fn known(&self) -> usize {
         self.lock().state.known()
     }
 
-    /// No more keys are given out; [`get`](Self::get) answers `None`.
+    /// Shuts the queue down: [`get`](Self::get) returns `None`.
     pub fn shut_down(&self) {
         self.lock().state.shut_down();
         self.ready.notify_waiters();

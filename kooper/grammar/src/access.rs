@@ -1,20 +1,20 @@
-//! Rules of access in one line: `apps/deployments: get, patch`.
+//! RBAC rules in one line: `apps/deployments: get, patch`.
 
 use std::error::Error;
 use std::fmt;
 
 use crate::{name, suggest};
 
-/// The verbs that nearly every rule is made of.
+/// The verbs of nearly every rule.
 const USUAL: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
-/// Verbs with a meaning of their own, which are no misspelling of a usual one.
+/// Verbs with a special meaning; they are not misspellings of a usual one.
 const SPECIAL: [&str; 8] = ["bind", "escalate", "impersonate", "use", "approve", "sign", "attest", "proxy"];
 
 /// The API groups of Kubernetes whose names have no dot.
 const PLAIN_GROUPS: [&str; 5] = ["apps", "autoscaling", "batch", "extensions", "policy"];
 
-/// The resources of Kubernetes that are in no namespace.
+/// The cluster-scoped resources of Kubernetes.
 const CLUSTER_SCOPED: &[(&str, &[&str])] = &[
     ("", &["componentstatuses", "namespaces", "nodes", "persistentvolumes"]),
     (
@@ -45,27 +45,27 @@ const CLUSTER_SCOPED: &[(&str, &[&str])] = &[
     ("storagemigration.k8s.io", &["storageversionmigrations"]),
 ];
 
-/// What stands behind a resource of another group that is in no namespace.
+/// Marks a cluster-scoped resource of another group.
 const MARK: &str = "(cluster)";
 
-/// What may be done to one resource.
+/// An RBAC rule for one resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rule {
     /// The API group; the core group is empty.
     pub group: String,
-    /// The resource, plural and in lower case.
+    /// The resource, in plural and lower case.
     pub resource: String,
     /// The subresource, such as `status`, `log` or `scale`.
     pub subresource: Option<String>,
-    /// What may be done, as written.
+    /// The verbs, as written.
     pub verbs: Vec<String>,
-    /// Whether the resource is in no namespace: one of Kubernetes that is not,
-    /// or one that is marked so.
+    /// Whether the resource is cluster-scoped: one of Kubernetes, or one that is
+    /// marked as such.
     pub cluster: bool,
 }
 
 impl Rule {
-    /// What may be done to a resource of a group, or to a subresource of it.
+    /// The rule for a resource of a group, or for a subresource.
     ///
     /// ```
     /// use kooper_grammar::access::Rule;
@@ -82,9 +82,9 @@ impl Rule {
         }
     }
 
-    /// Reads `[group/]resource[/subresource] [(cluster)]: verb[, verb]…`.
+    /// Parses `[group/]resource[/subresource] [(cluster)]: verb[, verb]…`.
     ///
-    /// `(cluster)` marks a resource that is in no namespace. Those of Kubernetes are known.
+    /// `(cluster)` marks a cluster-scoped resource. Those of Kubernetes are known.
     ///
     /// Of two segments the first is a group when it has a dot or is `apps`, `autoscaling`,
     /// `batch`, `extensions` or `policy`; else they are a resource of the core group and
@@ -100,7 +100,7 @@ impl Rule {
     ///
     /// # Errors
     ///
-    /// When the text is no such rule.
+    /// If the string is not a rule.
     pub fn parse(text: &str) -> Result<Self, AccessError> {
         let input = || text.to_owned();
         let (place, verbs) = text.split_once(':').ok_or_else(|| AccessError::NoVerbs(input()))?;
@@ -181,40 +181,40 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Why a text is not a rule.
+/// Why a string is not a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AccessError {
-    /// What stands before the colon is no resource.
+    /// The part before the colon is not a resource.
     Place(String),
-    /// The core group is named, which has no name.
+    /// The core group is written out, but has no name.
     CoreGroup {
-        /// The whole text.
+        /// The whole string.
         input: String,
         /// The resource after the group.
         resource: String,
     },
-    /// A resource is written with capitals, as a kind is.
+    /// A resource has capital letters, like a kind.
     UpperCase {
-        /// The whole text.
+        /// The whole string.
         input: String,
         /// The resource or subresource.
         part: String,
     },
     /// There is no verb.
     NoVerbs(String),
-    /// A verb is not one.
+    /// A verb is invalid.
     Verb {
-        /// The whole text.
+        /// The whole string.
         input: String,
         /// The verb.
         verb: String,
-        /// The usual one that was meant.
+        /// The verb that was probably meant.
         nearest: Option<String>,
     },
-    /// A verb stands twice.
+    /// A verb is repeated.
     Twice {
-        /// The whole text.
+        /// The whole string.
         input: String,
         /// The verb.
         verb: String,

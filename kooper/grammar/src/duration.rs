@@ -1,6 +1,6 @@
-//! Durations as Go's `time.ParseDuration` reads them, without a sign.
+//! Durations with the syntax of Go's `time.ParseDuration`, without a sign.
 //!
-//! A unit is needed and zero is refused: `"0"` never means what its author hoped.
+//! A unit is required, and zero is an error, because `"0"` is usually a mistake.
 
 use std::error::Error;
 use std::fmt;
@@ -18,10 +18,10 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// The longest duration that Go holds, about 292 years.
+/// The longest duration in Go, about 292 years.
 const LONGEST: u128 = i64::MAX as u128;
 
-/// Reads a duration such as `"3m"`, `"1h30m"`, `"1.5s"` or `"100ms"`.
+/// Parses a duration such as `"3m"`, `"1h30m"`, `"1.5s"` or `"100ms"`.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -31,7 +31,7 @@ const LONGEST: u128 = i64::MAX as u128;
 ///
 /// # Errors
 ///
-/// When the text is no such duration, is zero, or is longer than Go's own limit.
+/// If the string is not a duration, is zero, or exceeds Go's limit.
 pub fn parse(text: &str) -> Result<Duration, DurationError> {
     let input = || text.to_owned();
     if text.is_empty() {
@@ -71,7 +71,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     }
 }
 
-/// Writes a duration so that [`parse`] reads the same one: `3m`, `1h30m`, `1.5s`, `100ms`.
+/// Formats a duration so that [`parse`] returns the same one: `3m`, `1h30m`, `1.5s`, `100ms`.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -106,23 +106,23 @@ pub fn format(duration: Duration) -> String {
     text
 }
 
-/// Why a text is not a duration.
+/// Why a string is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DurationError {
-    /// The text is empty.
+    /// The string is empty.
     Empty,
-    /// The text begins with a sign.
+    /// The string begins with a sign.
     Signed(String),
-    /// The text has no number where one belongs.
+    /// A number is missing.
     NotADuration(String),
-    /// A number stands without its unit.
+    /// A number has no unit.
     NoUnit(String),
     /// A unit that does not exist.
     UnknownUnit {
-        /// The whole text.
+        /// The whole string.
         input: String,
-        /// What stands where the unit belongs.
+        /// The unknown unit.
         unit: String,
     },
     /// The duration is zero.
@@ -166,7 +166,7 @@ fn split_at_first(text: &str, stop: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(stop).unwrap_or(text.len()))
 }
 
-/// The digits after the point, in nanoseconds; what is smaller than one is cut off, as in Go.
+/// The digits after the point, in nanoseconds; smaller parts are cut off, as in Go.
 fn part_of(fraction: &str, scale: u64) -> u128 {
     let mut value: u128 = 0;
     let mut divisor: u128 = 1;

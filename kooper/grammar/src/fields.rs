@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::selector::SelectorError;
+use crate::selector_error::SelectorError;
 
 /// A field selector such as `status.phase=Running,spec.nodeName!=`.
 ///
-/// Which fields can be selected by is the API server's to say, for each kind its own.
+/// The API server determines which fields can be used; they differ between kinds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FieldSelector {
     terms: Vec<Term>,
@@ -20,11 +20,11 @@ struct Term {
 }
 
 impl FieldSelector {
-    /// Reads a field selector. An empty one selects everything.
+    /// Parses a field selector. An empty one selects everything.
     ///
     /// # Errors
     ///
-    /// When a term is not `field=value`, `field==value` or `field!=value`.
+    /// If a term is not `field=value`, `field==value` or `field!=value`.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut terms = Vec::new();
         if !text.is_empty() {
@@ -37,7 +37,7 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// Whether an object is selected whose fields `field` looks up; one that it lacks is empty.
+    /// Whether an object is selected; `field` looks up its fields. A missing field is empty.
     pub fn matches<'a>(&self, field: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.terms.iter().all(|term| (field(&term.field).unwrap_or_default() == term.value) == term.equal)
     }
@@ -48,7 +48,7 @@ impl FieldSelector {
         self.terms.is_empty()
     }
 
-    /// The terms, sorted: the field, whether it has to be equal, the value.
+    /// The terms, sorted: the field, whether it must be equal, and the value.
     pub fn terms(&self) -> impl Iterator<Item = (&str, bool, &str)> {
         self.terms.iter().map(|term| (term.field.as_str(), term.equal, term.value.as_str()))
     }
@@ -73,8 +73,8 @@ impl fmt::Display for FieldSelector {
 
 impl Term {
     fn parse(text: &str, term: &str) -> Result<Self, SelectorError> {
-        let refused = || SelectorError::Field { input: text.to_owned(), term: term.to_owned() };
-        let (left, right) = term.split_once('=').ok_or_else(refused)?;
+        let invalid = || SelectorError::Field { input: text.to_owned(), term: term.to_owned() };
+        let (left, right) = term.split_once('=').ok_or_else(invalid)?;
         let (field, equal) = match left.strip_suffix('!') {
             Some(field) => (field, false),
             None => (left, true),
@@ -82,13 +82,13 @@ impl Term {
         let value = if equal { right.strip_prefix('=').unwrap_or(right) } else { right };
         let named = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
         if field.is_empty() || !field.chars().all(named) {
-            return Err(refused());
+            return Err(invalid());
         }
-        Ok(Self { field: field.to_owned(), equal, value: unescape(text, value, refused)? })
+        Ok(Self { field: field.to_owned(), equal, value: unescape(text, value, invalid)? })
     }
 }
 
-/// The terms between the commas that no backslash escapes.
+/// The terms between commas that are not escaped.
 fn split(text: &str) -> Vec<&str> {
     let mut terms = Vec::new();
     let (mut start, mut escaped) = (0, false);
@@ -103,7 +103,7 @@ fn split(text: &str) -> Vec<&str> {
     terms
 }
 
-fn unescape(text: &str, value: &str, refused: impl Fn() -> SelectorError) -> Result<String, SelectorError> {
+fn unescape(text: &str, value: &str, invalid: impl Fn() -> SelectorError) -> Result<String, SelectorError> {
     let mut plain = String::with_capacity(value.len());
     let mut chars = value.chars();
     while let Some(c) = chars.next() {
@@ -112,7 +112,7 @@ fn unescape(text: &str, value: &str, refused: impl Fn() -> SelectorError) -> Res
                 Some(c @ (',' | '=' | '\\')) => plain.push(c),
                 _ => return Err(SelectorError::Escape(text.to_owned())),
             },
-            '=' => return Err(refused()),
+            '=' => return Err(invalid()),
             c => plain.push(c),
         }
     }

@@ -1,4 +1,4 @@
-//! The rule that a lease's three timings keep.
+//! The rules for the three timings of a lease.
 
 use std::error::Error;
 use std::fmt;
@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use crate::duration;
 
-/// How long a lease lasts that nobody renews, unless it is set.
+/// The default time after which a lease expires if it is not renewed.
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 
-/// How long the leader tries to renew before it steps down, unless it is set.
+/// The default time for which the leader tries to renew before it steps down.
 pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How long it waits between two tries, unless it is set.
+/// The default time between two tries.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
 
-/// Checks that the timings of a lease can hold.
+/// Checks the timings of a lease.
 ///
-/// Each is at least a second, the renew deadline is at most two thirds of the lease,
-/// so that clocks may drift and a hand-over is noticed in time, and it is more than
-/// 1.2 times the retry period, so that one lost request does not lose the lease.
+/// Each must be at least a second. The renew deadline must be at most two thirds of the
+/// lease duration, to allow for clock drift, and more than 1.2 times the retry period, so
+/// that one lost request does not lose the lease.
 ///
 /// # Errors
 ///
-/// With the first of these that is broken.
+/// The first rule that is violated.
 pub fn check(lease: Duration, renew: Duration, retry: Duration) -> Result<(), LeaseError> {
     for (timing, value) in
         [(Timing::LeaseDuration, lease), (Timing::RenewDeadline, renew), (Timing::RetryPeriod, retry)]
@@ -44,11 +44,11 @@ pub fn check(lease: Duration, renew: Duration, retry: Duration) -> Result<(), Le
 /// One of the three timings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
-    /// How long a lease lasts that nobody renews.
+    /// The time after which a lease expires if it is not renewed.
     LeaseDuration,
-    /// How long the leader tries to renew before it steps down.
+    /// The time for which the leader tries to renew before it steps down.
     RenewDeadline,
-    /// How long it waits between two tries.
+    /// The time between two tries.
     RetryPeriod,
 }
 
@@ -62,13 +62,13 @@ impl fmt::Display for Timing {
     }
 }
 
-/// Why the timings of a lease can't hold.
+/// Why the timings of a lease are invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeaseError {
     /// A timing is shorter than a second.
     TooShort {
-        /// Which one.
+        /// The timing.
         timing: Timing,
         /// Its value.
         value: Duration,

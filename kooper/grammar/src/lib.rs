@@ -1,10 +1,10 @@
-//! The small grammars that kooper's macros and its runtime share.
+//! The small grammars that Kooper's macros and runtime share.
 //!
-//! The macros check at compile time what the runtime reads again from flags and
-//! environment variables; both ask these modules, so both say the same thing.
-//! Nothing here depends on anything but the standard library.
+//! The macros check attributes at compile time; the runtime checks flags and
+//! environment variables. Both use these modules, so both have the same rules
+//! and messages. There are no dependencies.
 //!
-//! Each module has one error type. Its text names the input and says what to
+//! Each module has one error type. Its message contains the input and what to
 //! write instead.
 
 pub mod access;
@@ -14,4 +14,5 @@ pub mod lease;
 pub mod name;
 mod requirement;
 pub mod selector;
+mod selector_error;
 pub mod suggest;

@@ -1,4 +1,4 @@
-//! The names that Kubernetes accepts.
+//! Names that Kubernetes accepts.
 
 use std::error::Error;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::fmt;
 ///
 /// # Errors
 ///
-/// When the text is no such label.
+/// If the string is not such a label.
 pub fn label(text: &str) -> Result<(), NameError> {
     check(text, Form::Label, 63, is_label)
 }
@@ -16,7 +16,7 @@ pub fn label(text: &str) -> Result<(), NameError> {
 ///
 /// # Errors
 ///
-/// When the text is no such name.
+/// If the string is not such a name.
 pub fn subdomain(text: &str) -> Result<(), NameError> {
     check(text, Form::Subdomain, 253, |text| text.split('.').all(is_label))
 }
@@ -25,7 +25,7 @@ pub fn subdomain(text: &str) -> Result<(), NameError> {
 ///
 /// # Errors
 ///
-/// When the text is no such name.
+/// If the string is not such a name.
 pub fn qualified(text: &str) -> Result<(), NameError> {
     prefixed(text, Form::Qualified)
 }
@@ -34,7 +34,7 @@ pub fn qualified(text: &str) -> Result<(), NameError> {
 ///
 /// # Errors
 ///
-/// When the text is no such name.
+/// If the string is not such a name.
 pub fn finalizer(text: &str) -> Result<(), NameError> {
     if !text.contains('/') {
         return Err(NameError::Invalid { input: text.to_owned(), form: Form::Finalizer });
@@ -46,7 +46,7 @@ pub fn finalizer(text: &str) -> Result<(), NameError> {
 ///
 /// # Errors
 ///
-/// When the text is no such value.
+/// If the string is not such a value.
 pub fn label_value(text: &str) -> Result<(), NameError> {
     if text.is_empty() {
         return Ok(());
@@ -79,7 +79,7 @@ pub fn kebab(ident: &str) -> String {
     name
 }
 
-/// What a name was meant to be.
+/// The expected form of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Form {
@@ -95,24 +95,24 @@ pub enum Form {
     LabelValue,
 }
 
-/// Why a text is not a name.
+/// Why a string is not a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NameError {
-    /// The text, or the part of it that counts, is too long.
+    /// The string, or the part that is limited, is too long.
     TooLong {
-        /// The text.
+        /// The string.
         input: String,
-        /// What it was meant to be.
+        /// The expected form.
         form: Form,
-        /// The most characters that it may have.
+        /// The most characters that are allowed.
         most: usize,
     },
-    /// The text has a character that does not belong, or lacks one that does.
+    /// The string has an invalid character, or a required one is missing.
     Invalid {
-        /// The text.
+        /// The string.
         input: String,
-        /// What it was meant to be.
+        /// The expected form.
         form: Form,
     },
 }
@@ -170,7 +170,7 @@ impl fmt::Display for Form {
 
 impl Error for NameError {}
 
-/// A word behind a DNS name and a slash, both of which may be missing.
+/// A word after a DNS name and a slash, both of which are optional.
 fn prefixed(text: &str, form: Form) -> Result<(), NameError> {
     let name = match text.split_once('/') {
         Some((prefix, name)) => {
@@ -194,7 +194,7 @@ fn is_word(text: &str) -> bool {
     framed(text, |b| b.is_ascii_alphanumeric(), |b| matches!(b, b'-' | b'_' | b'.'))
 }
 
-/// Whether the text begins and ends with an outer byte and has only outer and inner ones.
+/// Whether the string begins and ends with an outer byte and has only outer and inner ones.
 fn framed(text: &str, outer: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(|&b| outer(b))

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use crate::name;
-use crate::selector::SelectorError;
+use crate::selector_error::SelectorError;
 
-/// What one label of an object has to satisfy.
+/// A condition on one label of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirement {
     key: String,
@@ -13,16 +13,16 @@ pub struct Requirement {
     values: Vec<String>,
 }
 
-/// How a requirement compares.
+/// The comparison of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operator {
-    /// `key=value` and `key in (a,b)`: the label is there and has one of the values.
+    /// `key=value` and `key in (a,b)`: the label exists and has one of the values.
     In,
-    /// `key!=value` and `key notin (a,b)`: the label has none of the values, or is not there.
+    /// `key!=value` and `key notin (a,b)`: the label has none of the values, or does not exist.
     NotIn,
-    /// `key`: the label is there.
+    /// `key`: the label exists.
     Exists,
-    /// `!key`: the label is not there.
+    /// `!key`: the label does not exist.
     DoesNotExist,
     /// `key>1`: the label is an integer greater than that.
     GreaterThan,
@@ -37,19 +37,19 @@ impl Requirement {
         &self.key
     }
 
-    /// How the label is compared.
+    /// The comparison.
     #[must_use]
     pub fn operator(&self) -> Operator {
         self.operator
     }
 
-    /// What it is compared with, sorted.
+    /// The values that the label is compared with, sorted.
     #[must_use]
     pub fn values(&self) -> &[String] {
         &self.values
     }
 
-    /// Whether a label satisfies this, `None` being an absent one.
+    /// Whether a label satisfies the requirement; `None` is a label that does not exist.
     #[must_use]
     pub fn matches(&self, label: Option<&str>) -> bool {
         let listed = |label: &str| self.values.iter().any(|value| value == label);
@@ -68,7 +68,7 @@ impl Requirement {
         }
     }
 
-    /// Reads all terms of a label selector.
+    /// Parses all terms of a label selector.
     pub(crate) fn parse_all(text: &str) -> Result<Vec<Self>, SelectorError> {
         let mut terms = Vec::new();
         let mut tokens = Tokens { text, rest: text };
@@ -154,7 +154,7 @@ impl<'a> Tokens<'a> {
         there
     }
 
-    /// The next token when it is a word; a missing one is an empty word.
+    /// The next token if it is a word; otherwise the empty string.
     fn word(&mut self) -> &'a str {
         let token = self.peek();
         if token.starts_with(['=', '!', '>', '<', ',', '(', ')']) { "" } else { self.next() }

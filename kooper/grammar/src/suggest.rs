@@ -1,9 +1,9 @@
-//! The word that was meant.
+//! Suggestions for misspelled words.
 
-/// The candidate nearest to a word, when one is near enough to be what was meant.
+/// The candidate that is most similar to a word, if one is similar enough.
 ///
-/// Case and the difference between `-` and `_` count for nothing; two letters that
-/// changed places count once.
+/// Case and the difference between `-` and `_` are ignored; two swapped letters count as
+/// one mistake.
 ///
 /// ```
 /// use kooper_grammar::suggest::nearest;
@@ -25,13 +25,13 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// The letters of a word as they are compared.
+/// The letters of a word for the comparison.
 fn plain(word: &str) -> Vec<char> {
     word.chars().flat_map(char::to_lowercase).map(|c| if c == '-' { '_' } else { c }).collect()
 }
 
 /// The least number of insertions, deletions, replacements and swaps of neighbours
-/// that make one word of the other.
+/// that turn one word into the other.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock::Moment;
-use super::scope::Scope;
+use super::scope::WatchedNamespaces;
 use crate::backoff::fraction;
 
 mod known;
 mod step;
 mod terms;
 
-pub(super) use known::{Answer, Record, Write};
+pub(super) use known::{Answer, LeaseWrite, Record};
 use known::{Known, Sent};
 pub(crate) use step::Lost;
 pub(super) use step::Step;
@@ -136,7 +136,7 @@ impl Claim {
     }
 
     /// Where its holder looks, if the record states it.
-    pub(super) fn scope(&self) -> Option<&Scope> {
+    pub(super) fn scope(&self) -> Option<&WatchedNamespaces> {
         self.known.record().and_then(|record| record.scope.as_ref())
     }
 
@@ -229,7 +229,7 @@ impl Claim {
 
     /// The record to write over the one that is known. Whatever comes of it,
     /// the next request is a read, unless it is acknowledged.
-    fn write(&mut self, now: Moment, wall: i64) -> Write {
+    fn write(&mut self, now: Moment, wall: i64) -> LeaseWrite {
         self.last_renewed = wall.max(self.last_renewed + 1);
         let renewed = self.last_renewed;
         let current = self.known.record();
@@ -250,7 +250,7 @@ impl Claim {
             self.pending.remove(0);
         }
         self.pending.push(Sent { base: base.clone(), renewed, at: now });
-        Write { base, holder, seconds, acquired, renewed, transitions }
+        LeaseWrite { base, holder, seconds, acquired, renewed, transitions }
     }
 
     /// A read that was sent at `sent` found this.

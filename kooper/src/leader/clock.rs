@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A moment of a local clock: the time since a start of its own.
+/// A moment of a local clock: the time since its start.
 pub(super) type Moment = Duration;
 
-/// A clock that never goes back. Timers only wake; this decides.
+/// A clock that never goes back. Timers only wake tasks; this clock decides.
 pub(super) trait Clock: Send + Sync + 'static {
     fn now(&self) -> Moment;
 }
 
-/// The clock of this machine, which runs on while it is suspended: after a
-/// night in a bag a laptop must not think that it still leads.
+/// The clock of this machine. It continues while the machine is suspended, so that a
+/// laptop that was asleep does not assume that it is still the leader.
 pub(super) fn system() -> Arc<dyn Clock> {
     #[cfg(target_os = "linux")]
     return Arc::new(BootTime);

@@ -10,12 +10,12 @@ use kube::Client;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::claim::{Answer, Candidate, Claim, Lost, Record, Step, Terms, Write};
+use super::claim::{Answer, Candidate, Claim, LeaseWrite, Lost, Record, Step, Terms};
 use super::clock::{Clock, Moment};
-use super::former::{Former, FormerLease};
+use super::former::{FormerLease, RespectedLease};
 use super::leadership::LOOK;
 use super::lease::{Lease, LeaseError};
-use super::scope::Scope;
+use super::scope::WatchedNamespaces;
 use super::status::{About, ElectionStatus, Phase};
 use super::{LeaderElection, Leadership};
 use crate::metrics::{Counter, Gauge, MetricsRecorder};
@@ -67,8 +67,8 @@ pub(crate) enum Told {
 pub(crate) struct Elector {
     claim: Claim,
     lease: Lease,
-    former: Vec<Former>,
-    scope: Scope,
+    former: Vec<RespectedLease>,
+    scope: WatchedNamespaces,
     terms: Terms,
     clock: Arc<dyn Clock>,
     leadership: Leadership,
@@ -87,7 +87,7 @@ impl Elector {
     pub(crate) fn new(options: ElectorOptions) -> Self {
         let ElectorOptions { controller, mark, lease, namespace, election, leadership, metrics, .. } = options;
         let terms = Terms::new(election.lease_duration, election.renew_deadline, election.retry_period);
-        let scope = Scope::of(&options.namespaces);
+        let scope = WatchedNamespaces::of(&options.namespaces);
         let me = Candidate {
             identity: options.identity.into(),
             program: Arc::clone(&mark),
@@ -111,7 +111,7 @@ impl Elector {
             former: options
                 .former
                 .iter()
-                .map(|former| Former::new(object(&former.name).former(), former.whose, terms.lease))
+                .map(|former| RespectedLease::new(object(&former.name).former(), former.whose, terms.lease))
                 .collect(),
             scope,
             terms,
@@ -274,7 +274,7 @@ impl Elector {
     }
 
     /// Writes a record: a renewal if this process leads.
-    async fn write(&mut self, write: &Write) {
+    async fn write(&mut self, write: &LeaseWrite) {
         let sent = self.clock.now();
         let patience = self.patience(sent);
         let answer = timeout(patience, self.lease.write(write)).await.unwrap_or(Err(LeaseError::Silent(patience)));

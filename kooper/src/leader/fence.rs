@@ -1,4 +1,4 @@
-//! The client that sends only while leadership is held.
+//! The client that only sends requests while leadership is held.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -28,13 +28,14 @@ enum FenceError {
     Cut,
 }
 
-/// Whether a request failed because this process does not lead.
+/// Whether a request failed because this process is not the leader.
 pub(crate) fn is_fenced(error: &kube::Error) -> bool {
     let first: &(dyn std::error::Error + 'static) = error;
     std::iter::successors(Some(first), |error| error.source()).any(<dyn std::error::Error>::is::<FenceError>)
 }
 
-/// `client` behind the fence. Called inside a runtime, as every client is made.
+/// `client` behind the fence. It must be called within a runtime, like the
+/// constructor of every client.
 pub(super) fn client(client: Client, leadership: Leadership) -> Client {
     let namespace = client.default_namespace().to_owned();
     let valid_until = *client.valid_until();
@@ -66,7 +67,7 @@ fn fenced(body: Body, leadership: Leadership, term: u64) -> FencedBody {
 
 /// A body that ends with an error when leadership is lost.
 struct FencedBody {
-    /// `None` once it was cut off: the connection goes with it.
+    /// `None` after it was cut off, which closes the connection.
     body: Option<Body>,
     leadership: Leadership,
     term: u64,

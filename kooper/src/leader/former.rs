@@ -1,5 +1,5 @@
-//! A lease of a former name, or of the installation without an instance name:
-//! its holder is respected, it is never written.
+//! A lease of a former name, or of the installation without an instance name. Its
+//! holder is respected, and it is never written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use super::claim::Record;
 use super::clock::{Clock, Moment};
 use super::lease::{Lease, LeaseError};
 
-/// A lease that is respected, and why.
+/// A lease that is respected, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FormerLease {
     pub(crate) name: String,
     pub(crate) whose: Whose,
 }
 
-/// Whose lease it is.
+/// The owner of a respected lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
     /// The controller's, under a former name.
@@ -27,7 +27,7 @@ pub(crate) enum Whose {
 }
 
 impl Whose {
-    /// The setting that brings it.
+    /// The setting that names it.
     pub(crate) fn key(self) -> &'static str {
         match self {
             Self::Controller => "former_names",
@@ -37,7 +37,7 @@ impl Whose {
     }
 }
 
-pub(super) struct Former {
+pub(super) struct RespectedLease {
     object: Lease,
     whose: Whose,
     /// Waited for at least.
@@ -45,7 +45,7 @@ pub(super) struct Former {
     seen: Option<(Record, Moment)>,
 }
 
-impl Former {
+impl RespectedLease {
     pub(super) fn new(object: Lease, whose: Whose, lease: Duration) -> Self {
         Self { object, whose, lease, seen: None }
     }
@@ -58,7 +58,7 @@ impl Former {
         &self.object.name
     }
 
-    /// Who holds it and has not let it expire.
+    /// The holder, if the lease has not expired.
     pub(super) async fn holder(&mut self, clock: &dyn Clock) -> Result<Option<Arc<str>>, LeaseError> {
         let found = self.object.read().await?.filter(|record| !record.holder.is_empty());
         let now = clock.now();

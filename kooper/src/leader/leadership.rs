@@ -1,4 +1,4 @@
-//! The token that says whether handlers may run.
+//! The token that controls whether handlers may run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,37 +10,37 @@ use tokio::sync::watch;
 use super::clock::{self, Clock, Moment};
 use super::fence;
 
-/// Sleeping goes by a clock that stands still while the machine is suspended:
-/// it is looked at the right one at least so often.
+/// Timers use a clock that stops while the machine is suspended. The right clock
+/// is checked at least this often.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
 
-/// Whether this process leads, and for how long at least.
+/// Whether this process is the leader of a controller, and for how long at least.
 ///
-/// A clone is the same token. It expires by itself: it is read against the
-/// local clock, whatever the network, the API server and the runtime do.
+/// It expires by itself, by
+/// the local clock, whatever the network, the API server and the runtime do. Clones
+/// share their state.
 #[derive(Clone)]
-pub struct Leadership {
-    /// `None`: there is no election, everybody leads.
+pub(crate) struct Leadership {
+    /// `None` without leader election: every process is the leader.
     token: Option<Arc<Token>>,
 }
 
 struct Token {
     clock: Arc<dyn Clock>,
-    /// Nanoseconds of the clock until which it is valid; 0 for not at all.
+    /// The time until which it is valid, in nanoseconds of the clock; 0 if it is not.
     until: AtomicU64,
-    /// Counts the times that it became valid: a new term is not the old one
-    /// going on.
+    /// Counts how often it became valid: a new term does not continue the old one.
     term: AtomicU64,
     changed: watch::Sender<()>,
 }
 
 impl Leadership {
-    /// There is no election: always held.
+    /// Without leader election: always held.
     pub(crate) fn always() -> Self {
         Self { token: None }
     }
 
-    /// Not held until an elector says so.
+    /// Not held until an elector sets it.
     pub(crate) fn none() -> Self {
         Self::by(clock::system())
     }
@@ -50,26 +50,27 @@ impl Leadership {
         Self { token: Some(Arc::new(Token { clock, until, term, changed })) }
     }
 
-    /// Whether this process leads now.
-    pub fn is_held(&self) -> bool {
+    /// Whether this process is the leader now.
+    pub(crate) fn is_held(&self) -> bool {
         self.time_left().is_none_or(|left| !left.is_zero())
     }
 
-    /// How long it leads at least, unless it renews: zero if it does not lead,
-    /// `None` if there is no election.
-    pub fn time_left(&self) -> Option<Duration> {
+    /// The time until leadership expires unless it is renewed: zero if this process
+    /// is not the leader, `None` without leader election.
+    pub(crate) fn time_left(&self) -> Option<Duration> {
         let token = self.token.as_ref()?;
         let until = Duration::from_nanos(token.until.load(Ordering::Acquire));
         Some(until.saturating_sub(token.clock.now()))
     }
 
-    /// Waits until this process does not lead; for ever if there is no election.
-    pub async fn lost(&self) {
+    /// Waits until this process is not the leader; for ever without leader election.
+    #[cfg(test)]
+    pub(crate) async fn lost(&self) {
         self.ended(self.term()).await;
     }
 
-    /// Waits until this process leads.
-    pub async fn held(&self) {
+    /// Waits until this process is the leader.
+    pub(crate) async fn held(&self) {
         let Some(token) = &self.token else { return };
         let mut changed = token.changed.subscribe();
         while !self.is_held() {
@@ -77,42 +78,42 @@ impl Leadership {
         }
     }
 
-    /// A client that sends only while leadership is held: without it a request
-    /// fails at once, and one that is under way ends when the token expires,
-    /// with its body or its watch. Without an election it is the client as is.
+    /// A client that only sends requests while leadership is held. Otherwise a
+    /// request fails at once; a running one, its body or its watch is aborted when
+    /// the token expires. Without leader election it is the client itself.
     ///
-    /// What was sent before the token expired can still arrive at the server.
+    /// A request that was already sent cannot be recalled.
     pub(crate) fn fence(&self, client: kube::Client) -> kube::Client {
         if self.token.is_some() { fence::client(client, self.clone()) } else { client }
     }
 
-    /// Which of the terms of this process it is.
+    /// The number of this process's current term.
     pub(super) fn term(&self) -> u64 {
         self.token.as_ref().map_or(0, |token| token.term.load(Ordering::Acquire))
     }
 
-    /// Whether that term goes on.
+    /// Whether the term continues.
     pub(super) fn is_term(&self, term: u64) -> bool {
         self.is_held() && self.term() == term
     }
 
-    /// Waits until that term is over.
+    /// Waits until the term is over.
     pub(super) async fn ended(&self, term: u64) {
         let Some(token) = &self.token else { return std::future::pending().await };
         let mut changed = token.changed.subscribe();
         while self.is_term(term) {
             let left = self.time_left().unwrap_or(LOOK).min(LOOK);
-            // The sender is `self`: it cannot be gone.
+            // The sender is a field of `self`, so it exists.
             drop(tokio::time::timeout(left, changed.changed()).await);
         }
     }
 
-    /// The clock of the token; the system's where there is no election.
+    /// The clock of the token; the system's without leader election.
     pub(super) fn clock(&self) -> Arc<dyn Clock> {
         self.token.as_ref().map_or_else(clock::system, |token| Arc::clone(&token.clock))
     }
 
-    /// Sets until when it is valid; `None` drops it.
+    /// Sets the time until which it is valid; `None` drops it.
     pub(super) fn set(&self, until: Option<Moment>) {
         let Some(token) = &self.token else { return };
         let until = until.map_or(0, |until| u64::try_from(until.as_nanos()).unwrap_or(u64::MAX));

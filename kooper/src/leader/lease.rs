@@ -1,5 +1,5 @@
-//! The Lease object at the API server: read, written by compare-and-swap, and
-//! watched. What others put into it stays there.
+//! The Lease object in the API server: it is read, written by compare-and-swap,
+//! and watched. Other clients' fields are preserved.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,17 +18,17 @@ use kube::core::response::Status;
 use kube::{Client, Resource};
 use serde_json::{Value, json};
 
-use super::claim::{Record, Write};
-use super::scope::Scope;
+use super::claim::{LeaseWrite, Record};
+use super::scope::WatchedNamespaces;
 use crate::error::refusal::{Needs, Refusal};
 
-/// The annotation that says which controller of which program a Lease is of.
+/// The annotation with the program and controller of a Lease.
 pub(super) const MARK: &str = "kooper.rs/controller";
 
-/// The annotation that says which namespaces its holder looks into.
+/// The annotation with the namespaces that the holder watches.
 pub(super) const SCOPE: &str = "kooper.rs/namespaces";
 
-/// After so many seconds the server ends a watch, which is then opened again.
+/// The server ends a watch after so many seconds, and it is re-established.
 const WATCH_SECONDS: u32 = 290;
 
 /// Why the Lease could not be read, written or watched.
@@ -51,7 +51,7 @@ pub(super) enum LeaseError {
 }
 
 impl LeaseError {
-    /// Whether time alone mends it.
+    /// Whether it is transient.
     pub(super) fn passes(&self) -> bool {
         matches!(self, Self::Conflict | Self::Server { .. } | Self::Silent(_))
     }
@@ -64,7 +64,7 @@ pub(super) struct Lease {
     pub(super) name: Arc<str>,
     /// What our records are marked with.
     mark: Arc<str>,
-    scope: Scope,
+    scope: WatchedNamespaces,
     /// Whether it is of a former name: it is only read.
     former: bool,
     /// The whole object that was last seen: the next write is made of it.
@@ -72,7 +72,7 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    pub(super) fn new(client: Client, namespace: &str, name: &str, mark: Arc<str>, scope: Scope) -> Self {
+    pub(super) fn new(client: Client, namespace: &str, name: &str, mark: Arc<str>, scope: WatchedNamespaces) -> Self {
         let (namespace, name) = (namespace.into(), name.into());
         Self { client, namespace, name, mark, scope, former: false, last: None }
     }
@@ -94,7 +94,7 @@ impl Lease {
     }
 
     /// Replaces the version that the write names, or creates the Lease.
-    pub(super) async fn write(&mut self, write: &Write) -> Result<Record, LeaseError> {
+    pub(super) async fn write(&mut self, write: &LeaseWrite) -> Result<Record, LeaseError> {
         let object = self.made(write)?;
         let body = serde_json::to_vec(&object).map_err(|problem| self.malformed(&problem))?;
         let params = PostParams { field_manager: Some(self.mark.to_string()), ..PostParams::default() };
@@ -179,12 +179,12 @@ impl Lease {
             renewed: time("renewTime").map(Timestamp::as_microsecond),
             transitions: spec["leaseTransitions"].as_i64().and_then(|count| count.try_into().ok()).unwrap_or_default(),
             program: meta["annotations"][MARK].as_str().map(Arc::from),
-            scope: meta["annotations"][SCOPE].as_str().map(Scope::stated),
+            scope: meta["annotations"][SCOPE].as_str().map(WatchedNamespaces::stated),
         })
     }
 
     /// The object that was last seen, with the record in it.
-    fn made(&self, write: &Write) -> Result<Value, LeaseError> {
+    fn made(&self, write: &LeaseWrite) -> Result<Value, LeaseError> {
         let mut object = match (&write.base, &self.last) {
             (None, _) => json!({
                 "apiVersion": "coordination.k8s.io/v1",

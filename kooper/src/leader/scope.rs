@@ -1,16 +1,16 @@
-//! Where a candidate looks, as its record states it.
+//! The namespaces that a candidate watches, as its record states them.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// What stands for all namespaces.
+/// Represents all namespaces.
 const ALL: &str = "*";
 
-/// The namespaces that a candidate looks into.
+/// The namespaces that a candidate watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Scope(Arc<str>);
+pub(super) struct WatchedNamespaces(Arc<str>);
 
-impl Scope {
+impl WatchedNamespaces {
     /// Of these namespaces; none for all.
     pub(super) fn of(namespaces: &[String]) -> Self {
         let mut names: Vec<_> = namespaces.iter().map(String::as_str).collect();
@@ -30,7 +30,7 @@ impl Scope {
     }
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for WatchedNamespaces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
             ALL => f.write_str("all namespaces"),

@@ -1,4 +1,4 @@
-//! How an election is: for `/readyz` and the logs.
+//! The state of an election, for `/readyz` and the logs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,20 +6,20 @@ use std::time::Duration;
 use super::clock::Clock;
 use super::former::Whose;
 use super::lease::LeaseError;
-use super::scope::Scope;
+use super::scope::WatchedNamespaces;
 use crate::metrics::health::Probe;
 
-/// How the election of one controller is. A standby is ready: a roll-out waits
-/// for new pods while the old one leads.
+/// The state of the election of one controller. A standby is ready, because a
+/// roll-out waits for new pods while the old one is the leader.
 pub(crate) struct ElectionStatus {
     controller: Arc<str>,
     /// `namespace/name` of the Lease.
     lease: String,
     /// The mark of our own records.
     mark: Arc<str>,
-    /// Where this candidate looks.
-    scope: Scope,
-    /// A failure that lasts longer is no hiccup.
+    /// The namespaces that this candidate watches.
+    scope: WatchedNamespaces,
+    /// A failure that lasts longer is reported.
     patience: Duration,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
@@ -31,7 +31,7 @@ struct State {
     known: bool,
     phase: Phase,
     troubles: [Trouble; 3],
-    /// Why there is no watch.
+    /// The reason if there is no watch.
     unwatched: Option<String>,
 }
 
@@ -70,25 +70,25 @@ impl State {
     }
 }
 
-/// What a candidate is at.
+/// The state of a candidate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It does not stand, or nobody holds the lease.
+    /// It is not a candidate, or the lease has no holder.
     #[default]
     Free,
     /// The holder is another candidate.
     Standby(Arc<str>),
-    /// The holder has not marked its record: no controller of ours.
+    /// The record has no mark: the holder is not a controller of Kooper.
     Unmarked(Arc<str>),
     /// The record has the mark of another controller.
     Foreign {
         mark: Arc<str>,
         holder: Arc<str>,
     },
-    /// The holder looks into other namespaces: it is another installation.
+    /// The holder watches other namespaces: it is another installation.
     Apart {
         holder: Arc<str>,
-        scope: Scope,
+        scope: WatchedNamespaces,
     },
     /// A lease that is respected has a holder.
     Former {
@@ -104,7 +104,7 @@ impl ElectionStatus {
         controller: Arc<str>,
         lease: String,
         mark: Arc<str>,
-        scope: Scope,
+        scope: WatchedNamespaces,
         patience: Duration,
         clock: Arc<dyn Clock>,
     ) -> Self {
@@ -123,8 +123,8 @@ impl ElectionStatus {
         }
     }
 
-    /// Notes what failed, and says it: once, as long as it stays the same. What
-    /// passes by itself is no news before it lasts.
+    /// Records a failure. The same error is logged once; a transient one only if it
+    /// lasts.
     pub(super) fn failed(&self, about: About, error: &LeaseError) {
         let (text, now) = (error.to_string(), self.clock.now());
         let mut state = self.lock();
@@ -144,7 +144,7 @@ impl ElectionStatus {
         }
     }
 
-    /// The watch may not be opened: said once, as the record is polled.
+    /// The watch cannot be opened. This is logged once, as the record is polled.
     pub(super) fn unwatched(&self, error: &LeaseError) {
         let text = format!("{error}; until then a release is noticed late, as the Lease is polled");
         if self.lock().unwatched.replace(text.clone()).is_none() {
@@ -152,12 +152,12 @@ impl ElectionStatus {
         }
     }
 
-    /// The watch brings something.
+    /// The watch has received an event.
     pub(super) fn watched(&self) {
         self.lock().unwatched = None;
     }
 
-    /// It stands no more.
+    /// It is not a candidate any more.
     pub(super) fn left(&self) {
         self.lock().phase = Phase::Free;
     }
@@ -170,7 +170,7 @@ impl ElectionStatus {
             return false;
         }
         if !matches!(phase, Phase::Free | Phase::Leading) {
-            // There is nothing to write for whoever stands by.
+            // A standby does not write.
             state.over(About::Write);
         }
         let new = state.phase != phase;
@@ -178,7 +178,7 @@ impl ElectionStatus {
         new
     }
 
-    /// What a mark of somebody else's means, and what to do about it.
+    /// The message for a mark of another controller.
     pub(super) fn dispute(&self, mark: &str, holder: &str) -> String {
         let (lease, ours) = (&self.lease, &self.mark);
         let holder = if holder.is_empty() { String::new() } else { format!(" and is held by {holder}") };
@@ -188,7 +188,7 @@ impl ElectionStatus {
         )
     }
 
-    /// Why a standby waits, and what to do if it should not.
+    /// The reason why a standby waits, and what to do about it.
     pub(super) fn standby(&self, phase: &Phase) -> Option<String> {
         let why = match phase {
             Phase::Leading | Phase::Foreign { .. } => return None,

@@ -1,11 +1,28 @@
-//! Why a key is in the queue.
+//! The reasons why keys are queued.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::object::key::ObjectKey;
 
-/// One cause of a handler call.
+/// A reason for a handler call; see [`Call::reasons`](crate::Call::reasons).
+///
+/// Use it for logs and metrics. A handler should reconcile the whole object
+/// whatever the reason is: it is level-triggered.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kooper::Reason;
+/// use kooper::prelude::*;
+///
+/// async fn check(pod: Arc<Pod>, call: Call) -> Result<()> {
+///     if call.reasons().contains(&Reason::Resync) {
+///         tracing::info!(pod = %pod.name_any(), "checked by the resync");
+///     }
+///     Ok(())
+/// }
+/// # let _ = check;
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
@@ -15,19 +32,19 @@ pub enum Reason {
     Added,
     /// The object changed.
     Modified,
-    /// The object vanished.
+    /// The object was deleted.
     Deleted,
-    /// The resync interval of the key has passed.
+    /// The resync interval of the key is over.
     Resync,
     /// The last call failed.
     Retry,
-    /// The last call asked for it by [`Action::requeue_after`](crate::Action::requeue_after).
+    /// The last call requested it with [`Action::requeue_after`](crate::Action::requeue_after).
     Requeue,
-    /// Somebody outside asked for it.
+    /// A source outside of the cluster added the key.
     External,
-    /// This replica leads from now on: every key is handled once.
+    /// This replica became the leader, so every object is handled.
     Leader,
-    /// Another object, of the kind named first, is mapped to this key.
+    /// Another object, of the given kind and key, is owned by or mapped to this one.
     Related(Arc<str>, ObjectKey),
 }
 
@@ -65,8 +82,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The causes that came together while a key waited; bounded, so that a key
-/// that waits long does not grow.
+/// The reasons that were collected while a key waited. They are bounded, so that
+/// their memory is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reasons {
     simple: u16,
@@ -75,10 +92,10 @@ pub struct Reasons {
 }
 
 impl Reasons {
-    /// At most so many related objects are named; the others are counted.
+    /// The most related objects that are listed; the others are counted.
     pub const LISTED: usize = 8;
 
-    /// Adds a cause; one that is there already changes nothing.
+    /// Adds a reason.
     pub fn add(&mut self, reason: Reason) {
         if reason.bit() != 0 {
             self.simple |= reason.bit();
@@ -91,28 +108,30 @@ impl Reasons {
         }
     }
 
-    /// Whether a cause is among them.
+    /// Whether it contains a reason.
+    #[must_use]
     pub fn contains(&self, reason: &Reason) -> bool {
         self.simple & reason.bit() != 0 || self.related.contains(reason)
     }
 
-    /// Whether there is no cause.
+    /// Whether it contains no reason.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.simple == 0 && self.related.is_empty()
     }
 
-    /// Whether the only cause is that every key has its first run: such runs
-    /// are spread with the first resync.
+    /// Whether the only reason is that every key has its first run: such runs are
+    /// spread with the first resync.
     pub(crate) fn only_first(&self) -> bool {
         self.only(Reason::Initial.bit() | Reason::Leader.bit())
     }
 
-    /// Whether resync is the only cause.
+    /// Whether a resync is the only reason.
     pub(crate) fn only_resync(&self) -> bool {
         self.only(Reason::Resync.bit())
     }
 
-    /// Whether the handler's own request is the only cause.
+    /// Whether a requeue that the handler requested is the only reason.
     pub(crate) fn only_requeue(&self) -> bool {
         self.only(Reason::Requeue.bit())
     }
@@ -121,7 +140,7 @@ impl Reasons {
         self.simple & causes != 0 && self.simple & !causes == 0 && self.related.is_empty()
     }
 
-    /// The causes, those about the object itself first.
+    /// The reasons, those about the object itself first.
     pub fn iter(&self) -> impl Iterator<Item = Reason> + '_ {
         [
             Reason::Initial,
@@ -139,7 +158,8 @@ impl Reasons {
         .chain(self.related.iter().cloned())
     }
 
-    /// How many related objects are not named.
+    /// The number of related objects that are not listed.
+    #[must_use]
     pub fn unlisted(&self) -> u32 {
         self.unlisted
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::leader::clock::Moment;
-use crate::leader::scope::Scope;
+use crate::leader::scope::WatchedNamespaces;
 
 /// What counts of a Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(in crate::leader) struct Record {
     /// The mark of the controller that wrote it.
     pub(in crate::leader) program: Option<Arc<str>>,
     /// The namespaces that it looks into.
-    pub(in crate::leader) scope: Option<Scope>,
+    pub(in crate::leader) scope: Option<WatchedNamespaces>,
 }
 
 impl Record {
@@ -43,7 +43,7 @@ impl Record {
 
 /// A record to write.
 #[derive(Debug, Clone)]
-pub(in crate::leader) struct Write {
+pub(in crate::leader) struct LeaseWrite {
     /// The version it replaces; `None` creates the Lease.
     pub(in crate::leader) base: Option<Arc<str>>,
     pub(in crate::leader) holder: Arc<str>,

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::known::Write;
+use super::known::LeaseWrite;
 use crate::leader::clock::Moment;
 
 /// What to do next.
 #[derive(Debug)]
 pub(in crate::leader) enum Step {
     Read,
-    Write(Write),
+    Write(LeaseWrite),
     /// Nothing before that moment, unless the record changes.
     Wait(Moment),
     /// Leadership is over.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::dice::Dice;
-use crate::leader::claim::{Record, Write};
+use crate::leader::claim::{LeaseWrite, Record};
 
 /// The one Lease, checked as the real server checks it.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(super) enum Refusal {
 }
 
 impl Server {
-    pub(super) fn put(&mut self, write: &Write, mark: &Arc<str>) -> Result<Record, Refusal> {
+    pub(super) fn put(&mut self, write: &LeaseWrite, mark: &Arc<str>) -> Result<Record, Refusal> {
         if write.seconds < 1 {
             return Err(Refusal::Invalid);
         }
@@ -35,7 +35,7 @@ impl Server {
 }
 
 /// What a write makes of the lease.
-pub(super) fn stored(write: &Write, mark: &Arc<str>, version: Arc<str>) -> Record {
+pub(super) fn stored(write: &LeaseWrite, mark: &Arc<str>, version: Arc<str>) -> Record {
     Record {
         version,
         holder: Arc::clone(&write.holder),

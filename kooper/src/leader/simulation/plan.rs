@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Mutant;
 use super::dice::Dice;
-use crate::leader::claim::{Record, Write};
+use crate::leader::claim::{LeaseWrite, Record};
 
 pub(super) struct Plan {
     /// Lease, renew deadline, retry period.
@@ -82,7 +82,7 @@ pub(super) struct Outcome {
 #[derive(Debug)]
 pub(super) enum Event {
     Wake(usize, u64),
-    Arrive(usize, u64, Option<Write>),
+    Arrive(usize, u64, Option<LeaseWrite>),
     Answer(usize, u64, Option<Result<Option<Record>, bool>>),
     Timeout(usize, u64),
     Opened(usize, u64),

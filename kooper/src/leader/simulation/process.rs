@@ -8,7 +8,7 @@ use super::Mutant;
 use super::dice::Dice;
 use super::network::Way;
 use crate::leader::Leadership;
-use crate::leader::claim::{Candidate, Claim, Terms, Write};
+use crate::leader::claim::{Candidate, Claim, LeaseWrite, Terms};
 use crate::leader::clock::{Clock, Moment};
 
 /// The true time, and a clock that runs by a rate of its own.
@@ -71,7 +71,7 @@ pub(super) enum Mode {
 pub(super) struct Request {
     pub(super) id: u64,
     pub(super) sent: Moment,
-    pub(super) write: Option<Write>,
+    pub(super) write: Option<LeaseWrite>,
 }
 
 pub(super) struct Process {

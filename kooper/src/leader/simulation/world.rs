@@ -11,7 +11,7 @@ use super::dice::Dice;
 use super::network::{Refusal, Server, stored};
 use super::plan::{Entry, Event, Fault, Outcome, Plan, Trouble};
 use super::process::{Mode, Process, Request};
-use crate::leader::claim::{Answer, Record, Step, Write};
+use crate::leader::claim::{Answer, LeaseWrite, Record, Step};
 use crate::leader::clock::Clock;
 
 mod work;
@@ -300,7 +300,7 @@ impl World {
         self.wake(who, at + Duration::from_nanos(1));
     }
 
-    fn send(&mut self, who: usize, write: Option<Write>) {
+    fn send(&mut self, who: usize, write: Option<LeaseWrite>) {
         self.next += 1;
         let id = self.next;
         let process = &mut self.processes[who];
@@ -313,7 +313,7 @@ impl World {
         self.at(timeout, Event::Timeout(who, id));
     }
 
-    fn arrive(&mut self, who: usize, id: u64, write: Option<Write>) {
+    fn arrive(&mut self, who: usize, id: u64, write: Option<LeaseWrite>) {
         let bad = self.now < self.processes[who].way.errors && self.dice.chance(0.6);
         let (fails_before, fails_after) = (bad && self.dice.chance(0.5), bad);
         let answer = match write {
@@ -328,7 +328,7 @@ impl World {
     }
 
     /// Whether it was a conflict is the error.
-    fn put(&mut self, mut write: Write) -> Result<Record, bool> {
+    fn put(&mut self, mut write: LeaseWrite) -> Result<Record, bool> {
         let released = write.holder.is_empty();
         if self.plan.mutant == Some(Mutant::BlindWrites) || (released && self.plan.mutant == Some(Mutant::BlindRelease))
         {

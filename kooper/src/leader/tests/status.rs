@@ -1,7 +1,7 @@
 //! How an election is reported.
 
 use super::super::lease::LeaseError;
-use super::super::scope::Scope;
+use super::super::scope::WatchedNamespaces;
 use super::super::status::{About, ElectionStatus, Phase};
 use super::*;
 use crate::metrics::health::Probe;
@@ -14,7 +14,14 @@ fn refused(verb: &'static str) -> LeaseError {
 fn status() -> ElectionStatus {
     let lease = "shops/shop-echo".to_owned();
     let clock = clock::system();
-    ElectionStatus::new("echo".into(), lease, "shop/echo".into(), Scope::of(&[]), Duration::from_secs(15), clock)
+    ElectionStatus::new(
+        "echo".into(),
+        lease,
+        "shop/echo".into(),
+        WatchedNamespaces::of(&[]),
+        Duration::from_secs(15),
+        clock,
+    )
 }
 
 #[tokio::test(start_paused = true)]
