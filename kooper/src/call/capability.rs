@@ -1,4 +1,5 @@
-//! What a handler may do with the API server: arguments that each grant one verb.
+//! Capabilities: arguments that each grant a handler one verb on one kind, and add
+//! the permission to the controller's rules.
 
 mod author;
 pub mod by;
@@ -44,40 +45,45 @@ pub use patch::PatchBody;
 pub use recorder::Recorder;
 pub use verb::{MayRead, Verb};
 
-/// Access to the objects of the kind `T`, granted by the verb `V`: take one of
-/// the aliases as an argument.
+/// Access to objects of the kind `T` with the verb `V`. Handlers take one of the
+/// aliases as an argument.
 pub struct Access<T, V> {
     pub(crate) backing: Arc<Backing>,
-    /// The call that it is for; none in `init` and map fns.
+    /// The current call; `None` in `init` and map functions.
     pub(crate) call: Option<Call>,
-    /// Whether what others add to an applied child is removed.
+    /// Whether entries that other clients add to a child are removed.
     exclusive: bool,
     kind: PhantomData<fn() -> (T, V)>,
 }
 
-/// Gets and lists from a cache that is synced before the first call.
+/// Reads from a cache, which is synced before the first call:
+/// [`get`](Access::get), [`list`](Access::list), [`select`](Access::select).
+#[doc(alias = "lister")]
+#[doc(alias = "informer")]
+#[doc(alias = "indexer")]
 pub type Reader<T> = Access<T, verb::Read>;
 
-/// Gets by name, from the API server: [`fetch`](Access::fetch).
+/// Gets an object from the API server: [`fetch`](Access::fetch).
 pub type Getter<T> = Access<T, verb::Get>;
 
-/// Creates: [`create`](Access::create).
+/// Creates objects: [`create`](Access::create).
 pub type Creator<T> = Access<T, verb::Create>;
 
-/// Applies on the side of the server: [`apply`](Access::apply). It writes as
-/// the field manager `program/controller`, and forces.
+/// Applies objects with server-side apply: [`apply`](Access::apply). The field
+/// manager is `program/controller`, and conflicts are forced.
+#[doc(alias = "server-side apply")]
 pub type Applier<T> = Access<T, verb::Apply>;
 
-/// Applies children of the controller's objects as [`Applier`] does, and
-/// watches them as `owns` does: [`apply_owned`](Access::apply_owned),
+/// Applies children of the controller's objects like [`Applier`], and watches
+/// them like `owns`: [`apply_owned`](Access::apply_owned),
 /// [`adopt`](Access::adopt).
 pub type OwnedApplier<T> = Access<T, verb::ApplyOwned>;
 
-/// Changes some fields: [`patch`](Access::patch),
+/// Patches objects: [`patch`](Access::patch),
 /// [`patch_object`](Access::patch_object).
 pub type Patcher<T> = Access<T, verb::Patch>;
 
-/// Deletes, with dependents in the background:
+/// Deletes objects, and their dependents in the background:
 /// [`delete_object`](Access::delete_object),
 /// [`delete_unchanged`](Access::delete_unchanged), [`delete`](Access::delete),
 /// [`delete_with`](Access::delete_with).
@@ -86,19 +92,19 @@ pub type Deleter<T> = Access<T, verb::Delete>;
 /// Evicts pods: [`evict`](Access::evict).
 pub type Evictor = Access<Pod, verb::Evict>;
 
-/// Applies the status: [`apply_status`](Access::apply_status).
+/// Applies the status of objects: [`apply_status`](Access::apply_status).
 pub type StatusWriter<T> = Access<T, verb::WriteStatus>;
 
-/// A request to the API server, which is sent when it is awaited.
-// Boxed: where the verb is not granted, the compiler says so once, and not again of a type of
-// its own for each call.
+/// A request to the API server. It is sent when it is awaited.
+// Boxed, so that the compiler reports a verb that is not granted once, and not again for the
+// opaque type of each call.
 pub type Request<'a, T> = BoxFuture<'a, Result<T, AccessError>>;
 
-/// What a reader finds, one after the other; boxed as a [`Request`] is.
+/// An iterator over what a reader found, boxed like a [`Request`].
 pub type BoxIterator<T> = Box<dyn Iterator<Item = T> + Send>;
 
 impl<T, V> Access<T, V> {
-    /// What a controller may do outside of a call.
+    /// The access of a controller outside of a call.
     pub(crate) fn of(backing: &Arc<Backing>) -> Self {
         Self { backing: backing.clone(), call: None, exclusive: false, kind: PhantomData }
     }
@@ -116,7 +122,7 @@ impl<T, V> std::fmt::Debug for Access<T, V> {
     }
 }
 
-// Recommended, so that a kind that the verb is not for is told by its name.
+// Recommended, so that the compiler names a kind that does not have the verb.
 impl<O, S, T: 'static, V: Verb<T, M>, M> Argument<O, S, (T, M)> for Access<T, V> {
     fn plan(plan: &mut Plan) {
         V::plan(plan);

@@ -1,18 +1,18 @@
-//! Whether the answer to a write shows a change that this write made.
+//! Whether the response to a write shows a change that this write made.
 //!
-//! A write that changes nothing is answered by the current version of the
-//! object, which may be another client's change that no cache has yet. The
-//! event of that version is no echo.
+//! The response to a write that changes nothing has the current version of the
+//! object, which may be another client's change that no cache has yet. The watch
+//! event of that version is not an echo of the write.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::object::Object;
 
-/// By what an answer shows that a request has made its version.
+/// How a response shows that the request made its version.
 #[derive(Debug)]
 pub(super) enum Author {
-    /// What was not there before is the request's.
+    /// The object did not exist before.
     Creation,
     /// The deletion mark is new.
     Deletion,
@@ -42,7 +42,7 @@ struct Entry {
 }
 
 impl Author {
-    /// Whether the request made the version that its answer has. `before` is
+    /// Whether the request made the version in its response. `before` is
     /// the object in a cache before the request was sent.
     pub(super) fn made(&self, answer: &Object, text: &str, before: Option<&Object>) -> bool {
         if before.is_some_and(|before| (before.uid(), before.version()) == (answer.uid(), answer.version())) {
@@ -66,15 +66,15 @@ impl Author {
     }
 }
 
-/// Whose the newest managed fields are. Their times have seconds.
+/// Who owns the newest managed fields. Their times have a resolution of one second.
 enum Newest {
     Own,
     Other,
     Both,
 }
 
-/// Whose the newest managed fields are, of this manager, or of one below it,
-/// and of others.
+/// Whether the newest managed fields belong to this manager, or one below it, or
+/// to others.
 fn newest(text: &str, own: &str) -> Newest {
     let Ok(Head { metadata }) = serde_json::from_str(text) else { return Newest::Other };
     let entries = metadata.managed_fields;
@@ -89,10 +89,10 @@ fn newest(text: &str, own: &str) -> Newest {
     }
 }
 
-/// Whether an object lacks something of the fields that were sent.
+/// Whether an object lacks some of the fields that were sent.
 fn changes(before: &Value, sent: &Value) -> bool {
     let Value::Object(fields) = sent else { return false };
-    // What a list returns has no type.
+    // Objects of a list have no type.
     fields.iter().any(|(name, sent)| !matches!(name.as_str(), "apiVersion" | "kind") && !has(&before[name], sent))
 }
 
@@ -106,7 +106,7 @@ fn has(before: &Value, sent: &Value) -> bool {
     }
 }
 
-/// Whether an object whose deletion was asked for is there for a while yet.
+/// Whether a deleted object still exists for a while.
 pub(super) fn remains(object: &Object) -> bool {
     #[derive(Deserialize, Default)]
     #[serde(rename_all = "camelCase", default)]

@@ -1,4 +1,4 @@
-//! Which objects of a cache to select.
+//! Selections of objects in a cache, for [`Reader::select`](super::Access::select).
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::Pod;
@@ -26,9 +26,9 @@ use crate::watch::store::{Cache, Found, Indexer};
 
 pub use kooper_grammar::selector::SelectorError;
 
-/// Which objects of the kind `T` to select: those that satisfy everything it
-/// says. Its beginnings are the fns of this module.
-#[must_use = "it selects nothing until `Reader::select` has it"]
+/// A selection of objects of the kind `T`: those that meet all of its
+/// conditions. The functions of this module begin one.
+#[must_use = "a selection does nothing until it is passed to `Reader::select`"]
 pub struct Selection<T> {
     namespace: Option<String>,
     equal: Vec<(String, String)>,
@@ -38,11 +38,11 @@ pub struct Selection<T> {
     kind: PhantomData<fn() -> T>,
 }
 
-/// An index of one's own: the values that an object is found by.
+/// A custom index: the values by which objects are found.
 ///
-/// It is made when [`index`] first asks for it, and all readers of a cache
-/// share it. Each version of an object is decoded for it at most once. An
-/// index that panics at an object costs only that object: it is selected as an
+/// It is built when [`index`] first uses it, and shared by all readers of a
+/// cache. Each version of an object is decoded for it at most once. If an index
+/// panics on an object, only this object is affected: it is selected as an
 /// error until it changes.
 ///
 /// ```
@@ -74,43 +74,43 @@ pub trait Index: 'static {
     /// The kind of the objects.
     type Object: Kind;
 
-    /// The values that the object is found by; none leaves it out.
+    /// The values by which the object is found. Without values it is not indexed.
     fn values(object: &Self::Object) -> impl IntoIterator<Item = String>;
 }
 
-/// The objects of a namespace.
+/// Selects the objects of a namespace.
 pub fn namespace<T>(namespace: impl Into<String>) -> Selection<T> {
     Selection::all().namespace(namespace)
 }
 
-/// The objects with a label of this value.
+/// Selects the objects with this label.
 pub fn label<T>(key: impl Into<String>, value: impl Into<String>) -> Selection<T> {
     Selection::all().label(key, value)
 }
 
-/// The objects that a label selector selects, such as
-/// `app=web, tier in (front, edge), !legacy`. One without `=` or `in` reads
-/// the metadata of every object.
+/// Selects the objects that match a label selector, such as
+/// `app=web, tier in (front, edge), !legacy`. A selector without `=` and `in`
+/// reads the metadata of every object.
 ///
 /// # Errors
-/// When the API server would refuse the selector.
+/// If the selector is invalid.
 pub fn labels<T>(selector: &str) -> Result<Selection<T>, SelectorError> {
     Ok(Selection { selector: Selector::parse(selector)?, ..Selection::all() })
 }
 
-/// The objects that name this one among their owners. One that was never
-/// created, and so has no uid, owns nothing.
+/// Selects the objects with an owner reference to this one. An object that was
+/// never created has no uid, and owns nothing.
 pub fn owner<T, M>(owner: &impl AsObject<M>) -> Selection<T> {
     owner_uid(owner.as_object().meta().uid.clone().unwrap_or_default())
 }
 
-/// The objects that name the uid among their owners.
+/// Selects the objects with an owner reference to this uid.
 pub fn owner_uid<T>(uid: impl Into<String>) -> Selection<T> {
     Selection { owner: Some(uid.into()), ..Selection::all() }
 }
 
-/// The objects that an [`Index`] has under the value. Those that do not decode,
-/// or at which the index panics, may be among them: each comes as its error.
+/// Selects the objects that an [`Index`] has under the value. Objects that do
+/// not decode, or on which the index panics, are selected as errors.
 pub fn index<I: Index>(value: impl Into<String>) -> Selection<I::Object> {
     let read = |object: &Object| Ok(I::values(&object.decode()?).into_iter().collect());
     Selection { index: Some((Indexer::new::<I>(read), value.into())), ..Selection::all() }
@@ -128,20 +128,20 @@ impl<T> Selection<T> {
         }
     }
 
-    /// Of these, the objects of a namespace.
+    /// Limits the selection to a namespace.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// Of these, the objects with a label of this value.
+    /// Limits the selection to objects with this label.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.equal.push((key.into(), value.into()));
         self
     }
 
-    /// What is selected, in the order of the keys. What cannot be read may be
-    /// selected, and comes as its error.
+    /// The selected objects, in the order of their keys. Objects that cannot be
+    /// read may be selected, and are errors.
     pub(super) fn of(self, cache: &Cache) -> Vec<Result<Arc<Object>, DecodeError>> {
         let mut found = self.candidates(cache);
         found.sort_unstable_by(|one, other| one.object.key().cmp(other.object.key()));
@@ -153,7 +153,7 @@ impl<T> Selection<T> {
         read.collect()
     }
 
-    /// What one index finds, or else everything.
+    /// The objects that one index finds, or all objects.
     fn candidates(&self, cache: &Cache) -> Vec<Found> {
         let find = |by, values: &[String]| cache.find(by, values, self.namespace.as_deref());
         if let Some((by, value)) = &self.index {

@@ -1,4 +1,4 @@
-//! Conditions: what a status says about an object, each with its history.
+//! Conditions: the state of an object in its status, each with its last transition.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -6,14 +6,14 @@ use kube::Resource as _;
 
 use super::object::AsObject;
 
-/// The condition that sums up all others.
+/// The condition that summarizes all others.
 const READY: &str = "Ready";
 
-/// The conditions of an object as one pass of a handler finds them.
+/// The conditions that one call of a handler sets on an object.
 ///
-/// Each condition that the pass sets carries the generation of the object, and
-/// the time of its last change of `status`. `Ready` is `True` only after
-/// [`ready`](Self::ready): a pass that gave up half-way cannot claim it.
+/// Each condition has the object's generation and the time of the last change
+/// of its `status`. `Ready` is `True` only after [`ready`](Self::ready), so a
+/// call that fails half-way does not report it.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -32,7 +32,7 @@ const READY: &str = "Ready";
 /// assert!(list.iter().any(|one| one.type_ == "Ready" && one.status == "False"));
 /// ```
 #[derive(Debug, Clone)]
-#[must_use = "`into_vec` makes the list for the status"]
+#[must_use = "`into_vec` returns the list for the status"]
 pub struct Conditions {
     generation: Option<i64>,
     list: Vec<Condition>,
@@ -42,11 +42,11 @@ pub struct Conditions {
 /// Whether a condition holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
-    /// It does.
+    /// It holds.
     True,
-    /// It does not.
+    /// It does not hold.
     False,
-    /// Nobody can tell.
+    /// It is not known.
     Unknown,
 }
 
@@ -57,9 +57,9 @@ impl From<bool> for Holds {
 }
 
 impl Conditions {
-    /// Begins a pass over an object, whose status has the conditions `before`.
+    /// Begins with the conditions `before` of the object's status.
     pub fn of<M>(object: &impl AsObject<M>, before: &[Condition]) -> Self {
-        let unfinished = "the handler has not come to its end".to_owned();
+        let unfinished = "the handler has not finished".to_owned();
         Self {
             generation: object.as_object().meta().generation,
             list: before.to_vec(),
@@ -67,9 +67,9 @@ impl Conditions {
         }
     }
 
-    /// Sets a condition by its type. `reason` is one word of CamelCase,
-    /// `message` is for people. `Ready` is set by [`ready`](Self::ready)
-    /// and its like: here it can only be denied.
+    /// Sets a condition by its type. `reason` is one CamelCase word, `message`
+    /// is for people. `Ready` becomes `True` by [`ready`](Self::ready) only:
+    /// here it can be set to `False`.
     pub fn set(
         &mut self,
         name: &str,
@@ -86,30 +86,31 @@ impl Conditions {
         self
     }
 
-    /// Takes a condition out.
+    /// Removes a condition by its type.
     pub fn remove(&mut self, name: &str) -> &mut Self {
         self.list.retain(|one| one.type_ != name);
         self
     }
 
-    /// The pass has done all that is to be done: the object is ready.
+    /// Sets `Ready` to `True`: the object is in its desired state.
     pub fn ready(&mut self, reason: impl Into<String>, message: impl Into<String>) -> &mut Self {
         self.ready = (true, reason.into(), message.into());
         self
     }
 
-    /// The pass waits for something: the object is not ready.
+    /// Sets `Ready` to `False`: the handler waits for something.
     pub fn not_ready(&mut self, reason: impl Into<String>, message: impl Into<String>) -> &mut Self {
         self.ready = (false, reason.into(), message.into());
         self
     }
 
-    /// The pass failed: the object is not ready.
+    /// Sets `Ready` to `False` because of an error.
     pub fn failed(&mut self, reason: impl Into<String>, error: &dyn std::fmt::Display) -> &mut Self {
         self.not_ready(reason, error.to_string())
     }
 
-    /// The conditions for the status, with `Ready` among them.
+    /// Returns the conditions for the status, including `Ready`.
+    #[must_use]
     pub fn into_vec(mut self) -> Vec<Condition> {
         let (ready, reason, message) = std::mem::take(&mut self.ready);
         self.put(READY, ready.into(), reason, message);
@@ -129,9 +130,10 @@ impl Conditions {
     }
 }
 
-/// Puts a condition in the place of the one of its type, or adds it. Its
-/// `lastTransitionTime` is kept from before unless `status` flips. Answers
-/// whether something changed.
+/// Replaces the condition of the same type, or adds one. `lastTransitionTime`
+/// changes only if `status` does. Returns whether the list changed.
+///
+/// [`Conditions`] does this for all conditions of an object.
 pub fn set_condition(list: &mut Vec<Condition>, mut condition: Condition) -> bool {
     let Some(before) = list.iter_mut().find(|one| one.type_ == condition.type_) else {
         list.push(condition);

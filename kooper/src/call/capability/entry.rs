@@ -1,4 +1,4 @@
-//! An object of a list, decoded only if somebody asks.
+//! An object of a list, decoded on demand.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,9 +11,9 @@ use crate::object::key::ObjectKey;
 use crate::object::kind::Kind;
 use crate::object::{DecodeError, Metadata, Object};
 
-/// An object of [`Reader::list`](super::Reader): its identity is known, its
-/// metadata are read when first asked for, the rest is decoded by
-/// [`decode`](Self::decode) alone.
+/// An object of [`Reader::list`](super::Access::list). Its key, uid and version
+/// are known, its metadata is read on first use, and
+/// [`decode`](Self::decode) decodes the whole object.
 pub struct Entry<T> {
     object: Arc<Object>,
     metadata: OnceLock<Metadata>,
@@ -21,10 +21,10 @@ pub struct Entry<T> {
 }
 
 impl<T: Kind> Entry<T> {
-    /// The object as a type.
+    /// Decodes the object.
     ///
     /// # Errors
-    /// When the object does not fit the type.
+    /// If the object does not decode as the type.
     pub fn decode(&self) -> Result<Arc<T>, DecodeError> {
         self.object.decode().map(Arc::new)
     }
@@ -36,34 +36,39 @@ impl<T> Entry<T> {
     }
 
     /// The namespace and name.
+    #[must_use]
     pub fn key(&self) -> &ObjectKey {
         self.object.key()
     }
 
     /// The name within its namespace.
+    #[must_use]
     pub fn name(&self) -> &str {
         self.object.key().name()
     }
 
     /// The namespace, or `None` for a cluster-scoped object.
+    #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.object.key().namespace()
     }
 
     /// The uid.
+    #[must_use]
     pub fn uid(&self) -> &str {
         self.object.uid()
     }
 
     /// The resource version.
+    #[must_use]
     pub fn version(&self) -> &str {
         self.object.version()
     }
 
-    /// The metadata, whatever spec and status hold.
+    /// The metadata. Spec and status are not decoded.
     ///
     /// # Errors
-    /// When the metadata are not those of a Kubernetes object.
+    /// If the metadata does not decode.
     pub fn metadata(&self) -> Result<&Metadata, DecodeError> {
         match self.metadata.get() {
             Some(metadata) => Ok(metadata),
@@ -77,7 +82,7 @@ impl<T> Entry<T> {
     /// The labels.
     ///
     /// # Errors
-    /// As [`metadata`](Self::metadata).
+    /// Like [`metadata`](Self::metadata).
     pub fn labels(&self) -> Result<&BTreeMap<String, String>, DecodeError> {
         self.metadata().map(|metadata| &metadata.labels)
     }
@@ -85,15 +90,15 @@ impl<T> Entry<T> {
     /// The owner references.
     ///
     /// # Errors
-    /// As [`metadata`](Self::metadata).
+    /// Like [`metadata`](Self::metadata).
     pub fn owners(&self) -> Result<&[OwnerReference], DecodeError> {
         self.metadata().map(|metadata| &*metadata.owner_references)
     }
 
-    /// The generation, where the kind has one.
+    /// The generation, if the kind has one.
     ///
     /// # Errors
-    /// As [`metadata`](Self::metadata).
+    /// Like [`metadata`](Self::metadata).
     pub fn generation(&self) -> Result<Option<i64>, DecodeError> {
         self.metadata().map(|metadata| metadata.generation)
     }

@@ -1,4 +1,4 @@
-//! What the API server refuses, and what to do about it.
+//! Errors of capabilities.
 
 use kooper_grammar::access::Rule;
 use kube::core::Status;
@@ -9,42 +9,44 @@ use crate::error::refusal::{Cause, Needs, Refusal, is_missing_rule};
 use crate::object::DecodeError;
 use crate::object::key::ObjectKey;
 
-/// Why a capability could not do what it was asked to. A handler returns it
-/// with `?`; the key is then tried again with back-off, or after the time that
-/// the server asks for, or not at all where no retry helps.
+/// An error of a capability's request.
+///
+/// A handler returns it with `?`. Then the key is retried with back-off, or
+/// after the time that the API server asks for. It is not retried if a retry
+/// cannot succeed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessError {
-    /// An object of this name exists, and is not the owner's child.
+    /// An object of this name exists and is not a child of the owner.
     #[error("{kind} `{object}` exists and is not controlled by {wanted}: {}; it is left as it is. Choose another name, delete it, or adopt it where nobody controls it", controlled(owner.as_deref()))]
     NotOurs {
         /// The kind of the object.
         kind: String,
         /// The object.
         object: ObjectKey,
-        /// Who should control it, as `Kind namespace/name`.
+        /// The owner that should control it, as `Kind namespace/name`.
         wanted: String,
-        /// Who controls it, as `Kind name (uid)`; `None` where nobody does.
+        /// The owner that controls it, as `Kind name (uid)`, if any.
         owner: Option<String>,
     },
-    /// The server refused.
+    /// The API server rejected the request.
     #[error(transparent)]
     Rejected(Box<Rejection>),
-    /// There was no answer. A write may have been done or not.
+    /// The API server did not respond. A write may have been done.
     #[error("cannot {verb} {kind} `{object}`: no answer from the API server")]
     Unanswered {
-        /// What was asked for, such as `delete`.
+        /// The verb, such as `delete`.
         verb: &'static str,
         /// The kind of the object.
         kind: String,
         /// The object.
         object: ObjectKey,
-        /// What happened instead.
+        /// The error of the connection.
         #[source]
         source: BoxError,
     },
-    /// The server has an object that the cache has not: it is not known yet
-    /// whose it is. The retry finds it in the cache.
+    /// The object exists and the cache does not have it yet, so its owner is not
+    /// known. The retry finds it in the cache.
     #[error("{kind} `{object}` exists and the cache has not seen it yet: the retry will know whose it is")]
     Unseen {
         /// The kind of the object.
@@ -52,96 +54,103 @@ pub enum AccessError {
         /// The object.
         object: ObjectKey,
     },
-    /// The object has no name, no namespace, or one too many, or the owner
-    /// cannot own it. No retry helps.
+    /// The object is invalid: its name or namespace is missing or wrong, or the
+    /// owner cannot own it. It is not retried.
     #[error("{0}")]
     Wrong(#[source] crate::error::HandlerError),
-    /// The object does not fit its type: as it is in the cache, or as the
-    /// server sent it back after it had done what it was asked to.
+    /// The object does not decode as its type, as it is in the cache or in the
+    /// response to a write that was done.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
 
-/// What the server refused, and why.
+/// A rejected request.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {verb} {kind} `{object}`: {refusal}{advice}")]
 #[non_exhaustive]
 pub struct Rejection {
-    /// What was asked for, such as `delete`.
+    /// The verb, such as `delete`.
     pub verb: &'static str,
     /// The kind of the object.
     pub kind: String,
     /// The object.
     pub object: ObjectKey,
-    /// The server's answer.
+    /// The API server's response.
     pub status: Box<Status>,
-    /// What to do; empty where the server's words say it all.
+    /// What to do; empty if the API server's message is enough.
     pub advice: String,
-    /// How it reads: the worker finds it.
+    /// Read by the worker, to decide about the retry.
     #[source]
     refusal: Refusal,
 }
 
-/// What was asked of the server.
+/// A request to the API server, for messages.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub(super) verb: &'static str,
     pub(super) kind: String,
     pub(super) object: ObjectKey,
-    /// What it takes.
+    /// The rule that it needs.
     pub(super) rule: Rule,
-    /// The resource of the controller's own kind, as an owner.
+    /// The rule for owner references to the controller's own kind.
     pub(super) owner: Rule,
 }
 
 impl AccessError {
-    /// The server's refusal in full.
+    /// The API server's `Status`, if it rejected the request.
+    #[must_use]
     pub fn status(&self) -> Option<&Status> {
         if let Self::Rejected(rejection) = self { Some(&rejection.status) } else { None }
     }
 
-    /// The HTTP status code of the server's refusal.
+    /// The HTTP status code, if the API server rejected the request.
+    #[must_use]
     pub fn code(&self) -> Option<u16> {
         self.status().map(|status| status.code)
     }
 
-    /// Whether the object does not exist.
+    /// Whether the object or its kind does not exist (404).
+    #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }
 
-    /// Whether the object has changed, was replaced by another of its name,
+    /// Whether the object has changed, was replaced by another one of its name,
     /// or exists already.
+    #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.code() == Some(409) || self.is_another() || matches!(self, Self::Unseen { .. })
     }
 
-    /// Whether the server forbids the request (403). There are many reasons:
-    /// a missing rule ([`is_missing_rule`](Self::is_missing_rule)), a quota, an
-    /// admission plugin, a namespace that is being deleted
+    /// Whether the request was forbidden (403). Reasons are a missing rule
+    /// ([`is_missing_rule`](Self::is_missing_rule)), a quota, an admission
+    /// plugin, or a namespace that is being deleted
     /// ([`is_namespace_terminating`](Self::is_namespace_terminating)).
+    #[must_use]
     pub fn is_forbidden(&self) -> bool {
         self.code() == Some(403)
     }
 
-    /// Whether the authorizer refused the request: no rule grants it.
+    /// Whether the request was forbidden because no rule allows it.
+    #[must_use]
     pub fn is_missing_rule(&self) -> bool {
         is_missing_rule(self)
     }
 
-    /// Whether the request was refused because the namespace is being deleted:
-    /// nothing can be created in it. A `cleanup` that creates something has to
-    /// do without it then, as the namespace waits for the finalizer.
+    /// Whether the request was forbidden because the namespace is being deleted:
+    /// nothing can be created in it. A `cleanup` must not depend on creating
+    /// something then, because the namespace waits for its finalizer.
+    #[must_use]
     pub fn is_namespace_terminating(&self) -> bool {
         self.cause() == Some(&Cause::NamespaceTerminating)
     }
 
-    /// Whether the object itself does not exist, though its kind does.
+    /// Whether the object does not exist, and its kind does.
     pub(super) fn is_gone(&self) -> bool {
         self.cause() == Some(&Cause::Gone)
     }
 
-    /// Whether the object that was meant, by its uid, does not exist.
+    /// Whether no object with the requested uid exists.
     pub(super) fn is_another(&self) -> bool {
         self.cause() == Some(&Cause::AnotherObject)
     }
@@ -154,7 +163,7 @@ impl AccessError {
         Self::Wrong(crate::error::HandlerError::permanent(problem))
     }
 
-    /// What a failed request amounts to.
+    /// The error of a failed request.
     pub(super) fn of(asked: Asked, error: kube::Error) -> Self {
         let Asked { verb, kind, object, rule, owner } = asked;
         match error {

@@ -1,4 +1,5 @@
-//! Which verb lets a method be called: what is not granted does not compile.
+//! Traits that bound methods by verb: a method that an argument does not grant does
+//! not compile.
 
 use k8s_openapi::api::core::v1::Pod;
 

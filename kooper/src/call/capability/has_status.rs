@@ -4,9 +4,9 @@ use kube::core::object::HasStatus as CustomStatus;
 
 use crate::object::kind::Kind;
 
-/// A kind with a status that is written by itself: custom resources with
-/// `#[kube(status = "…")]`, and those of `k8s-openapi` that have one. `M` is
-/// inferred: it only keeps impls apart.
+/// A kind with a status subresource: custom resources with
+/// `#[kube(status = "…")]`, and built-in kinds that have one. `M` is inferred and
+/// keeps impls apart.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no status to write",
     label = "a kind without status",
@@ -20,11 +20,11 @@ pub trait HasStatus<M>: Kind {
     fn status(&self) -> Option<&Self::Status>;
 }
 
-/// Marks the statuses of custom resources.
+/// The marker for custom resources.
 #[derive(Debug)]
 pub enum Custom {}
 
-/// Marks the statuses of built-in kinds.
+/// The marker for built-in kinds.
 #[derive(Debug)]
 pub enum BuiltIn {}
 

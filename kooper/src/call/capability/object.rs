@@ -1,11 +1,11 @@
-//! An object as handlers have it, in an `Arc`, or by itself.
+//! An object, or an `Arc` of one.
 
 use std::sync::Arc;
 
 use crate::object::kind::Kind;
 
-/// An object that is passed by itself or in the `Arc` that a handler gets.
-/// `M` tells the two apart, and is never written.
+/// An object, or the `Arc` of one that a handler takes. `M` is inferred and
+/// keeps the two apart.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a Kubernetes object",
     label = "not an object",

@@ -1,4 +1,4 @@
-//! Children: applied only where they are the owner's.
+//! Children: applied only if they belong to the owner.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZero;
@@ -21,29 +21,32 @@ use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::object::kind::Kind;
 
-/// A version that no object has: what is applied with it can only be created.
-/// The server ignores it where there is no object, and it is a conflict where
-/// there is one.
+/// A resource version that no object has, so that an apply can only create. The
+/// API server ignores it if there is no object, and returns a conflict if there
+/// is one.
 const NEVER: &str = "1";
 
 impl<T: Kind + Serialize + Clone, V> Access<T, V> {
-    /// Applies a child: the owner controls it, and it is deleted with it.
-    /// [`OwnedApplier`](super::OwnedApplier) grants it.
+    /// Applies a child and sets its owner reference: the owner controls it, and
+    /// it is deleted with the owner. [`OwnedApplier`](super::OwnedApplier)
+    /// grants it.
     ///
-    /// The cache of children says whose the object of that name is. There is
-    /// none: it is created, and only created. It is the owner's: it is
-    /// applied to the object with that uid, and never to a successor. It is
-    /// anybody else's or nobody's: nothing is written, a Warning Event
-    /// `ErrResourceExists` says so at the owner, and the error is
-    /// [`AccessError::NotOurs`]. Two owners that name one child are told so in this
-    /// way, and do not take it from each other.
+    /// The cache of children has the current owner of the object:
     ///
-    /// Where the server refuses because of an entry that somebody else has
-    /// added to a list of the child, such as a port with the same name, that
-    /// entry is removed, and an Event on the owner names it and who had set it.
+    /// - If there is no object, it is created, and never applied to another
+    ///   client's object.
+    /// - If it belongs to the owner, it is applied to the object with this uid,
+    ///   and never to its successor.
+    /// - If it belongs to another owner, or to none, nothing is written. A
+    ///   Warning Event `ErrResourceExists` is recorded on the owner, and the
+    ///   error is [`AccessError::NotOurs`].
     ///
-    /// What was applied to this version of the child before, and changed
-    /// nothing, is not sent again: a handler may call this in every pass.
+    /// If the API server rejects the child because of an entry that another
+    /// client added, such as a port with the same name, this entry is removed.
+    /// An Event on the owner names the entry and its field manager.
+    ///
+    /// An apply that is known to change nothing is not sent again, so a handler
+    /// can call this every time.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -62,8 +65,8 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// ```
     ///
     /// # Errors
-    /// [`AccessError::NotOurs`] as said; when the owner cannot own it, or the server
-    /// refuses or does not answer.
+    /// [`AccessError::NotOurs`], see above. Also if the owner cannot own the
+    /// child, or the API server rejects the request or does not respond.
     pub fn apply_owned<'a, O, M>(&'a self, owner: &O, child: &T) -> Request<'a, T>
     where
         O: AsObject<M>,
@@ -72,13 +75,12 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         self.apply_child(owner.as_object(), child, false)
     }
 
-    /// As [`apply_owned`](Self::apply_owned), and takes over an object that
-    /// nobody controls. One that another object controls is left to it.
-    /// Entries that collide with those that are applied are removed, as from a
-    /// child.
+    /// Like [`apply_owned`](Self::apply_owned), and also takes over an object
+    /// that has no controlling owner. An object of another owner is left as it
+    /// is.
     ///
     /// # Errors
-    /// As of [`apply_owned`](Self::apply_owned).
+    /// Like [`apply_owned`](Self::apply_owned).
     pub fn adopt<'a, O, M>(&'a self, owner: &O, child: &T) -> Request<'a, T>
     where
         O: AsObject<M>,
@@ -87,17 +89,16 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         self.apply_child(owner.as_object(), child, true)
     }
 
-    /// The same argument, for a child that is the controller's alone: what
-    /// others add beneath the lists and maps that the handler sets is removed
-    /// when the child is applied, each with an Event on the owner. Without it
-    /// only what collides with the handler's own fields is removed.
+    /// The same argument, for children that no other client may extend. Entries
+    /// that others add to the lists and maps that the handler sets are removed
+    /// when the child is applied, each with an Event on the owner. Without this,
+    /// only entries that collide with the handler's own are removed.
     ///
-    /// Metadata and status stay everybody's, and so do fields beside those
-    /// that the handler sets, such as the `replicas` that an autoscaler sets.
-    /// Maps are those of Kubernetes' own kinds, such as `data`, `labels` or
-    /// `limits`; lists are those with keys, and sets. What an admission webhook
-    /// adds again is left to it, with an Event `ForeignEntryKept` on the owner,
-    /// and so is what the server refuses to remove.
+    /// Metadata, status and other fields are not affected, such as the
+    /// `replicas` that an autoscaler sets. Maps are those of built-in kinds, such
+    /// as `data`, `labels` or `limits`. Lists are those with keys, and sets. An
+    /// entry that an admission webhook adds again, or that cannot be removed, is
+    /// kept, with an Event `ForeignEntryKept` on the owner.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -112,7 +113,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// }
     /// # let _ = kooper::Controller::builder::<ConfigMap>("passwords").handler(password).build().unwrap();
     /// ```
-    #[must_use = "apply by what it returns"]
+    #[must_use = "call `apply_owned` on the returned value"]
     pub fn exclusive(&self) -> Self
     where
         V: MayApplyOwned<T>,
@@ -147,7 +148,7 @@ pub(super) struct Parent {
 }
 
 impl Parent {
-    /// Whether an object as it was read has another controller by now.
+    /// Whether an object as it was read now has another controlling owner.
     pub(super) fn has_lost(&self, live: &Value) -> bool {
         let owners = live["metadata"]["ownerReferences"].as_array();
         owners.into_iter().flatten().any(|owner| owner["controller"] == true && owner["uid"] != *self.uid)
@@ -155,8 +156,7 @@ impl Parent {
 }
 
 impl Objects<'_> {
-    /// Applies as this controller, and takes over what former names of it had
-    /// applied.
+    /// Applies as this controller, and takes over the fields of its former names.
     pub(super) async fn apply(&self, key: &ObjectKey, body: Value) -> Result<Answer, AccessError> {
         let answer = self.exchange(key, Doing::Apply(body, self.backing.field_manager())).await?;
         self.take_over(answer.0.as_ref(), false).await?;
@@ -195,8 +195,8 @@ impl Objects<'_> {
     }
 
     /// Applies to a child as the cache has it, unless that is known to change
-    /// nothing. Where it does change something, the new version is not settled:
-    /// the next pass sends once more.
+    /// nothing. After a change the new version is not settled, so the next call
+    /// sends once more.
     async fn apply_to(
         &self,
         parent: &Parent,
@@ -214,7 +214,7 @@ impl Objects<'_> {
         Ok(applied.map(Arc::new))
     }
 
-    /// What the cache of children has of this name.
+    /// The object of this name in the cache of children.
     fn known_child(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, AccessError> {
         let cache = self.backing.cache(self.cache);
         if !cache.covers(key.namespace()) {
@@ -249,7 +249,7 @@ impl Objects<'_> {
     }
 }
 
-/// What is applied, and as whom; never 0, which stands for nothing.
+/// A digest of the applied body and field manager; never 0, which means none.
 fn digest(manager: &str, exclusive: bool, body: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     (manager, exclusive, body.to_string()).hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Owner references: which object is whose child.
+//! Owner references.
 
 use std::any::TypeId;
 
@@ -9,11 +9,11 @@ use kube::core::ClusterResourceScope;
 use super::object::AsObject;
 use crate::object::key::ObjectKey;
 
-/// Why one object cannot be the child of another. No retry helps.
+/// Why an object cannot be the child of another one. It is not retried.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnerError {
-    /// The owner has no name or uid: it does not come from the API server.
+    /// The owner has no name or no uid: it was not read from the API server.
     #[error("the owner, a {owner}, has no name or no uid: take the object that the handler was called for")]
     Unborn {
         /// The owner's kind.
@@ -31,7 +31,7 @@ pub enum OwnerError {
         /// The owner, as `Kind namespace/name`.
         owner: String,
     },
-    /// The owner is in a namespace, and the child in none.
+    /// The owner is in a namespace, and the child is cluster-scoped.
     #[error(
         "{child} is cluster-scoped, and cannot be owned by {owner}, which is in a namespace: delete it in `cleanup` instead"
     )]
@@ -41,18 +41,18 @@ pub enum OwnerError {
         /// The owner, as `Kind namespace/name`.
         owner: String,
     },
-    /// The child names another owner as its controller.
+    /// The child has another controlling owner.
     #[error("{child} names {controller} as its controller: an object has one")]
     Controlled {
         /// The child, as `Kind name`.
         child: String,
-        /// The owner that it names, as `Kind name`.
+        /// The other owner, as `Kind name`.
         controller: String,
     },
 }
 
-/// Makes an object the child of another: the owner controls it, and it is
-/// deleted with it. A child without a namespace takes its owner's.
+/// Sets the owner reference of a child: the owner controls it, and it is deleted
+/// with the owner. A child without a namespace gets its owner's.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -70,8 +70,8 @@ pub enum OwnerError {
 /// ```
 ///
 /// # Errors
-/// When the owner is in another namespace than the child, or does not come
-/// from the API server, or the child has another controller.
+/// If the owner is in another namespace than the child or was not read from the
+/// API server, or if the child has another controlling owner.
 pub fn owned_by<O, M, T>(owner: &O, child: T) -> Result<T, OwnerError>
 where
     O: AsObject<M>,
@@ -110,8 +110,8 @@ where
     Ok(child)
 }
 
-/// An object as the controller of another, which holds up its deletion in the
-/// foreground.
+/// A reference to a controlling owner, which blocks the owner's foreground
+/// deletion.
 fn reference<O: Resource<DynamicType = ()>>(owner: &O) -> Result<OwnerReference, OwnerError> {
     let unborn = || OwnerError::Unborn { owner: O::kind(&()).into_owned() };
     let reference = owner.controller_owner_ref(&()).filter(|one| !one.uid.is_empty()).ok_or_else(unborn)?;

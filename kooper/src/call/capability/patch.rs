@@ -1,8 +1,8 @@
-//! A change of some fields of an object.
+//! The bodies of patches.
 
 use serde_json::{Value, json};
 
-/// A change of some fields, for [`Patcher`](super::Patcher).
+/// The body of a patch, for [`Patcher`](super::Patcher).
 ///
 /// ```
 /// use kooper::capability::PatchBody;
@@ -18,7 +18,7 @@ pub struct PatchBody {
     pub(super) value: Value,
 }
 
-/// How a server reads a patch.
+/// The type of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Merge,
@@ -27,20 +27,23 @@ pub(super) enum Way {
 }
 
 impl PatchBody {
-    /// A JSON merge patch: fields replace fields, `null` removes, a list
-    /// replaces the whole list.
+    /// A JSON merge patch: fields replace fields, `null` removes a field, and a
+    /// list replaces the whole list.
+    #[must_use]
     pub fn merge(value: Value) -> Self {
         Self { way: Way::Merge, value }
     }
 
-    /// A JSON patch: a list of operations, all or none of which are done. A
-    /// `test` that does not hold is an error with the code 422.
+    /// A JSON patch: a list of operations, of which all or none are done. A
+    /// `test` that fails is an error with the code 422.
+    #[must_use]
     pub fn json(operations: Value) -> Self {
         Self { way: Way::Json, value: operations }
     }
 
-    /// A strategic merge patch: lists are merged by their keys. Custom
-    /// resources do not take it.
+    /// A strategic merge patch: lists are merged by their keys. Custom resources
+    /// do not support it.
+    #[must_use]
     pub fn strategic(value: Value) -> Self {
         Self { way: Way::Strategic, value }
     }
@@ -58,7 +61,7 @@ impl PatchBody {
             }
             Way::Json => {
                 if let Value::Array(operations) = &mut self.value {
-                    // A `test` that fails does not say what it was about; an uid that changes does.
+                    // The error of a failed `test` does not name the field; that of a changed uid does.
                     operations.insert(0, json!({"op": "replace", "path": "/metadata/uid", "value": uid}));
                 }
             }
@@ -66,7 +69,7 @@ impl PatchBody {
         self
     }
 
-    /// Whether it changes nothing, and only returns the object.
+    /// Whether the patch changes nothing and only returns the object.
     pub(super) fn is_empty(&self) -> bool {
         let uid = &self.value["metadata"]["uid"];
         self.way != Way::Json && (self.value == json!({}) || self.value == json!({"metadata": {"uid": uid}}))

@@ -15,13 +15,13 @@ use crate::object::{DecodeError, MalformedObject, Object};
 use crate::watch::cache_id::CacheId;
 use crate::watch::store::{Cache, Store};
 
-/// Reading from a cache: [`Reader`] grants it. Each object is decoded when it
-/// is asked for, as the cache keeps its JSON.
+/// Reading from a cache, which [`Reader`] grants. The cache stores JSON: objects
+/// are decoded when they are read.
 impl<T: Kind, V> Access<T, V> {
-    /// The object; `None` where there is none.
+    /// The object, or `None` if the cache does not have it.
     ///
     /// # Errors
-    /// When the object does not fit the type.
+    /// If the object does not decode as the type.
     pub fn get(&self, key: &ObjectKey) -> Result<Option<Arc<T>>, DecodeError>
     where
         V: MayRead<T>,
@@ -29,7 +29,7 @@ impl<T: Kind, V> Access<T, V> {
         self.cached().get(key).map(|object| object.decode().map(Arc::new)).transpose()
     }
 
-    /// Every object, in the order of the keys. Nothing is decoded until
+    /// All objects, in the order of their keys. Nothing is decoded until
     /// [`Entry::decode`] is called.
     ///
     /// ```
@@ -49,9 +49,9 @@ impl<T: Kind, V> Access<T, V> {
         Box::new(objects.into_iter().map(Entry::new))
     }
 
-    /// The objects that [`by`](super::by) says, in the order of the keys, and
-    /// decodes only these. An object that cannot be read comes as its error:
-    /// nothing is skipped silently.
+    /// The objects of a selection, see [`by`](super::by), in the order of their
+    /// keys. Only these are decoded. An object that does not decode is an error
+    /// in the iterator, and is not skipped.
     pub fn select(&self, by: Selection<T>) -> BoxIterator<Result<Arc<T>, DecodeError>>
     where
         V: MayRead<T>,
@@ -65,8 +65,7 @@ impl<T: Kind, V> Access<T, V> {
 }
 
 impl<T: Kind> Reader<T> {
-    /// A reader of these objects, which never change: for unit tests of
-    /// handlers and map fns.
+    /// A reader of these objects, for unit tests of handlers and map functions.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -81,7 +80,7 @@ impl<T: Kind> Reader<T> {
     /// ```
     ///
     /// # Errors
-    /// When an object has no name or cannot be written as JSON.
+    /// If an object has no name or cannot be serialized.
     pub fn fixed(objects: impl IntoIterator<Item = T>) -> Result<Self, MalformedObject>
     where
         T: Serialize,

@@ -1,4 +1,4 @@
-//! Telling Kubernetes Events about the object of a call.
+//! Recording Kubernetes Events on the object of a call.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
@@ -7,12 +7,12 @@ use crate::call::events::{EventSink, Note};
 use crate::call::extract::{Argument, Context, Gone, Removed};
 use crate::call::plan::Plan;
 
-/// Tells Kubernetes Events about the object that the handler is called for:
-/// take it as an argument.
+/// Records Kubernetes Events on the object that the handler is called for: an
+/// argument of handlers.
 ///
-/// Telling never waits and never fails. Events that say the same within some
-/// minutes become one with a count; one object may have 25 at once and then
-/// one in five minutes; what is too many is dropped and counted in
+/// Recording never waits and never fails. Equal Events within some minutes are
+/// one Event with a count. An object can have 25 Events at once, and then one in
+/// five minutes. Further ones are dropped and counted in
 /// `kooper_events_dropped_total`.
 ///
 /// ```
@@ -25,6 +25,7 @@ use crate::call::plan::Plan;
 /// }
 /// # let _ = kooper::Controller::builder::<ConfigMap>("sync").handler(sync).build().unwrap();
 /// ```
+#[doc(alias = "EventRecorder")]
 #[derive(Debug, Clone)]
 pub struct Recorder {
     sink: EventSink,
@@ -38,32 +39,32 @@ impl Recorder {
         Self { sink: sink.clone(), regarding, related: None, action: "Reconcile".to_owned() }
     }
 
-    /// Tells that something went as it should. `reason` is one word of
-    /// CamelCase that programs go by, such as `Synced`; `message` is for
-    /// people, and cut after 1024 bytes.
+    /// Records a Normal Event. `reason` is one CamelCase word for programs, such
+    /// as `Synced`. `message` is for people; it is cut off after 1024 bytes.
     pub fn normal(&self, reason: impl Into<String>, message: impl Into<String>) {
-        self.tell(false, reason.into(), message.into());
+        self.record(false, reason.into(), message.into());
     }
 
-    /// Tells that something needs attention; arguments as of
-    /// [`normal`](Self::normal).
+    /// Records a Warning Event, with the arguments of [`normal`](Self::normal).
     pub fn warning(&self, reason: impl Into<String>, message: impl Into<String>) {
-        self.tell(true, reason.into(), message.into());
+        self.record(true, reason.into(), message.into());
     }
 
-    /// The same recorder for what another object has to do with, such as the
-    /// child that was created.
+    /// A recorder of Events that also name another object, such as a child that
+    /// was created.
+    #[must_use]
     pub fn related<T: Resource<DynamicType = ()>>(&self, object: &T) -> Self {
         Self { related: Some(object.object_ref(&())), ..self.clone() }
     }
 
-    /// The same recorder for something that was done, in one word of
-    /// CamelCase, such as `Scale`. Default: `Reconcile`.
+    /// A recorder of Events with this action: one CamelCase word, such as
+    /// `Scale`. The default is `Reconcile`.
+    #[must_use]
     pub fn action(&self, action: impl Into<String>) -> Self {
         Self { action: action.into(), ..self.clone() }
     }
 
-    fn tell(&self, warning: bool, reason: String, message: String) {
+    fn record(&self, warning: bool, reason: String, message: String) {
         self.sink.publish(Note {
             regarding: self.regarding.clone(),
             related: self.related.clone(),

@@ -1,4 +1,4 @@
-//! One request to the API server, whatever the Rust type of the object is.
+//! Requests to the API server, independent of the Rust type of the object.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,21 +23,21 @@ use crate::object::kind::{Kind, KindInfo};
 use crate::queue::Echo;
 use crate::watch::cache_id::CacheId;
 
-/// Longer than the server itself takes for a write with all its webhooks.
+/// Longer than the API server takes for a write with all its webhooks.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The objects of one kind, as the argument of one call reaches them.
+/// The objects of one kind, for one argument of one call.
 pub(super) struct Objects<'a> {
     pub(super) backing: &'a Backing,
     pub(super) call: Option<&'a Call>,
     pub(super) kind: KindInfo,
     pub(super) cache: CacheId,
-    /// Whether what others add to an applied child is removed.
+    /// Whether entries that other clients add to a child are removed.
     pub(super) exclusive: bool,
     path: fn(Option<&str>) -> String,
 }
 
-/// What is done to an object.
+/// A request for an object.
 #[derive(Debug)]
 pub(super) enum Doing {
     Get,
@@ -52,7 +52,7 @@ pub(super) enum Doing {
     Evict(String),
 }
 
-/// The object in an answer, and the whole answer as it came.
+/// The object in a response, and the whole response.
 pub(super) type Answer = (Option<Object>, String);
 
 impl<T: Kind, V> Access<T, V> {
@@ -69,13 +69,13 @@ impl<T: Kind, V> Access<T, V> {
 }
 
 impl Objects<'_> {
-    /// Sends a request, and notes what it wrote. Without a body in the answer
-    /// there is no object.
+    /// Sends a request and notes what it wrote. Returns the object, if the
+    /// response has one.
     pub(super) async fn send(&self, key: &ObjectKey, doing: Doing) -> Result<Option<Object>, AccessError> {
         Ok(self.exchange(key, doing).await?.0)
     }
 
-    /// As [`send`](Self::send), and returns the answer also with its managed
+    /// Like [`send`](Self::send), and also returns the response with its managed
     /// fields, which an [`Object`] does not have.
     pub(super) async fn exchange(&self, key: &ObjectKey, doing: Doing) -> Result<Answer, AccessError> {
         self.check(key)?;
@@ -94,7 +94,7 @@ impl Objects<'_> {
                 return Err(AccessError::Unanswered { verb, kind, object, source: elapsed.into() });
             }
         };
-        // A deletion and an eviction may be answered by a status, which has no name.
+        // The response to a deletion or an eviction may be a Status, which has no name.
         let object = Object::parse(text.as_bytes()).ok().filter(|object| !is_status(object));
         match &object {
             Some(object) if writes => {
@@ -143,12 +143,12 @@ impl Objects<'_> {
                 request.headers_mut().insert(CONTENT_TYPE, content_type);
                 Ok(request)
             }
-            // The server's own default for a Job, of old, is to leave its pods behind.
+            // The API server's default for a Job leaves its pods behind.
             Doing::Delete(params) => {
                 let policy = params.propagation_policy.or(Some(PropagationPolicy::Background));
                 requests.delete(name, &DeleteParams { propagation_policy: policy, ..params })
             }
-            // `Request::evict` of kube sends its options under a name that the server does not know.
+            // kube's `Request::evict` sends its options under a name that the API server does not know.
             Doing::Evict(uid) => {
                 let body = json!({
                     "apiVersion": "policy/v1",
@@ -161,7 +161,7 @@ impl Objects<'_> {
         }
     }
 
-    /// Objects of a namespaced kind are in a namespace, others in none.
+    /// Checks that an object has a namespace if its kind needs one, and only then.
     fn check(&self, key: &ObjectKey) -> Result<(), AccessError> {
         let kind = &self.kind.kind;
         let problem = match (key.namespace(), self.kind.namespaced) {
@@ -181,8 +181,7 @@ impl Objects<'_> {
         Err(AccessError::wrong(problem))
     }
 
-    /// The key of an object that is to be written; its namespace is the call's
-    /// where it has none.
+    /// The key of an object to write. Its namespace defaults to that of the call.
     pub(super) fn key_of(&self, body: &mut Value) -> ObjectKey {
         let own = self.call.and_then(|call| call.key().namespace()).filter(|_| self.kind.namespaced);
         let metadata = &mut body["metadata"];
@@ -206,8 +205,8 @@ impl Objects<'_> {
         caches.find_map(|cache| cache.get(key))
     }
 
-    /// Tells the queue which version answered a write of the call, as far as a
-    /// cache will show it.
+    /// Notes in the queue which version a write of the call resulted in, for each
+    /// cache that will show it.
     fn note(&self, key: &ObjectKey, uid: &str, version: Option<&str>, echo: Echo) {
         let Some(call) = self.call else { return };
         for cache in self.caches() {
@@ -215,7 +214,7 @@ impl Objects<'_> {
         }
     }
 
-    /// By what an answer shows that a request has made its version.
+    /// How a response shows that the request made its version.
     fn author(&self, doing: &Doing) -> Author {
         match doing {
             Doing::Create(_) => Author::Creation,
@@ -234,13 +233,13 @@ impl Objects<'_> {
     }
 }
 
-/// An object as the server takes it: without what only the server writes.
+/// The body of an object, without the fields that only the API server sets.
 pub(super) fn body<T: Kind + Serialize>(object: &T) -> Result<Value, AccessError> {
     let kind = T::kind(&());
     let mut body = serde_json::to_value(object)
         .map_err(|error| AccessError::wrong(format!("a {kind} cannot be written as JSON: {error}")))?;
     let Value::Object(fields) = &mut body else {
-        return Err(AccessError::wrong(format!("a {kind} is written as JSON that is no object")));
+        return Err(AccessError::wrong(format!("a {kind} serializes to JSON that is not an object")));
     };
     fields.insert("apiVersion".to_owned(), T::api_version(&()).into_owned().into());
     fields.insert("kind".to_owned(), kind.into_owned().into());

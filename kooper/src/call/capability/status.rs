@@ -14,14 +14,13 @@ use crate::object::key::ObjectKey;
 use crate::object::kind::Kind;
 
 impl<T: Kind, V> Access<T, V> {
-    /// Applies the status of an object, the whole of what this controller has
-    /// to say in it. Nothing is sent where the object has this status
-    /// already, or the call has sent it last. A condition whose `status` is as
-    /// it was keeps its `lastTransitionTime`. Answers whether something was
-    /// sent.
+    /// Applies the status of an object: all fields of it that this controller
+    /// sets. Nothing is sent if the object already has this status, or if the
+    /// call has applied it last. A condition whose `status` does not change keeps
+    /// its `lastTransitionTime`. Returns whether a request was sent.
     ///
-    /// `object` is the one that the handler was called for: its uid goes
-    /// along, so that no other object of its name gets the status.
+    /// `object` is the object that the handler was called for. The status is
+    /// applied to the object with its uid only.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::{Service, ServiceStatus};
@@ -35,8 +34,8 @@ impl<T: Kind, V> Access<T, V> {
     /// ```
     ///
     /// # Errors
-    /// When the object is gone ([`AccessError::is_not_found`]), the server refuses
-    /// for another reason, or does not answer.
+    /// If the object does not exist any more ([`AccessError::is_not_found`]), or
+    /// the API server rejects the request or does not respond.
     pub fn apply_status<'a, M>(&'a self, object: &T, status: &T::Status) -> Request<'a, bool>
     where
         T: HasStatus<M, Status: Serialize>,
@@ -54,7 +53,7 @@ impl<T: Kind, V> Access<T, V> {
         let uid = object.meta().uid.clone().unwrap_or_default();
         Box::pin(async move {
             let (before, wanted) = wanted?;
-            // Without a call nothing tells how old the object is.
+            // Without a call it is not known how old the object is.
             let sent = objects.call.map(|call| call.statuses.of(&objects.kind.resource(), &key, &uid));
             let mut sent = match &sent {
                 Some(sent) => sent.lock().await,
@@ -65,7 +64,7 @@ impl<T: Kind, V> Access<T, V> {
                 }
             };
             let Some(status) = sent.next(&before, wanted) else { return Ok(false) };
-            // Until it is answered, or for ever where it fails or is given up.
+            // Until there is a response; for good if there is none.
             *sent = Sent::Unknown;
             objects.apply_status(&key, &uid, status.clone()).await?;
             *sent = Sent::Status(status);

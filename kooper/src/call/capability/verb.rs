@@ -6,10 +6,10 @@ use super::has_status::HasStatus;
 use crate::call::plan::Plan;
 use crate::object::kind::Kind;
 
-/// A verb that a capability grants on the kind `T`. `M` is inferred: it only
-/// keeps impls apart.
+/// A verb that a capability grants on the kind `T`. `M` is inferred and keeps
+/// impls apart.
 pub trait Verb<T, M = ()>: 'static {
-    /// Notes what the verb needs.
+    /// Adds to the plan what the verb needs.
     fn plan(plan: &mut Plan);
 }
 
@@ -25,7 +25,7 @@ pub enum Get {}
 #[derive(Debug)]
 pub enum Create {}
 
-/// Applies on the side of the server.
+/// Applies with server-side apply.
 #[derive(Debug)]
 pub enum Apply {}
 

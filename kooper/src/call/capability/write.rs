@@ -14,17 +14,17 @@ use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::object::kind::Kind;
 
-/// What the argument may do. A method compiles only where the argument's
-/// alias grants it: [`Getter`](super::Getter) has `fetch`,
-/// [`Creator`](super::Creator) `create`, and so on.
+/// Requests to the API server. A method compiles only if the argument's alias
+/// grants it: [`Getter`](super::Getter) has `fetch`,
+/// [`Creator`](super::Creator) has `create`, and so on.
 // The futures are boxed: an opaque one would carry the bound of the verb, and
-// each of its uses would say again that it does not hold.
+// the compiler would report it again for each use.
 impl<T: Kind, V> Access<T, V> {
-    /// The object as the API server has it; `None` where there is none.
+    /// Gets the object from the API server; `None` if it does not exist.
     ///
     /// # Errors
-    /// When the server refuses or does not answer, or the object does not fit
-    /// the type.
+    /// If the API server rejects the request or does not respond, or the object
+    /// does not decode as the type.
     pub fn fetch<'a>(&'a self, key: &'a ObjectKey) -> Request<'a, Option<T>>
     where
         V: MayGet<T>,
@@ -40,13 +40,13 @@ impl<T: Kind, V> Access<T, V> {
         })
     }
 
-    /// Creates an object, and returns it as the server made it. Without a
-    /// namespace it goes into that of the call's object; without a name it
-    /// needs `metadata.generateName`.
+    /// Creates an object and returns it as the API server stored it. Its
+    /// namespace defaults to that of the call's object. Without a name it needs
+    /// `metadata.generateName`.
     ///
     /// # Errors
-    /// When an object of that name exists ([`AccessError::is_conflict`]), the server
-    /// refuses for another reason, or does not answer.
+    /// If an object of this name exists ([`AccessError::is_conflict`]), or the API
+    /// server rejects the request or does not respond.
     pub fn create<'a>(&'a self, object: &'a T) -> Request<'a, T>
     where
         T: Serialize,
@@ -67,20 +67,19 @@ impl<T: Kind, V> Access<T, V> {
         })
     }
 
-    /// Applies an object on the side of the server: it is created, or the
-    /// fields that are set are corrected, also those that another manager has
-    /// set. Fields that this controller applied before and that are not set
-    /// any more are removed. A `uid` or `resourceVersion` in the metadata has
-    /// to be the object's. Without a namespace it goes into that of the call's
-    /// object.
+    /// Applies an object with server-side apply. It is created, or its fields
+    /// are set, including those of other field managers. Fields that this
+    /// controller applied before and that are no longer set are removed. A `uid`
+    /// or `resourceVersion` in the metadata must match the object. Its namespace
+    /// defaults to that of the call's object.
     ///
-    /// Set only what the controller decides: an object that was read and
-    /// changed claims every field. For a child of the call's object,
-    /// take [`OwnedApplier`](super::OwnedApplier): its
-    /// [`apply_owned`](Self::apply_owned) looks first whose it is.
+    /// Set only the fields that the controller decides: an object that was read
+    /// and changed would own all of them. For a child of the call's object take
+    /// [`OwnedApplier`](super::OwnedApplier): its
+    /// [`apply_owned`](Self::apply_owned) checks the owner first.
     ///
     /// # Errors
-    /// When the server refuses or does not answer.
+    /// If the API server rejects the request or does not respond.
     pub fn apply<'a>(&'a self, object: &'a T) -> Request<'a, T>
     where
         T: Serialize,
@@ -94,11 +93,11 @@ impl<T: Kind, V> Access<T, V> {
         })
     }
 
-    /// Changes some fields of the object of this name.
+    /// Patches the object of this name.
     ///
     /// # Errors
-    /// When there is none ([`AccessError::is_not_found`]), the server refuses for
-    /// another reason, or does not answer.
+    /// If it does not exist ([`AccessError::is_not_found`]), or the API server
+    /// rejects the request or does not respond.
     pub fn patch<'a>(&'a self, key: &'a ObjectKey, patch: PatchBody) -> Request<'a, T>
     where
         V: MayPatch<T>,
@@ -108,13 +107,12 @@ impl<T: Kind, V> Access<T, V> {
         Box::pin(async move { answered(objects.send(key, doing).await?, key) })
     }
 
-    /// Changes some fields of this object, and not of another that has its
-    /// name by now.
+    /// Patches this object, and not another one that has its name by now.
     ///
     /// # Errors
-    /// When it is gone ([`AccessError::is_not_found`], or a conflict where another
-    /// has its name), the server refuses for another reason, or does not
-    /// answer.
+    /// If it does not exist any more ([`AccessError::is_not_found`], or a conflict
+    /// if another object has its name), or the API server rejects the request or
+    /// does not respond.
     pub fn patch_object<'a>(&'a self, object: &'a T, patch: PatchBody) -> Request<'a, T>
     where
         V: MayPatch<T>,
@@ -130,12 +128,12 @@ impl<T: Kind, V> Access<T, V> {
         })
     }
 
-    /// Deletes the object of this name, whichever it is by now; one that is
-    /// gone already is no error. An object with finalizers, and a pod, is only
-    /// marked, and vanishes later.
+    /// Deletes the object of this name. It is not an error if it does not exist.
+    /// Objects with finalizers, and pods, are only marked for deletion and
+    /// removed later.
     ///
     /// # Errors
-    /// When the server refuses or does not answer.
+    /// If the API server rejects the request or does not respond.
     pub fn delete<'a>(&'a self, key: &'a ObjectKey) -> Request<'a, ()>
     where
         V: MayDelete<T>,
@@ -143,11 +141,11 @@ impl<T: Kind, V> Access<T, V> {
         self.delete_with(key, DeleteParams::default())
     }
 
-    /// Deletes this object, and not another that has its name by now; one that
-    /// is gone already is no error.
+    /// Deletes this object, and not another one that has its name by now. It is
+    /// not an error if it does not exist any more.
     ///
     /// # Errors
-    /// When the server refuses or does not answer.
+    /// If the API server rejects the request or does not respond.
     pub fn delete_object<'a>(&'a self, object: &'a T) -> Request<'a, ()>
     where
         V: MayDelete<T>,
@@ -158,12 +156,12 @@ impl<T: Kind, V> Access<T, V> {
         Box::pin(async move { objects.delete(&key_of(object), params).await })
     }
 
-    /// Deletes this object if nobody has changed it since it was read; one
-    /// that is gone already is no error.
+    /// Deletes this object if it has not changed since it was read. It is not an
+    /// error if it does not exist any more.
     ///
     /// # Errors
-    /// When it has changed ([`AccessError::is_conflict`]), the server refuses for
-    /// another reason, or does not answer.
+    /// If it has changed ([`AccessError::is_conflict`]), or the API server rejects
+    /// the request or does not respond.
     pub fn delete_unchanged<'a>(&'a self, object: &'a T) -> Request<'a, ()>
     where
         V: MayDelete<T>,
@@ -175,14 +173,13 @@ impl<T: Kind, V> Access<T, V> {
         Box::pin(async move { objects.delete(&key_of(object), params).await })
     }
 
-    /// Deletes with a grace period, a propagation policy or preconditions of
-    /// one's own; an object that is gone already is no error, and neither is
-    /// one whose uid is another. Without a propagation policy dependents are
-    /// deleted in the background, as by the other methods: a Job takes its
-    /// pods along.
+    /// Deletes with a custom grace period, propagation policy or preconditions.
+    /// It is not an error if the object does not exist, or has another uid.
+    /// Without a propagation policy, dependents are deleted in the background as
+    /// with the other methods, such as the pods of a Job.
     ///
     /// # Errors
-    /// When the server refuses or does not answer.
+    /// If the API server rejects the request or does not respond.
     pub fn delete_with<'a>(&'a self, key: &'a ObjectKey, params: DeleteParams) -> Request<'a, ()>
     where
         V: MayDelete<T>,
@@ -191,13 +188,14 @@ impl<T: Kind, V> Access<T, V> {
         Box::pin(async move { objects.delete(key, params).await })
     }
 
-    /// Evicts this pod, and not another that has its name by now, as far as
-    /// disruption budgets allow it; one that is gone already is no error.
+    /// Evicts this pod, and not another one that has its name by now, if its
+    /// PodDisruptionBudget allows it. It is not an error if it does not exist any
+    /// more.
     ///
     /// # Errors
-    /// When a budget does not allow it now (the key is tried again when the
-    /// server says so, after 5 seconds where it does not), the server refuses
-    /// for another reason, or does not answer.
+    /// If a PodDisruptionBudget does not allow it now (the key is retried after
+    /// the time that the API server asks for, or 5 seconds), or the API server
+    /// rejects the request or does not respond.
     pub fn evict<'a>(&'a self, pod: &T) -> Request<'a, ()>
     where
         V: MayEvict<T>,
@@ -228,7 +226,7 @@ impl Objects<'_> {
     }
 }
 
-/// The object in the answer to a write.
+/// The object in the response to a write.
 pub(super) fn answered<T: Kind>(object: Option<impl Borrow<Object>>, key: &ObjectKey) -> Result<T, AccessError> {
     match object {
         Some(object) => Ok(object.borrow().decode()?),
@@ -236,7 +234,7 @@ pub(super) fn answered<T: Kind>(object: Option<impl Borrow<Object>>, key: &Objec
             verb: "write",
             kind: T::kind(&()).into_owned(),
             object: key.clone(),
-            source: "the answer is no object".into(),
+            source: "the response is not an object".into(),
         }),
     }
 }
