@@ -1,4 +1,4 @@
-//! Kubernetes Events: gathered, limited, and written in the background.
+//! Kubernetes Events: aggregated, limited, and written in the background.
 
 mod correlate;
 mod limit;
@@ -17,16 +17,16 @@ use tokio::time::timeout;
 use crate::metrics::{Counter, MetricsRecorder};
 use write::{Causes, Writer};
 
-/// So many notes may wait to be written: at the start there may be one of each
-/// object. A note takes less than a kilobyte.
+/// The most notes that wait to be written. At the start there may be one for
+/// each object. A note takes less than a kilobyte.
 const WAITING: usize = 16_384;
 
-/// Where Kubernetes Events go. Cloneable; it never waits.
+/// Records Kubernetes Events. It never waits, and can be cloned.
 #[derive(Clone, Default)]
 pub struct EventSink {
-    /// None where there is no server to tell.
+    /// `None` without an API server.
     inner: Option<Arc<Inner>>,
-    /// Where a test finds what was recorded.
+    /// The recorded Events, for tests.
     kept: Option<Kept>,
 }
 
@@ -47,20 +47,20 @@ struct Task {
     writer: Writer,
 }
 
-/// What the task that writes is told.
+/// A message to the task that writes.
 enum Message {
     Note(Box<Note>),
-    /// Answer when everything before is written.
+    /// Respond when all notes before this one are written.
     Drain(oneshot::Sender<()>),
 }
 
-/// A Kubernetes Event as it was recorded.
+/// A recorded Kubernetes Event.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Note {
     /// The object that it is about.
     pub regarding: ObjectReference,
-    /// What else it is about.
+    /// Another object that it is about.
     pub related: Option<ObjectReference>,
     /// Whether it is a Warning, and not Normal.
     pub warning: bool,
@@ -100,12 +100,12 @@ impl EventSink {
         Self { inner: Some(Arc::new(inner)), kept: None }
     }
 
-    /// A sink that keeps everything, and writes nothing.
+    /// A sink that keeps all Events and writes none.
     pub(crate) fn kept(kept: Kept) -> Self {
         Self { inner: None, kept: Some(kept) }
     }
 
-    /// Takes a note along; one too many is counted and dropped.
+    /// Queues a note. If too many wait, it is dropped and counted.
     pub(crate) fn publish(&self, note: Note) {
         if let Some(kept) = &self.kept {
             kept.lock().unwrap_or_else(PoisonError::into_inner).push(note);
@@ -123,7 +123,7 @@ impl EventSink {
         }
     }
 
-    /// Waits until everything is written, though not for long.
+    /// Waits until all notes are written, at most for `limit`.
     pub(crate) async fn drain(&self, limit: Duration) {
         let Some(inner) = &self.inner else { return };
         let (told, written) = oneshot::channel();

@@ -1,8 +1,8 @@
-//! Cleaning up before an object vanishes, guaranteed by a finalizer.
+//! Cleaning up before an object is removed, guaranteed by a finalizer.
 //!
-//! The finalizer is on the object before the handler sees it, and goes when
-//! `cleanup` says that it is done. Each change of the list of finalizers goes
-//! by the object's version, so that nobody else's are lost.
+//! The finalizer is set before the handler is called for the object, and removed
+//! when `cleanup` is done. The list of finalizers is only changed in the version
+//! that it was read from, so that those of others are not lost.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::object::{DecodeError, Metadata, Object};
 use crate::queue::Echo;
 use crate::watch::store::Cache;
 
-/// So often somebody else may be first before a call fails.
+/// How many conflicts a call tolerates before it fails.
 const CONFLICTS: usize = 8;
 
 /// The finalizers of one controller.
@@ -28,9 +28,9 @@ const CONFLICTS: usize = 8;
 pub(crate) struct Finalizers {
     /// The one that is set.
     pub(crate) own: String,
-    /// Those of former names, which are taken over.
+    /// Those of former names, which are replaced.
     pub(crate) former: Vec<String>,
-    /// Whether objects that leave the selector alive are cleaned up too.
+    /// Whether objects that leave the selector are cleaned up, too.
     pub(crate) on_leave: bool,
 }
 
@@ -40,7 +40,7 @@ impl Finalizers {
         object.metadata().is_ok_and(|metadata| metadata.is_deleted() && self.are_on(&metadata))
     }
 
-    /// Whether an object that is not selected needs anything.
+    /// Whether an object that is not selected needs a call.
     pub(crate) fn concern(&self, object: &Object) -> bool {
         object.metadata().is_ok_and(|metadata| self.are_on(&metadata) && (self.on_leave || metadata.is_deleted()))
     }
@@ -79,7 +79,7 @@ impl Finalizers {
     }
 }
 
-/// A handler whose objects are cleaned up before they vanish.
+/// A handler whose objects are cleaned up before they are removed.
 pub(crate) struct Finalizing {
     pub(crate) finalizers: Finalizers,
     pub(crate) handler: Arc<dyn Erased>,
@@ -103,10 +103,10 @@ impl Finalizing {
             if wanted == metadata.finalizers {
                 return self.handler.call(object, call).await;
             }
-            // What neither handler nor `cleanup` can take is not held back.
+            // An object that neither the handler nor `cleanup` can decode gets no finalizer.
             self.handler.fits(&object).map_err(CallError::Decode)?;
             match self.set(&object, &wanted).await? {
-                // Another object took the name: its own event brings it.
+                // Another object has the name by now. Its own watch event queues it.
                 Some(now) if now.uid() != object.uid() => return Ok(Action::done()),
                 Some(now) => object = now,
                 None => return Ok(Action::done()),
@@ -115,7 +115,7 @@ impl Finalizing {
         Err(self.contended(object.key()))
     }
 
-    /// Calls `cleanup`, and takes the finalizer off if it is done.
+    /// Calls `cleanup`, and removes the finalizer if it is done.
     async fn clean_up(&self, mut object: Arc<Object>, call: Call) -> Result<Action, CallError> {
         let action = self.cleanup.call(object.clone(), call).await?;
         if action.delay().is_some() {
@@ -141,12 +141,13 @@ impl Finalizing {
         boxed(format!("{resource} {key} changes faster than its finalizers can be set ({CONFLICTS} tries)"))
     }
 
-    /// Sets the finalizers; the object as it is then, whoever was first.
+    /// Sets the finalizers. Returns the object as it is then, also after a
+    /// conflict.
     async fn set(&self, object: &Object, finalizers: &[String]) -> Result<Option<Arc<Object>>, CallError> {
         let key = object.key();
         match self.lookup.set_finalizers(object, finalizers).await.map_err(boxed)? {
             Written::Done(now) => {
-                // The last one is off: what the server answers is the object as it was.
+                // After the last one the response is the object as it was before its removal.
                 let removed = finalizers.is_empty() && now.metadata().is_ok_and(|metadata| metadata.is_deleted());
                 let version = (!removed).then(|| now.version());
                 self.backing.wrote(key, self.backing.primary, (key, now.uid()), version, Echo::Silent);
@@ -158,7 +159,7 @@ impl Finalizing {
     }
 }
 
-/// The cleaning up alone, of an object that left the selector.
+/// Only the cleanup, for an object that left the selector.
 pub(crate) struct Departing(pub(crate) Arc<Finalizing>);
 
 impl Erased for Departing {
@@ -172,7 +173,7 @@ impl Erased for Departing {
     }
 }
 
-/// The handler and the cleaning up, as a worker calls them.
+/// The handler and its cleanup, as a worker calls them.
 pub(crate) struct Guarded(pub(crate) Arc<Finalizing>);
 
 impl Erased for Guarded {
@@ -193,13 +194,13 @@ pub(crate) struct Unselected {
     pub(crate) all: Cache,
 }
 
-/// What an object that is not among the selected ones needs.
+/// What an object that is not selected needs.
 pub(crate) enum Left {
     /// Nothing.
     Nothing,
     /// To be cleaned up.
     CleanUp(Arc<Object>, Arc<dyn Erased>),
-    /// To be told of: it lives on with our finalizer, and nobody handles it.
+    /// To be reported: it keeps our finalizer, and no handler sees it.
     Abandoned(Arc<Object>),
 }
 
@@ -235,7 +236,7 @@ impl Unselected {
 
     /// Looks for a key that the controller's own cache does not have.
     pub(crate) async fn find(&self, key: &ObjectKey) -> Result<Left, BoxError> {
-        // The caches may lag behind each other: only the server knows.
+        // The caches may lag behind each other, so the API server is asked.
         let Some(object) = self.finalizing.lookup.get(key).await?.filter(|object| self.is_marked(object)) else {
             return Ok(Left::Nothing);
         };

@@ -1,5 +1,5 @@
-//! Single objects of a controller's kind, asked of the API server: where the
-//! cache cannot tell.
+//! Requests for single objects of a controller's kind, where the cache is not
+//! enough.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
 
-/// A request that is not answered for so long has failed.
+/// A request without a response for so long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks the API server about objects of one kind.
+/// Requests objects of one kind from the API server.
 #[derive(Clone)]
 pub(crate) struct Lookup {
     pub(crate) client: Client,
@@ -29,15 +29,15 @@ pub(crate) struct Lookup {
     pub(crate) field_manager: String,
 }
 
-/// What became of a write that goes by the version of an object.
+/// The result of a write that is conditional on the object's version.
 pub(crate) enum Written {
     Done(Arc<Object>),
-    /// Somebody else was first.
+    /// The object has changed.
     Conflict,
     Gone,
 }
 
-/// An object that the API server did not hand out or take.
+/// A request that the API server rejected or did not complete.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LookupError {
     #[error("{text}")]
@@ -47,7 +47,7 @@ pub(crate) enum LookupError {
 }
 
 impl Lookup {
-    /// The object as it is now.
+    /// Gets the object; `None` if it does not exist.
     pub(crate) async fn get(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, LookupError> {
         let request = self.path(key).get(key.name(), &kube::core::params::GetParams::default());
         match self.send("get", key, request).await {
@@ -57,8 +57,8 @@ impl Lookup {
         }
     }
 
-    /// How an object has vanished that the watch says is deleted: a watch with
-    /// a selector says so of one that left it, too.
+    /// How an object was removed that the watch reported as deleted. A watch with
+    /// a selector also reports objects as deleted that left it.
     pub(crate) async fn how_gone(&self, last: &Object) -> Gone {
         match self.get(last.key()).await {
             Ok(Some(now)) if now.uid() == last.uid() => Gone::Left,
@@ -70,7 +70,7 @@ impl Lookup {
         }
     }
 
-    /// Whether the controller's selector selects the object now.
+    /// Whether the object matches the controller's selector now.
     pub(crate) async fn selects(&self, key: &ObjectKey) -> Result<bool, LookupError> {
         let named = format!("metadata.name={}", key.name());
         let fields = self.fields.iter().fold(named, |all, fields| format!("{all},{fields}"));
@@ -82,8 +82,8 @@ impl Lookup {
         Ok(list.items.is_some_and(|items| !items.is_empty()))
     }
 
-    /// Sets the finalizers of an object, if it is still in the version that
-    /// they were read from.
+    /// Sets the finalizers of an object, if its version has not changed since
+    /// they were read.
     pub(crate) async fn set_finalizers(&self, object: &Object, finalizers: &[String]) -> Result<Written, LookupError> {
         let key = object.key();
         let patch = json!({"metadata": {
@@ -141,7 +141,7 @@ impl Lookup {
     }
 }
 
-/// Why there is no answer to a request.
+/// Why a request failed.
 enum Refused {
     Code(u16),
     Other(LookupError),
@@ -149,6 +149,6 @@ enum Refused {
 
 #[derive(serde::Deserialize)]
 struct List {
-    /// The API server writes an empty list of metadata as `null`.
+    /// An empty list of metadata is `null`.
     items: Option<Vec<serde::de::IgnoredAny>>,
 }

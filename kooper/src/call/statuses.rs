@@ -1,5 +1,5 @@
-//! The statuses that a call has sent: the object that it was called with shows
-//! none of them.
+//! The statuses that a call has applied. The object that the handler was called
+//! with does not show them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,18 +18,18 @@ type Id = (String, ObjectKey, String);
 /// What is known of the status of an object.
 #[derive(Debug, Default)]
 pub(crate) enum Sent {
-    /// It is as the call was handed it.
+    /// Nothing was sent: it is as the handler got it.
     #[default]
     Nothing,
-    /// A request failed or is under way: the server may have done it.
+    /// A request failed or has no response yet: it may have been done.
     Unknown,
-    /// It was sent last.
+    /// This status was applied last.
     Status(Value),
 }
 
 impl Statuses {
-    /// The status of one object, which is locked while it is sent, so that two
-    /// writes of one call cannot overtake each other.
+    /// The status of one object. It is locked while it is sent, so that two writes
+    /// of one call cannot overtake each other.
     pub(crate) fn of(&self, resource: &str, key: &ObjectKey, uid: &str) -> Arc<tokio::sync::Mutex<Sent>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.entry((resource.to_owned(), key.clone(), uid.to_owned())).or_default().clone()
@@ -37,8 +37,8 @@ impl Statuses {
 }
 
 impl Sent {
-    /// What to send so that the status is `wanted`, where the call was handed
-    /// `before`; `None` where it is so already.
+    /// The status to send so that it becomes `wanted`, after the handler got
+    /// `before`; `None` if nothing changes.
     pub(crate) fn next(&self, before: &Value, mut wanted: Value) -> Option<Value> {
         match self {
             Self::Nothing => changed(before, wanted),
@@ -51,7 +51,7 @@ impl Sent {
     }
 }
 
-/// The status to send in place of `now`; `None` where they are the same.
+/// The status to send in place of `now`; `None` if they are equal.
 fn changed(now: &Value, mut wanted: Value) -> Option<Value> {
     keep_transitions(now, &mut wanted);
     let (mut old, mut new) = (now.clone(), wanted.clone());
@@ -61,7 +61,7 @@ fn changed(now: &Value, mut wanted: Value) -> Option<Value> {
     (old != new).then_some(wanted)
 }
 
-/// A condition that says what it said before has not changed since then.
+/// Keeps the `lastTransitionTime` of conditions whose status does not change.
 fn keep_transitions(now: &Value, wanted: &mut Value) {
     let (Some(before), Some(conditions)) = (now["conditions"].as_array(), wanted.get_mut("conditions")) else { return };
     for condition in conditions.as_array_mut().into_iter().flatten() {
@@ -74,7 +74,7 @@ fn keep_transitions(now: &Value, wanted: &mut Value) {
     }
 }
 
-/// Nothing is the same as an empty object: the server keeps neither.
+/// Removes nulls and empty objects, which the API server does not store.
 fn prune(value: &mut Value) {
     if let Value::Object(fields) = value {
         fields.values_mut().for_each(prune);

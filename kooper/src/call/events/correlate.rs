@@ -1,4 +1,4 @@
-//! Events that say the same become one with a count.
+//! Equal Events become one with a count.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use tokio::time::Instant;
 use super::Note;
 use super::limit::Limit;
 
-/// What says the same within this time of the last is the same Event.
+/// An Event that repeats within this time is counted, and not written anew.
 const WINDOW: Duration = Duration::from_secs(360);
 
 /// More different Events than this are not remembered: those that were quiet
 /// for longest are forgotten, and would be new ones.
 const SERIES: usize = 4096;
 
-/// Decides what is to be written.
+/// Decides which Events are written.
 #[derive(Debug, Default)]
 pub(super) struct Correlator {
     series: HashMap<String, Series>,
@@ -44,12 +44,12 @@ struct Series {
 pub(super) enum Due {
     /// A new Event.
     New { key: String, note: Note, first: Timestamp },
-    /// One that was written goes on.
+    /// A repetition of an Event that was written.
     More { key: String, note: Note, name: String, count: i32, last: Timestamp },
 }
 
 impl Correlator {
-    /// Takes a note; `false` where it is one too many.
+    /// Takes a note; `false` if it exceeds the object's limit.
     pub(super) fn take(&mut self, note: Note, now: Instant, at: Timestamp) -> bool {
         let key = key(&note);
         if self.swept.is_none_or(|swept| now.saturating_duration_since(swept) >= WINDOW) {
@@ -75,7 +75,7 @@ impl Correlator {
         true
     }
 
-    /// Forgets a quarter of what is written, that which was quiet for longest.
+    /// Forgets the quarter of the written Events that was quiet for longest.
     fn make_room(&mut self) {
         let written = self.series.iter().filter(|(key, _)| !self.unwritten.contains(*key));
         let mut written: Vec<_> = written.map(|(key, series)| (series.heard, key.clone())).collect();
@@ -85,8 +85,7 @@ impl Correlator {
         }
     }
 
-    /// What is to be written now. What an object has no token for waits until
-    /// it is heard again.
+    /// The Events to write now. One without a token waits until it repeats.
     pub(super) fn due(&mut self, now: Instant) -> Vec<Due> {
         let mut due = Vec::new();
         for key in std::mem::take(&mut self.unwritten) {
@@ -113,7 +112,8 @@ impl Correlator {
         }
     }
 
-    /// An Event could not be written, or is no more: the next one is new.
+    /// Forgets an Event that could not be written or has expired: the next one is
+    /// new.
     pub(super) fn forget(&mut self, key: &str) {
         self.series.remove(key);
     }

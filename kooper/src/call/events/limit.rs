@@ -1,4 +1,4 @@
-//! How many Events one object may have.
+//! The rate limit of the Events of each object.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -26,7 +26,7 @@ struct Bucket {
 }
 
 impl Limit {
-    /// Takes a token of an object's; `false` where there is none.
+    /// Takes a token of an object; `false` if there is none.
     pub(super) fn take(&mut self, object: &str, now: Instant) -> bool {
         if !self.buckets.contains_key(object) && self.buckets.len() >= OBJECTS {
             self.make_room(now);

@@ -1,4 +1,4 @@
-//! An Event as the API server takes it.
+//! Events as they are sent to the API server.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,12 +9,12 @@ use kooper_grammar::name;
 
 use super::Note;
 
-/// The longest that the server takes.
+/// The API server's limits, in bytes.
 const NOTE: usize = 1024;
 const WORD: usize = 128;
 const NAME: usize = 253;
 
-/// Who tells.
+/// The reporter of Events.
 #[derive(Debug)]
 pub(super) struct Source {
     controller: String,
@@ -75,7 +75,8 @@ fn word(text: &str) -> String {
     if text.is_empty() { "Unknown".to_owned() } else { cut(text, WORD, "").to_owned() }
 }
 
-/// As much of a text as takes so many bytes, `tail` included where it is cut.
+/// The beginning of a string that fits in so many bytes, with room for `tail` if
+/// it is cut.
 fn cut<'a>(text: &'a str, bytes: usize, tail: &str) -> &'a str {
     if text.len() <= bytes {
         return text;

@@ -22,10 +22,10 @@ use crate::error::refusal::{Needs, Refusal};
 use crate::leader;
 use crate::metrics::{Counter, MetricsRecorder};
 
-/// So many notes are looked at together.
+/// The most notes that are aggregated at once.
 const BATCH: usize = 100;
 
-/// How often an Event is tried, and how long each time.
+/// How often a request is tried, and its timeout.
 const TRIES: u32 = 3;
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -59,7 +59,7 @@ impl Writer {
         Self { client, source, correlator: Correlator::default(), controller, metrics, causes }
     }
 
-    /// Until nobody can tell anything any more.
+    /// Runs until all senders are dropped.
     pub(super) async fn run(mut self, mut receiver: Receiver<Message>) {
         let mut batch = Vec::new();
         while receiver.recv_many(&mut batch, BATCH).await > 0 {
@@ -78,14 +78,14 @@ impl Writer {
                     Message::Drain(done) => waiting.push(done),
                 }
             }
-            // What was heard before the first of a kind is written comes after it.
+            // Repetitions that arrived before the first Event was written come after it.
             for _ in 0..2 {
                 for due in self.correlator.due(Instant::now()) {
                     self.write(due).await;
                 }
             }
             for done in waiting {
-                // Whoever asked may have gone.
+                // The receiver may be dropped.
                 let _ = done.send(());
             }
         }
@@ -105,7 +105,7 @@ impl Writer {
                 event.metadata.name = Some(name);
                 match self.go_on(&event, count, last).await {
                     Ok(()) => {}
-                    // It has expired, or somebody deleted it.
+                    // It has expired or was deleted.
                     Err(Failure::Server(kube::Error::Api(status))) if status.code == 404 => {
                         self.correlator.forget(&key);
                         self.correlator.take(note, Instant::now(), last);
@@ -123,7 +123,7 @@ impl Writer {
             let created = timeout(PATIENCE, events.create(&PostParams::default(), event)).await;
             match created {
                 Ok(Ok(_)) => return Ok(()),
-                // The answer to an earlier try was lost.
+                // The response to an earlier try was lost.
                 Ok(Err(kube::Error::Api(status))) if tried > 0 && status.code == 409 => return Ok(()),
                 Ok(Err(error)) => self.pause(Failure::Server(error), &mut tried).await?,
                 Err(_) => self.pause(Failure::Silence, &mut tried).await?,
@@ -149,12 +149,12 @@ impl Writer {
         Api::namespaced(self.client.clone(), event.metadata.namespace.as_deref().unwrap_or_default())
     }
 
-    /// Waits before the next try, where one may help.
+    /// Waits before the next try, if one can succeed.
     async fn pause(&self, failure: Failure, tried: &mut u32) -> Result<(), Failure> {
         *tried += 1;
         let may_pass = match &failure {
             Failure::Server(kube::Error::Api(status)) => status.code == 429 || status.code >= 500,
-            // What the fence refuses, the leader tells.
+            // Requests that the fence rejects are logged with the leadership.
             Failure::Server(error) => !leader::is_fenced(error),
             Failure::Silence => true,
         };
@@ -191,7 +191,7 @@ impl Writer {
     }
 }
 
-/// What was logged already: each cause is said once.
+/// The causes that were logged: each is logged once.
 #[derive(Debug)]
 pub(super) struct Causes {
     controller: Arc<str>,
@@ -199,7 +199,7 @@ pub(super) struct Causes {
 }
 
 impl Causes {
-    /// More different ones are not said.
+    /// The most causes that are logged.
     const MOST: usize = 64;
 
     pub(super) fn new(controller: Arc<str>) -> Self {

@@ -1,4 +1,4 @@
-//! The calls that run now, for the metrics and the probes.
+//! The calls that run now, for metrics and probes.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -35,32 +35,32 @@ impl Busy {
         Guard { busy: self.clone(), call }
     }
 
-    /// How many run.
+    /// How many calls run.
     pub(crate) fn calls(&self) -> f64 {
         self.lock().len() as f64
     }
 
-    /// The seconds that all of them have run, together.
+    /// The seconds that all of them have run, in total.
     pub(crate) fn unfinished(&self) -> f64 {
         self.lock().iter().map(|(started, _)| started.elapsed().as_secs_f64()).sum()
     }
 
-    /// The seconds that the longest has run.
+    /// The seconds that the longest one has run.
     pub(crate) fn longest(&self) -> f64 {
         self.lock().first().map_or(0.0, |(started, _)| started.elapsed().as_secs_f64())
     }
 
-    /// How many have not ended although they were cancelled.
+    /// How many have not ended after they were aborted.
     pub(crate) fn stuck(&self) -> usize {
         self.stuck.load(Ordering::SeqCst)
     }
 
-    /// A call is stuck; how many are.
+    /// Counts a stuck call; returns how many there are.
     pub(super) fn left_behind(&self) -> usize {
         self.stuck.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// A stuck call has ended after all.
+    /// Counts a stuck call that has ended.
     pub(super) fn came_back(&self) {
         self.stuck.fetch_sub(1, Ordering::SeqCst);
     }

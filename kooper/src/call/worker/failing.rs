@@ -10,7 +10,7 @@ use crate::metrics::health::Probe;
 use crate::metrics::held::{Held, drop_aside};
 use crate::object::key::ObjectKey;
 
-/// The keys of one controller that have failed since they last succeeded.
+/// The keys of one controller that have failed since their last success.
 #[derive(Debug)]
 pub(crate) struct Failing {
     controller: Arc<str>,
@@ -24,7 +24,7 @@ struct State {
     undecodable: BTreeSet<ObjectKey>,
 }
 
-/// The failed calls of a key since it last succeeded.
+/// The failed calls of a key since its last success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Failures {
     pub(super) calls: u32,
@@ -43,7 +43,7 @@ impl Failing {
         Self { controller, state: Mutex::default() }
     }
 
-    /// A call has failed.
+    /// Notes a failed call.
     pub(super) fn note(&self, key: &ObjectKey, undecodable: bool) {
         let mut state = self.lock();
         let first = Failures { calls: 0, since: Instant::now() };
@@ -56,22 +56,22 @@ impl Failing {
         }
     }
 
-    /// A call has succeeded, the object is gone, or it is not to be handled.
-    /// Returns what was remembered of the key.
+    /// Forgets a key that succeeded, or whose object was removed or is not handled.
+    /// Returns its failures.
     pub(crate) fn forget(&self, key: &ObjectKey) -> Option<Failures> {
         let mut state = self.lock();
         state.undecodable.remove(key);
         state.keys.remove(key)
     }
 
-    /// Another replica handles the keys.
+    /// Forgets all keys, because another replica leads.
     pub(crate) fn clear(&self) {
         let before = std::mem::take(&mut *self.lock());
         drop_aside(before);
     }
 
-    /// Whether the key's object could not be decoded when it was last tried:
-    /// any change may mend it.
+    /// Whether the key's object did not decode in the last call. Any change may
+    /// fix it.
     pub(crate) fn is_undecodable(&self, key: &ObjectKey) -> bool {
         self.lock().undecodable.contains(key)
     }

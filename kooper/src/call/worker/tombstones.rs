@@ -1,4 +1,4 @@
-//! The last known states of objects that are no more, until `deleted` has them.
+//! The last known states of removed objects, until `deleted` is called for them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use crate::call::extract::Gone;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 
-/// What vanished under each key, in its order; once for each object.
+/// The removed objects of each key, in order, each once.
 #[derive(Debug, Default)]
 pub(crate) struct Tombstones {
     buried: Mutex<Graves>,
@@ -20,12 +20,12 @@ struct Graves {
     objects: usize,
 }
 
-/// So many objects are kept.
+/// The most objects that are kept.
 const LIMIT: usize = 10_000;
 
 impl Tombstones {
-    /// Keeps a last state; `false` where that is known, or there are too many:
-    /// while nobody takes them they must not fill the memory.
+    /// Keeps a last known state. `false` if it is known already, or if there are
+    /// too many, so that they do not exhaust the memory.
     pub(crate) fn bury(&self, key: &ObjectKey, last: &Arc<Object>, gone: Gone) -> bool {
         let mut buried = self.lock();
         let mut under = buried.keys.get(key).into_iter().flatten();
@@ -42,7 +42,7 @@ impl Tombstones {
         true
     }
 
-    /// The first that vanished under a key.
+    /// Takes the first removed object of a key.
     pub(crate) fn take(&self, key: &ObjectKey) -> Option<(Arc<Object>, Gone)> {
         let mut buried = self.lock();
         let under = buried.keys.get_mut(key)?;
@@ -54,7 +54,7 @@ impl Tombstones {
         first
     }
 
-    /// Forgets everything: another replica leads.
+    /// Forgets all objects, because another replica leads.
     pub(crate) fn clear(&self) {
         *self.lock() = Graves::default();
     }
