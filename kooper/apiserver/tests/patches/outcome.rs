@@ -85,6 +85,16 @@ pub(crate) fn different_fields(ours: &Value, step: &Step, base: Option<&Value>, 
     };
     let mut found = Vec::new();
     let real = clean(&step.answer);
+    // Nothing is added to these but the default of a port's protocol.
+    if matches!(kind, "Widget" | "ConfigMap") && step.subresource.is_empty() {
+        for field in ["spec", "data"] {
+            let (ours, real) = (without_protocols(&ours[field]), without_protocols(&step.answer[field]));
+            let none = |value: &Value| value.is_null() || *value == json!({});
+            if ours != real && !(kind == "ConfigMap" && none(&ours) && none(&real)) {
+                found.push(format!(".{field} is {ours}, should be {real}"));
+            }
+        }
+    }
     compare(&clean(ours), &real, base.map(clean).as_ref(), "", &mut found);
     found
 }
@@ -123,5 +133,16 @@ fn compare(ours: &Value, real: &Value, base: Option<&Value>, path: &str, found: 
         }
         (ours, real) if ours == real || (ours.is_null() && base.is_none()) => {}
         (ours, real) => found.push(format!("{path} is {ours}, should be {real}")),
+    }
+}
+
+fn without_protocols(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let others = map.iter().filter(|(name, _)| *name != "protocol");
+            Value::Object(others.map(|(name, value)| (name.clone(), without_protocols(value))).collect())
+        }
+        Value::Array(items) => items.iter().map(without_protocols).collect(),
+        scalar => scalar.clone(),
     }
 }
