@@ -34,6 +34,7 @@ pages! {
     guarantees = "../../docs/concepts/guarantees.md"
     concept_leader_election = "../../docs/concepts/leader-election.md"
     from_go_kooper = "../../docs/from-go-kooper.md"
+    contributing = "../../docs/contributing/index.md"
     architecture = "../../docs/contributing/architecture.md"
     how_to_test = "../../docs/contributing/testing.md"
     style = "../../docs/contributing/style.md"

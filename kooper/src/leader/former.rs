@@ -28,6 +28,7 @@ pub(crate) enum Whose {
 
 impl Whose {
     /// The setting that names it.
+    #[cfg(feature = "cli")]
     pub(crate) fn key(self) -> &'static str {
         match self {
             Self::Controller => "former_names",

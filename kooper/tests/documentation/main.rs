@@ -171,3 +171,21 @@ fn each_row_for_those_who_come_from_go_names_a_test_that_exists() {
         }
     }
 }
+
+#[test]
+fn each_step_of_the_walk_names_a_function_that_exists() {
+    let page = text("docs/contributing/architecture.md");
+    let walk = page.split("\n## ").find(|section| section.starts_with("One Pod")).expect("the walk is on the page");
+    let rows = walk.lines().filter(|line| line.ends_with("` |"));
+    let steps: Vec<_> = rows.map(|row| row.split('`').collect::<Vec<_>>()).collect();
+    assert!(steps.len() > 15, "the steps are found");
+    for step in steps {
+        let [.., file, _, function, _] = step[..] else { panic!("{step:?} has a file and a function") };
+        let code = text(&format!("kooper/src/{file}"));
+        let is_there = [format!("fn {function}("), format!("fn {function}<")].iter().any(|name| code.contains(name));
+        assert!(
+            is_there,
+            "`{file}` has no function `{function}`: the walk of docs/contributing/architecture.md names it"
+        );
+    }
+}
