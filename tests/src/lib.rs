@@ -1,5 +1,7 @@
 //! What the integration tests stand on.
 
+#![expect(clippy::must_use_candidate, reason = "most of these wait and assert: their values are a bonus")]
+
 pub mod control_plane;
 pub mod faults;
 pub mod least_role;

@@ -50,6 +50,7 @@ where
 {
     /// Begins a handler without arguments.
     #[doc(hidden)]
+    #[must_use]
     pub fn arguments(self) -> Staged<K, O, S, ()> {
         Staged { builder: self, extract: Box::new(|_| ()) }
     }

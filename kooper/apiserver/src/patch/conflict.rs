@@ -23,6 +23,7 @@ pub struct Conflict {
 
 impl Conflict {
     /// The message of its cause: `conflict with "kubectl" using apps/v1`.
+    #[must_use]
     pub fn message(&self) -> String {
         format!("conflict with {}", shown(&self.manager))
     }

@@ -35,6 +35,16 @@ pub struct FieldManager<'k> {
     pub zero: &'k Value,
 }
 
+impl std::fmt::Debug for FieldManager<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FieldManager")
+            .field("api_version", &self.api_version)
+            .field("kind", &self.kind)
+            .field("subresource", &self.subresource)
+            .finish_non_exhaustive()
+    }
+}
+
 impl FieldManager<'_> {
     /// The key of the entry of a manager that applies, or writes otherwise.
     pub(super) fn manager(&self, name: &str, operation: Operation) -> Manager {

@@ -37,11 +37,13 @@ impl FieldSet {
     pub(crate) const EMPTY: Self = Self { entries: BTreeMap::new() };
 
     /// The set without members.
+    #[must_use]
     pub fn new() -> Self {
         Self::EMPTY
     }
 
     /// Whether it has no members.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -75,6 +77,7 @@ impl FieldSet {
     }
 
     /// Whether the field at the path is a member.
+    #[must_use]
     pub fn contains(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
@@ -165,6 +168,7 @@ impl FieldSet {
     }
 
     /// The members, those of a level before those below it.
+    #[must_use]
     pub fn paths(&self) -> Vec<Path> {
         let mut paths = Vec::new();
         self.collect_paths(&mut Vec::new(), &mut paths);

@@ -12,6 +12,7 @@ use super::literal::Literal;
 use super::path::PathElement;
 
 /// A field set as `fieldsV1`.
+#[must_use]
 pub fn encode(set: &FieldSet) -> Value {
     Value::Object(encode_below(set, false))
 }

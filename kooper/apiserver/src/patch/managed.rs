@@ -114,6 +114,7 @@ pub fn decode(entries: &Value) -> Result<Owners, String> {
 
 /// The entries of `metadata.managedFields`, in the order of the real server:
 /// by operation, time, manager, version and subresource.
+#[must_use]
 pub fn encode(owners: &Owners) -> Vec<Value> {
     let mut sorted: Vec<_> = owners.iter().collect();
     sorted.sort_by_cached_key(|(manager, owned)| {

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 /// Applies a merge patch: objects are merged member by member, `null` removes
 /// a member, and everything else replaces what is there. RFC 7386 section 2.
+#[must_use]
 pub fn merge_patch(target: Value, patch: Value) -> Value {
     match (target, patch) {
         (Value::Object(mut target), Value::Object(patch)) => {

@@ -20,6 +20,7 @@ pub enum PathElement {
 
 impl PathElement {
     /// The step to a field.
+    #[must_use]
     pub fn field(name: &str) -> Self {
         Self::Field(name.into())
     }
@@ -50,6 +51,7 @@ pub struct Path(pub Vec<PathElement>);
 
 impl Path {
     /// A path of fields alone: `["metadata", "name"]`.
+    #[must_use]
     pub fn of_fields(names: &[&str]) -> Self {
         Self(names.iter().map(|name| PathElement::field(name)).collect())
     }

@@ -185,6 +185,7 @@ impl Schema {
     }
 
     /// The schema of objects of which nothing is declared.
+    #[must_use]
     pub fn deduced() -> Self {
         let root = Reference { target: Target::Deduced, atomic: None };
         Self { types: Types::new(|_| None), root }

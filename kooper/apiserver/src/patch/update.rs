@@ -19,6 +19,7 @@ impl FieldManager<'_> {
     /// `live` is the stored object, or [`FieldManager::zero`] for a create.
     /// The request may set `managedFields` itself; an empty list ends the
     /// tracking, until the next apply.
+    #[must_use]
     pub fn update(&self, live: &Value, mut new: Value, writer: &str, now: &str) -> Value {
         let owners = self.recorded(live, &new);
         managed::set(&mut new, Vec::new());

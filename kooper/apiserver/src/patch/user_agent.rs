@@ -7,6 +7,7 @@ const MAX_LENGTH: usize = 128;
 
 /// The manager that a request names, or else the first part of its
 /// User-Agent (`managerOrUserAgent` of the real server).
+#[must_use]
 pub fn manager_name(field_manager: &str, user_agent: &str) -> String {
     if !field_manager.is_empty() {
         return field_manager.to_owned();

@@ -15,6 +15,7 @@ use super::schema::{Node, Schema};
 /// that are replaced as a whole, so that owners come out the same.
 ///
 /// Custom resources have nothing added: for them, use [`empty`].
+#[must_use]
 pub fn zero(schema: &Schema, api_version: &str, kind: &str) -> Value {
     let mut object = of_node(&schema.root(), 0);
     object["apiVersion"] = api_version.into();
@@ -23,6 +24,7 @@ pub fn zero(schema: &Schema, api_version: &str, kind: &str) -> Value {
 }
 
 /// An object with its kind alone.
+#[must_use]
 pub fn empty(api_version: &str, kind: &str) -> Value {
     serde_json::json!({"apiVersion": api_version, "kind": kind})
 }

@@ -52,6 +52,7 @@ impl<T: Kind, V> Access<T, V> {
     /// The objects of a selection, see [`by`](super::by), in the order of their
     /// keys. Only these are decoded. An object that does not decode is an error
     /// in the iterator, and is not skipped.
+    #[must_use]
     pub fn select(&self, by: Selection<T>) -> BoxIterator<Result<Arc<T>, DecodeError>>
     where
         V: MayRead<T>,

@@ -25,6 +25,7 @@ impl<T: Kind, V> Access<T, V> {
     /// # Errors
     /// If the API server rejects the request or does not respond, or the object
     /// does not decode as the type.
+    #[must_use]
     pub fn fetch<'a>(&'a self, key: &'a ObjectKey) -> Request<'a, Option<T>>
     where
         V: MayGet<T>,
@@ -98,6 +99,7 @@ impl<T: Kind, V> Access<T, V> {
     /// # Errors
     /// If it does not exist ([`AccessError::is_not_found`]), or the API server
     /// rejects the request or does not respond.
+    #[must_use]
     pub fn patch<'a>(&'a self, key: &'a ObjectKey, patch: PatchBody) -> Request<'a, T>
     where
         V: MayPatch<T>,
@@ -134,6 +136,7 @@ impl<T: Kind, V> Access<T, V> {
     ///
     /// # Errors
     /// If the API server rejects the request or does not respond.
+    #[must_use]
     pub fn delete<'a>(&'a self, key: &'a ObjectKey) -> Request<'a, ()>
     where
         V: MayDelete<T>,
@@ -180,6 +183,7 @@ impl<T: Kind, V> Access<T, V> {
     ///
     /// # Errors
     /// If the API server rejects the request or does not respond.
+    #[must_use]
     pub fn delete_with<'a>(&'a self, key: &'a ObjectKey, params: DeleteParams) -> Request<'a, ()>
     where
         V: MayDelete<T>,

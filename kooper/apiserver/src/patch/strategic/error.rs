@@ -28,6 +28,7 @@ pub enum StrategicError {
 impl StrategicError {
     /// The status code: 400 for malformed patches, 422 for lists of lists, and
     /// 500 for everything else, for which the real server knows no better.
+    #[must_use]
     pub fn code(&self) -> u16 {
         match self {
             Self::BadDocument | Self::PrimitiveList | Self::RetainKeys | Self::ElementOrder => 400,
