@@ -82,7 +82,7 @@ fn a_token_that_the_server_does_not_know_is_told() {
         "/readyz",
         503,
         &[
-            "echo: pods: not synced yet: the API server refuses the credentials: ",
+            "echo: pods: not synced yet: the API server rejected the credentials: ",
             "renew the token or client certificate of this program",
         ],
     );
@@ -124,7 +124,7 @@ fn a_token_that_expires_while_the_program_runs_is_told() {
     let kubeconfig = format!("--kubeconfig={}", cluster.dir().join("token-expires.kubeconfig").display());
     eventually("the token is refused", || !cluster.kubectl(&["get", "pods", &kubeconfig, &here]).success);
     proxy.cut();
-    let told = ["the API server refuses the credentials: ", "renew the token or client certificate"];
+    let told = ["the API server rejected the credentials: ", "renew the token or client certificate"];
     program.wait_for_line(&told);
     // The cache is warm: the process stays ready, and says how it stands.
     program.wait_for_page("/readyz", 200, &["ok", told[0], told[1]]);

@@ -504,7 +504,7 @@ fn a_setting_that_is_refused_leaves_the_one_before() {
     let settings = |controller: &Controller| format!("{controller:?}");
     let before = settings(&controller);
     assert!(controller.set_workers(0).unwrap_err().to_string().contains("workers: 0 workers handle nothing"));
-    assert!(controller.set_resync(Some(Duration::ZERO)).unwrap_err().to_string().contains("resync: a duration of 0"));
+    assert!(controller.set_resync(Some(Duration::ZERO)).unwrap_err().to_string().contains("resync: the duration"));
     let election = LeaderElection::new().lease_duration(Duration::from_secs(1));
     assert!(controller.set_leader_election(Some(election)).unwrap_err().to_string().contains("leader_election: "));
     assert!(!controller.has_leader_election());

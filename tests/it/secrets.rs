@@ -131,13 +131,13 @@ fn an_exec_plugin_that_fails_is_not_quoted() {
         (
             "no-header",
             status(json!({"token": format!("{CANARY}\n{CANARY}"), "expirationTimestamp": "2099-01-01T00:00:00Z"})),
-            "a header cannot have",
+            "not allowed in a header",
         ),
         ("no-pem", status(json!({"clientCertificateData": CANARY, "clientKeyData": CANARY})), "cannot start"),
     ] {
         let mut program = start(&kubeconfig(cluster, &format!("canary-{name}"), &output));
         program.wait_for_line(&[said]);
-        if said != "a header cannot have" {
+        if said != "not allowed in a header" {
             assert_eq!(program.exit_code(), Some(1), "{name}: {:?}", program.lines());
         }
         assert_secret(name, &program.lines().join("\n"), CANARY);

@@ -69,7 +69,7 @@ fn a_lease_of_another_program_is_never_taken_and_both_are_named() {
     wait_for(&log, "shop wrote");
     let mall = one("mall", "mall");
     let named = ["writer: the Lease leader-two-programs/both belongs to `shop/writer`", "this is `mall/writer`"];
-    mall.wait_for_ready(false, &[named[0], named[1], " and is held by ", "set another `lease`, or delete that one"]);
+    mall.wait_for_ready(false, &[named[0], named[1], " and is held by ", "set another `lease`, or delete the Lease"]);
     // Released, it is the other's all the same.
     shop.stop();
     mall.wait_for_ready(false, &[named[0], named[1]]);
