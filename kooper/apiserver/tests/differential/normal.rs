@@ -37,6 +37,13 @@ impl Normal {
             Value::Object(entries) => {
                 // The fields of each manager are compared by the tests of `patch`.
                 entries.remove("managedFields");
+                // The real server walks a schema's properties in the random order of a Go map.
+                if let Some(Value::Array(causes)) = entries.get_mut("details").and_then(|all| all.get_mut("causes")) {
+                    causes.sort_by_key(Value::to_string);
+                    if let Some(Value::String(message)) = entries.get_mut("message") {
+                        *message = sorted(message);
+                    }
+                }
                 if entries.get("type").is_some_and(|kind| kind == "BOOKMARK")
                     && let Some(version) =
                         entries.get_mut("object").and_then(|object| object.pointer_mut("/metadata/resourceVersion"))
@@ -108,6 +115,15 @@ impl Normal {
         }
         normal
     }
+}
+
+/// A message with its list of causes, `[a, b]`, in alphabetical order.
+fn sorted(message: &str) -> String {
+    let list = message.split_once(": [").and_then(|(start, list)| Some((start, list.strip_suffix(']')?)));
+    let Some((start, list)) = list else { return message.to_owned() };
+    let mut causes: Vec<_> = list.split(", ").collect();
+    causes.sort_unstable();
+    format!("{start}: [{}]", causes.join(", "))
 }
 
 fn is_uid(text: &str) -> bool {
