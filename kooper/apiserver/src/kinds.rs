@@ -13,9 +13,9 @@ use crate::schema::Definition;
 use crate::store::{Store, Table, Traits};
 
 /// The built-in kinds and subresources, from the discovery of a real server.
-const BUILTIN: &str = include_str!("builtin.txt");
+const BUILTIN: &str = include_str!("kinds/builtin.txt");
 /// How the built-in kinds are written.
-const STRATEGIES: &str = include_str!("strategies.txt");
+const STRATEGIES: &str = include_str!("kinds/strategies.txt");
 
 /// One version of one resource, and where its objects are.
 #[derive(Debug)]
