@@ -1,5 +1,6 @@
 //! The walk of a request: route, authorize, admit, store, answer.
 
+use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use http::{Method, Request as HttpRequest, Response, StatusCode};
@@ -7,6 +8,7 @@ use serde_json::json;
 
 use crate::auth::{Authority, User};
 use crate::controllers::Controllers;
+use crate::faults::{self, Sighting};
 use crate::http::{Answer, Body, Request};
 use crate::kinds::{Kind, Kinds};
 use crate::route::{self, Route, Target};
@@ -22,6 +24,7 @@ pub(crate) struct Core {
     kinds: RwLock<Arc<Kinds>>,
     pub(crate) authority: Authority,
     pub(crate) controllers: Controllers,
+    pub(crate) faults: faults::State,
 }
 
 impl Core {
@@ -34,6 +37,7 @@ impl Core {
             kinds: RwLock::new(Arc::new(kinds)),
             authority: Authority::new(),
             controllers: Controllers::default(),
+            faults: faults::State::default(),
         });
         bootstrap::create_objects(&core);
         core
@@ -53,27 +57,39 @@ impl Core {
         self.kinds().get(group, version, resource).cloned()
     }
 
-    /// Serves one request from its first to its last byte.
-    pub(crate) async fn serve<B>(self: &Arc<Self>, request: HttpRequest<B>) -> Response<Body>
+    /// Forgets the changes of the past.
+    pub(crate) fn expire_history(&self) {
+        for kind in self.kinds().stored() {
+            kind.table.compact();
+        }
+    }
+
+    /// Serves one request from its first to its last byte; an error resets its connection.
+    pub(crate) async fn serve<B>(self: &Arc<Self>, request: HttpRequest<B>) -> io::Result<Response<Body>>
     where
         B: http_body::Body,
         B::Error: std::fmt::Display,
     {
         let (parts, body) = request.into_parts();
         let answer = match Request::read(parts, body).await {
-            Ok(request) => self.answer(&request).await,
+            Ok(request) => self.answer(&request).await?,
             Err(refusal) => refusal.into(),
         };
-        answer.into_response()
+        Ok(answer.into_response())
     }
 
-    async fn answer(self: &Arc<Self>, request: &Request) -> Answer {
+    async fn answer(self: &Arc<Self>, request: &Request) -> io::Result<Answer> {
         let user = match self.authority.user(request) {
             Ok(user) => user,
-            Err(refusal) => return refusal.into(),
+            Err(refusal) => return Ok(refusal.into()),
         };
         let route = Route::of(&request.path);
-        let user = match self.authorize(&user, request, &route) {
+        let sighting = Sighting::of(request, &user, &route, self.faults.is_armed());
+        faults::serve(self, sighting, self.walk(request, &user, route)).await
+    }
+
+    async fn walk(self: &Arc<Self>, request: &Request, user: &User, route: Route) -> Answer {
+        let user = match self.authorize(user, request, &route) {
             Ok(user) => user,
             Err(refusal) => return refusal.into(),
         };

@@ -17,6 +17,7 @@ mod controllers;
 mod core;
 mod crd;
 mod discovery;
+pub mod faults;
 mod fields;
 mod http;
 mod kinds;

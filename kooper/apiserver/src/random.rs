@@ -32,6 +32,11 @@ pub(crate) fn suffix() -> String {
     bytes::<5>().iter().map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()])).collect()
 }
 
+/// A number.
+pub(crate) fn number() -> u64 {
+    u64::from_le_bytes(bytes())
+}
+
 /// A bearer token.
 pub(crate) fn token() -> String {
     bytes::<24>().iter().fold(String::new(), |mut text, byte| {

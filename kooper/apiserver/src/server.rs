@@ -1,6 +1,5 @@
 //! The server: a socket on loopback, and the same thing without one.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::auth::User;
 use crate::core::Core;
+use crate::faults::{Faults, Report};
 use crate::http::Body;
 
 /// A Kubernetes API server in this process, with data of its own.
@@ -40,6 +40,7 @@ pub struct ApiServer {
     address: SocketAddr,
     /// Closed when the server is dropped.
     _running: watch::Sender<()>,
+    _report: Report,
 }
 
 impl ApiServer {
@@ -54,7 +55,8 @@ impl ApiServer {
         let core = Core::new();
         let (running, stopped) = watch::channel(());
         tokio::spawn(accept(listener, Arc::clone(&core), stopped));
-        Ok(Self { core, address, _running: running })
+        let report = Report::of(&core);
+        Ok(Self { core, address, _running: running, _report: report })
     }
 
     /// Where it listens.
@@ -106,11 +108,24 @@ impl ApiServer {
         )
     }
 
+    /// The faults that a test injects. From the first call on, requests are counted and the last ones are kept.
+    ///
+    /// # Panics
+    ///
+    /// If the environment variable `KOOPER_SEED` is not a number, or the file of `KOOPER_FAULTS` cannot be read.
+    #[must_use]
+    pub fn faults(&self) -> Faults {
+        Faults::of(&self.core)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
     /// Forgets the changes of the past, as a compaction of etcd does: older watches and pages get `410 Gone`.
     pub fn compact(&self) {
-        for kind in self.core.kinds().stored() {
-            kind.table.compact();
-        }
+        self.core.expire_history();
     }
 }
 
@@ -133,7 +148,7 @@ async fn accept(listener: TcpListener, core: Arc<Core>, mut stopped: watch::Rece
         tokio::spawn(async move {
             let service = hyper::service::service_fn(move |request| {
                 let core = Arc::clone(&core);
-                async move { Ok::<_, Infallible>(core.serve(request).await) }
+                async move { core.serve(request).await }
             });
             let mut builder = auto::Builder::new(TokioExecutor::new());
             builder.http1().timer(TokioTimer::new());
@@ -167,10 +182,11 @@ where
     B::Error: std::fmt::Display,
 {
     type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+    /// The connection is reset, as an injected fault requests.
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
@@ -179,6 +195,6 @@ where
             request.headers_mut().insert(header::AUTHORIZATION, value.clone());
         }
         let core = Arc::clone(&self.core);
-        Box::pin(async move { Ok(core.serve(request).await) })
+        Box::pin(async move { core.serve(request).await })
     }
 }

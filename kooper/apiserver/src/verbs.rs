@@ -21,8 +21,10 @@ pub(crate) use self::body::parse as parse_body;
 pub(crate) use self::delete::{DeleteOptions, remove_object};
 use self::form::Form;
 pub(crate) use self::options::{FieldValidation, WriteOptions};
+pub(crate) use self::watch::write_event;
 use crate::auth::{self, User};
 use crate::core::Core;
+use crate::faults::{Sighting, View};
 use crate::http::{Answer, Request};
 use crate::kinds::Kind;
 use crate::route::Target;
@@ -36,6 +38,13 @@ pub(crate) struct Call<'a> {
     pub(crate) user: &'a User,
     pub(crate) kind: Arc<Kind>,
     pub(crate) target: Target,
+}
+
+impl Call<'_> {
+    /// What this request sees of the watch cache.
+    pub(crate) fn view(&self) -> View {
+        self.core.faults.view(Sighting::of_resource(self.request, self.user, &self.target))
+    }
 }
 
 /// Serves a request by its method and by the part of the object that it names.

@@ -1,10 +1,11 @@
 //! An answer: a status, some headers and a body that may still grow.
 
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt as _};
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body::{Frame, SizeHint};
 use serde_json::Value;
@@ -18,7 +19,7 @@ pub struct Body(Inner);
 enum Inner {
     Whole(Bytes),
     Frames(Box<dyn Iterator<Item = Bytes> + Send>),
-    Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    Stream(Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>),
 }
 
 impl std::fmt::Debug for Body {
@@ -27,9 +28,17 @@ impl std::fmt::Debug for Body {
     }
 }
 
+impl Body {
+    /// Parts as they come; an error resets the connection.
+    pub(crate) fn stream(stream: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
+        Self(Inner::Stream(Box::pin(stream)))
+    }
+}
+
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = std::convert::Infallible;
+    /// The connection is reset, as an injected fault requests.
+    type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let next = match &mut self.0 {
@@ -37,7 +46,7 @@ impl http_body::Body for Body {
             Inner::Whole(bytes) => Some(std::mem::take(bytes)),
             Inner::Frames(frames) => frames.next(),
             Inner::Stream(stream) => match stream.as_mut().poll_next(cx) {
-                Poll::Ready(next) => next,
+                Poll::Ready(next) => return Poll::Ready(next.map(|part| part.map(Frame::data))),
                 Poll::Pending => return Poll::Pending,
             },
         };
@@ -89,7 +98,16 @@ impl Answer {
 
     /// JSON objects that come as they happen.
     pub(crate) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
-        Self::new(StatusCode::OK, "application/json", Inner::Stream(Box::pin(stream)))
+        Self::new(StatusCode::OK, "application/json", Inner::Stream(Box::pin(stream.map(Ok))))
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(crate) fn map_body(mut self, map: impl FnOnce(Body) -> Body) -> Self {
+        self.body = map(self.body);
+        self
     }
 
     pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Self {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::Call;
 use super::form::{self, Form};
 use super::{list_head, served};
+use crate::faults::View;
 use crate::http::{Answer, Query};
 use crate::print;
 use crate::select::Selection;
@@ -113,11 +114,11 @@ impl<I: Iterator<Item = Bytes>> Iterator for Packed<I> {
 async fn snapshot(call: &Call<'_>, page: &Page) -> Result<Snapshot, Refusal> {
     let table = &call.kind.table;
     let Some(version) = page.version else { return Ok(table.snapshot()) };
+    if !page.exact {
+        return cached(call, &mut call.view(), version).await;
+    }
     if version > 0 {
         wait_for(call, version).await?;
-    }
-    if !page.exact {
-        return Ok(table.snapshot());
     }
     table.snapshot_at(version).map_err(|_| {
         let message = if page.after.is_some() {
@@ -128,6 +129,19 @@ async fn snapshot(call: &Call<'_>, page: &Page) -> Result<Snapshot, Refusal> {
         };
         Refusal::expired(message)
     })
+}
+
+/// A state that is not older than a version, as the watch cache has it.
+pub(super) async fn cached(call: &Call<'_>, view: &mut View, version: u64) -> Result<Snapshot, Refusal> {
+    let table = &call.kind.table;
+    if version > 0 {
+        wait_for(call, version).await?;
+        if tokio::time::timeout(PATIENCE, view.shows(version)).await.is_err() {
+            return Err(too_large(version, view.frozen().unwrap_or_default()));
+        }
+    }
+    let frozen = view.frozen().and_then(|frozen| table.snapshot_at(frozen).ok());
+    Ok(frozen.unwrap_or_else(|| table.snapshot()))
 }
 
 /// Waits a little for a version, as the real server does.

@@ -12,6 +12,7 @@ use super::Call;
 use super::form::{self, Form};
 use super::list;
 use super::served;
+use crate::faults::View;
 use crate::http::Answer;
 use crate::kinds::Kind;
 use crate::print;
@@ -60,6 +61,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, Refusal> {
         position: 0,
         bookmarks,
         first: None,
+        view: call.view(),
         ends: Instant::now() + lasts.min(Duration::from_secs(30 * 86_400)),
         bookmark_at: Instant::now() + BOOKMARK,
         done: false,
@@ -67,17 +69,19 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, Refusal> {
     };
     match (initial, from) {
         (Some(true), from) => {
-            if let Some(version) = from.filter(|version| *version > 0)
-                && let Err(refusal) = list::wait_for(call, version).await
-            {
-                watcher.fail(&refusal);
-                return Ok(watcher.answer());
+            // Without a version it is the newest one.
+            let version = from.unwrap_or_else(|| call.core.store.version());
+            match list::cached(call, &mut watcher.view, version).await {
+                Ok(snapshot) => watcher.start(snapshot, true),
+                Err(refusal) => watcher.fail(&refusal),
             }
-            watcher.start(table.snapshot(), true);
         }
         // The state and what follows, as watches did before there was a streaming list.
-        (None, None | Some(0)) => watcher.start(table.snapshot(), false),
-        (Some(false), None | Some(0)) => watcher.position = table.snapshot().version,
+        (None, None | Some(0)) => {
+            let snapshot = list::cached(call, &mut watcher.view, 0).await?;
+            watcher.start(snapshot, false);
+        }
+        (Some(false), None | Some(0)) => watcher.position = list::cached(call, &mut watcher.view, 0).await?.version,
         (_, Some(version)) => watcher.position = version,
     }
     Ok(watcher.answer())
@@ -93,6 +97,7 @@ struct Watcher {
     bookmarks: bool,
     /// What is sent before the log is read.
     first: Option<First>,
+    view: View,
     ends: Instant,
     bookmark_at: Instant,
     done: bool,
@@ -153,7 +158,16 @@ impl Watcher {
             let changed = table.changed();
             match table.changes_after(self.position) {
                 Next::Changes(changes) => {
-                    for change in changes {
+                    let frozen = self.view.frozen().unwrap_or(u64::MAX);
+                    if let Some(change) = changes.first().filter(|change| change.version > frozen) {
+                        // A frozen cache sends nothing, not even bookmarks.
+                        drop(tokio::time::timeout_at(self.ends, self.view.shows(change.version)).await);
+                        if Instant::now() >= self.ends {
+                            return None;
+                        }
+                        continue;
+                    }
+                    for change in changes.into_iter().take_while(|change| change.version <= frozen) {
                         self.position = change.version;
                         self.write_change(&mut lines, &change);
                     }
@@ -173,6 +187,7 @@ impl Watcher {
                         return None;
                     }
                     self.bookmark_at = Instant::now() + BOOKMARK;
+                    let version = self.view.frozen().map_or(version, |frozen| version.min(frozen));
                     // A watch from the future has seen nothing that it could confirm.
                     if version >= self.position {
                         self.write_bookmark(&mut lines, version, false);
@@ -278,7 +293,7 @@ impl Watcher {
     }
 }
 
-fn write_event(lines: &mut BytesMut, event: &str, object: &[u8]) {
+pub(crate) fn write_event(lines: &mut BytesMut, event: &str, object: &[u8]) {
     lines.reserve(object.len() + 32);
     lines.extend_from_slice(b"{\"type\":\"");
     lines.extend_from_slice(event.as_bytes());

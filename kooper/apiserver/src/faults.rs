@@ -1,0 +1,190 @@
+//! Faults on demand: what a server does wrong because a test asks for it.
+//!
+//! A fault is for requests or for watch events, and is injected into all of
+//! them, the nth, or some by chance:
+//!
+//! ```
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! use std::time::Duration;
+//!
+//! use kooper_apiserver::ApiServer;
+//! use kooper_apiserver::faults::{Reply, Requests, Verb, WatchEvent};
+//!
+//! let server = ApiServer::start().await?;
+//! let faults = server.faults();
+//!
+//! faults.on(Verb::Patch.of("shops")).nth(2).reply(503);
+//! faults.on(Verb::Create.of("pods").in_namespace("shop")).reply(Reply::new(429).retry_after(1));
+//! faults.on(Verb::Update.of("shops/status").named("a")).first(3).reply(409);
+//! faults.on(Requests::writes().by("system:serviceaccount:default:shops")).nth(4).lose_answer();
+//! faults.on(Requests::all()).with_probability(0.01).delay(Duration::from_millis(50));
+//! faults.on_event(WatchEvent::Modified.of("shops")).nth(1).skip();
+//! # Ok::<_, std::io::Error>(())
+//! # })?;
+//! # Ok::<_, std::io::Error>(())
+//! ```
+//!
+//! [`ApiServer::compact`] expires the history, [`Faults::restart`] restarts the
+//! server, [`Faults::freeze`] freezes its watch cache.
+//!
+//! Where several faults are for one request, the one that was added last is
+//! injected. Clients in the process meet the same faults as those of a socket.
+//!
+//! # Once more
+//!
+//! Chance comes from one seed. It is drawn when [`ApiServer::faults`] is first
+//! called, or taken from the environment variable `KOOPER_SEED`. Whether a
+//! request meets a fault depends on the seed, the fault, the object and how
+//! often it was asked for, and not on what other clients do meanwhile.
+//!
+//! If a test panics, the seed and the injected faults are printed, and the
+//! faults are written to a file. With `KOOPER_FAULTS=FILE` exactly those are
+//! injected, and none of those that the test adds.
+//!
+//! [`ApiServer::compact`]: crate::ApiServer::compact
+//! [`ApiServer::faults`]: crate::ApiServer::faults
+
+mod dice;
+mod effect;
+mod journal;
+mod on;
+mod outage;
+mod plan;
+mod reply;
+mod report;
+mod requests;
+mod rules;
+mod sighting;
+mod state;
+mod stream;
+mod view;
+mod walk;
+mod watch_events;
+
+use std::sync::Arc;
+
+use self::effect::{Effect, EventEffect};
+pub use self::journal::Answered;
+pub use self::on::{Fault, On};
+pub use self::outage::Outage;
+pub use self::plan::PlanError;
+pub use self::reply::Reply;
+pub(crate) use self::report::Report;
+pub use self::requests::{Requests, Verb};
+pub(crate) use self::sighting::Sighting;
+pub(crate) use self::state::State;
+pub use self::view::Frozen;
+pub(crate) use self::view::View;
+pub(crate) use self::walk::serve;
+pub use self::watch_events::{WatchEvent, WatchEvents};
+use crate::core::Core;
+
+/// The faults of a server. All clones are of the same server. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Faults {
+    core: Arc<Core>,
+}
+
+impl Faults {
+    pub(crate) fn of(core: &Arc<Core>) -> Self {
+        core.faults.arm();
+        Self { core: Arc::clone(core) }
+    }
+
+    /// Begins a fault for requests: for [`Requests`], a [`Verb`] or the name of a resource.
+    pub fn on(&self, requests: impl Into<Requests>) -> On<Requests> {
+        On::new(self.clone(), requests.into())
+    }
+
+    /// Begins a fault for watch events: for [`WatchEvents`] or a [`WatchEvent`].
+    pub fn on_event(&self, events: impl Into<WatchEvents>) -> On<WatchEvents> {
+        On::new(self.clone(), events.into())
+    }
+
+    /// Freezes the watch cache for some clients or resources, until the answer is
+    /// dropped: watches show no further changes, and lists that accept a cached
+    /// state, with `resourceVersion=0`, show that of now. Other reads and all
+    /// writes are served as usual, as by another replica of the server.
+    ///
+    /// A list or watch of a newer version gets the 504 of a cache that is behind.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let server = kooper_apiserver::ApiServer::start().await?;
+    /// let frozen = server.faults().freeze("configmaps");
+    /// // … what is written now is not seen …
+    /// drop(frozen);
+    /// # Ok::<_, std::io::Error>(())
+    /// # })?;
+    /// # Ok::<_, std::io::Error>(())
+    /// ```
+    pub fn freeze(&self, requests: impl Into<Requests>) -> Frozen {
+        self.core.faults.views.freeze(requests.into(), self.core.store.version())
+    }
+
+    /// Makes the server unavailable until the answer is dropped: watches are cut,
+    /// and requests end without an answer. Its data and its tokens remain, its
+    /// history does not: watches that continue from before get `410 Gone`.
+    pub fn outage(&self) -> Outage {
+        Outage::begin(&self.core)
+    }
+
+    /// Restarts the server with the same data: an [`outage`](Self::outage) that is over at once.
+    pub fn restart(&self) {
+        drop(self.outage());
+    }
+
+    /// Spares a user, such as the one by which a test looks at the result: its requests meet no faults,
+    /// no frozen view and no outage, and are not among [`requests`](Self::requests).
+    pub fn spare(&self, user: &str) {
+        self.core.faults.rules().spared.insert(user.to_owned());
+    }
+
+    /// Removes all faults that were added. What is frozen or out of service remains so.
+    pub fn clear(&self) {
+        self.core.faults.rules().clear();
+    }
+
+    /// The seed of chance.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.core.faults.rules().seed
+    }
+
+    /// Sets the seed of chance, for tests that try many.
+    pub fn set_seed(&self, seed: u64) {
+        self.core.faults.rules().seed = seed;
+    }
+
+    /// The faults that were injected so far, a line of JSON for each: what [`replay`](Self::replay) takes.
+    #[must_use]
+    pub fn injected(&self) -> String {
+        self.core.faults.rules().injected()
+    }
+
+    /// Injects these faults again, each into the same request or watch event, and none of those that are added.
+    /// Requests are counted from the first call of [`ApiServer::faults`](crate::ApiServer::faults).
+    ///
+    /// # Errors
+    ///
+    /// When a line cannot be read.
+    pub fn replay(&self, injected: &str) -> Result<(), PlanError> {
+        let plan = plan::parse(injected)?;
+        self.core.faults.rules().replay(plan);
+        self.core.faults.watch_events();
+        Ok(())
+    }
+
+    /// The seed, what was injected, and how to repeat it; `None` if no fault was ever added. It is printed when the
+    /// server is dropped by a panic. The faults are written to a file, as [`replay`](Self::replay) takes them.
+    #[must_use]
+    pub fn report(&self) -> Option<String> {
+        report::text(&self.core)
+    }
+
+    /// The last requests and how they were answered, at most a hundred, the oldest first.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Answered> {
+        self.core.faults.journal.requests()
+    }
+}

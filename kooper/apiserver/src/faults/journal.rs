@@ -1,0 +1,90 @@
+//! The last requests of a server.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::Sighting;
+
+/// How many requests are kept.
+const KEPT: usize = 100;
+
+/// The last requests of a server, and how each was answered.
+#[derive(Debug, Default)]
+pub(super) struct Journal(Mutex<VecDeque<Answered>>);
+
+/// A request and how it was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    request: Sighting,
+    status: Option<u16>,
+    fault: bool,
+}
+
+impl Answered {
+    /// The verb, such as `patch`.
+    #[must_use]
+    pub fn verb(&self) -> &str {
+        &self.request.verb
+    }
+
+    /// The resource with its group and subresource, such as `shops.example.com/status`; otherwise the path.
+    #[must_use]
+    pub fn resource(&self) -> &str {
+        &self.request.resource
+    }
+
+    /// The object: `namespace/name`, or its name, or its namespace and `/`.
+    #[must_use]
+    pub fn object(&self) -> String {
+        self.request.object()
+    }
+
+    /// The user.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        &self.request.user
+    }
+
+    /// The code of the answer; `None` if the connection was reset instead.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        self.status
+    }
+
+    /// Whether it met a fault.
+    #[must_use]
+    pub fn met_fault(&self) -> bool {
+        self.fault
+    }
+}
+
+/// `patch shops.example.com/status default/a by admin: 409`.
+impl fmt::Display for Answered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} by {}: ", self.request, self.request.user)?;
+        match self.status {
+            Some(status) => write!(f, "{status}")?,
+            None => f.write_str("connection reset")?,
+        }
+        f.write_str(if self.fault { ", injected" } else { "" })
+    }
+}
+
+impl Journal {
+    pub(super) fn add(&self, request: &Sighting, status: Option<u16>, fault: bool) {
+        let mut last = self.last();
+        if last.len() >= KEPT {
+            last.pop_front();
+        }
+        last.push_back(Answered { request: request.clone(), status, fault });
+    }
+
+    pub(super) fn requests(&self) -> Vec<Answered> {
+        self.last().iter().cloned().collect()
+    }
+
+    fn last(&self) -> MutexGuard<'_, VecDeque<Answered>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,170 @@
+//! A request or a watch event, as faults see it.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use crate::auth::User;
+use crate::http::Request;
+use crate::route::{self, Route, Target};
+
+/// What is asked, or reported, about what and by whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sighting {
+    /// The verb of a request, the type of a watch event.
+    pub(super) verb: String,
+    /// The resource with its group and subresource: `shops.example.com/status`; otherwise the path.
+    pub(super) resource: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) user: String,
+}
+
+/// What is read of an object.
+#[derive(Default, Deserialize)]
+struct Named {
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    name: String,
+    #[serde(default, rename = "generateName")]
+    generate_name: String,
+    #[serde(default)]
+    namespace: String,
+}
+
+/// What is read of a line of a watch.
+#[derive(Deserialize)]
+struct Line {
+    #[serde(rename = "type")]
+    event: String,
+    object: Named,
+}
+
+impl Sighting {
+    /// A request; `closely` to read the name of an object that is created from the body.
+    pub(crate) fn of(request: &Request, user: &User, route: &Route, closely: bool) -> Self {
+        let Route::Resource(target) = route else {
+            let verb = request.method.as_str().to_lowercase();
+            let (resource, user) = (request.path.clone(), user.name().to_owned());
+            return Self { verb, resource, user, ..Self::default() };
+        };
+        let mut sighting = Self::of_resource(request, user, target);
+        if closely && sighting.name.is_empty() && sighting.verb == "create" {
+            // The body of another encoding has no name here.
+            let Metadata { name, generate_name, .. } =
+                serde_json::from_slice::<Named>(&request.body).unwrap_or_default().metadata;
+            sighting.name = if name.is_empty() { generate_name } else { name };
+        }
+        sighting
+    }
+
+    pub(crate) fn of_resource(request: &Request, user: &User, target: &Target) -> Self {
+        let mut resource = target.resource.clone();
+        for (mark, part) in [('.', Some(&target.group)), ('/', target.subresource.as_ref())] {
+            if let Some(part) = part.filter(|part| !part.is_empty()) {
+                resource.push(mark);
+                resource.push_str(part);
+            }
+        }
+        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        Self {
+            verb: route::verb(request, target).to_owned(),
+            resource,
+            namespace: text(&target.namespace),
+            name: text(&target.name),
+            user: user.name().to_owned(),
+        }
+    }
+
+    /// A line of this watch.
+    pub(super) fn event(&self, line: &[u8]) -> Self {
+        let Ok(Line { event, object: Named { metadata } }) = serde_json::from_slice(line) else {
+            return Self { verb: String::new(), ..self.clone() };
+        };
+        let (resource, user) = (self.resource.clone(), self.user.clone());
+        Self { verb: event, resource, namespace: metadata.namespace, name: metadata.name, user }
+    }
+
+    /// Whether it is for a resource as [`Requests::of`](super::Requests::of) names it.
+    pub(super) fn is_for(&self, wanted: &str) -> bool {
+        if wanted.starts_with('/') {
+            return self.resource == wanted;
+        }
+        let parts = |whole: &str| {
+            whole
+                .split_once('/')
+                .map_or((whole.to_owned(), String::new()), |(resource, sub)| (resource.to_owned(), sub.to_owned()))
+        };
+        let ((wanted, wanted_sub), (resource, sub)) = (parts(wanted), parts(&self.resource));
+        let same_sub = if wanted_sub == "*" { !sub.is_empty() } else { wanted_sub == sub };
+        let plain = resource.split_once('.').map_or(resource.as_str(), |(plain, _)| plain);
+        same_sub && (wanted == resource || wanted == plain)
+    }
+
+    /// The object: `namespace/name`, or what there is of it.
+    pub(super) fn object(&self) -> String {
+        route::key(&self.namespace, &self.name)
+    }
+
+    /// What it is counted by.
+    pub(super) fn address(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// `patch shops.example.com/status default/a`.
+impl fmt::Display for Sighting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        match self.object() {
+            object if object.is_empty() => Ok(()),
+            object => write!(f, " {object}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Sighting;
+
+    fn of(resource: &str) -> Sighting {
+        Sighting { resource: resource.to_owned(), ..Sighting::default() }
+    }
+
+    #[test]
+    fn a_resource_is_named_as_in_a_role() {
+        for (resource, wanted) in [
+            ("pods", "pods"),
+            ("shops.example.com", "shops"),
+            ("shops.example.com", "shops.example.com"),
+            ("shops.example.com/status", "shops/status"),
+            ("shops.example.com/status", "shops.example.com/status"),
+            ("shops.example.com/status", "shops/*"),
+            ("/version", "/version"),
+        ] {
+            assert!(of(resource).is_for(wanted), "{resource} {wanted}");
+        }
+        for (resource, wanted) in [
+            ("shops.example.com/status", "shops"),
+            ("shops.example.com", "shops/*"),
+            ("shops.example.com", "shops.other.com"),
+            ("pods", "pod"),
+            ("/version", "/"),
+        ] {
+            assert!(!of(resource).is_for(wanted), "{resource} {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_a_watch_names_its_object() {
+        let watch = Sighting { verb: "watch".to_owned(), ..of("pods") };
+        let line = br#"{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a","namespace":"b"},"spec":{}}}"#;
+        assert_eq!(watch.event(line).to_string(), "ADDED pods b/a");
+        assert_eq!(watch.event(b"{").to_string(), " pods");
+    }
+}

@@ -1,0 +1,79 @@
+//! What a server knows of its faults.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::Sighting;
+use super::journal::Journal;
+use super::outage::Outages;
+use super::plan;
+use super::rules::Rules;
+use super::view::{View, Views};
+
+/// The faults of a server. Before they are asked for, they cost nothing.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    armed: AtomicBool,
+    /// Whether watch events are looked at.
+    watching: AtomicBool,
+    rules: Mutex<Rules>,
+    pub(super) journal: Journal,
+    pub(super) outages: Outages,
+    pub(super) views: Views,
+}
+
+impl State {
+    /// Counts requests from now on.
+    pub(super) fn arm(&self) {
+        if self.armed.load(Ordering::Acquire) {
+            return;
+        }
+        let mut rules = self.rules();
+        if self.armed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        rules.seed = seed().unwrap_or_else(crate::random::number);
+        if let Some(file) = std::env::var_os("KOOPER_FAULTS").map(PathBuf::from) {
+            let text = std::fs::read_to_string(&file);
+            let text = text.unwrap_or_else(|error| panic!("KOOPER_FAULTS={}: {error}", file.display()));
+            let plan = plan::parse(&text).unwrap_or_else(|error| panic!("KOOPER_FAULTS={}: {error}", file.display()));
+            rules.replay(plan);
+            self.watch_events();
+        }
+    }
+
+    pub(crate) fn is_armed(&self) -> bool {
+        self.armed.load(Ordering::Acquire)
+    }
+
+    /// Whether the user of a request meets no faults.
+    pub(super) fn spares(&self, request: &Sighting) -> bool {
+        self.is_armed() && self.rules().spared.contains(&request.user)
+    }
+
+    /// What a request sees of the watch cache.
+    pub(crate) fn view(&self, request: Sighting) -> View {
+        let spared = self.spares(&request);
+        self.views.of(request, spared)
+    }
+
+    /// Looks at watch events from now on.
+    pub(super) fn watch_events(&self) {
+        self.watching.store(true, Ordering::Release);
+    }
+
+    pub(super) fn watches_events(&self) -> bool {
+        self.watching.load(Ordering::Acquire)
+    }
+
+    pub(super) fn rules(&self) -> MutexGuard<'_, Rules> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The seed of the environment.
+fn seed() -> Option<u64> {
+    let text = std::env::var("KOOPER_SEED").ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("KOOPER_SEED={text}: it is not a number from 0 to 2^64 - 1")))
+}
