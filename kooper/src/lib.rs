@@ -54,9 +54,10 @@
 //! | `macros` | yes | the attribute |
 //! | `cli` | yes | [`main!`] and the generated `main` |
 //! | `otel` | | traces for an OpenTelemetry collector |
+//! | `apiserver` | | the embedded API server, for tests and development |
 //! | `rustls-tls` | yes | TLS with rustls |
 //! | `ring` | yes | the ring provider for rustls |
-//! | `aws-lc-rs` | | the aws-lc-rs provider for rustls, in place of ring |
+//! | `aws-lc-rs` | | the aws-lc-rs provider for rustls, instead of ring |
 //! | `openssl-tls` | | TLS with OpenSSL |
 //! | `v1_33` … `v1_37`, `latest` | | the same feature of `k8s-openapi` |
 //!
@@ -91,6 +92,8 @@ pub use controller::Controller;
 pub use controller::error::{BuildError, ConfigError, ControllerError, RunError};
 pub use controller::operator::{self, Operator};
 pub use error::{BoxError, HandlerError, Result};
+#[cfg(feature = "apiserver")]
+pub use kooper_apiserver as apiserver;
 #[cfg(feature = "macros")]
 pub use kooper_macros::controller;
 pub use metrics::health::Health;

@@ -88,7 +88,7 @@ pub(crate) fn after_write(core: &Arc<Core>, kind: &Arc<Kind>, object: &Value) {
             Work::Establish(name.to_owned())
         });
     }
-    if is_namespace(kind) && meta::is_deleting(object) {
+    if kind.is_namespace() && meta::is_deleting(object) {
         work.push(Work::Namespace(name.to_owned()));
     }
     if owners(object).next().is_some() {
@@ -143,10 +143,6 @@ pub(crate) fn after_delete(core: &Arc<Core>, kind: &Arc<Kind>, object: &Value) {
         }
     }
     run(core, work);
-}
-
-fn is_namespace(kind: &Kind) -> bool {
-    kind.kind == "Namespace" && kind.custom.is_none()
 }
 
 /// Does this work and all that follows from it, unless somebody is at it already.

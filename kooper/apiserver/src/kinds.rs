@@ -89,6 +89,11 @@ impl Kind {
             None => self.facts.typed(),
         }
     }
+
+    /// Whether its objects are namespaces.
+    pub(crate) fn is_namespace(&self) -> bool {
+        self.kind == "Namespace" && self.custom.is_none()
+    }
 }
 
 impl Facts {

@@ -30,7 +30,7 @@ fn merge_members(target: &mut Map<String, Value>, patch: Map<String, Value>) {
 
 /// The value without members that are `null`. The RFC leaves those of objects
 /// within arrays alone; the real server removes them, too, but keeps items.
-fn without_nulls(value: Value) -> Value {
+pub(super) fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(map) => {
             let present = map.into_iter().filter(|(_, value)| !value.is_null());

@@ -15,6 +15,7 @@ pub use error::StrategicError;
 use serde_json::{Map, Value};
 
 use super::format::quote;
+use super::merge::without_nulls;
 use super::schema::{Node, Schema, Strategy};
 
 /// What is done with a map or an item: `replace`, `delete` or `merge`.
@@ -157,16 +158,4 @@ fn without_directives(value: Value) -> Option<Value> {
         Value::Array(items) => Value::Array(items.into_iter().filter_map(without_directives).collect()),
         scalar => scalar,
     })
-}
-
-/// A value without members that are `null`, in arrays, too.
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(map) => {
-            let present = map.into_iter().filter(|(_, value)| !value.is_null());
-            Value::Object(present.map(|(name, value)| (name, without_nulls(value))).collect())
-        }
-        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
-        scalar => scalar,
-    }
 }

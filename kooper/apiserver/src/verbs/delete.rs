@@ -168,8 +168,8 @@ pub(crate) fn remove_object(
         change_finalizers(&mut next, options);
         let held = !meta::finalizers(&next).is_empty()
             || grace > 0
-            || next["spec"]["finalizers"].as_array().is_some_and(|list| is_namespace(kind) && !list.is_empty());
-        if is_namespace(kind)
+            || next["spec"]["finalizers"].as_array().is_some_and(|list| kind.is_namespace() && !list.is_empty());
+        if kind.is_namespace()
             && matches!(name, "default" | "kube-system" | "kube-public" | "kube-node-lease")
             && !options.dry_run
         {
@@ -205,10 +205,6 @@ pub(crate) fn remove_object(
         controllers::after_delete(core, kind, &next);
         return Ok(Deleted::Gone(next));
     }
-}
-
-fn is_namespace(kind: &Kind) -> bool {
-    kind.kind == "Namespace" && kind.custom.is_none()
 }
 
 fn is_pod(kind: &Kind) -> bool {
@@ -303,7 +299,7 @@ fn mark(kind: &Kind, object: &mut Value, grace: i64) {
     let metadata = meta::of(object);
     metadata.insert("deletionTimestamp".into(), json!(time::after(grace.unsigned_abs())));
     metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));
-    if is_namespace(kind) {
+    if kind.is_namespace() {
         object["status"]["phase"] = json!("Terminating");
     }
 }

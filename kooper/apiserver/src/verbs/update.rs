@@ -135,8 +135,8 @@ fn stale(call: &Call<'_>, stored: &Object) -> bool {
 /// Nothing holds an object back that is marked for deletion.
 fn may_go(call: &Call<'_>, object: &Value) -> bool {
     let held = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0;
-    let namespace = call.kind.kind == "Namespace" && call.kind.custom.is_none();
-    let content = namespace && object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+    let content =
+        call.kind.is_namespace() && object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
     meta::finalizers(object).is_empty() && !held && !content
 }
 
