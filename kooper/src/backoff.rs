@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_bucket_gives_its_burst_and_then_its_rate() {
+    async fn a_bucket_allows_its_burst_and_then_its_rate() {
         let mut bucket = Bucket::new(10, 3, Instant::now());
         let mut taken = 0;
         while bucket.take(Instant::now()).is_ok() {

@@ -34,7 +34,7 @@ pub type Result<T = (), E = BoxError> = std::result::Result<T, E>;
 ///
 /// fn price(annotation: Option<&str>) -> Result<u32> {
 ///     let Some(price) = annotation else {
-///         // Somebody else sets it soon: look again in ten seconds.
+///         // Another controller sets it soon: call the handler again in ten seconds.
 ///         return Err(HandlerError::retry_after(Duration::from_secs(10), "there is no price yet").into());
 ///     };
 ///     // The object is invalid: a retry cannot succeed before it is edited.
@@ -52,8 +52,8 @@ pub struct HandlerError {
     marked: Marked,
 }
 
-/// The hint as a link of the chain of its own: the `source` of an error that is
-/// `transparent` skips the [`HandlerError`], but not this.
+/// The hint as a separate error of the chain. The `source` of a `transparent` error
+/// skips the [`HandlerError`], but not this one.
 #[derive(Debug)]
 struct Marked {
     hint: RetryHint,
@@ -81,8 +81,8 @@ impl HandlerError {
         Self { marked: Marked { hint: RetryHint::Never, source: error.into() } }
     }
 
-    /// An error after which the handler is called again after `delay`, in place
-    /// of the back-off.
+    /// An error after which the handler is called again after `delay` instead of
+    /// the back-off.
     pub fn retry_after(delay: Duration, error: impl Into<BoxError>) -> Self {
         Self { marked: Marked { hint: RetryHint::After(delay), source: error.into() } }
     }

@@ -1,27 +1,27 @@
-//! Leader election: only one of several replicas runs the handlers.
+//! Leader election: only one of several replicas calls the handlers.
 //!
 //! # Protocol
 //!
 //! The record is a `Lease` of `coordination.k8s.io/v1`, as in client-go. Comments
 //! and tests refer to these rules by number.
 //!
-//! 1. Every write is a compare-and-swap: it has the version that was just read,
-//!    and is never repeated over another one (the API server's optimistic
+//! 1. Every write is a compare-and-swap with the version that was just read. It
+//!    is never repeated over another version (the API server's optimistic
 //!    concurrency; other lease crates for Rust write without it).
-//! 2. A renewal is valid from when it was *sent*, not answered, by the clock of
-//!    this machine (Gray and Cheriton, "Leases", 1989). The token lasts two
-//!    thirds of the lease, or `renew_deadline` if that is shorter: two thirds
-//!    by a clock that is 20 % slow are as long as all of it by one that is 20 %
-//!    fast.
-//! 3. Others wait for the whole lease, the one that the record states or their
-//!    own, whichever is longer, from when they *saw* a change, by their own
-//!    clock; times in the record are never compared (client-go's rule).
+//! 2. A renewal is valid from when it was *sent*, not from its response, by the
+//!    clock of this machine (Gray and Cheriton, "Leases", 1989). The token lasts
+//!    two thirds of the lease, or `renew_deadline` if that is shorter: two thirds
+//!    by a clock that is 20 % slow are as long as the whole lease by one that is
+//!    20 % fast.
+//! 3. Other candidates wait for a whole lease from when they *observed* a change,
+//!    by their own clock: the duration in the record or their own, whichever is
+//!    longer. Times in the record are never compared (client-go's rule).
 //! 4. The token expires by itself; the clock runs while a machine is suspended.
 //! 5. A leader that reads another holder stops at once (client-go continues
 //!    until its deadline).
 //! 6. A write without a response has an unknown result: the next request is a
 //!    read. If that shows the write, it is valid from when the write was sent.
-//! 7. A record is ours if this elector wrote it, not if it has our name.
+//! 7. A record is ours if this elector wrote it, not if it has our identity.
 //! 8. Stepping down: the token is dropped, the handlers end, and only then the
 //!    lease is released, with the version just read, never over another holder.
 //! 9. A Lease with the mark of another controller is never acquired. One without
@@ -29,8 +29,8 @@
 //! 10. Standbys watch the Lease, so that they acquire a released one within
 //!     milliseconds. Without a watch they poll; before they acquire an expired
 //!     lease, they read it again.
-//! 11. A record whose holder was removed by hand, or that was deleted, is
-//!     respected as long as the holder's would have been: it may still work.
+//! 11. If the holder was removed from a record by hand, or the Lease was deleted,
+//!     candidates wait as long as for the holder's lease: it may still be running.
 //!
 //! One gap remains: if a held Lease is deleted by hand, a candidate that starts
 //! within the next seconds assumes that it was never held.

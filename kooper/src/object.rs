@@ -47,7 +47,7 @@ use text::Text;
 /// ```
 pub struct Object {
     key: ObjectKey,
-    /// The uid and behind it the version.
+    /// The uid, followed by the version.
     identity: Box<str>,
     uid_length: usize,
     text: Text,
@@ -104,7 +104,7 @@ impl Object {
         Self::from_frame(json, &frame)
     }
 
-    /// Creates an object from a frame that a scan found in a longer text.
+    /// Creates an object from its frame in a longer text.
     pub(crate) fn from_frame(text: &[u8], frame: &Frame) -> Result<Self, MalformedObject> {
         let whole = text.get(frame.whole.clone()).unwrap_or_default();
         let malformed = |why| MalformedObject::new(Broken(why), whole);

@@ -1,10 +1,10 @@
 //! The work queue: which key a worker takes next.
 //!
 //! It contains keys, never objects. A key is in it at most once, however often it
-//! is added. Only one worker has a key at a time; if the key is added meanwhile,
-//! it is processed once more afterwards. Events come before retries, and retries
-//! before resyncs and the first list. Each lane has a head start over the next
-//! one, so that no key starves.
+//! is added. Only one worker processes a key at a time; if the key is added
+//! meanwhile, it is processed once more afterwards. Events come before retries,
+//! and retries before resyncs and the first list. Each lane has a head start over
+//! the next one, so that no key starves.
 
 mod barred;
 mod entries;
@@ -32,7 +32,7 @@ pub(crate) use outcome::{Outcome, Returned};
 pub(crate) use urgency::Urgency;
 pub(crate) use writes::{Echo, View, Write};
 
-/// Names a key's entry for as long as it is there.
+/// Identifies the entry of a key while it exists.
 type Id = u32;
 
 /// The settings of a [`WorkQueue`].
@@ -92,7 +92,7 @@ pub struct Item {
     pub(crate) ticket: Ticket,
 }
 
-/// One run of a key. It is returned once, however often that is tried.
+/// Identifies one run of a key. Only the first attempt to return it has an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket {
     id: Id,
@@ -127,21 +127,22 @@ pub(crate) struct Ticket {
 #[derive(Debug)]
 pub struct WorkQueue {
     shared: Mutex<Shared>,
-    /// A key is ready, or no consumer waits for the next timer.
+    /// Notified when a key is ready, or when no consumer waits for the next timer.
     ready: Notify,
-    /// The next timer has changed: for the timekeeper.
+    /// Notified when the next timer has changed; the timekeeper listens.
     earlier: Notify,
 }
 
 #[derive(Debug)]
 struct Shared {
     state: State,
-    /// Whether one of the consumers that wait has taken on the timers.
+    /// Whether one of the waiting consumers is the timekeeper.
     timekept: bool,
 }
 
-/// The one consumer that waits for the next timer, so that a due timer wakes
-/// one and not all. When it leaves, with a key or without, another takes over.
+/// The only consumer that waits for the next timer, so that a due timer wakes
+/// one consumer and not all. When it stops waiting, with or without a key,
+/// another one takes over.
 struct Timekeeper<'a>(&'a WorkQueue);
 
 impl WorkQueue {
@@ -162,14 +163,15 @@ impl WorkQueue {
         self.add_urgent(key, lane, reason, urgency);
     }
 
-    /// As [`add`](Self::add), where more is known than the reason.
+    /// Like [`add`](Self::add), with an urgency that does not follow from the
+    /// reason alone.
     pub(crate) fn add_urgent(&self, key: &ObjectKey, lane: Lane, reason: Reason, urgency: Urgency) {
         self.update(|state, now| state.add(key, lane, reason, urgency, now));
     }
 
-    /// As [`add_urgent`](Self::add_urgent), because of an event that may be the
-    /// echo of a write of the key's own calls. `urgency` and `event` are asked
-    /// where they matter.
+    /// Like [`add_urgent`](Self::add_urgent), for an event that may be the echo of
+    /// a write by one of the key's own calls. `urgency` and `event` are only called
+    /// if they matter.
     pub(crate) fn hear(
         &self,
         key: &ObjectKey,
@@ -179,20 +181,21 @@ impl WorkQueue {
         event: impl FnOnce() -> Write,
     ) {
         let minds = self.lock().state.minds(key);
-        // It may take long: the queue is not locked. A call that began since
-        // sees the change, and is not failing yet.
+        // The queue is not locked here, because this may take long. A call that
+        // began in the meantime sees the change, and has not failed yet.
         let urgency = if minds { urgency() } else { Urgency::Soon };
         self.update(|state, now| state.hear(key, lane, reason, urgency, event, now));
     }
 
-    /// A write of a call of the key was answered by this version of an object:
-    /// the key waits until the cache has it. `echo` is what the event of that
-    /// version is: of a write that changed nothing, it is another client's.
+    /// Records a write by a call of the key: the response was this version of an
+    /// object. The key does not run again before the cache has that version.
+    /// `echo` classifies the event of the version. If the write changed nothing,
+    /// the version was written by another client.
     pub(crate) fn wrote(&self, key: &ObjectKey, write: &Write, echo: Echo) {
         self.update(|state, now| state.wrote(key, write, echo, now));
     }
 
-    /// A cache has come to an event of an object, or to a later one.
+    /// Records that a cache has processed an event of an object.
     pub(crate) fn saw(&self, event: impl FnOnce() -> Write) {
         if self.lock().state.awaits() {
             let event = event();
@@ -205,7 +208,7 @@ impl WorkQueue {
         self.update(|state, now| state.add_after(key, delay, now));
     }
 
-    /// Plans the resync of a key whose object is known and needs no run now.
+    /// Schedules the resync of a key whose object exists but needs no run now.
     pub(crate) fn remember(&self, key: &ObjectKey) {
         self.update(|state, now| state.remember(key, now));
     }
@@ -225,7 +228,7 @@ impl WorkQueue {
                 let now = Instant::now();
                 shared.state.wake(now);
                 if let Some(item) = shared.state.take(now) {
-                    // Several adds may have left one permit.
+                    // Several adds may have stored only one permit.
                     if shared.state.ready() > 0 {
                         self.ready.notify_one();
                     }
@@ -245,7 +248,7 @@ impl WorkQueue {
                     () = sleep_until(at) => {}
                 },
                 None => {
-                    // Where nothing is to be waited for, no one waits for the next timer.
+                    // Without a timer, or with another timekeeper, wait for a key only.
                     drop(timekeeper.take());
                     ready.await;
                 }
@@ -264,8 +267,8 @@ impl WorkQueue {
         self.finish(item.ticket, Outcome::Failure);
     }
 
-    /// Gives back a key with what became of its call; returns when it runs
-    /// next. A key that was given back already is left alone.
+    /// Returns a key with the result of its call, and reports when it runs next.
+    /// It has no effect if the key was already returned.
     pub(crate) fn finish(&self, ticket: Ticket, outcome: Outcome) -> Returned {
         self.update(|state, now| state.finish(ticket, outcome, now))
     }
@@ -276,7 +279,7 @@ impl WorkQueue {
         self.update(|state, now| state.forget(key, now));
     }
 
-    /// Forgets every key. One that a worker has is given back to no effect.
+    /// Forgets every key. Returning a key that was taken before has no effect.
     pub(crate) fn clear(&self) {
         drop_aside(self.update(State::clear));
     }
@@ -325,7 +328,7 @@ impl WorkQueue {
     }
 
     fn lock(&self) -> Held<MutexGuard<'_, Shared>> {
-        // No user code runs under the lock, so a poisoned one is still whole.
+        // No user code runs under the lock, so the state is valid even if it is poisoned.
         Held::new(self.shared.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

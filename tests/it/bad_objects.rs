@@ -1,4 +1,4 @@
-//! Objects that can't be decoded, and handlers that can't be relied on, among good ones on a real API server.
+//! Objects that cannot be decoded, and handlers that fail, beside valid ones, with a real API server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ struct ShoeSpec {
     size: u32,
 }
 
-/// A kind of its own for the test of finalizers: tests that install one CRD at once get in each other's way.
+/// A separate kind for the test of finalizers: tests that install the same CRD at the same time would disturb each other.
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "bad-finalizers.example.com", version = "v1", kind = "Boot", namespaced)]
 struct BootSpec {
@@ -46,7 +46,7 @@ fn install_lax<K: CustomResourceExt>(cluster: &ControlPlane) {
 }
 
 #[test]
-fn an_object_that_the_type_does_not_fit_is_told_of_and_the_others_are_handled() {
+fn an_object_that_does_not_fit_the_type_is_reported_and_the_others_are_handled() {
     let namespace = "bad-objects";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
@@ -61,7 +61,7 @@ fn an_object_that_the_type_does_not_fit_is_told_of_and_the_others_are_handled() 
     let controller = Controller::builder::<Shoe>("shoes")
         .namespaces([namespace])
         .resync(None)
-        // A recorder, so that the controller may write Events.
+        // With a `Recorder` the controller records Events.
         .handler(move |object: Arc<Shoe>, _: Recorder| {
             sizes.note(object.name_any(), object.spec.size.to_string());
             async {}
@@ -71,14 +71,14 @@ fn an_object_that_the_type_does_not_fit_is_told_of_and_the_others_are_handled() 
     let live = Live::start(connection(cluster.kubeconfig(), None), [controller]);
     seen.wait_for(&good.iter().map(|name| (name, "42")).collect::<Vec<_>>());
     live.wait_for_ready(true, &["shoes: the object bad-objects/poison does not fit the controller's type"]);
-    eventually("an Event at the bad one", || {
+    eventually("an Event on the malformed object", || {
         let path = "jsonpath={.items[?(@.reason=='Undecodable')].regarding.name}";
         cluster.must(&["-n", namespace, "get", "events.events.k8s.io", "--output", path]) == "poison"
     });
     live.wait_for_metric("kooper_decode_errors_total{controller=\"shoes\"}", |errors| errors == 1.0);
     assert_eq!(live.metric("kooper_store_objects{controller=\"shoes\"}"), 31.0);
 
-    // One that turns bad, and one that turns good, later.
+    // Later, a valid object becomes invalid, and an invalid one becomes valid.
     cluster.apply([
         sized::<Shoe>(namespace, "shoe-1", "small"),
         sized::<Shoe>(namespace, "shoe-2", 43),
@@ -95,7 +95,7 @@ fn an_object_that_the_type_does_not_fit_is_told_of_and_the_others_are_handled() 
 }
 
 #[test]
-fn an_object_that_the_type_does_not_fit_gets_no_finalizer_and_one_that_has_it_stays() {
+fn an_object_that_does_not_fit_the_type_gets_no_finalizer_and_keeps_an_existing_one() {
     const FINALIZER: &str = "bad-finalizers.example.com/cleanup";
     let namespace = "bad-finalizers";
     let Some(cluster) = ControlPlane::shared() else { return };
@@ -130,7 +130,7 @@ fn an_object_that_the_type_does_not_fit_gets_no_finalizer_and_one_that_has_it_st
         cluster.must(&["-n", namespace, "get", "boots", name, "--output", path])
     };
     assert_eq!((&*finalizers("good"), &*finalizers("poison")), (FINALIZER, ""));
-    // It can be deleted; the one with the finalizer stays and carries an Event that has the reason.
+    // The one without a finalizer can be deleted. The other stays, with an Event that has the reason.
     cluster.must(&["-n", namespace, "delete", "boots", "poison", "--timeout=60s"]);
     cluster.must(&["-n", namespace, "delete", "boots", "marked", "--wait=false"]);
     let note = |reason: &str| {
@@ -140,7 +140,7 @@ fn an_object_that_the_type_does_not_fit_gets_no_finalizer_and_one_that_has_it_st
     eventually("an Event on the object that stays", || note("Undecodable").contains(FINALIZER));
     assert_eq!(finalizers("marked"), FINALIZER);
     assert_eq!(cleaned.of("marked"), None);
-    // Corrected, it is cleaned up.
+    // When it is corrected, it is cleaned up.
     cluster.apply([corrected]);
     cleaned.wait_for(&[("marked", "43")]);
     live.wait_for_ready(true, &["ok"]);
@@ -150,7 +150,7 @@ fn an_object_that_the_type_does_not_fit_gets_no_finalizer_and_one_that_has_it_st
 }
 
 #[test]
-fn handlers_that_panic_hang_and_fail_for_ever_keep_no_other_object_waiting() {
+fn handlers_that_always_panic_hang_or_fail_do_not_block_other_objects() {
     let namespace = "bad-handlers";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
@@ -202,7 +202,7 @@ fn handlers_that_panic_hang_and_fail_for_ever_keep_no_other_object_waiting() {
     seen.wait_for(&good.iter().map(|name| (name, "2")).collect::<Vec<_>>());
     assert!(bad.iter().all(|name| seen.of(name).is_none()));
 
-    // Nobody has forgotten the bad ones.
+    // The failing objects are still retried.
     cluster.apply(all("healed"));
     seen.wait_for(&bad.map(|name| (name, "healed")));
     seen.wait_for(&good.iter().map(|name| (name, "healed")).collect::<Vec<_>>());

@@ -1,8 +1,8 @@
-//! Leader election, on a real API server: who works, when it stops, and who works then.
+//! Leader election, with a real API server: which replica calls the handlers, when it stops, and which one takes over.
 
+mod events;
 mod instances;
 mod mistakes;
 mod replica;
-mod tells;
 mod terms;
 mod trouble;

@@ -25,7 +25,7 @@ fn controller(name: &str, namespaces: &[&str], seen: &Seen) -> Controller {
 }
 
 #[test]
-fn a_namespace_that_is_missing_or_forbidden_does_not_stop_the_others_and_comes_back_by_itself() {
+fn a_missing_or_forbidden_namespace_does_not_stop_the_others_and_is_handled_once_it_can_be_watched() {
     let [open, missing] = ["namespaces-open", "namespaces-missing"];
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", open]);
@@ -40,7 +40,7 @@ fn a_namespace_that_is_missing_or_forbidden_does_not_stop_the_others_and_comes_b
         |resource: &str| format!("several: {resource} in {missing}: left out until it can be watched: not allowed: ");
     live.wait_for_ready(true, &[&left_out("configmaps"), &left_out("secrets")]);
 
-    // Created, and only half of the rules are granted: its keys wait, as the children are not known.
+    // The namespace exists, but only half of the rules are granted. Its keys wait, because the children cannot be read.
     cluster.must(&["create", "namespace", missing]);
     cluster.apply([configmap(missing, "late", "1")]);
     cluster.apply(grant(missing, "", "configmaps"));
@@ -60,7 +60,7 @@ fn a_namespace_that_is_missing_or_forbidden_does_not_stop_the_others_and_comes_b
 }
 
 #[test]
-fn a_program_of_which_no_namespace_can_be_watched_is_not_ready() {
+fn a_program_without_a_watchable_namespace_is_not_ready() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let (seen, none) = (Seen::default(), ["namespaces-none", "namespaces-nowhere"]);
     let live = Live::start(connection(cluster.limited_kubeconfig(), None), [controller("nowhere", &none, &seen)]);

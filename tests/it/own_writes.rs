@@ -1,4 +1,4 @@
-//! What a handler writes itself.
+//! The writes of a handler, and their echoes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ fn cluster(namespace: &str) -> Option<&'static ControlPlane> {
 }
 
 #[test]
-fn the_next_call_sees_what_the_last_one_wrote() {
+fn the_next_call_sees_the_write_of_the_last_one() {
     let namespace = "own-writes-seen";
     let Some(cluster) = cluster(namespace) else { return };
     let written: Arc<Mutex<BTreeMap<String, u32>>> = Arc::default();
@@ -55,11 +55,11 @@ fn the_next_call_sees_what_the_last_one_wrote() {
     let count = || written.lock().unwrap().get("a").copied().unwrap_or_default();
     until("it has counted", || (count() == 60).then_some(()), || count().to_string());
     live.stop();
-    assert_eq!(stale.load(Ordering::SeqCst), 0, "calls that saw an older state than they had written");
+    assert_eq!(stale.load(Ordering::SeqCst), 0, "calls that saw an older state than the last write");
 }
 
 #[test]
-fn the_next_call_reads_the_objects_of_its_own_kind_that_the_last_one_made() {
+fn the_next_call_reads_the_objects_of_its_own_kind_that_the_last_one_created() {
     let namespace = "own-writes-siblings";
     let Some(cluster) = cluster(namespace) else { return };
     let made = Arc::new(AtomicUsize::new(0));
@@ -91,13 +91,13 @@ fn the_next_call_reads_the_objects_of_its_own_kind_that_the_last_one_made() {
         .unwrap();
     let live = Live::start(connection(cluster.kubeconfig(), None), [controller]);
     let count = || made.load(Ordering::SeqCst);
-    until("all are made", || (count() == 60).then_some(()), || count().to_string());
+    until("all are created", || (count() == 60).then_some(()), || count().to_string());
     live.stop();
-    assert_eq!(missed.load(Ordering::SeqCst), 0, "calls that did not see what they had made");
+    assert_eq!(missed.load(Ordering::SeqCst), 0, "calls that did not see the created objects");
 }
 
 #[test]
-fn the_echo_of_its_own_write_does_not_bring_a_failing_key_back_and_a_write_of_others_does() {
+fn the_echo_of_its_own_write_does_not_run_a_failing_key_and_a_write_of_another_client_does() {
     let namespace = "own-writes-failing";
     let Some(cluster) = cluster(namespace) else { return };
     let calls = Arc::new(AtomicUsize::new(0));
@@ -117,7 +117,7 @@ fn the_echo_of_its_own_write_does_not_bring_a_failing_key_back_and_a_write_of_ot
         })
         .build()
         .unwrap();
-    // This one is woken by the same write, after it or before.
+    // The same write enqueues the key of this controller, before or after the other's.
     let seen = Arc::new(Mutex::new(String::new()));
     let noted = seen.clone();
     let witness = Controller::builder::<ConfigMap>("witness")
@@ -134,7 +134,7 @@ fn the_echo_of_its_own_write_does_not_bring_a_failing_key_back_and_a_write_of_ot
     let live = Live::start(connection(cluster.kubeconfig(), None), [failing, witness]);
     let sees = |state: &str| eventually(state, || *seen.lock().unwrap() == state);
     sees("1 0");
-    // Both controllers share one watch: the echo has been through it.
+    // Both controllers share one watch, so the echo has been processed.
     assert_eq!(calls.load(Ordering::SeqCst), 1);
     cluster.apply([configmap(namespace, "a", "1")]);
     sees("2 1");

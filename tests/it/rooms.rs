@@ -1,11 +1,11 @@
-//! The folders of the runtime stand in the order in which an object travels:
-//! a file imports from its own folder or from one before it, and neither the
-//! folders nor the modules within one import each other in a circle.
+//! The folders of the runtime are in the order in which an object flows through
+//! them: a file imports only from its own folder or an earlier one, and neither
+//! the folders nor the modules within one import each other in a circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// As in `docs/contributing/architecture.md`.
+/// The folders in order, as in `docs/contributing/architecture.md`.
 const ROOMS: [&str; 12] = [
     "error",
     "backoff",
@@ -21,7 +21,7 @@ const ROOMS: [&str; 12] = [
     "private",
 ];
 
-/// What the crate's root has besides: its own file, and the code of the documentation.
+/// The other modules of the crate's root: its own file, and the code of the documentation.
 const ROOT: [&str; 2] = ["lib", "doctests"];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -35,10 +35,10 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// A module, from the crate's root down.
+/// The path of a module from the crate's root.
 type Module = Vec<String>;
 
-/// The paths that a text names from `start`, such as `crate::`: as many words as are modules.
+/// The modules that the code names after `start`, such as `crate::`.
 fn named(code: &str, start: &str, base: &[String], modules: &BTreeSet<Module>) -> Vec<Module> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices(start) {
@@ -120,7 +120,7 @@ fn position(room: &str) -> usize {
 }
 
 #[test]
-fn a_file_imports_from_its_own_folder_or_one_before_it() {
+fn a_file_imports_only_from_its_own_or_an_earlier_folder() {
     let imports = imports();
     let calls_queue = imports.iter().any(|(from, to)| from[0] == "call" && to.iter().any(|path| path[0] == "queue"));
     assert!(calls_queue, "the scan finds imports");
@@ -128,7 +128,7 @@ fn a_file_imports_from_its_own_folder_or_one_before_it() {
         for other in named {
             assert!(
                 position(&other[0]) <= position(&module[0]),
-                "`{}` imports `{}`, which stands after it",
+                "`{}` imports `{}`, which is in a later folder",
                 module.join("::"),
                 other.join("::"),
             );
@@ -137,7 +137,7 @@ fn a_file_imports_from_its_own_folder_or_one_before_it() {
 }
 
 #[test]
-fn no_modules_of_a_folder_import_each_other_in_a_circle() {
+fn the_modules_of_a_folder_do_not_import_each_other_in_a_circle() {
     fn visit<'a>(module: &'a str, edges: &'a BTreeMap<String, BTreeSet<String>>, path: &mut Vec<&'a str>) {
         assert!(!path.contains(&module), "a circle: {} → {module}", path.join(" → "));
         path.push(module);
@@ -146,7 +146,7 @@ fn no_modules_of_a_folder_import_each_other_in_a_circle() {
         }
         path.pop();
     }
-    // For each folder, what its children import of each other.
+    // For each folder, the imports between its children.
     let mut folders: BTreeMap<Module, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     for (module, named) in imports() {
         for other in named {

@@ -1,4 +1,4 @@
-//! Watches that break in every way, between a controller and a real API server: nothing is lost.
+//! Faults of watches between a controller and a real API server. No change is lost.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use crate::live::{Live, Seen, configmap, connection, recorder};
 const RELISTS: &str = "kooper_relists_total{controller=\"recorder\"}";
 const OBJECTS: &str = "kooper_store_objects{controller=\"recorder\"}";
 
-/// The shared control plane with a new namespace, and in it the object `first`.
+/// The shared control plane with a new namespace that contains the object `first`.
 fn shared(namespace: &str) -> Option<&'static ControlPlane> {
     let cluster = ControlPlane::shared()?;
     cluster.must(&["create", "namespace", namespace]);
@@ -27,7 +27,7 @@ fn shared(namespace: &str) -> Option<&'static ControlPlane> {
     Some(cluster)
 }
 
-/// A control plane that this test may stop, with the object `first` in the namespace `default`.
+/// A separate control plane that the test may stop, with the object `first` in the namespace `default`.
 fn own(options: &[&str]) -> Option<ControlPlane> {
     let cluster = ControlPlane::start_with(&[&["--without-controller-manager"], options].concat())?;
     cluster.apply([configmap("default", "first", "0")]);
@@ -39,19 +39,19 @@ fn plain(cluster: &ControlPlane) -> (Process, SocketAddr) {
     let proxy = Process::run(&mut cluster.kubectl_command(&["proxy", "--port=0"]));
     let line = proxy.wait_for_line(&["Starting to serve on "]);
     let address = line.rsplit(' ').next().and_then(|address| address.parse().ok());
-    (proxy, address.expect("kubectl says where it serves"))
+    (proxy, address.expect("kubectl prints its address"))
 }
 
 async fn plain_connection(proxy: SocketAddr) -> Config {
     Config::new(format!("http://{proxy}").parse().unwrap())
 }
 
-/// A watch that resumes, or `false` for a list, streaming or not.
+/// Whether the request resumes a watch; `false` for lists, streaming or not.
 fn resumes(head: &str) -> bool {
     head.contains("watch=true") && !head.contains("sendInitialEvents=true")
 }
 
-/// The answer to a watch from a version that is too old.
+/// The response to a watch from a version that is too old.
 fn gone() -> Verdict {
     const GONE: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"too old resource version: 1 (2)"}"#;
     let length = GONE.len();
@@ -65,7 +65,7 @@ fn for_a_second(head: &str) -> String {
 }
 
 #[test]
-fn a_watch_that_the_server_closes_every_second_is_resumed_and_loses_nothing() {
+fn a_watch_that_the_server_closes_every_second_is_resumed_without_loss() {
     let namespace = "closed-every-second";
     let Some(cluster) = shared(namespace) else { return };
     let (_plain, address) = plain(cluster);
@@ -80,19 +80,19 @@ fn a_watch_that_the_server_closes_every_second_is_resumed_and_loses_nothing() {
 
     let mut names = vec!["first".to_owned()];
     while resumed.load(Ordering::SeqCst) < 4 {
-        // One more object, and a new state of every other.
+        // Create one object, and change all others.
         names.push(format!("round-{}", names.len()));
         let value = names.len().to_string();
         cluster.apply(names.iter().map(|name| configmap(namespace, name, &value)));
         seen.wait_for(&names.iter().map(|name| (name, &*value)).collect::<Vec<_>>());
     }
-    assert_eq!(live.metric(RELISTS), 0.0, "a watch that ends is no reason to list");
+    assert_eq!(live.metric(RELISTS), 0.0, "the end of a watch does not cause a list");
     live.wait_for_ready(true, &["ok"]);
     live.stop();
 }
 
 #[test]
-fn connections_that_break_again_and_again_lose_nothing() {
+fn connections_that_break_repeatedly_lose_no_change() {
     let namespace = "cut";
     let Some(cluster) = shared(namespace) else { return };
     let proxy = Proxy::start(cluster.address());
@@ -110,7 +110,7 @@ fn connections_that_break_again_and_again_lose_nothing() {
         write("first");
         seen.wait_for(&[("before", &*value), ("after", &value), ("first", &value)]);
     }
-    // What happened while nobody could connect is made up for.
+    // Changes while no connection was possible are not lost.
     proxy.shut();
     cluster.apply([configmap(namespace, "first", "while shut")]);
     cluster.must(&["delete", "configmap", "before", "--namespace", namespace]);
@@ -118,12 +118,12 @@ fn connections_that_break_again_and_again_lose_nothing() {
     proxy.open();
     seen.wait_for(&[("first", "while shut")]);
     live.wait_for_metric(OBJECTS, |now| now == objects - 1.0);
-    assert_eq!(live.metric(RELISTS), 0.0, "a connection that breaks is no reason to list");
+    assert_eq!(live.metric(RELISTS), 0.0, "a broken connection does not cause a list");
     live.stop();
 }
 
 #[test]
-fn a_410_as_a_status_lists_once_and_shows_what_happened_in_the_gap() {
+fn a_410_response_lists_once_and_reveals_the_changes_in_the_gap() {
     const TIMES: usize = 3;
     let namespace = "gone";
     let Some(cluster) = shared(namespace) else { return };
@@ -137,7 +137,7 @@ fn a_410_as_a_status_lists_once_and_shows_what_happened_in_the_gap() {
             return Verdict::Pass(for_a_second(&head));
         }
         let time = count.fetch_add(1, Ordering::SeqCst) + 1;
-        // The gap: no watch tells of these.
+        // The gap: no watch has events for these changes.
         cluster.apply([
             configmap(namespace, "first", &time.to_string()),
             configmap(namespace, &format!("comes-{time}"), "0"),
@@ -154,19 +154,19 @@ fn a_410_as_a_status_lists_once_and_shows_what_happened_in_the_gap() {
         .unwrap();
     let live = Live::start(plain_connection(proxy.address()), [recorder("recorder", namespace, &seen), related]);
     seen.wait_for(&[("first", "3"), ("comes-1", "0"), ("comes-2", "0"), ("comes-3", "0")]);
-    // Beside ours there may be the one that each namespace gets.
+    // Besides ours there may be the ConfigMap that each namespace gets.
     let root = cluster.must(&["get", "configmaps", "--output=name", "--namespace", namespace]);
     live.wait_for_metric(OBJECTS, |objects| objects == root.lines().count() as f64);
     assert_eq!(refused.load(Ordering::SeqCst), TIMES);
     assert_eq!(live.metric(RELISTS), TIMES as f64, "one list for each 410");
     let related = live.metric("kooper_relists_total{controller=\"related\"}");
-    assert_eq!(related, TIMES as f64, "the kinds that a controller watches beside its own count as well");
+    assert_eq!(related, TIMES as f64, "lists of the other kinds that a controller watches count as well");
     live.wait_for_ready(true, &["ok"]);
     live.stop();
 }
 
 #[test]
-fn the_first_call_waits_until_every_namespace_is_listed_or_could_not_be() {
+fn the_first_call_waits_until_every_namespace_is_listed_or_has_failed() {
     let [first, slow] = ["listed-first", "listed-later"];
     let Some(cluster) = shared(first) else { return };
     cluster.must(&["create", "namespace", slow]);
@@ -201,7 +201,7 @@ fn the_first_call_waits_until_every_namespace_is_listed_or_could_not_be() {
 }
 
 #[test]
-fn a_child_that_is_deleted_in_a_gap_wakes_its_owner() {
+fn a_child_that_is_deleted_in_a_gap_enqueues_its_owner() {
     const GOES: &str = "Secret orphaned/goes";
     let namespace = "orphaned";
     let Some(cluster) = shared(namespace) else { return };
@@ -241,18 +241,18 @@ fn a_child_that_is_deleted_in_a_gap_wakes_its_owner() {
     eventually("the first call", || log.count() > 0);
     cluster.apply([child("comes")]);
     let woken_by = |name: &str| log.lines().iter().filter(|reasons| reasons.contains(name)).count();
-    eventually("a child wakes its owner", || woken_by("Secret orphaned/comes") > 0);
-    // What the first list brought is behind us.
+    eventually("a child enqueues its owner", || woken_by("Secret orphaned/comes") > 0);
+    // Reasons from the first list do not count.
     let before = woken_by(GOES);
     armed.store(true, Ordering::SeqCst);
-    eventually("the end of a child wakes its owner", || woken_by(GOES) > before);
+    eventually("the deletion of a child enqueues its owner", || woken_by(GOES) > before);
     assert_eq!(woken_by(GOES), before + 1);
     live.wait_for_metric("kooper_relists_total{controller=\"parents\"}", |relists| relists == 1.0);
     live.stop();
 }
 
 #[test]
-fn a_410_in_the_stream_lists_anew_and_shows_what_happened_in_the_gap() {
+fn a_410_in_the_stream_lists_again_and_reveals_the_changes_in_the_gap() {
     let Some(cluster) = own(&[]) else { return };
     cluster.apply([configmap("default", "goes", "0")]);
     let proxy = Proxy::start(cluster.address());
@@ -262,7 +262,7 @@ fn a_410_in_the_stream_lists_anew_and_shows_what_happened_in_the_gap() {
     seen.wait_for(&[("first", "0"), ("goes", "0")]);
     let objects = live.metric(OBJECTS);
 
-    // A server that has started anew remembers no event from before.
+    // A restarted server has no events from before.
     proxy.shut();
     cluster.apply([configmap("default", "first", "1"), configmap("default", "comes", "1")]);
     cluster.must(&["delete", "configmap", "goes"]);
@@ -278,7 +278,7 @@ fn a_410_in_the_stream_lists_anew_and_shows_what_happened_in_the_gap() {
 }
 
 #[test]
-fn an_api_server_that_is_stopped_or_killed_is_waited_for_and_nothing_is_lost() {
+fn a_controller_waits_for_a_stopped_or_killed_api_server_and_loses_no_change() {
     let Some(cluster) = own(&[]) else { return };
     let seen = Seen::default();
     let live = Live::start(connection(cluster.kubeconfig(), None), [recorder("recorder", "default", &seen)]);
@@ -291,7 +291,7 @@ fn an_api_server_that_is_stopped_or_killed_is_waited_for_and_nothing_is_lost() {
         } else {
             cluster.kill_apiserver();
         }
-        // The cache is warm, so the process stays ready, and says how it stands.
+        // The cache is complete, so the process stays ready, and reports the error.
         live.wait_for_ready(
             true,
             &["recorder: configmaps in default: ", "check that the API server runs and that its address is correct"],
@@ -335,6 +335,6 @@ fn a_server_without_streaming_lists_is_listed_in_pages_and_watched() {
         };
         log.iter().filter(right).count()
     };
-    assert_eq!(requests("sendInitialEvents=true", 422), 1, "it asks for a streaming list once");
+    assert_eq!(requests("sendInitialEvents=true", 422), 1, "one request for a streaming list");
     assert_eq!((requests("limit=500", 200), requests("continue=", 200)), (2, 1), "then for two pages");
 }

@@ -86,9 +86,9 @@ impl Rule {
     ///
     /// `(cluster)` marks a cluster-scoped resource. Those of Kubernetes are known.
     ///
-    /// Of two segments the first is a group when it has a dot or is `apps`, `autoscaling`,
-    /// `batch`, `extensions` or `policy`; else they are a resource of the core group and
-    /// its subresource.
+    /// The first of two segments is a group if it contains a dot or is `apps`,
+    /// `autoscaling`, `batch`, `extensions` or `policy`. Otherwise the two are a resource
+    /// of the core group and its subresource.
     ///
     /// ```
     /// let rule = kooper_grammar::access::Rule::parse("pods/log: get")?;
@@ -251,7 +251,7 @@ impl fmt::Display for AccessError {
                 write!(f, "the rule \"{input}\" has the unknown verb `{verb}`: write `{nearest}`")
             }
             Self::Verb { input, verb, nearest: None } => {
-                write!(f, "the rule \"{input}\" has `{verb}` in place of a verb: write {} or *", USUAL.join(", "))
+                write!(f, "the rule \"{input}\" has `{verb}` instead of a verb: write {} or *", USUAL.join(", "))
             }
             Self::Twice { input, verb } => {
                 write!(f, "the rule \"{input}\" has the verb `{verb}` twice: write it once")

@@ -54,7 +54,8 @@ pub fn label_value(text: &str) -> Result<(), NameError> {
     check(text, Form::LabelValue, 63, is_word)
 }
 
-/// An identifier of Rust in kebab case: `echo_pod`, `EchoPod` and `r#echo_pod` give `echo-pod`.
+/// Converts a Rust identifier to kebab case: `echo_pod`, `EchoPod` and `r#echo_pod` become
+/// `echo-pod`.
 #[must_use]
 pub fn kebab(ident: &str) -> String {
     let ident = ident.strip_prefix("r#").unwrap_or(ident);

@@ -147,11 +147,11 @@ impl<'a> Tokens<'a> {
     }
 
     fn take(&mut self, token: &str) -> bool {
-        let there = self.peek() == token;
-        if there {
+        let found = self.peek() == token;
+        if found {
             self.next();
         }
-        there
+        found
     }
 
     /// The next token if it is a word; otherwise the empty string.

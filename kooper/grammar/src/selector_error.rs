@@ -9,7 +9,7 @@ use crate::name::NameError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SelectorError {
-    /// Something else is in the place of a key, an operator or a value.
+    /// A word is not the expected key, operator or value.
     Unexpected {
         /// The whole string.
         input: String,

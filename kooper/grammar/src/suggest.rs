@@ -30,8 +30,8 @@ fn plain(word: &str) -> Vec<char> {
     word.chars().flat_map(char::to_lowercase).map(|c| if c == '-' { '_' } else { c }).collect()
 }
 
-/// The least number of insertions, deletions, replacements and swaps of neighbours
-/// that turn one word into the other.
+/// The smallest number of insertions, deletions, replacements and swaps of neighbours
+/// that turns one word into the other.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

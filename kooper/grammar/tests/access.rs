@@ -1,4 +1,4 @@
-//! Rules of access and suggestions.
+//! RBAC rules, and suggestions for misspelled words.
 
 use kooper_grammar::access::Rule;
 use kooper_grammar::suggest::nearest;
@@ -10,7 +10,7 @@ fn of(text: &str) -> (String, String, Option<String>, Vec<String>) {
 }
 
 #[test]
-fn segments_are_told_apart() {
+fn segments_are_distinguished() {
     for (text, group, resource, subresource) in [
         ("pods: get", "", "pods", None),
         ("pods/log: get", "", "pods", Some("log")),
@@ -27,7 +27,7 @@ fn segments_are_told_apart() {
 }
 
 #[test]
-fn resources_in_no_namespace_are_known_or_marked() {
+fn cluster_scoped_resources_are_known_or_marked() {
     for (text, cluster) in [
         ("pods: get", false),
         ("nodes: get", true),
@@ -47,8 +47,8 @@ fn resources_in_no_namespace_are_known_or_marked() {
 }
 
 #[test]
-fn says_what_is_wrong_and_what_to_write() {
-    for (text, said) in [
+fn errors_name_the_problem_and_what_to_write() {
+    for (text, message) in [
         ("pods", "the rule \"pods\" has no verb: write them after a colon, such as \"pods: get, list\""),
         ("pods: ", "the rule \"pods: \" has no verb: write them after a colon, such as \"pods: get, list\""),
         (
@@ -64,7 +64,7 @@ fn says_what_is_wrong_and_what_to_write() {
         ("pods: lists", "the rule \"pods: lists\" has the unknown verb `lists`: write `list`"),
         (
             "pods: get,",
-            "the rule \"pods: get,\" has `` in place of a verb: \
+            "the rule \"pods: get,\" has `` instead of a verb: \
              write get, list, watch, create, update, patch, delete, deletecollection or *",
         ),
         ("pods: get, get", "the rule \"pods: get, get\" has the verb `get` twice: write it once"),
@@ -74,12 +74,12 @@ fn says_what_is_wrong_and_what_to_write() {
              or \"apps/deployments: get, patch\"",
         ),
     ] {
-        assert_eq!(Rule::parse(text).map_err(|error| error.to_string()), Err(said.to_owned()));
+        assert_eq!(Rule::parse(text).map_err(|error| error.to_string()), Err(message.to_owned()));
     }
 }
 
 #[test]
-fn the_nearest_word_is_the_one_that_was_meant() {
+fn the_nearest_word_is_suggested() {
     let keys = ["resource", "resync", "retries", "metadata_only", "workers"];
     for (word, meant) in [
         ("resorce", Some("resource")),
@@ -97,7 +97,7 @@ fn the_nearest_word_is_the_one_that_was_meant() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(
+    fn a_formatted_rule_is_parsed_to_the_same_one(
         place in "([a-z]{1,6}(/[a-z]{1,6})?|(apps|[a-z]{1,4}\\.io)/[a-z]{1,6}(/[a-z]{1,6})?)( ?\\(cluster\\))?",
         verbs in prop::collection::btree_set("get|list|watch|bind|use|\\*", 1..4),
     ) {
@@ -109,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_panics(text in "[a-zA-Z/:,.* ]{0,24}|\\PC*") {
+    fn no_input_makes_the_parser_panic(text in "[a-zA-Z/:,.* ]{0,24}|\\PC*") {
         if let Ok(rule) = Rule::parse(&text) {
             prop_assert_eq!(Rule::parse(&rule.to_string()), Ok(rule));
         }

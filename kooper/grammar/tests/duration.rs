@@ -6,7 +6,7 @@ use kooper_grammar::duration::{DurationError, format, parse};
 use proptest::prelude::*;
 
 #[test]
-fn reads_what_go_reads() {
+fn durations_are_parsed_as_in_go() {
     for (text, nanos) in [
         ("3m", 180_000_000_000),
         ("1h30m", 5_400_000_000_000),
@@ -27,8 +27,8 @@ fn reads_what_go_reads() {
 }
 
 #[test]
-fn says_what_is_wrong_and_what_to_write() {
-    for (text, said) in [
+fn errors_name_the_problem_and_what_to_write() {
+    for (text, message) in [
         ("", "an empty duration: write a number and a unit, such as \"30s\""),
         ("30", "the duration \"30\" has no unit: write \"30s\" for seconds, \"30m\" for minutes"),
         ("-3m", "the duration \"-3m\" has a sign: write it without, such as \"30s\""),
@@ -40,7 +40,7 @@ fn says_what_is_wrong_and_what_to_write() {
             "the duration \"9223372036854775808ns\" is too long: write one shorter than 292 years",
         ),
     ] {
-        assert_eq!(parse(text).map_err(|error| error.to_string()), Err(said.to_owned()));
+        assert_eq!(parse(text).map_err(|error| error.to_string()), Err(message.to_owned()));
     }
     for text in ["m", ".s", "1..s", "3m4", "soon"] {
         let error = parse(text).expect_err(text);
@@ -49,7 +49,7 @@ fn says_what_is_wrong_and_what_to_write() {
 }
 
 #[test]
-fn writes_what_people_write() {
+fn durations_are_formatted_in_the_usual_form() {
     for text in ["3m", "1h30m", "1.5s", "100ms", "2µs", "7ns", "16m40s", "5ms", "1h0.5s"] {
         assert_eq!(parse(text).map(format).as_deref(), Ok(text));
     }
@@ -57,13 +57,13 @@ fn writes_what_people_write() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(nanos in 1..=i64::MAX as u64) {
+    fn a_formatted_duration_is_parsed_to_the_same_one(nanos in 1..=i64::MAX as u64) {
         let duration = Duration::from_nanos(nanos);
         prop_assert_eq!(parse(&format(duration)), Ok(duration));
     }
 
     #[test]
-    fn no_text_panics(text in "[-+0-9.nuµmshd ]{0,24}|\\PC*") {
+    fn no_input_makes_the_parser_panic(text in "[-+0-9.nuµmshd ]{0,24}|\\PC*") {
         if let Ok(duration) = parse(&text) {
             prop_assert!(duration > Duration::ZERO);
         }

@@ -10,9 +10,9 @@ fn of(lease: u64, renew: u64, retry: u64) -> Result<(), LeaseError> {
 }
 
 #[test]
-fn the_defaults_hold_and_the_borders_are_where_they_should_be() {
+fn the_defaults_are_valid_and_the_limits_are_exact() {
     let defaults = [LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD].map(|default| default.as_secs());
-    assert_eq!(defaults, [15, 10, 2], "those of client-go");
+    assert_eq!(defaults, [15, 10, 2], "the defaults of client-go");
     assert_eq!(of(15_000, 10_000, 2_000), Ok(()));
     assert!(matches!(of(15_000, 10_001, 2_000), Err(LeaseError::RenewTooLong { .. })));
     assert!(matches!(of(9_000, 6_000, 5_000), Err(LeaseError::RetryTooLong { .. })));
@@ -21,8 +21,8 @@ fn the_defaults_hold_and_the_borders_are_where_they_should_be() {
 }
 
 #[test]
-fn says_what_is_wrong_and_what_to_write() {
-    for ((lease, renew, retry), said) in [
+fn errors_name_the_problem_and_what_to_write() {
+    for ((lease, renew, retry), message) in [
         ((900, 600, 100), "`lease_duration` is 900ms, shorter than a second: write at least \"1s\""),
         (
             (10_000, 8_000, 2_000),
@@ -35,13 +35,13 @@ fn says_what_is_wrong_and_what_to_write() {
              write a longer `renew_deadline` or a shorter `retry_period`",
         ),
     ] {
-        assert_eq!(of(lease, renew, retry).map_err(|error| error.to_string()), Err(said.to_owned()));
+        assert_eq!(of(lease, renew, retry).map_err(|error| error.to_string()), Err(message.to_owned()));
     }
 }
 
 proptest! {
     #[test]
-    fn a_longer_lease_or_a_shorter_retry_never_hurts(
+    fn a_longer_lease_or_a_shorter_retry_period_stays_valid(
         lease in 1_000..60_000u64, renew in 1_000..60_000u64, retry in 1_000..60_000u64, more in 0..9_000u64,
     ) {
         if of(lease, renew, retry).is_ok() {

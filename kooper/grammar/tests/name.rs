@@ -4,7 +4,7 @@ use kooper_grammar::name::{finalizer, kebab, label, label_value, qualified, subd
 use proptest::prelude::*;
 
 #[test]
-fn labels() {
+fn labels_are_checked() {
     let longest = "a".repeat(63);
     for good in ["a", "0", "echo-pod", "a--b", longest.as_str()] {
         assert_eq!(label(good), Ok(()), "{good}");
@@ -16,7 +16,7 @@ fn labels() {
 }
 
 #[test]
-fn subdomains_and_keys_and_values() {
+fn subdomains_qualified_names_and_label_values_are_checked() {
     let long_prefix = format!("{}/a", "a.".repeat(127) + "a");
     let long_name = format!("example.com/{}", "a".repeat(64));
     assert!(subdomain("a.b-c.example.com").is_ok());
@@ -31,7 +31,7 @@ fn subdomains_and_keys_and_values() {
 }
 
 #[test]
-fn finalizers() {
+fn finalizers_are_checked() {
     assert_eq!(finalizer("shop.example.com/Clean_up.1"), Ok(()));
     let long_name = format!("example.com/{}", "a".repeat(64));
     for bad in ["", "cleanup", "/a", "a/", "a/b/c", "Example.com/a", "example.com/a b", &long_name] {
@@ -46,7 +46,7 @@ fn finalizers() {
 }
 
 #[test]
-fn says_what_is_wrong_and_what_to_write() {
+fn errors_name_the_problem_and_what_to_write() {
     assert_eq!(
         label("Echo").map_err(|error| error.to_string()),
         Err("\"Echo\" is not a DNS label: write lower-case letters, digits and `-`, \
@@ -70,7 +70,7 @@ fn says_what_is_wrong_and_what_to_write() {
 }
 
 #[test]
-fn identifiers_in_kebab_case() {
+fn identifiers_are_converted_to_kebab_case() {
     for (ident, name) in [
         ("echo", "echo"),
         ("echo_pod", "echo-pod"),
@@ -86,7 +86,7 @@ fn identifiers_in_kebab_case() {
 
 proptest! {
     #[test]
-    fn an_ascii_identifier_makes_a_label(ident in "(r#)?[a-zA-Z][a-zA-Z0-9_]{0,30}") {
+    fn the_kebab_case_of_an_ascii_identifier_is_a_label(ident in "(r#)?[a-zA-Z][a-zA-Z0-9_]{0,30}") {
         let name = kebab(&ident);
         prop_assert_eq!(label(&name), Ok(()));
         prop_assert_eq!(kebab(&name), name);

@@ -9,7 +9,7 @@ fn selects(selector: &str, labels: &[(&str, &str)]) -> bool {
 }
 
 #[test]
-fn matches_as_the_api_server_does() {
+fn selectors_match_as_in_the_api_server() {
     let web = [("app", "web"), ("tier", "edge"), ("size", "3"), ("empty", "")];
     for selector in [
         "",
@@ -50,7 +50,7 @@ fn matches_as_the_api_server_does() {
 }
 
 #[test]
-fn is_written_in_one_way() {
+fn selectors_have_one_canonical_form() {
     for (text, written) in [
         ("b == c ,a", "a,b=c"),
         ("x notin (b,a,b)", "x notin (a,b)"),
@@ -64,8 +64,8 @@ fn is_written_in_one_way() {
 }
 
 #[test]
-fn says_what_is_wrong_and_what_to_write() {
-    for (text, said) in [
+fn errors_name_the_problem_and_what_to_write() {
+    for (text, message) in [
         ("a,", "the selector \"a,\" ends too early: expected a label key"),
         ("a in", "the selector \"a in\" ends too early: expected values in parentheses, such as `(a, b)`"),
         ("a in (b", "the selector \"a in (b\" ends too early: expected `,` or `)`"),
@@ -83,12 +83,12 @@ fn says_what_is_wrong_and_what_to_write() {
             "the selector \"/a\" is invalid: \"/a\" is not a label key: write a name such as `app` or `example.com/app`",
         ),
     ] {
-        assert_eq!(Selector::parse(text).map_err(|error| error.to_string()), Err(said.to_owned()));
+        assert_eq!(Selector::parse(text).map_err(|error| error.to_string()), Err(message.to_owned()));
     }
 }
 
 #[test]
-fn fields_are_read_written_and_matched() {
+fn field_selectors_are_parsed_formatted_and_matched() {
     let field = |name: &str| match name {
         "status.phase" => Some("Running"),
         "metadata.name" => Some("a,b=c\\"),
@@ -124,7 +124,7 @@ fn requirement() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(terms in prop::collection::vec(requirement(), 0..5)) {
+    fn a_formatted_selector_is_parsed_to_the_same_one(terms in prop::collection::vec(requirement(), 0..5)) {
         let selector = Selector::parse(&terms.join(",")).map_err(|e| TestCaseError::fail(e.to_string()))?;
         prop_assert_eq!(Selector::parse(&selector.to_string()), Ok(selector));
     }
@@ -145,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_panics(text in "[a-z=!<>(), ./\\\\-]{0,24}|\\PC*") {
+    fn no_input_makes_the_parser_panic(text in "[a-z=!<>(), ./\\\\-]{0,24}|\\PC*") {
         if let Ok(selector) = Selector::parse(&text) {
             prop_assert_eq!(Selector::parse(&selector.to_string()), Ok(selector));
         }

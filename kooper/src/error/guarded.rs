@@ -30,7 +30,7 @@ pub(super) fn words(error: &(dyn StdError + 'static)) -> Option<String> {
     }
 }
 
-/// A file that a kubeconfig names. If a key was written in place of its path,
+/// The message for a file that a kubeconfig names. If the path is a key by mistake,
 /// the original message would quote the key.
 fn file(error: &KubeconfigError) -> Option<String> {
     let (what, error) = match error {

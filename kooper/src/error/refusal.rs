@@ -31,7 +31,7 @@ pub(crate) struct Refusal {
 #[derive(Debug, Clone)]
 pub(crate) struct Needs<'a> {
     pub(crate) rule: &'a Rule,
-    /// The only object that the rule has to be for.
+    /// The name of the only object that the rule must cover.
     pub(crate) only: Option<&'a str>,
     /// `None` for the whole cluster.
     pub(crate) namespace: Option<&'a str>,
@@ -43,8 +43,8 @@ impl Refusal {
         Self { cause: Cause::of(status), words: words.clone() }
     }
 
-    /// The first refusal in the chain of an error. It may come from a client of
-    /// the handler's own.
+    /// The first refusal in the chain of an error. It may come from a client that
+    /// the handler created itself.
     pub(crate) fn behind(error: &(dyn StdError + 'static)) -> Option<Self> {
         std::iter::successors(Some(error), |error: &&(dyn StdError + 'static)| (*error).source()).find_map(|error| {
             if let Some(refusal) = error.downcast_ref::<Self>() {

@@ -1,5 +1,5 @@
-//! What a candidate knows of the lease, and what it does next: state and
-//! arithmetic only. The elector and the simulation both run it.
+//! The state of a candidate or leader, and its next step. It does no I/O; the
+//! elector and the simulation both drive it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +21,14 @@ pub(super) use terms::{Candidate, Terms};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Standing,
-    /// Until then, and since the last acknowledged renewal was sent.
     Leading {
+        /// When the token expires.
         until: Moment,
+        /// When the last acknowledged renewal was sent.
         sent: Moment,
     },
-    /// With so many more requests.
     Leaving {
+        /// The most requests that may still be sent.
         left: u8,
     },
     Left,
@@ -42,13 +43,13 @@ pub(super) struct Claim {
     known: Known,
     /// When a change of the record was last observed.
     changed: Moment,
-    /// When the last read was sent that was answered.
+    /// When the last successful read was sent.
     read_at: Moment,
     must_read: bool,
     watching: bool,
-    /// No request before that.
+    /// No request is sent before this.
     not_before: Moment,
-    /// Writes whose fate is not known, the latest last.
+    /// Writes whose result is unknown, the latest last.
     pending: Vec<Sent>,
     /// The renew time of the last acknowledged write.
     mine: Option<i64>,
@@ -78,7 +79,7 @@ impl Claim {
         }
     }
 
-    /// Stands as a candidate, unless it does or leads.
+    /// Becomes a candidate, unless it is one or is the leader.
     pub(super) fn stand(&mut self) {
         if matches!(self.stage, Stage::Leaving { .. } | Stage::Left) {
             self.stage = Stage::Standing;
@@ -87,7 +88,7 @@ impl Claim {
         self.lost = None;
     }
 
-    /// Gives up: leads no more, and releases what it may hold.
+    /// Steps down, and releases the lease if it may hold it.
     pub(super) fn leave(&mut self, now: Moment) {
         let may_hold = self.mine.is_some() || !self.pending.is_empty();
         self.stage = if may_hold { Stage::Leaving { left: 6 } } else { Stage::Left };
@@ -96,18 +97,18 @@ impl Claim {
         self.lost = None;
     }
 
-    /// Leads no more, and leaves the lease as it is: it has to expire.
+    /// Steps down without releasing the lease: it must expire.
     pub(super) fn abandon(&mut self) {
         self.stage = Stage::Left;
         self.lost = None;
     }
 
-    /// Whether a watch tells of changes; without one the record is polled.
+    /// Sets whether changes are watched; otherwise the record is polled.
     pub(super) fn watching(&mut self, watching: bool) {
         self.watching = watching;
     }
 
-    /// Until when it leads.
+    /// When its leadership expires, if it is the leader.
     pub(super) fn until(&self) -> Option<Moment> {
         match self.stage {
             Stage::Leading { until, .. } => Some(until),
@@ -115,17 +116,17 @@ impl Claim {
         }
     }
 
-    /// Who it claims for.
+    /// The identity of this candidate.
     pub(super) fn identity(&self) -> &Arc<str> {
         &self.me.identity
     }
 
-    /// Who holds the lease, as far as is known.
+    /// The holder of the lease, if one is known.
     pub(super) fn holder(&self) -> Option<&Arc<str>> {
         self.known.record().map(|record| &record.holder).filter(|holder| !holder.is_empty())
     }
 
-    /// The version that is known.
+    /// The last known version.
     pub(super) fn version(&self) -> Option<&Arc<str>> {
         self.known.version()
     }
@@ -135,7 +136,7 @@ impl Claim {
         self.known.record().is_some_and(|record| record.program.is_some())
     }
 
-    /// Where its holder looks, if the record states it.
+    /// The namespaces that its holder watches, if the record states them.
     pub(super) fn scope(&self) -> Option<&WatchedNamespaces> {
         self.known.record().and_then(|record| record.scope.as_ref())
     }
@@ -147,8 +148,8 @@ impl Claim {
         (*mark != self.me.program && !self.me.former.contains(mark)).then_some(mark)
     }
 
-    /// What to do at this moment; `wall` is the wall clock's time in
-    /// microseconds, which goes into records and decides nothing.
+    /// The next step. `wall` is the time of the wall clock in microseconds; it is
+    /// written to records, but no decision depends on it.
     pub(super) fn next(&mut self, now: Moment, wall: i64) -> Step {
         if let Some(lost) = self.lost.take() {
             return Step::Lost(lost);
@@ -180,8 +181,8 @@ impl Claim {
         {
             return Step::Write(self.write(now, wall));
         }
-        // The lease is somebody's. A change comes by the watch or is polled;
-        // what is decided by its absence is read anew.
+        // Another candidate holds the lease. A change is watched or polled; before
+        // the lease is treated as expired, it is read again.
         let at = free_at.unwrap_or(self.read_at + self.terms.lease);
         let at = if self.watching { at } else { at.min(self.read_at + self.jittered(self.terms.retry, self.read_at)) };
         if now < at {
@@ -190,8 +191,8 @@ impl Claim {
         Step::Read
     }
 
-    /// From when on this candidate may take the lease: zero for at once,
-    /// `None` for never as long as the record stays as it is.
+    /// When this candidate may acquire the lease: zero for at once, `None` if it
+    /// must not as long as the record does not change.
     fn free_at(&self) -> Option<Moment> {
         match &self.known {
             Known::Nothing => None,
@@ -203,8 +204,8 @@ impl Claim {
         }
     }
 
-    /// When the record's holder has let it expire, with a little that keeps
-    /// candidates apart.
+    /// When a record expires, with some jitter so that candidates do not write at
+    /// the same time.
     fn expires(&self, record: &Record) -> Moment {
         let lease = record.lease.unwrap_or_default().max(self.terms.lease);
         self.changed + lease + self.terms.retry.mul_f64(fraction(self.random ^ self.changed.as_secs()) / 8.0)
@@ -217,7 +218,7 @@ impl Claim {
         let ours = self.known.record().is_some_and(|record| self.owns(record));
         if left == 0 || !(self.must_read || ours) {
             if left > 0 {
-                // It was read, and is no more ours to release.
+                // It was read, and another candidate holds it: there is nothing to release.
                 self.mine = None;
             }
             self.stage = Stage::Left;
@@ -227,8 +228,8 @@ impl Claim {
         if self.must_read { Step::Read } else { Step::Write(self.write(now, wall)) }
     }
 
-    /// The record to write over the one that is known. Whatever comes of it,
-    /// the next request is a read, unless it is acknowledged.
+    /// The write that replaces the last known record. Unless it is acknowledged,
+    /// the next request is a read.
     fn write(&mut self, now: Moment, wall: i64) -> LeaseWrite {
         self.last_renewed = wall.max(self.last_renewed + 1);
         let renewed = self.last_renewed;
@@ -253,7 +254,7 @@ impl Claim {
         LeaseWrite { base, holder, seconds, acquired, renewed, transitions }
     }
 
-    /// A read that was sent at `sent` found this.
+    /// Handles the result of a read that was sent at `sent`.
     pub(super) fn read(&mut self, sent: Moment, now: Moment, found: Option<Record>) {
         let before = self.known.version().cloned();
         self.learn(now, found);
@@ -264,7 +265,7 @@ impl Claim {
         let ours = self.known.record().filter(|record| self.owns(record));
         let landed = ours.and_then(|record| self.pending.iter().find(|sent| Some(sent.renewed) == record.renewed));
         let landed = landed.cloned();
-        // A write whose base is gone can't be committed any more.
+        // A write whose base was replaced cannot be committed any more.
         self.pending.retain(|sent| sent.base == version);
         match (self.stage, &self.known) {
             (Stage::Leading { sent: last, .. }, Known::Held(record)) if self.owns_or(record, landed.as_ref()) => {
@@ -280,7 +281,7 @@ impl Claim {
                 self.lose(Lost::Taken(holder));
             }
             (Stage::Leading { .. }, Known::Absent { .. } | Known::Nothing) => self.lose(Lost::Deleted),
-            // The write failed and nothing changed: not at once again.
+            // The write failed and nothing changed: do not retry at once.
             (Stage::Standing, _) if lost_race => self.not_before = now + self.jittered(self.terms.retry, now),
             (Stage::Standing | Stage::Leaving { .. } | Stage::Left, _) => {
                 if let Some(landed) = landed {
@@ -290,14 +291,14 @@ impl Claim {
         }
     }
 
-    /// A read failed that was sent at `sent`.
+    /// Handles the failure of a read that was sent at `sent`.
     pub(super) fn read_failed(&mut self, sent: Moment, now: Moment) {
         self.must_read = true;
         self.pause(sent, now);
     }
 
-    /// The watch brought this. It may be older than what is known, so that it
-    /// only tells a candidate what to try. Says whether it was news.
+    /// Handles an event of the watch; returns whether it was new. An event may be
+    /// older than the last known record, so only candidates use it.
     pub(super) fn watched(&mut self, now: Moment, found: Option<Record>) -> bool {
         let older = found.as_ref().is_some_and(|record| {
             let known = self.known.version().and_then(|version| version.parse::<u64>().ok());
@@ -315,7 +316,7 @@ impl Claim {
         true
     }
 
-    /// The answer to the write that was sent last.
+    /// Handles the result of the last write.
     pub(super) fn written(&mut self, now: Moment, answer: Answer) {
         let Some(sent) = self.pending.last().cloned() else { return };
         match answer {
@@ -333,7 +334,7 @@ impl Claim {
                     }
                     Stage::Left => {}
                 }
-                // A slow answer leaves less time, or none; then it is tried again.
+                // If the response was so slow that the token has expired, write again at once.
                 let until = self.until().filter(|until| now < *until);
                 self.not_before = if until.is_some() { sent.at + self.terms.retry } else { now };
             }
@@ -342,7 +343,7 @@ impl Claim {
         }
     }
 
-    /// A renewal sent at that moment is acknowledged.
+    /// Leads from when an acknowledged renewal was sent.
     fn lead(&mut self, sent: Moment) {
         self.stage = Stage::Leading { until: sent + self.terms.validity, sent };
     }
@@ -353,7 +354,8 @@ impl Claim {
         self.lost = Some(reason);
     }
 
-    /// A leader that fails tries again soon, a candidate has time.
+    /// Delays the next request after a failure: a leader retries soon, a candidate
+    /// later.
     fn pause(&mut self, sent: Moment, now: Moment) {
         self.not_before = match self.stage {
             Stage::Standing | Stage::Left => now + self.jittered(self.terms.retry, now),
@@ -365,8 +367,8 @@ impl Claim {
         pause.mul_f64(0.8 + 0.4 * fraction(self.random ^ at.as_micros() as u64))
     }
 
-    /// Whether a record is a write of this very claim. The identity alone says
-    /// too little: another elector of this process may have it too.
+    /// Whether a record was written by this claim. The identity alone is not
+    /// enough: another elector of this process has the same one.
     fn owns(&self, record: &Record) -> bool {
         record.holder == self.me.identity
             && record.renewed.is_some_and(|renewed| {
@@ -374,7 +376,7 @@ impl Claim {
             })
     }
 
-    /// The same after the pending writes were sorted out.
+    /// Like [`owns`](Self::owns), after the pending writes have been pruned.
     fn owns_or(&self, record: &Record, landed: Option<&Sent>) -> bool {
         landed.is_some() || self.owns(record)
     }
@@ -382,13 +384,13 @@ impl Claim {
     fn learn(&mut self, now: Moment, found: Option<Record>) {
         match found {
             Some(record) => {
-                if !self.known.record().is_some_and(|known| known.says_the_same(&record)) {
+                if !self.known.record().is_some_and(|known| known.is_same_term(&record)) {
                     self.changed = now;
                 }
                 self.known = Known::Held(record);
             }
             None => {
-                // Who deletes a Lease does not end its holder's term.
+                // Deleting a Lease does not stop its holder.
                 let guarded = match &self.known {
                     Known::Held(record) if !record.holder.is_empty() && !self.owns(record) => self.expires(record),
                     Known::Absent { guarded } => *guarded,
@@ -402,7 +404,7 @@ impl Claim {
 
 #[cfg(test)]
 impl Claim {
-    /// Pretends that the last write was sent at another moment.
+    /// Changes the time at which the last write was sent.
     pub(super) fn sent_at(&mut self, moment: Moment) {
         if let Some(sent) = self.pending.last_mut() {
             sent.at = moment;

@@ -32,8 +32,8 @@ impl Clock for BootTime {
     }
 }
 
-/// Elsewhere the standard library's clock does: on Windows and macOS it may
-/// stand still during a suspension.
+/// The standard library's clock, for other systems. On Windows and macOS it may
+/// stop during a suspension.
 #[cfg(not(target_os = "linux"))]
 struct SinceStart(std::time::Instant);
 

@@ -1,4 +1,4 @@
-//! The elector: does what its claim says, at the API server.
+//! The elector: executes the steps of its claim with requests to the API server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,50 +20,52 @@ use super::status::{About, ElectionStatus, Phase};
 use super::{LeaderElection, Leadership};
 use crate::metrics::{Counter, Gauge, MetricsRecorder};
 
-/// A process that stops has little time, and a lease that is not released expires.
+/// The most time for a release. A process that stops has little time, and a lease
+/// that is not released expires.
 const RELEASE: Duration = Duration::from_millis(2500);
 
-/// What an elector needs.
+/// The options of an [`Elector`].
 pub(crate) struct ElectorOptions {
     pub(crate) controller: Arc<str>,
-    /// What its records are marked with.
+    /// The mark in its records.
     pub(crate) mark: Arc<str>,
-    /// What they were marked with under former names.
+    /// The marks of its former names.
     pub(crate) former_marks: Vec<Arc<str>>,
-    /// The namespaces that it looks into; none for all.
+    /// The namespaces that it watches; empty for all.
     pub(crate) namespaces: Vec<String>,
     pub(crate) lease: String,
     pub(crate) namespace: String,
     pub(crate) identity: String,
-    /// The timings; the names in it are not read.
+    /// The timings; its names are not used.
     pub(crate) election: LeaderElection,
-    /// While one of these is held, ours is not taken.
+    /// While one of these is held, ours is not acquired.
     pub(crate) former: Vec<FormerLease>,
-    /// One that does not retry: a request has its own short timeout.
+    /// A client that does not retry: each request has a short timeout.
     pub(crate) client: Client,
     pub(crate) metrics: Arc<dyn MetricsRecorder>,
-    /// Made by [`Leadership::none`].
+    /// Created by [`Leadership::none`].
     pub(crate) leadership: Leadership,
+    /// Called for each announcement.
     pub(crate) told: Arc<dyn Fn(Told) + Send + Sync>,
 }
 
-/// What is worth a Kubernetes Event.
+/// A change of leadership that is recorded as a Kubernetes Event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// This process leads now.
+    /// This process became the leader.
     Became,
-    /// It leads no more, for this reason.
+    /// It lost leadership, for this reason.
     Lost(String),
-    /// It leads no more, as it was stopped.
+    /// It gave up leadership because it was stopped.
     Stopped,
-    /// The lease is somebody's that is no replica of this controller.
+    /// The holder of the lease is not a replica of this controller.
     Foreign {
         /// The mark of the other controller, if there is one, and the identity.
         holder: String,
     },
 }
 
-/// Stands for one lease, holds it and gives it up.
+/// Acquires, renews and releases one lease.
 pub(crate) struct Elector {
     claim: Claim,
     lease: Lease,
@@ -77,9 +79,9 @@ pub(crate) struct Elector {
     told: Arc<dyn Fn(Told) + Send + Sync>,
     status: Arc<ElectionStatus>,
     watch: Option<BoxStream<'static, Result<Option<Value>, LeaseError>>>,
-    /// Not before that a watch that failed is opened again.
+    /// A failed watch is not opened again before this.
     watch_at: Moment,
-    /// Whether it told that it leads, and not yet that it does no more.
+    /// Whether the last announcement was [`Told::Became`].
     told_lead: bool,
 }
 
@@ -91,7 +93,7 @@ impl Elector {
         let me = Candidate {
             identity: options.identity.into(),
             program: Arc::clone(&mark),
-            // A Lease with a name of its own outlives the renaming of its controller.
+            // A Lease with an explicit name is kept when its controller is renamed.
             former: options.former_marks,
         };
         let clock = leadership.clock();
@@ -129,12 +131,12 @@ impl Elector {
         elector
     }
 
-    /// How it is, for `/readyz`.
+    /// The state of the election, for `/readyz`.
     pub(crate) fn status(&self) -> Arc<ElectionStatus> {
         Arc::clone(&self.status)
     }
 
-    /// Stands as a candidate until this process holds the lease. Cancel safe.
+    /// Campaigns until this process holds the lease. Cancel safe.
     pub(crate) async fn campaign(&mut self) {
         self.claim.stand();
         while !self.leads() {
@@ -156,8 +158,8 @@ impl Elector {
         (self.told)(Told::Became);
     }
 
-    /// Renews until leadership is lost; runs beside the work, also while that
-    /// drains. Cancel safe.
+    /// Renews the lease until leadership is lost. It runs beside the handlers, also
+    /// while they drain. Cancel safe.
     pub(crate) async fn hold(&mut self) -> Lost {
         let lost = loop {
             let now = self.clock.now();
@@ -181,10 +183,10 @@ impl Elector {
         lost
     }
 
-    /// Gives up: leadership is dropped at once, and the lease is released. To
-    /// be called when the handlers have ended; where they do not end,
-    /// [`abandon`](Self::abandon) lets the lease expire. Takes no longer than
-    /// half the renew deadline, nor than [`RELEASE`].
+    /// Drops leadership at once and releases the lease. It must be called after
+    /// the handlers have ended; if they do not end, call
+    /// [`abandon`](Self::abandon), which lets the lease expire. It takes at most
+    /// half the renew deadline, and at most [`RELEASE`].
     pub(crate) async fn release(&mut self) {
         self.abandon();
         self.claim.leave(self.clock.now());
@@ -204,13 +206,13 @@ impl Elector {
             tracing::warn!(
                 controller = &*self.controller,
                 lease = &*self.lease.name,
-                "the lease could not be released in time: another replica leads when it expires"
+                "the lease could not be released in time: another replica acquires it when it expires"
             );
         }
         self.claim.abandon();
     }
 
-    /// Drops leadership at once and leaves the lease as it is.
+    /// Drops leadership at once without releasing the lease.
     pub(crate) fn abandon(&mut self) {
         self.watch = None;
         self.claim.watching(false);
@@ -223,7 +225,7 @@ impl Elector {
         }
     }
 
-    /// Whether a lease that is respected has a holder.
+    /// Whether a respected lease has a holder.
     async fn blocked(&mut self) -> bool {
         let patience = self.terms.patience();
         for former in &mut self.former {
@@ -259,7 +261,7 @@ impl Elector {
                 let before = self.claim.version();
                 let changed = before != found.as_ref().map(|record| &record.version);
                 if changed && self.watch.is_some() && before.is_some() {
-                    // The watch should have told of it: it hangs.
+                    // The watch should have had an event for it, so it hangs.
                     self.unwatch(now);
                 }
                 self.claim.read(sent, now, found);
@@ -273,7 +275,7 @@ impl Elector {
         self.look();
     }
 
-    /// Writes a record: a renewal if this process leads.
+    /// Writes a record, for example a renewal.
     async fn write(&mut self, write: &LeaseWrite) {
         let sent = self.clock.now();
         let patience = self.patience(sent);
@@ -295,18 +297,19 @@ impl Elector {
         self.look();
     }
 
-    /// How long a request may take: a leader has no use for a later answer.
+    /// The timeout of a request. A response after the token has expired would be
+    /// useless.
     fn patience(&self, now: Moment) -> Duration {
         let left = self.claim.until().map_or(Duration::MAX, |until| until.saturating_sub(now));
         self.terms.patience().min(left).max(Duration::from_millis(1))
     }
 
-    /// Waits for that moment or a change of the record.
+    /// Waits until the given time or a change of the record.
     async fn wait(&mut self, until: Moment) {
         let now = self.clock.now();
         if self.watch.is_none() && now >= self.watch_at {
             self.watch = Some(self.lease.watch());
-            // With a watch that does not work the record is polled.
+            // If the watch fails, the record is polled.
             self.claim.watching(true);
         }
         let pause = until.saturating_sub(now).min(LOOK);
@@ -323,7 +326,7 @@ impl Elector {
             },
             Some(Err(error)) => {
                 self.unwatch(now);
-                if !error.passes() {
+                if !error.is_transient() {
                     self.status.unwatched(&error);
                     self.watch_at = now + self.terms.lease;
                 }
@@ -339,19 +342,19 @@ impl Elector {
         }
     }
 
-    /// Polls for a while.
+    /// Closes the watch; the record is polled for a while.
     fn unwatch(&mut self, now: Moment) {
         self.watch = None;
         self.watch_at = now + self.terms.retry;
         self.claim.watching(false);
     }
 
-    /// Whether this process leads; the token says the same.
+    /// Whether this process is the leader, by its claim and by the token.
     fn leads(&self) -> bool {
         self.leadership.is_held() && self.claim.until().is_some()
     }
 
-    /// Brings the token and the status up to what the claim knows.
+    /// Updates the token and the status from the claim.
     fn look(&self) {
         self.leadership.set(self.claim.until());
         let holder = self.claim.holder().cloned();
@@ -380,7 +383,7 @@ impl Elector {
                 tracing::warn!(controller, lease, "{text}: it is acquired when it expires or is released");
                 (self.told)(Told::Foreign { holder: holder.to_string() });
             }
-            // It is leaving.
+            // It is stepping down.
             Phase::Standby(holder) if holder == *self.claim.identity() => {}
             Phase::Standby(_) => tracing::info!(controller, lease, "{text}"),
             Phase::Apart { .. } => tracing::warn!(controller, lease, "{text}"),
@@ -388,7 +391,8 @@ impl Elector {
         }
     }
 
-    /// The gauges; a controller's second elector finds them there already.
+    /// Registers the gauges. For the second elector of a controller they exist
+    /// already.
     fn register(&self, lease: &str) {
         let (held, left) = (self.leadership.clone(), self.leadership.clone());
         let gauges: [(Gauge, crate::metrics::ReadGauge); 2] = [
@@ -403,7 +407,8 @@ impl Elector {
     }
 }
 
-/// The wall clock, in microseconds since 1970: for people who read the record.
+/// The time of the wall clock, in microseconds since 1970. It is only information
+/// for readers of the record.
 fn wall() -> i64 {
     Timestamp::now().as_microsecond()
 }

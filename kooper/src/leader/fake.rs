@@ -1,4 +1,4 @@
-//! An API server that has Leases only, for tests. It checks as the real one.
+//! An API server that serves only Leases, for tests, with the checks of the real one.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -19,15 +19,15 @@ use tokio::sync::broadcast;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Pass,
-    /// This code, and nothing is done.
+    /// It has no effect, and the response has this code.
     Fail(u16),
-    /// It is done, and the answer is this code.
+    /// It is processed, but the response has this code.
     DoneBut(u16),
-    /// No answer, and nothing is done.
+    /// It has no effect, and there is no response.
     Hang,
-    /// It is done, and there is no answer.
+    /// It is processed, but there is no response.
     DoneAndHang,
-    /// Just before it, `b` takes the Lease.
+    /// `b` acquires the Lease just before the request is processed.
     Overtaken,
 }
 
@@ -45,7 +45,7 @@ struct State {
     decide: Decide,
     creates_by_put: bool,
     events: broadcast::Sender<Value>,
-    /// Method and whether it is a watch.
+    /// The method of each request, and whether it is a watch.
     requests: Vec<(Method, bool)>,
 }
 
@@ -67,7 +67,7 @@ impl FakeServer {
         Client::new(tower::service_fn(move |request| server.clone().serve(request)), "default")
     }
 
-    /// Asked for each request, with whether it is a watch.
+    /// Sets the function that decides each request; the flag is true for watches.
     pub(super) fn decide(&self, decide: impl FnMut(&Method, bool) -> Fate + Send + 'static) {
         self.lock().decide = Box::new(decide);
     }
@@ -80,7 +80,7 @@ impl FakeServer {
         self.lock().leases.get(name).cloned().unwrap_or_default()
     }
 
-    /// Somebody else changes the spec.
+    /// Another client changes the Lease.
     pub(super) fn change(&self, name: &str, change: impl FnOnce(&mut Value)) {
         let mut state = self.lock();
         let empty = || json!({"metadata": {"name": name, "namespace": "shops"}, "spec": {}});
@@ -89,7 +89,7 @@ impl FakeServer {
         state.store(name, lease);
     }
 
-    /// Somebody deletes the Lease.
+    /// Another client deletes the Lease.
     pub(super) fn delete(&self, name: &str) {
         let mut state = self.lock();
         let lease = state.leases.remove(name).unwrap();
@@ -117,7 +117,7 @@ impl FakeServer {
         };
         match fate {
             Fate::Fail(403) => return Ok(refusal(403, "leases is forbidden: User \"shop\" cannot use it", "")),
-            Fate::Fail(code) => return Ok(refusal(code, "so it was decided", "")),
+            Fate::Fail(code) => return Ok(refusal(code, "this request fails", "")),
             Fate::Hang => return std::future::pending().await,
             Fate::Overtaken => self.change(&name, |lease| lease["spec"]["holderIdentity"] = json!("b")),
             Fate::Pass | Fate::DoneBut(_) | Fate::DoneAndHang => {}
@@ -128,7 +128,7 @@ impl FakeServer {
         }
         let answer = self.lock().answer(&parts.method, &name, &body);
         match fate {
-            Fate::DoneBut(code) => Ok(refusal(code, "it was done all the same", "")),
+            Fate::DoneBut(code) => Ok(refusal(code, "this request was processed", "")),
             Fate::DoneAndHang => std::future::pending().await,
             _ => Ok(answer),
         }
@@ -164,7 +164,7 @@ impl State {
         let time = new["spec"]["renewTime"].as_str().unwrap();
         assert!(time.len() == "2026-01-01T00:00:00.000000Z".len(), "{time} has microseconds");
         match (method.as_str(), stored) {
-            ("PUT", None) if version.is_some() => refusal(409, "the object is gone", ""),
+            ("PUT", None) if version.is_some() => refusal(409, "the object was deleted", ""),
             ("PUT", None) if !self.creates_by_put => refusal(404, "not found", ""),
             ("PUT", Some(_)) if version.is_none() => refusal(422, "must be specified", "metadata.resourceVersion"),
             ("PUT", Some(stored)) if stored["metadata"]["resourceVersion"].as_str() != version => {
@@ -180,7 +180,7 @@ impl State {
         lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
         lease["metadata"]["uid"] = json!("u-1");
         let kind = if self.leases.insert(name.to_owned(), lease.clone()).is_some() { "MODIFIED" } else { "ADDED" };
-        // Nobody has to watch.
+        // It fails if there is no watch.
         drop(self.events.send(json!({"type": kind, "object": lease})));
         lease
     }

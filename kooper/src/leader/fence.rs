@@ -34,7 +34,7 @@ pub(crate) fn is_fenced(error: &kube::Error) -> bool {
     std::iter::successors(Some(first), |error| error.source()).any(<dyn std::error::Error>::is::<FenceError>)
 }
 
-/// `client` behind the fence. It must be called within a runtime, like the
+/// Puts `client` behind the fence. It must be called within a runtime, like the
 /// constructor of every client.
 pub(super) fn client(client: Client, leadership: Leadership) -> Client {
     let namespace = client.default_namespace().to_owned();

@@ -22,7 +22,7 @@ pub(crate) enum Whose {
     Controller,
     /// The controller's, when the program had its former name.
     Program,
-    /// That of the installation without an instance name.
+    /// The one of the installation without an instance name.
     NoInstance,
 }
 
@@ -41,8 +41,9 @@ impl Whose {
 pub(super) struct RespectedLease {
     object: Lease,
     whose: Whose,
-    /// Waited for at least.
+    /// The least time after which a record expires.
     lease: Duration,
+    /// The last record, and when it was first read.
     seen: Option<(Record, Moment)>,
 }
 
@@ -68,7 +69,7 @@ impl RespectedLease {
             return Ok(None);
         };
         let since = match &self.seen {
-            Some((seen, since)) if seen.says_the_same(&record) => *since,
+            Some((seen, since)) if seen.is_same_term(&record) => *since,
             _ => now,
         };
         let expires = since + record.lease.unwrap_or_default().max(self.lease);

@@ -1,4 +1,4 @@
-//! A name for this process that no other one has.
+//! A unique name for this process.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -7,7 +7,7 @@ pub(super) fn make() -> String {
     format!("{}_{}", host(), uuid())
 }
 
-/// The machine's name: in a pod, the pod's.
+/// The name of the machine; in a pod, that of the pod.
 fn host() -> String {
     #[cfg(unix)]
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identity_is_the_machines_name_and_a_random_uuid() {
+    fn an_identity_has_the_hostname_and_a_random_uuid() {
         let (one, other) = (make(), make());
         assert_ne!(one, other);
         let (host, uuid) = one.rsplit_once('_').unwrap();

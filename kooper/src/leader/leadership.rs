@@ -16,9 +16,8 @@ pub(super) const LOOK: Duration = Duration::from_secs(1);
 
 /// Whether this process is the leader of a controller, and for how long at least.
 ///
-/// It expires by itself, by
-/// the local clock, whatever the network, the API server and the runtime do. Clones
-/// share their state.
+/// It expires by the local clock, whatever the network, the API server and the
+/// runtime do. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Leadership {
     /// `None` without leader election: every process is the leader.
@@ -35,12 +34,12 @@ struct Token {
 }
 
 impl Leadership {
-    /// Without leader election: always held.
+    /// The leadership without leader election: always held.
     pub(crate) fn always() -> Self {
         Self { token: None }
     }
 
-    /// Not held until an elector sets it.
+    /// A leadership that is not held until an elector sets it.
     pub(crate) fn none() -> Self {
         Self::by(clock::system())
     }
@@ -63,7 +62,7 @@ impl Leadership {
         Some(until.saturating_sub(token.clock.now()))
     }
 
-    /// Waits until this process is not the leader; for ever without leader election.
+    /// Waits until this process is not the leader; forever without leader election.
     #[cfg(test)]
     pub(crate) async fn lost(&self) {
         self.ended(self.term()).await;

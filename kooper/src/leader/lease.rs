@@ -1,5 +1,5 @@
-//! The Lease object in the API server: it is read, written by compare-and-swap,
-//! and watched. Other clients' fields are preserved.
+//! The Lease object in the API server: reads, compare-and-swap writes, and a
+//! watch. The fields of other clients are preserved.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) const MARK: &str = "kooper.rs/controller";
 /// The annotation with the namespaces that the holder watches.
 pub(super) const SCOPE: &str = "kooper.rs/namespaces";
 
-/// The server ends a watch after so many seconds, and it is re-established.
+/// The server ends a watch after this time, and it is re-established.
 const WATCH_SECONDS: u32 = 290;
 
 /// Why the Lease could not be read, written or watched.
@@ -46,13 +46,13 @@ pub(super) enum LeaseError {
     Server { verb: &'static str, namespace: Arc<str>, name: Arc<str>, message: String },
     #[error("the API server did not respond within {0:?}; it is retried")]
     Silent(Duration),
-    #[error("the Lease {namespace}/{name} is invalid: {problem}; delete it if nobody uses it")]
+    #[error("the Lease {namespace}/{name} is invalid: {problem}; delete it if no other program uses it")]
     Malformed { namespace: Arc<str>, name: Arc<str>, problem: String },
 }
 
 impl LeaseError {
-    /// Whether it is transient.
-    pub(super) fn passes(&self) -> bool {
+    /// Whether a retry may succeed without any change of the configuration.
+    pub(super) fn is_transient(&self) -> bool {
         matches!(self, Self::Conflict | Self::Server { .. } | Self::Silent(_))
     }
 }
@@ -62,12 +62,12 @@ pub(super) struct Lease {
     client: Client,
     pub(super) namespace: Arc<str>,
     pub(super) name: Arc<str>,
-    /// What our records are marked with.
+    /// The mark in our records.
     mark: Arc<str>,
     scope: WatchedNamespaces,
-    /// Whether it is of a former name: it is only read.
+    /// Whether it is the Lease of a former name, which is only read.
     former: bool,
-    /// The whole object that was last seen: the next write is made of it.
+    /// The object that was last read or watched; the next write is based on it.
     last: Option<Value>,
 }
 
@@ -82,7 +82,7 @@ impl Lease {
         Self { former: true, ..self }
     }
 
-    /// The record, if there is one.
+    /// Reads the record; `None` if the Lease does not exist.
     pub(super) async fn read(&mut self) -> Result<Option<Record>, LeaseError> {
         let request = self.path().get(&self.name, &GetParams::default());
         let (code, body) = self.send("get", request).await?;
@@ -93,7 +93,7 @@ impl Lease {
         }
     }
 
-    /// Replaces the version that the write names, or creates the Lease.
+    /// Replaces the base version of the write, or creates the Lease.
     pub(super) async fn write(&mut self, write: &LeaseWrite) -> Result<Record, LeaseError> {
         let object = self.made(write)?;
         let body = serde_json::to_vec(&object).map_err(|problem| self.malformed(&problem))?;
@@ -102,15 +102,15 @@ impl Lease {
         let (mut code, mut answer) =
             self.send("update", self.path().replace(&self.name, &params, body.clone())).await?;
         if creates && code == StatusCode::NOT_FOUND {
-            // A server that creates nothing by PUT.
+            // The server does not create objects by PUT.
             (code, answer) = self.send("create", self.path().create(&params, body)).await?;
         }
         match code {
             code if code.is_success() => {
                 let stored = self.keep(Some(self.object(&answer)?))?;
-                stored.ok_or_else(|| self.malformed(&"the answer has no record"))
+                stored.ok_or_else(|| self.malformed(&"the response has no record"))
             }
-            // Gone, or there already: the answers to a version that is not the stored one.
+            // Deleted, or created already: responses to a version that is not the stored one.
             StatusCode::CONFLICT => Err(LeaseError::Conflict),
             StatusCode::NOT_FOUND if !creates => Err(LeaseError::Conflict),
             StatusCode::UNPROCESSABLE_ENTITY if creates && is_about_version(&answer) => Err(LeaseError::Conflict),
@@ -118,7 +118,7 @@ impl Lease {
         }
     }
 
-    /// The object as it is and as it becomes; `None` when it was deleted.
+    /// The object and its later versions; `None` when it is deleted.
     pub(super) fn watch(&self) -> BoxStream<'static, Result<Option<Value>, LeaseError>> {
         let params = WatchParams {
             field_selector: Some(format!("metadata.name={}", self.name)),
@@ -165,7 +165,7 @@ impl Lease {
         Ok(record)
     }
 
-    /// What counts of an object.
+    /// The record in an object.
     pub(super) fn record(&self, object: &Value) -> Result<Record, LeaseError> {
         let (meta, spec) = (&object["metadata"], &object["spec"]);
         let version = meta["resourceVersion"].as_str().ok_or_else(|| self.malformed(&"it has no resourceVersion"))?;
@@ -183,7 +183,7 @@ impl Lease {
         })
     }
 
-    /// The object that was last seen, with the record in it.
+    /// The last known object with the written record in it.
     fn made(&self, write: &LeaseWrite) -> Result<Value, LeaseError> {
         let mut object = match (&write.base, &self.last) {
             (None, _) => json!({
@@ -243,7 +243,7 @@ impl Lease {
         Ok((code, body.to_bytes().into()))
     }
 
-    /// The error of an answer that is no success.
+    /// The error for a response that is not a success.
     fn error(&self, verb: &'static str, code: StatusCode, body: &[u8]) -> LeaseError {
         let status: Status = serde_json::from_slice(body).unwrap_or_default();
         let (namespace, name) = (Arc::clone(&self.namespace), Arc::clone(&self.name));
@@ -269,7 +269,7 @@ impl Lease {
     }
 }
 
-/// A request for the Lease that is refused with 403.
+/// The error for a forbidden request (403).
 fn forbidden(verb: &'static str, namespace: Arc<str>, name: Arc<str>, former: bool, status: &Status) -> LeaseError {
     let verbs: &[_] = if former { &["get"] } else { &["create", "get", "update", "watch"] };
     let rule = Rule::new("coordination.k8s.io", "leases", None, verbs);
@@ -278,7 +278,8 @@ fn forbidden(verb: &'static str, namespace: Arc<str>, name: Arc<str>, former: bo
     LeaseError::Forbidden { verb, namespace, name, message: refusal.to_string(), advice }
 }
 
-/// A PUT without a version over an object that exists is invalid by its version.
+/// Whether a request is invalid because of its version: a PUT without one, for an
+/// object that exists.
 fn is_about_version(body: &[u8]) -> bool {
     let status: Status = serde_json::from_slice(body).unwrap_or_default();
     let in_causes =

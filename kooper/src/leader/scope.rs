@@ -11,7 +11,7 @@ const ALL: &str = "*";
 pub(super) struct WatchedNamespaces(Arc<str>);
 
 impl WatchedNamespaces {
-    /// Of these namespaces; none for all.
+    /// The given namespaces; empty for all.
     pub(super) fn of(namespaces: &[String]) -> Self {
         let mut names: Vec<_> = namespaces.iter().map(String::as_str).collect();
         names.sort_unstable();
@@ -19,12 +19,12 @@ impl WatchedNamespaces {
         Self(if names.is_empty() { ALL.into() } else { names.join(",").into() })
     }
 
-    /// As a record states it.
+    /// Parses the form in a record.
     pub(super) fn stated(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// As a record states it.
+    /// The form in a record.
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,9 +1,9 @@
-//! The protocol against every misfortune at once, in virtual time.
+//! A simulation of the protocol with many faults at once, in virtual time.
 //!
-//! A scenario is made of one seed: candidates whose clocks run up to 20 % fast
-//! or slow, a server that checks as the real one does, and partitions, pauses,
-//! crashes, stops, slow and lost requests and answers, errors, and watches that
-//! drop and delay. `KOOPER_SEED=n` runs the one scenario of that seed.
+//! Each scenario follows from one seed: candidates whose clocks run up to 20 %
+//! fast or slow, a server with the checks of the real one, and partitions, pauses,
+//! crashes, stops, slow and lost requests and responses, errors, and watches that
+//! drop and delay events. `KOOPER_SEED=n` runs the scenario of that seed only.
 
 use std::time::Duration;
 
@@ -17,30 +17,31 @@ use dice::Dice;
 use plan::{Fault, Outcome, Plan};
 use world::World;
 
-/// A way to break the protocol; the simulation has to notice each.
+/// A way to break the protocol. The simulation must detect each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mutant {
     /// The token lasts as long as the lease.
     NoMargin,
-    /// It keeps three tenths of it back: a little too little for clocks 20 % off.
+    /// The token is three tenths shorter than the lease, slightly too little for
+    /// clocks that are 20 % off.
     ThinMargin,
-    /// A renewal is good from when it was answered.
+    /// A renewal is valid from when its response arrives.
     FromTheAnswer,
-    /// A release goes over whatever is stored.
+    /// A release overwrites any version.
     BlindRelease,
-    /// Every write does.
+    /// Every write overwrites any version.
     BlindWrites,
-    /// The lease is released while handlers run on.
+    /// The lease is released while handlers are running.
     EarlyRelease,
-    /// The clock stands still while the process is paused.
+    /// The clock stops while the process is paused.
     SleepingClock,
-    /// Candidates take the record's renew time for a moment of their own clock.
+    /// Candidates wait for half of the lease.
     HalfTheWait,
-    /// A write without an answer counts as done.
+    /// A write without a response is treated as committed.
     TrustingWrites,
-    /// Handlers look at the token when they begin, and not when they write.
+    /// Handlers check the token when they begin, but not when they write.
     EarlyLook,
-    /// Requests that wait to be sent outlive the token.
+    /// Requests that wait to be sent are sent although the token has expired.
     LateRequests,
 }
 
@@ -62,7 +63,7 @@ fn scenario(seed: u64, mutant: Option<Mutant>) -> Result<Outcome, String> {
         faults: (0..faults).map(|_| (dice.within(span), Fault::any(&mut dice, count, lease))).collect(),
         mutant,
     };
-    // Of its own, so that no handler changes what happens to the elections.
+    // The handlers have their own randomness, so that they do not change the elections.
     World::new(plan, dice, Dice::new(!seed)).run()
 }
 
@@ -74,7 +75,7 @@ fn seeds() -> Vec<u64> {
 }
 
 #[test]
-fn no_two_lead_at_once_whatever_happens() {
+fn there_is_never_more_than_one_leader_whatever_fails() {
     let begun = std::time::Instant::now();
     let seeds = seeds();
     let halves = seeds.chunks(seeds.len().div_ceil(2));
@@ -104,8 +105,8 @@ fn no_two_lead_at_once_whatever_happens() {
         share.fold(0.0, f64::max),
     );
     println!(
-        "{} writes sent, none after its term; {} not let through, {} ended before they were sent; \
-         {} arrived after the term, at most {:.2} s, {} of these after the next leader's had begun",
+        "{} writes sent, none after its term; {} stopped by the fence, {} aborted before they were sent; \
+         {} arrived after the term, at most {:.2} s, {} of these after the next term had begun",
         sum(|outcome| outcome.works),
         sum(|outcome| outcome.fenced),
         sum(|outcome| outcome.ended),
@@ -115,13 +116,13 @@ fn no_two_lead_at_once_whatever_happens() {
     );
     if outcomes.len() > 1 {
         assert!(sum(|outcome| outcome.terms) > 2 * SEEDS, "leaders change in the scenarios");
-        let put_to_the_test = sum(|outcome| outcome.fenced.min(1)).min(sum(|outcome| outcome.ended.min(1)));
-        assert!(put_to_the_test > SEEDS / 10, "terms end while writes are made and under way: {put_to_the_test}");
+        let tested = sum(|outcome| outcome.fenced.min(1)).min(sum(|outcome| outcome.ended.min(1)));
+        assert!(tested > SEEDS / 10, "terms end before writes and between a write and its sending: {tested}");
     }
 }
 
 #[test]
-fn the_simulation_notices_a_broken_protocol() {
+fn the_simulation_detects_a_broken_protocol() {
     for mutant in [
         Mutant::NoMargin,
         Mutant::ThinMargin,
@@ -138,7 +139,7 @@ fn the_simulation_notices_a_broken_protocol() {
         let found = (0..3_000).find_map(|seed| scenario(seed, Some(mutant)).err().map(|broken| (seed, broken)));
         match found {
             Some((seed, broken)) => println!("{mutant:?}: seed {seed}: {broken}"),
-            None => panic!("{mutant:?} is not noticed"),
+            None => panic!("{mutant:?} is not detected"),
         }
     }
 }

@@ -13,13 +13,13 @@ use crate::metrics::health::Probe;
 /// roll-out waits for new pods while the old one is the leader.
 pub(crate) struct ElectionStatus {
     controller: Arc<str>,
-    /// `namespace/name` of the Lease.
+    /// The Lease, as `namespace/name`.
     lease: String,
     /// The mark of our own records.
     mark: Arc<str>,
     /// The namespaces that this candidate watches.
     scope: WatchedNamespaces,
-    /// A failure that lasts longer is reported.
+    /// A transient failure is reported if it lasts this long.
     patience: Duration,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
@@ -35,13 +35,13 @@ struct State {
     unwatched: Option<String>,
 }
 
-/// What a request is for. Each fails and recovers by itself: a Lease that can
-/// be read may still not be written.
+/// The purpose of a request. Each fails and recovers independently: a Lease that
+/// can be read may still not be writable.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum About {
     Read,
     Write,
-    /// Reading a Lease that is respected.
+    /// Reading a respected Lease.
     Former,
 }
 
@@ -49,20 +49,20 @@ pub(super) enum About {
 struct Trouble {
     failure: Option<Failure>,
     /// The error that was logged.
-    said: Option<String>,
+    logged: Option<String>,
 }
 
 struct Failure {
-    text: String,
-    passes: bool,
-    /// By the clock.
+    message: String,
+    transient: bool,
+    /// When it began, by the clock.
     since: Duration,
 }
 
 impl State {
-    /// Forgets what failed; whether it was logged.
-    fn over(&mut self, about: About) -> bool {
-        std::mem::take(&mut self.troubles[about as usize]).said.is_some()
+    /// Clears the failure of a kind of request; returns whether it was logged.
+    fn clear(&mut self, about: About) -> bool {
+        std::mem::take(&mut self.troubles[about as usize]).logged.is_some()
     }
 
     fn failures(&self) -> impl Iterator<Item = &Failure> {
@@ -90,7 +90,7 @@ pub(super) enum Phase {
         holder: Arc<str>,
         scope: WatchedNamespaces,
     },
-    /// A lease that is respected has a holder.
+    /// A respected lease has a holder.
     Former {
         lease: Arc<str>,
         whose: Whose,
@@ -111,13 +111,13 @@ impl ElectionStatus {
         Self { controller, lease, mark, scope, patience, clock, state: Mutex::default() }
     }
 
-    /// A request succeeded. What can be written can be read.
+    /// Records a success. A Lease that can be written can be read.
     pub(super) fn worked(&self, about: About) {
         let mut state = self.lock();
         state.known |= !matches!(about, About::Former);
         let also = if let About::Write = about { About::Read } else { about };
-        let said = [about, also].into_iter().any(|about| state.over(about));
-        if said && state.troubles.iter().all(|trouble| trouble.said.is_none()) {
+        let logged = [about, also].into_iter().any(|about| state.clear(about));
+        if logged && state.troubles.iter().all(|trouble| trouble.logged.is_none()) {
             drop(state);
             tracing::info!(controller = &*self.controller, lease = self.lease, "the lease can be used again");
         }
@@ -126,29 +126,29 @@ impl ElectionStatus {
     /// Records a failure. The same error is logged once; a transient one only if it
     /// lasts.
     pub(super) fn failed(&self, about: About, error: &LeaseError) {
-        let (text, now) = (error.to_string(), self.clock.now());
+        let (message, now, transient) = (error.to_string(), self.clock.now(), error.is_transient());
         let mut state = self.lock();
         let trouble = &mut state.troubles[about as usize];
         let since = trouble.failure.as_ref().map_or(now, |failure| failure.since);
-        let lasts = !error.passes() || now.saturating_sub(since) >= self.patience;
-        trouble.failure = Some(Failure { text: text.clone(), passes: error.passes(), since });
-        let said = trouble.said.as_ref() == Some(&text);
-        if lasts && !said {
-            trouble.said = Some(text.clone());
+        let lasts = !transient || now.saturating_sub(since) >= self.patience;
+        trouble.failure = Some(Failure { message: message.clone(), transient, since });
+        let is_new = trouble.logged.as_ref() != Some(&message);
+        if lasts && is_new {
+            trouble.logged = Some(message.clone());
         }
         drop(state);
-        if lasts && !said {
-            tracing::warn!(controller = &*self.controller, lease = self.lease, "{text}");
+        if lasts && is_new {
+            tracing::warn!(controller = &*self.controller, lease = self.lease, "{message}");
         } else {
-            tracing::debug!(controller = &*self.controller, lease = self.lease, "{text}");
+            tracing::debug!(controller = &*self.controller, lease = self.lease, "{message}");
         }
     }
 
     /// The watch cannot be opened. This is logged once, as the record is polled.
     pub(super) fn unwatched(&self, error: &LeaseError) {
-        let text = format!("{error}; until then a release is noticed late, as the Lease is polled");
-        if self.lock().unwatched.replace(text.clone()).is_none() {
-            tracing::warn!(controller = &*self.controller, lease = self.lease, "{text}");
+        let message = format!("{error}; until then the Lease is polled, so a release is noticed later");
+        if self.lock().unwatched.replace(message.clone()).is_none() {
+            tracing::warn!(controller = &*self.controller, lease = self.lease, "{message}");
         }
     }
 
@@ -162,8 +162,8 @@ impl ElectionStatus {
         self.lock().phase = Phase::Free;
     }
 
-    /// Sets the phase; whether it is another one. That nobody holds our lease
-    /// is no news while one that is respected is waited for.
+    /// Sets the phase; returns whether it has changed. While a respected lease is
+    /// held, it does not matter that ours is free.
     pub(super) fn enter(&self, phase: Phase) -> bool {
         let mut state = self.lock();
         if matches!(state.phase, Phase::Former { .. }) && phase == Phase::Free {
@@ -171,7 +171,7 @@ impl ElectionStatus {
         }
         if !matches!(phase, Phase::Free | Phase::Leading) {
             // A standby does not write.
-            state.over(About::Write);
+            state.clear(About::Write);
         }
         let new = state.phase != phase;
         state.phase = phase;
@@ -192,7 +192,7 @@ impl ElectionStatus {
     pub(super) fn standby(&self, phase: &Phase) -> Option<String> {
         let why = match phase {
             Phase::Leading | Phase::Foreign { .. } => return None,
-            Phase::Free => "nobody holds the lease".to_owned(),
+            Phase::Free => "the lease is not held".to_owned(),
             Phase::Standby(holder) => format!("the lease is held by {holder}"),
             Phase::Unmarked(holder) => {
                 format!("the lease is held by {holder}, which is not a controller of Kooper")
@@ -213,7 +213,7 @@ impl ElectionStatus {
 
     /// The last failure, for the reason why leadership was lost.
     pub(super) fn last_error(&self) -> Option<String> {
-        self.lock().failures().next().map(|failure| failure.text.clone())
+        self.lock().failures().next().map(|failure| failure.message.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -227,8 +227,8 @@ impl Probe for ElectionStatus {
         let controller = &self.controller;
         for failure in state.failures() {
             let lasts = self.clock.now().saturating_sub(failure.since) >= self.patience;
-            if !failure.passes || !state.known || lasts {
-                return Err(format!("{controller}: {}", failure.text));
+            if !failure.transient || !state.known || lasts {
+                return Err(format!("{controller}: {}", failure.message));
             }
         }
         let lease = &self.lease;
@@ -237,7 +237,7 @@ impl Probe for ElectionStatus {
             Phase::Foreign { mark, holder } => return Err(format!("{controller}: {}", self.dispute(mark, holder))),
             phase => self.standby(phase),
         };
-        let failures = state.failures().map(|failure| failure.text.clone());
+        let failures = state.failures().map(|failure| failure.message.clone());
         // A leader needs no watch.
         let unwatched = state.unwatched.clone().filter(|_| state.phase != Phase::Leading);
         let remarks: Vec<_> = remark.into_iter().chain(failures).chain(unwatched).collect();

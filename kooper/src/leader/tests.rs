@@ -1,5 +1,6 @@
-//! What client-go's and controller-runtime's elections do, and what they fail
-//! to do, as sentences; in virtual time, at a server that checks.
+//! The behaviour of an election, in virtual time, with a server that has the checks
+//! of the real one. Some cases are known problems of client-go and
+//! controller-runtime.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -90,14 +91,14 @@ impl Stand {
         self.told.lock().unwrap().clone()
     }
 
-    /// Stands for so long without success.
+    /// Campaigns for this time without acquiring the lease.
     async fn stands_in_vain(&mut self, span: Duration) {
-        let got = timeout(span, self.elector.campaign()).await;
-        assert!(got.is_err() && !self.leadership.is_held(), "it does not lead");
+        let acquired = timeout(span, self.elector.campaign()).await.is_ok();
+        assert!(!acquired && !self.leadership.is_held(), "it did not become the leader");
     }
 }
 
-/// The Lease as somebody else left it.
+/// Sets the holder of the Lease, as another candidate would.
 fn held_by(server: &FakeServer, holder: &str, mark: Option<&str>) {
     server.change("shop-echo", |lease| {
         let time = "2020-01-01T00:00:00.000000Z";
@@ -114,7 +115,7 @@ fn held_by(server: &FakeServer, holder: &str, mark: Option<&str>) {
 const OURS: Option<&str> = Some("shop/echo");
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_absent_is_created_by_put() {
+async fn a_missing_lease_is_created_by_put() {
     let server = FakeServer::new();
     let stand = Stand::leading(&server, "a").await;
     assert!(stand.leadership.is_held());
@@ -129,14 +130,14 @@ async fn a_lease_that_is_absent_is_created_by_put() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_created_by_post_where_put_creates_nothing() {
+async fn a_lease_is_created_by_post_if_the_server_does_not_create_by_put() {
     let server = FakeServer::new();
     server.creates_by_post_only();
     assert!(Stand::leading(&server, "a").await.leadership.is_held());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_released_lease_is_taken_at_once() {
+async fn a_released_lease_is_acquired_at_once() {
     let server = FakeServer::new();
     held_by(&server, "", OURS);
     let begun = Instant::now();
@@ -146,7 +147,7 @@ async fn a_released_lease_is_taken_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_not_taken_before_it_expires_however_old_its_times_are() {
+async fn a_lease_is_not_acquired_before_it_expires_however_old_its_times_are() {
     let server = FakeServer::new();
     held_by(&server, "b", OURS);
     let mut stand = Stand::new(&server, "a");
@@ -159,7 +160,7 @@ async fn a_lease_is_not_taken_before_it_expires_however_old_its_times_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longer_of_two_lease_durations_is_waited_for() {
+async fn a_candidate_waits_for_the_longer_of_the_two_lease_durations() {
     let server = FakeServer::new();
     held_by(&server, "b", OURS);
     server.change("shop-echo", |lease| lease["spec"]["leaseDurationSeconds"] = json!(40));
@@ -167,7 +168,7 @@ async fn the_longer_of_two_lease_durations_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_restarts_the_wait_and_a_new_label_does_not() {
+async fn a_renewal_restarts_the_wait_of_a_candidate_and_a_new_label_does_not() {
     let server = FakeServer::new();
     held_by(&server, "b", OURS);
     let mut stand = Stand::new(&server, "a");
@@ -175,12 +176,12 @@ async fn a_renewal_restarts_the_wait_and_a_new_label_does_not() {
     server.change("shop-echo", |lease| lease["spec"]["renewTime"] = json!("2020-01-01T00:00:01.000000Z"));
     stand.stands_in_vain(SECOND * 14).await;
     server.change("shop-echo", |lease| lease["metadata"]["labels"] = json!({"seen": "yes"}));
-    timeout(SECOND * 2, stand.elector.campaign()).await.expect("the label is no renewal");
+    timeout(SECOND * 2, stand.elector.campaign()).await.expect("the label is not a renewal");
     assert_eq!(server.get("shop-echo")["metadata"]["labels"]["seen"], "yes");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_keeps_the_acquire_time_the_transitions_and_what_others_wrote() {
+async fn a_renewal_keeps_the_acquire_time_the_transitions_and_the_fields_of_other_clients() {
     let server = FakeServer::new();
     let mut stand = Stand::leading(&server, "a").await;
     let first = server.get("shop-echo");
@@ -188,7 +189,7 @@ async fn a_renewal_keeps_the_acquire_time_the_transitions_and_what_others_wrote(
         lease["metadata"]["labels"] = json!({"team": "b"});
         lease["spec"]["strategy"] = json!("OldestEmulationVersion");
     });
-    assert!(timeout(SECOND * 30, stand.elector.hold()).await.is_err(), "it goes on");
+    assert!(timeout(SECOND * 30, stand.elector.hold()).await.is_err(), "it keeps leading");
     let lease = server.get("shop-echo");
     assert_ne!(lease["spec"]["renewTime"], first["spec"]["renewTime"]);
     for field in ["acquireTime", "leaseTransitions", "holderIdentity"] {
@@ -199,7 +200,7 @@ async fn a_renewal_keeps_the_acquire_time_the_transitions_and_what_others_wrote(
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_renewal_is_one_request_each_retry_period() {
+async fn a_leader_sends_one_request_per_retry_period() {
     let server = FakeServer::new();
     let mut stand = Stand::leading(&server, "a").await;
     let before = (server.count(&Method::PUT, false), server.count(&Method::GET, false));
@@ -222,7 +223,7 @@ async fn failures_before_the_deadline_do_not_end_leadership() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leadership_ends_at_the_deadline_counted_from_when_the_last_renewal_was_sent() {
+async fn leadership_ends_at_the_deadline_after_the_last_renewal_was_sent() {
     for fate in [Fate::Fail(500), Fate::Hang] {
         let server = FakeServer::new();
         let mut stand = Stand::leading(&server, "a").await;
@@ -236,7 +237,7 @@ async fn leadership_ends_at_the_deadline_counted_from_when_the_last_renewal_was_
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_token_expires_although_nobody_runs_the_elector() {
+async fn the_token_expires_although_the_elector_does_not_run() {
     let server = FakeServer::new();
     let stand = Stand::leading(&server, "a").await;
     let begun = Instant::now();
@@ -246,11 +247,11 @@ async fn the_token_expires_although_nobody_runs_the_elector() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_whose_answer_was_lost_counts_from_when_it_was_sent() {
+async fn a_renewal_whose_response_was_lost_counts_from_when_it_was_sent() {
     let server = FakeServer::new();
     let mut stand = Stand::leading(&server, "a").await;
     let mut writes = 0;
-    // The first renewal is done without an answer; then only reads work.
+    // The first renewal is processed without a response; then only reads succeed.
     server.decide(move |method, _| {
         match (method.as_str(), {
             writes += usize::from(method == Method::PUT);
@@ -279,14 +280,14 @@ async fn a_leader_that_reads_another_holder_stops_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_with_our_name_that_another_elector_wrote_is_not_ours() {
+async fn a_record_of_another_elector_with_the_same_identity_is_not_ours() {
     let server = FakeServer::new();
     held_by(&server, "a", OURS);
     Stand::new(&server, "a").stands_in_vain(SECOND * 14).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_takes_the_holder_out_and_a_standby_takes_over_within_milliseconds() {
+async fn a_release_removes_the_holder_and_a_standby_takes_over_within_milliseconds() {
     let server = FakeServer::new();
     let mut first = Stand::leading(&server, "a").await;
     let mut second = Stand::new(&server, "b");
@@ -305,7 +306,7 @@ async fn a_release_takes_the_holder_out_and_a_standby_takes_over_within_millisec
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_polls_where_it_may_not_watch_and_says_so() {
+async fn a_standby_without_permission_to_watch_polls_and_reports_it() {
     let server = FakeServer::new();
     held_by(&server, "b", OURS);
     server.decide(|_, watch| if watch { Fate::Fail(403) } else { Fate::Pass });
@@ -334,7 +335,7 @@ async fn a_watch_that_hangs_does_not_delay_a_take_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crashed_leader_is_followed_within_the_lease_and_a_second() {
+async fn a_crashed_leader_is_replaced_within_a_second_after_its_lease() {
     for lease in [15, 3, 60] {
         let server = FakeServer::new();
         let election = LeaderElection::new()
@@ -354,7 +355,7 @@ async fn a_crashed_leader_is_followed_within_the_lease_and_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_day_at_one_per_cent_of_errors_brings_no_hand_over() {
+async fn a_leader_stays_the_leader_for_a_day_with_one_per_cent_of_failed_requests() {
     let server = FakeServer::new();
     let mut stand = Stand::leading(&server, "a").await;
     let mut seed = 0;

@@ -1,4 +1,4 @@
-//! A recorder whose panics only lose a measurement.
+//! Catches the panics of a recorder.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::{Counter, Gauge, MetricsError, MetricsRecorder, ReadGauge};
 use crate::error::panic_text;
 
-/// Wraps a recorder of the user's. If it panics, the measurement is lost and the
-/// measured code continues.
+/// Wraps a recorder that may panic. Then the measurement is lost, and the measured
+/// code continues.
 pub(crate) struct Guarded {
     recorder: Arc<dyn MetricsRecorder>,
     /// Whether a panic was logged already.

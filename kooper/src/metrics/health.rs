@@ -50,7 +50,7 @@ impl Health {
     /// # Errors
     /// The reasons why the process is not ready, one per line.
     pub fn ready(&self) -> Result<String, String> {
-        self.ask(|probe| probe.ready())
+        self.collect(|probe| probe.ready())
     }
 
     /// Whether the process can continue without a restart.
@@ -58,15 +58,15 @@ impl Health {
     /// # Errors
     /// The reasons why only a restart helps, one per line.
     pub fn alive(&self) -> Result<String, String> {
-        self.ask(|probe| probe.alive().map(|()| None))
+        self.collect(|probe| probe.alive().map(|()| None))
     }
 
-    fn ask(&self, question: impl Fn(&dyn Probe) -> Result<Option<String>, String>) -> Result<String, String> {
+    fn collect(&self, check: impl Fn(&dyn Probe) -> Result<Option<String>, String>) -> Result<String, String> {
         let probes = self.probes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut remarks = String::new();
         let mut reasons = String::new();
         for probe in &probes {
-            match question(&**probe) {
+            match check(&**probe) {
                 Ok(None) => {}
                 Ok(Some(remark)) => drop(writeln!(remarks, "{remark}")),
                 Err(reason) => drop(writeln!(reasons, "{reason}")),

@@ -1,5 +1,5 @@
-//! How long locks are held. This is measured with the feature `measure`, which
-//! the benchmark enables; without it, it costs nothing.
+//! The time for which locks are held. It is measured with the feature `measure`,
+//! which the benchmark enables; without the feature there is no overhead.
 
 use std::ops::{Deref, DerefMut};
 

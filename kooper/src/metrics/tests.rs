@@ -7,8 +7,8 @@ use tower::{Layer, ServiceExt};
 
 use super::*;
 
-/// What Kooper for Go exposes after the same calls, byte for byte; the
-/// counters that nobody has touched are there too, with 0.
+/// The output of Kooper for Go after the same calls, byte for byte. Counters that
+/// were not incremented are included, with 0.
 const KOOPER: &str = r#"# HELP kooper_controller_event_in_queue_duration_seconds The duration of an event in the queue.
 # TYPE kooper_controller_event_in_queue_duration_seconds histogram
 kooper_controller_event_in_queue_duration_seconds_bucket{controller="echo",le="0.01"} 1
@@ -65,7 +65,7 @@ kooper_controller_queued_events_total{controller="echo",requeue="false"} 2
 kooper_controller_queued_events_total{controller="echo",requeue="true"} 1
 "#;
 
-/// Every other series with its type and labels, buckets left out.
+/// Every other metric with its type and labels, without buckets.
 const OTHERS: &[(&str, &str, &str)] = &[
     ("controller_runtime_active_workers", "gauge", "controller"),
     ("controller_runtime_max_concurrent_reconciles", "gauge", "controller"),
@@ -116,18 +116,18 @@ fn read(value: f64) -> ReadGauge {
 }
 
 fn text(registry: &Registry) -> String {
-    TextEncoder::new().encode_to_string(&registry.gather()).expect("the series can be written")
+    TextEncoder::new().encode_to_string(&registry.gather()).expect("the metrics can be encoded")
 }
 
 fn begun() -> (Registry, Prometheus) {
     let registry = Registry::new();
-    let metrics = Prometheus::new(&registry).expect("an empty registry takes the series");
+    let metrics = Prometheus::new(&registry).expect("an empty registry accepts the metrics");
     metrics.register_queue_length("echo", read(7.0)).expect("the first of its name");
     (registry, metrics)
 }
 
 #[test]
-fn the_four_series_of_kooper_are_exact() {
+fn the_four_metrics_of_kooper_for_go_are_exported_unchanged() {
     let (registry, metrics) = begun();
     metrics.inc_event_queued("echo", false);
     metrics.inc_event_queued("echo", false);
@@ -146,7 +146,7 @@ fn the_four_series_of_kooper_are_exact() {
 }
 
 #[test]
-fn the_other_series_have_their_names_and_labels() {
+fn the_other_metrics_have_the_expected_names_and_labels() {
     let (registry, metrics) = begun();
     for gauge in GAUGES
         .into_iter()
@@ -170,7 +170,7 @@ fn the_other_series_have_their_names_and_labels() {
 }
 
 #[test]
-fn counters_are_zero_from_the_start_and_each_counts_its_own() {
+fn counters_start_at_zero_and_each_is_incremented_separately() {
     let counts: [(Counter, &[&str]); 15] = [
         (Counter::Success, &[r#"controller_runtime_reconcile_total{controller="echo",result="success"}"#]),
         (
@@ -222,7 +222,7 @@ fn counters_are_zero_from_the_start_and_each_counts_its_own() {
 #[test]
 fn gauges_are_read_at_each_scrape() {
     let registry = Registry::new();
-    let metrics = Prometheus::new(&registry).expect("an empty registry takes the series");
+    let metrics = Prometheus::new(&registry).expect("an empty registry accepts the metrics");
     let length = Arc::new(AtomicU32::new(1));
     let seen = Arc::clone(&length);
     metrics
@@ -238,7 +238,7 @@ fn gauges_are_read_at_each_scrape() {
 }
 
 #[test]
-fn the_work_of_a_key_goes_to_both_histograms() {
+fn the_work_duration_is_recorded_in_both_histograms() {
     let (registry, metrics) = begun();
     metrics.observe_work_duration("echo", Duration::from_secs(2));
     let text = text(&registry);
@@ -263,13 +263,13 @@ fn a_name_or_a_gauge_is_registered_once() {
         metrics.register_gauge("echo", Gauge::WatchAge { watch: watch.into() }, read(0.0)).expect("another watch");
     }
     let error = metrics.register_gauge("echo", Gauge::WatchAge { watch: "pods".into() }, read(0.0));
-    assert!(error.expect_err("the watch is taken").to_string().contains("registered already"));
+    assert!(error.expect_err("the watch is registered").to_string().contains("registered already"));
 }
 
 #[test]
-fn a_registry_takes_one_recorder() {
+fn a_registry_accepts_one_recorder() {
     let (registry, _metrics) = begun();
-    let error = Prometheus::new(&registry).expect_err("the registry has the series");
+    let error = Prometheus::new(&registry).expect_err("the registry has the metrics");
     assert!(error.to_string().contains("create one `Prometheus` for each registry"), "{error}");
 }
 

@@ -8,9 +8,9 @@ use std::fmt::Write;
 
 use serde::de::IgnoredAny;
 
-/// A value of this length must not be part of the words that are kept. A shorter
-/// one is part of words such as `a string` by chance.
-const TELLING: usize = 4;
+/// A value of at least this length must not be part of the words that are kept. A
+/// shorter one may be part of words such as `a string` by chance.
+const SHORTEST_VALUE: usize = 4;
 
 /// A mismatch, and where it is.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl Fault {
     pub(super) fn of(json: &[u8], error: &serde_json::Error) -> Self {
         let words = error.to_string();
         let words = words.rsplit_once(" at line ").map_or(&*words, |(words, _)| words);
-        // A list that is longer than its type is a mistake of syntax to serde_json.
+        // serde_json reports a list that is longer than its type as a syntax error.
         let broken = !error.is_data() && serde_json::from_slice::<IgnoredAny>(json).is_err();
         let place = Place::at(json, offset(json, error.line(), error.column()));
         let Some(place) = place.filter(|_| !broken) else {
@@ -72,8 +72,8 @@ enum Around {
 }
 
 impl Place {
-    /// The value at which a parser was after it had read so many bytes: the one
-    /// that ends there, or the one that begins there.
+    /// The value at which a parser was after it had read `read` bytes: the one that
+    /// ends there, or the one that begins there.
     fn at(json: &[u8], read: usize) -> Option<Self> {
         let last = json.get(..read)?.iter().rposition(|byte| !byte.is_ascii_whitespace())?;
         let begins = matches!(json.get(last)?, b':' | b',' | b'[');
@@ -155,7 +155,7 @@ impl Place {
                 let (length, rest) = words.strip_prefix("invalid length ")?.split_once(", expected ")?;
                 length.bytes().all(|byte| byte.is_ascii_digit()).then_some(rest)
             })?;
-        let quotes = text.len() >= TELLING && rest.contains(text.as_str());
+        let quotes = text.len() >= SHORTEST_VALUE && rest.contains(text.as_str());
         (!quotes).then(|| match rest {
             "a sequence" => "a list".to_owned(),
             rest if rest.starts_with("struct ") => "a map".to_owned(),

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The namespace and name of an object: what the work queue holds, and what the
-/// logs show.
+/// The namespace and name of an object. The work queue contains keys, and the logs
+/// show them.
 ///
 /// As a string it is `namespace/name`, or `name` for a cluster-scoped object, as
 /// in client-go. Cloning it is cheap.
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_splits_into_the_namespace_and_name_it_was_made_of() {
+    fn a_key_has_the_namespace_and_name_that_it_was_created_from() {
         let key = ObjectKey::namespaced("shop", "web-0");
         assert_eq!((key.namespace(), key.name()), (Some("shop"), "web-0"));
         assert_eq!(key.to_string(), "shop/web-0");

@@ -22,7 +22,7 @@ pub struct Metadata {
     pub owner_references: Vec<OwnerReference>,
     /// The generation; it increases with each change of the spec.
     pub generation: Option<i64>,
-    #[serde(deserialize_with = "is_there")]
+    #[serde(deserialize_with = "is_present")]
     deletion_timestamp: bool,
 }
 
@@ -61,7 +61,7 @@ impl Object {
     }
 }
 
-fn is_there<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+fn is_present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     Option::<IgnoredAny>::deserialize(deserializer).map(|value| value.is_some())
 }
 
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_without_them_has_none() {
+    fn metadata_without_optional_fields_is_the_default() {
         let object = Object::parse(br#"{"metadata":{"name":"a","deletionTimestamp":null}}"#).expect("an object");
         assert_eq!(object.metadata().expect("metadata"), Metadata::default());
     }

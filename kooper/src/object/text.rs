@@ -97,7 +97,7 @@ mod tests {
     fn short_texts_and_noise_stay_plain() {
         let dictionary = Dictionary::default();
         let noise: Vec<u8> = (0..4000u64).map(|n| (crate::backoff::fraction(n) * 256.0) as u8).collect();
-        // The first text is the dictionary: it packs into nothing.
+        // The first text becomes the dictionary.
         let _ = Text::Plain(pod(0).into()).packed(&dictionary);
         for text in [b"{}".to_vec(), noise] {
             assert!(

@@ -1,8 +1,8 @@
 //! Keys that fail because a permission is missing.
 //!
-//! Until one of them gets through there is no use in trying them all: they
-//! stand in a line, and only the first is tried now and then. When one got
-//! through, the others are let in at the rate of retries.
+//! Until the permission is granted, retrying all of them is useless. They wait in
+//! a line, and only the first key is retried from time to time: it is the probe.
+//! When a probe succeeds, the others are retried at the rate of retries.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::Id;
 
-/// How long a permission that is granted goes unnoticed at most.
+/// The longest time until a granted permission is noticed.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// The lines, one for each refusal.
@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 pub(super) struct Barred {
     lines: HashMap<u64, Line>,
     probes: BTreeSet<(Instant, u64)>,
-    /// Those whose first key got through, since when.
+    /// The lines whose probe succeeded, and when.
     open: BTreeSet<(Instant, u64)>,
     arrivals: u64,
 }
@@ -27,15 +27,15 @@ pub(super) struct Barred {
 #[derive(Debug, Default)]
 struct Line {
     keys: BTreeSet<(u64, Id)>,
-    /// How many probes were refused in a row.
+    /// The number of probes that were refused in a row.
     refused: u32,
     probe_at: Option<Instant>,
     opened_at: Option<Instant>,
 }
 
 impl Barred {
-    /// A key was refused, once more where it comes from this line. Returns its
-    /// place.
+    /// Adds a key whose request was refused, and returns its place. `again` is
+    /// whether the key was in this line before.
     pub(super) fn join(
         &mut self,
         refusal: u64,
@@ -58,7 +58,7 @@ impl Barred {
         place
     }
 
-    /// A key of a line was refused, and is not tried again.
+    /// Records that a key of a line was refused and is not retried.
     pub(super) fn refuse(&mut self, refusal: u64, delay: impl Fn(u32) -> Duration, now: Instant) {
         let Some(line) = self.lines.get_mut(&refusal) else { return };
         line.refused = line.refused.saturating_add(1);
@@ -67,14 +67,15 @@ impl Barred {
         self.open(refusal, None);
     }
 
-    /// A key leaves its line, to run or for good.
+    /// Removes a key from its line, because it runs or because it was deleted.
     pub(super) fn leave(&mut self, refusal: u64, place: u64, id: Id) {
         if let Some(line) = self.lines.get_mut(&refusal) {
             line.keys.remove(&(place, id));
         }
     }
 
-    /// A call of a key of a line succeeded: how many are let in behind it.
+    /// Opens a line after a call of one of its keys succeeded. Returns the number
+    /// of keys that still wait in it.
     pub(super) fn pass(&mut self, refusal: u64, now: Instant) -> usize {
         self.plan(refusal, None);
         let Some(line) = self.lines.get_mut(&refusal) else { return 0 };
@@ -84,19 +85,20 @@ impl Barred {
         waiting
     }
 
-    /// A key of a line is gone, was not called, or failed for another reason,
-    /// and has not shown that the permission is there: the next one is tried.
+    /// Makes the next probe due now. The key before it was deleted, was not called,
+    /// or failed for another reason, so it is still unknown whether the permission
+    /// is granted.
     pub(super) fn hasten(&mut self, refusal: u64, now: Instant) {
         if self.lines.get(&refusal).is_some_and(|line| line.opened_at.is_none()) {
             self.plan(refusal, Some(now));
         }
     }
 
-    /// The key that is to be tried, where a line has one that is due.
+    /// Takes the next key whose probe is due.
     pub(super) fn probe(&mut self, now: Instant) -> Option<Id> {
         while let Some(&(_, refusal)) = self.probes.first().filter(|(at, _)| *at <= now) {
             let first = self.lines.get_mut(&refusal).and_then(|line| line.keys.pop_first());
-            // The next, should this one not come back for long.
+            // The next probe, in case this one takes long.
             self.plan(refusal, first.map(|_| now + LONGEST));
             match first {
                 Some((_, id)) => return Some(id),
@@ -106,7 +108,7 @@ impl Barred {
         None
     }
 
-    /// The next key of a line that is open.
+    /// Takes the next key of an open line.
     pub(super) fn admit(&mut self) -> Option<Id> {
         while let Some(&(_, refusal)) = self.open.first() {
             match self.lines.get_mut(&refusal).and_then(|line| line.keys.pop_first()) {
@@ -117,22 +119,22 @@ impl Barred {
         None
     }
 
-    /// Since when a line is open.
+    /// When the first of the open lines was opened.
     pub(super) fn opened(&self) -> Option<Instant> {
         self.open.first().map(|(at, _)| *at)
     }
 
-    /// Whether a key is the one of its line that is tried next.
+    /// Whether a key is the next probe of its line.
     pub(super) fn is_first(&self, refusal: u64, place: u64, id: Id) -> bool {
         self.lines.get(&refusal).is_some_and(|line| line.keys.first() == Some(&(place, id)))
     }
 
-    /// When the next key of a line is tried.
+    /// The time of a line's next probe.
     pub(super) fn next_of(&self, refusal: u64) -> Option<Instant> {
         self.lines.get(&refusal)?.probe_at
     }
 
-    /// When the next key of any line is tried.
+    /// The time of the next probe of any line.
     pub(super) fn next(&self) -> Option<Instant> {
         self.probes.first().map(|(at, _)| *at)
     }
@@ -152,8 +154,8 @@ impl Barred {
         }
     }
 
-    /// Opens a line, or closes it; one that is closed, empty and not to be
-    /// tried is forgotten.
+    /// Opens or closes a line. A closed line without keys and without a probe is
+    /// removed.
     fn open(&mut self, refusal: u64, at: Option<Instant>) {
         let Some(line) = self.lines.get_mut(&refusal) else { return };
         if let Some(before) = std::mem::replace(&mut line.opened_at, at) {

@@ -1,4 +1,4 @@
-//! The keys that the queue knows, each with its entry.
+//! The entries of the keys that the queue knows.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -7,14 +7,14 @@ use super::Id;
 use super::entry::Entry;
 use crate::object::key::ObjectKey;
 
-/// The keys are spread over so many maps: a map that grows moves all it has,
-/// while the queue is locked.
+/// The number of maps that the keys are spread over. A map that grows moves all
+/// its entries while the queue is locked, so each must stay small.
 const SHARDS: usize = 256;
 
-/// The entries are kept in pieces of this size, which never move.
+/// The number of entries in a chunk. Chunks never move.
 const CHUNK: usize = 4096;
 
-/// A table that grows in small steps, however many keys it has.
+/// A table of entries that grows in small steps, however many keys it has.
 #[derive(Debug)]
 pub(super) struct Entries {
     hasher: RandomState,
@@ -37,7 +37,7 @@ impl Entries {
         self.ids.get(self.shard(key))?.get(key).copied()
     }
 
-    /// The entry of a key, a new one if it has none.
+    /// The entry of a key. Creates it if it does not exist.
     pub(super) fn of(&mut self, key: &ObjectKey) -> Id {
         let shard = self.shard(key);
         if let Some(&id) = self.ids.get(shard).and_then(|ids| ids.get(key)) {
@@ -78,7 +78,7 @@ impl Entries {
         self.known -= 1;
     }
 
-    /// How many keys have an entry.
+    /// The number of entries.
     pub(super) fn len(&self) -> usize {
         self.known
     }
@@ -102,7 +102,7 @@ impl Entries {
         self.chunks.get_mut(id as usize / CHUNK)?.get_mut(id as usize % CHUNK)
     }
 
-    /// The map of a key. Each map hashes with keys of its own.
+    /// The index of a key's map.
     fn shard(&self, key: &ObjectKey) -> usize {
         (self.hasher.hash_one(key) % SHARDS as u64) as usize
     }
@@ -117,20 +117,20 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_many_keys_grows_without_moving_entries_and_in_small_maps() {
+    fn a_large_table_does_not_move_entries_and_keeps_its_maps_small() {
         let mut entries = Entries::default();
         let first = entries.of(&key(0));
-        let place = std::ptr::from_ref(entries.get(first).unwrap());
+        let address = std::ptr::from_ref(entries.get(first).unwrap());
         for n in 0..100_000 {
             assert_eq!(entries.of(&key(n)), n);
         }
-        assert_eq!(std::ptr::from_ref(entries.get(first).unwrap()), place);
+        assert_eq!(std::ptr::from_ref(entries.get(first).unwrap()), address);
         let largest = entries.ids.iter().map(HashMap::len).max().unwrap();
         assert!(largest < 2 * 100_000 / SHARDS, "{largest} keys in one map");
     }
 
     #[test]
-    fn the_place_of_a_removed_entry_is_used_again() {
+    fn the_slot_of_a_removed_entry_is_reused() {
         let mut entries = Entries::default();
         let id = entries.of(&key(1));
         entries.remove(id);

@@ -1,4 +1,4 @@
-//! What the queue remembers of one key.
+//! The queue's state of one key.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use crate::backoff::Bucket;
 use crate::object::key::ObjectKey;
 use crate::queue::reason::Reasons;
 
-/// Orders the waiting keys: the time of the add plus the lane's head start,
+/// The position of a waiting key: the time of the add plus the delay of its lane,
 /// then the order of arrival.
 pub(super) type Place = (Instant, u64, Id);
 
-/// A failing key is run by changes that are not urgent at most this often.
+/// Changes that are not urgent run a failing key at most once in this time.
 pub(super) const LONGEST_HOLD: Duration = Duration::from_secs(10);
 
-/// A failing key is run by urgent changes this often in a row, and then once
-/// in each interval.
+/// Urgent changes run a failing key this often in a row, and then once in each
+/// interval.
 const URGENT: (Duration, u32) = (Duration::from_secs(10), 5);
 
-/// What a timer of a key is for.
+/// The purpose of a key's timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
-    /// It was asked for.
+    /// A requeue that was requested.
     Requeue,
-    /// An add that is held back.
+    /// An add that is delayed.
     Held,
-    /// A retry, which draws on the bucket of all keys.
+    /// A retry; it takes a token from the bucket that all keys share.
     Retry,
 }
 
@@ -36,36 +36,37 @@ pub(super) enum Timer {
 pub(super) struct Entry {
     pub(super) key: ObjectKey,
     pub(super) reasons: Reasons,
-    /// In the queue, at this place.
+    /// Its position in the queue.
     pub(super) place: Option<Place>,
-    /// Out of the queue until a cache shows what the key's calls wrote; then
-    /// at this place again.
+    /// The position to which it returns when the caches have its calls' writes;
+    /// until then it is not in the queue.
     pub(super) parked: Option<Place>,
     /// When it was first added since it was last taken.
     pub(super) added_at: Option<Instant>,
-    /// A worker has it.
+    /// The run, while a worker processes it.
     pub(super) run: Option<Box<Run>>,
-    /// It has failed since its last success.
+    /// The failures since its last success.
     pub(super) failing: Option<Box<Failing>>,
-    /// What its calls wrote.
+    /// The writes of its calls.
     pub(super) notes: Notes,
     pub(super) pending: Option<(Instant, Timer)>,
     pub(super) resync_at: Option<Instant>,
-    /// When the resync was due that the next run, or this one, comes from.
+    /// When the resync was due that caused the current or the next run.
     pub(super) phase: Option<Instant>,
-    /// How many calls in a row asked to come back at once.
+    /// The number of calls in a row that requested an immediate requeue.
     pub(super) repeats: u32,
 }
 
-/// One run of a key, from its worker's taking it to its giving it back.
+/// One run of a key, from when a worker takes it until the worker returns it.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) number: u64,
-    /// It comes from the first list alone, or from that of a new term.
+    /// Whether its only reason is the first list, or that this replica became the
+    /// leader.
     pub(super) initial: bool,
-    /// Adds that came meanwhile.
+    /// The adds during the run.
     pub(super) again: Option<(Lane, Urgency)>,
-    /// Changes that came meanwhile, which may be echoes of its writes.
+    /// The events during the run, which may be echoes of its writes.
     pub(super) heard: Vec<Heard>,
 }
 
@@ -78,21 +79,21 @@ pub(super) struct Heard {
 
 #[derive(Debug)]
 pub(super) struct Failing {
-    /// In a row, since the last success or urgent change.
+    /// The failures in a row since the last success or urgent change.
     pub(super) failures: u32,
-    /// Of the budget of retries.
+    /// The failures that count towards the limit of retries.
     pub(super) tries: u32,
-    /// The back-off delay that the last failure set.
+    /// The back-off delay after the last failure.
     pub(super) delay: Duration,
     /// When a change that is not urgent last ran the key.
     pub(super) event_run: Option<Instant>,
-    /// The server asked for a pause until then.
+    /// Until when the server requested a pause.
     pub(super) pause: Option<Instant>,
-    /// What urgent changes draw on.
+    /// The tokens for runs because of urgent changes.
     pub(super) tokens: Bucket,
-    /// An urgent change came for which there was no token yet.
+    /// Whether an urgent change still waits for a token.
     pub(super) owed: bool,
-    /// Permission is missing: the refusal, and the place in its line.
+    /// If a permission is missing: the refusal, and the place in its line.
     pub(super) barred: Option<(u64, u64)>,
 }
 
@@ -114,7 +115,7 @@ impl Entry {
         }
     }
 
-    /// Whether there is nothing to remember of the key.
+    /// Whether the entry has no state that must be kept.
     pub(super) fn is_idle(&self) -> bool {
         self.place.is_none()
             && self.parked.is_none()
@@ -125,16 +126,17 @@ impl Entry {
             && self.resync_at.is_none()
     }
 
-    /// Whether a retry of the failing key is planned, so that nothing but a
-    /// change brings it forward.
+    /// Whether the key fails and a retry is scheduled. Only a change runs it
+    /// earlier.
     pub(super) fn is_held(&self) -> bool {
         self.failing.as_ref().is_some_and(|failing| failing.barred.is_some() || self.pending.is_some())
     }
 }
 
 impl Entry {
-    /// What brings the key back at once when its run ends. The echoes of its
-    /// own writes bring back no key that failed, and those of the runtime none.
+    /// The adds and events that queue the key again as soon as its run ends. The
+    /// echoes of its own writes do not queue a key that failed, and those of the
+    /// runtime's writes never queue one.
     pub(super) fn news(&self, run: &Run, outcome: Outcome) -> Option<(Lane, Urgency)> {
         let changes = run.heard.iter().filter_map(|heard| match self.notes.echo(&heard.event) {
             Echo::Foreign => Some((heard.lane, heard.urgency)),
@@ -148,7 +150,7 @@ impl Entry {
 }
 
 impl Run {
-    /// The key was added while it runs.
+    /// Records an add during the run.
     pub(super) fn again(&mut self, lane: Lane, urgency: Urgency) {
         let (before, most) = self.again.unwrap_or((lane, urgency));
         self.again = Some((before.min(lane), most.max(urgency)));
@@ -170,7 +172,7 @@ impl Failing {
         }
     }
 
-    /// Begins the back-off anew.
+    /// Resets the back-off.
     pub(super) fn reset(&mut self) {
         self.failures = 0;
         self.tries = 0;

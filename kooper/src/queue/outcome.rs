@@ -1,28 +1,28 @@
-//! What became of a call, and of its key.
+//! How a call completed, and what happens to its key next.
 
 use std::time::Duration;
 
-/// What became of a call.
+/// How a call completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It succeeded, and may have asked to come back.
+    /// It succeeded, and may have requested a requeue after a delay.
     Success(Option<Duration>),
-    /// There was no call, as the object is filtered or leadership is lost: the
-    /// failures of the key are forgotten.
+    /// The handler was not called, because the object is filtered out or
+    /// leadership was lost. The failures of the key are cleared.
     Skipped,
-    /// It failed and is retried with back-off, as often as the options say.
+    /// It failed and is retried with back-off, up to the limit of retries.
     Failure,
-    /// It failed and said when to come back.
+    /// It failed and requested a retry after this delay.
     FailureAfter(Duration),
-    /// It failed, and the server said when to come back: no change of another
-    /// object comes before that.
+    /// It failed, and the server requested a pause. Changes of other objects do not
+    /// shorten it.
     Paused(Duration),
-    /// It failed as a permission is missing, this one: of all keys that lack
-    /// it one is tried now and then.
+    /// It failed because a permission is missing; the number identifies it. Only
+    /// one of the keys that lack a permission is retried from time to time.
     Forbidden(u64),
     /// It failed and waits for the next event.
     FailureForGood,
-    /// The object is gone: nothing of the key is remembered.
+    /// The object was deleted; the queue forgets the key.
     Gone,
 }
 
@@ -32,18 +32,18 @@ impl Outcome {
     }
 }
 
-/// What happens next to a key that was given back.
+/// What happens next to a key that was returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Returned {
     /// Whether its failed call is retried.
     pub(crate) retried: bool,
-    /// How long until it runs without a new event: queued again, retried, or
-    /// resynced, whichever comes first.
+    /// The time until it runs without a new event: requeued, retried or resynced,
+    /// whichever comes first.
     pub(crate) next: Option<Duration>,
-    /// Whether `next` is when another key is tried that lacks the same
-    /// permission: this one runs after one of them has succeeded.
+    /// Whether `next` is the time of a probe with another key that lacks the same
+    /// permission. This key runs after a probe has succeeded.
     pub(crate) barred: bool,
-    /// How many other keys are retried, as the permission that they lacked is
-    /// there.
+    /// The number of other keys that are retried because the permission that they
+    /// lacked was granted.
     pub(crate) released: usize,
 }

@@ -120,8 +120,8 @@ impl Reasons {
         self.simple == 0 && self.related.is_empty()
     }
 
-    /// Whether the only reason is that every key has its first run: such runs are
-    /// spread with the first resync.
+    /// Whether the first run of every key is the only reason. The first resyncs
+    /// after such runs are spread.
     pub(crate) fn only_first(&self) -> bool {
         self.only(Reason::Initial.bit() | Reason::Leader.bit())
     }
@@ -136,8 +136,8 @@ impl Reasons {
         self.only(Reason::Requeue.bit())
     }
 
-    fn only(&self, causes: u16) -> bool {
-        self.simple & causes != 0 && self.simple & !causes == 0 && self.related.is_empty()
+    fn only(&self, bits: u16) -> bool {
+        self.simple & bits != 0 && self.simple & !bits == 0 && self.related.is_empty()
     }
 
     /// The reasons, those about the object itself first.
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_collect_once_each_and_stay_bounded() {
+    fn each_reason_is_collected_once_and_their_number_is_bounded() {
         let mut reasons = Reasons::from(Reason::Modified);
         reasons.add(Reason::Modified);
         reasons.add(Reason::Resync);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_term_is_a_first_run_until_something_happens() {
+    fn a_run_for_a_new_leader_is_a_first_run_unless_it_has_another_reason() {
         let mut reasons = Reasons::from(Reason::Leader);
         assert!(reasons.only_first() && !reasons.only_resync());
         reasons.add(Reason::Resync);

@@ -1,4 +1,4 @@
-//! The queue's state, without waiting: every transition takes the time as an
+//! The queue's state. It never waits: every transition takes the time as an
 //! argument.
 
 mod timers;
@@ -19,13 +19,14 @@ use crate::backoff::Bucket;
 use crate::object::key::ObjectKey;
 use crate::queue::reason::{Reason, Reasons};
 
-/// No delay is longer: ten years are as good as any, and no clock overflows.
+/// Longer delays are shortened to ten years, so that adding one to an instant
+/// cannot overflow.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// A handler that asks to come back sooner asks to come back at once.
+/// A requeue after less than this is an immediate one.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
-/// So many changes during a run are compared with its writes.
+/// The most events during a run that are compared with its writes.
 const COMPARED: usize = 64;
 
 fn later(now: Instant, delay: Duration) -> Instant {
@@ -37,14 +38,14 @@ pub(super) struct State {
     options: QueueOptions,
     entries: Entries,
     waiting: BTreeSet<Place>,
-    /// Delayed keys: requeues and changes held back by a back-off.
+    /// Requeues, and changes that the back-off delays.
     delayed: BTreeSet<(Instant, Id)>,
-    /// Failed keys; when due, each needs a token.
+    /// Failed keys; each retry needs a token.
     retries: BTreeSet<(Instant, Id)>,
     resyncs: BTreeSet<(Instant, Id)>,
     /// Failed keys that lack a permission.
     barred: Barred,
-    /// Who waits for which write.
+    /// The keys that wait for a cache.
     awaited: Awaited,
     bucket: Bucket,
     arrivals: u64,
@@ -53,7 +54,7 @@ pub(super) struct State {
     shut_down: bool,
 }
 
-/// By how much a lane's keys are overtaken by those of the lanes before it.
+/// How much later a key of this lane is ordered than one of the first lane.
 const fn head_start(lane: Lane) -> Duration {
     match lane {
         Lane::Event => Duration::ZERO,
@@ -93,9 +94,8 @@ impl State {
         }
     }
 
-    /// As [`add`](Self::add), because of an event that may be the echo of a
-    /// write of the key's own calls. Of most keys no write is known: then the
-    /// event is not asked for.
+    /// Like [`add`](Self::add), for an event that may be the echo of a write by
+    /// one of the key's own calls. `event` is only called if such writes are known.
     pub(super) fn hear(
         &mut self,
         key: &ObjectKey,
@@ -112,7 +112,7 @@ impl State {
         let event = event();
         entry.notes.hear(&event);
         match &mut entry.run {
-            // What is not known to be an echo may be known when the call ends.
+            // Whether it is an echo may only be known when the call ends.
             Some(run) if run.heard.len() < COMPARED => {
                 entry.reasons.add(reason);
                 entry.added_at.get_or_insert(now);
@@ -121,7 +121,7 @@ impl State {
             Some(_) => self.add(key, lane, reason, urgency, now),
             None => match entry.notes.echo(&event) {
                 Echo::Silent => {}
-                // No news to a key that fails.
+                // It does not run a failing key.
                 Echo::Own if entry.failing.is_some() => {}
                 Echo::Own => self.add(key, lane, reason, Urgency::Idle, now),
                 Echo::Foreign => self.add(key, lane, reason, urgency, now),
@@ -129,14 +129,14 @@ impl State {
         }
     }
 
-    /// Whether it matters to a key how urgent a change is.
+    /// Whether the urgency of a change matters for a key.
     pub(super) fn minds(&self, key: &ObjectKey) -> bool {
         let entry = self.entries.find(key).and_then(|id| self.entries.get(id));
         entry.is_some_and(|entry| entry.failing.is_some() || entry.run.is_some())
     }
 
-    /// A write of a call of the key was answered by this version of an object;
-    /// `echo` is what the event of that version is.
+    /// Records a write by a call of the key. Its response was this version of an
+    /// object; `echo` classifies the event of that version.
     pub(super) fn wrote(&mut self, key: &ObjectKey, write: &Write, echo: Echo, now: Instant) {
         let id = self.entries.of(key);
         let Some(entry) = self.entries.get_mut(id) else { return };
@@ -145,12 +145,12 @@ impl State {
         self.awaited.add(id, write, now);
     }
 
-    /// Whether a key waits for a cache.
+    /// Whether any key waits for a cache.
     pub(super) fn awaits(&self) -> bool {
         !self.awaited.is_empty()
     }
 
-    /// A cache has come to an event.
+    /// Records that a cache has processed an event.
     pub(super) fn saw(&mut self, event: &Write) {
         for id in self.awaited.by(event.view, &event.object) {
             let Some(entry) = self.entries.get_mut(id) else { continue };
@@ -162,7 +162,7 @@ impl State {
         }
     }
 
-    /// Plans the resync of a key that is not to run now.
+    /// Schedules the resync of a key that does not run now.
     pub(super) fn remember(&mut self, key: &ObjectKey, now: Instant) {
         if self.options.resync.is_some() {
             let id = self.entries.of(key);
@@ -216,7 +216,7 @@ impl State {
                 waited: entry.added_at.take().map_or(Duration::ZERO, |added| now.saturating_duration_since(added)),
                 ticket: Ticket { id, number: self.runs },
             };
-            // The run takes the place of whatever was to wake the key.
+            // The run replaces all timers of the key.
             self.set_pending(id, None);
             self.set_resync(id, None);
             return Some(item);
@@ -260,8 +260,8 @@ impl State {
         Returned { retried, next, barred, released }
     }
 
-    /// How long until a key runs without a new event, and whether that is the
-    /// try of another key, which lacks the same permission.
+    /// The time until a key runs without a new event. The flag is true if this is
+    /// the time of a probe with another key that lacks the same permission.
     fn next_run(&self, id: Id, now: Instant) -> (Option<Duration>, bool) {
         let Some(entry) = self.entries.get(id) else { return (None, false) };
         let queued = entry.place.map(|_| now);
@@ -281,7 +281,7 @@ impl State {
         self.set_resync(id, None);
         self.bury(id, now);
         self.unpark(id);
-        // An event that the back-off held back has its run now.
+        // An event that the back-off delayed runs the key now.
         if self
             .entries
             .get(id)
@@ -292,8 +292,8 @@ impl State {
         self.drop_if_idle(id);
     }
 
-    /// Forgets everything; what it was is left to the caller, as to drop it
-    /// may take long.
+    /// Forgets everything. The old state is returned, because dropping it may take
+    /// long.
     pub(super) fn clear(&mut self, now: Instant) -> Self {
         let (shut_down, runs) = (self.shut_down, self.runs);
         std::mem::replace(self, Self { shut_down, runs, ..Self::new(self.options.clone(), now) })
@@ -315,21 +315,22 @@ impl State {
         self.shut_down
     }
 
-    /// Forgets that a key failed; how many others are let in with it.
+    /// Clears the failures of a key whose call succeeded. Returns the number of
+    /// other keys that are retried because of it.
     fn heal(&mut self, id: Id, now: Instant) -> usize {
         let failing = self.entries.get_mut(id).and_then(|entry| entry.failing.take());
         failing.and_then(|failing| failing.barred).map_or(0, |(refusal, _)| self.barred.pass(refusal, now))
     }
 
-    /// Forgets the failures and writes of a key whose object is gone.
+    /// Forgets the failures and writes of a key whose object was deleted.
     fn bury(&mut self, id: Id, now: Instant) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         entry.notes = super::writes::Notes::default();
         self.excuse(id, now);
     }
 
-    /// Forgets that a key failed, though no call succeeded: what it lacked may
-    /// still be missing, and the next key of its line is tried.
+    /// Clears the failures of a key although no call succeeded. A permission that
+    /// it lacked may still be missing, so the next key of its line is the probe.
     fn excuse(&mut self, id: Id, now: Instant) {
         let failing = self.entries.get_mut(id).and_then(|entry| entry.failing.take());
         if let Some((refusal, place)) = failing.and_then(|failing| failing.barred) {
@@ -338,15 +339,15 @@ impl State {
         }
     }
 
-    /// A handler that asks to come back at once does so with a back-off, for
-    /// as long as nothing happens.
+    /// The delay of a requeue. Immediate requeues back off until the key has
+    /// another reason to run.
     fn requeue_delay(&mut self, id: Id, delay: Duration) -> Duration {
         let Some(entry) = self.entries.get_mut(id).filter(|_| delay < AT_ONCE) else { return delay };
         entry.repeats = entry.repeats.saturating_add(1);
         self.options.backoff.delay(entry.repeats)
     }
 
-    /// Plans the retry of a key that failed, if it has one.
+    /// Schedules the retry of a key that failed; returns whether there is one.
     fn fail(&mut self, id: Id, outcome: Outcome, now: Instant) -> bool {
         let (backoff, limit) = (self.options.backoff, self.options.retries);
         let Some(entry) = self.entries.get_mut(id) else { return false };
@@ -355,7 +356,7 @@ impl State {
         failing.tries = failing.tries.saturating_add(1);
         let delay = match outcome {
             Outcome::FailureAfter(delay) | Outcome::Paused(delay) => delay.min(LONGEST),
-            // A change may heal it: none is held back.
+            // A change may fix it, so changes are not delayed.
             Outcome::FailureForGood => Duration::ZERO,
             _ => backoff.delay(failing.failures).min(LONGEST),
         };
@@ -390,8 +391,8 @@ impl State {
         retried
     }
 
-    /// Queues a key. One that fails is held back as far as the add is not
-    /// urgent; the next run takes its reason along.
+    /// Queues a key. If it fails and the add is not urgent, the run is delayed; the
+    /// next run has the reason of the add too.
     fn admit(&mut self, id: Id, lane: Lane, urgency: Urgency, now: Instant) {
         let patient = self.options.retries != Some(0);
         let Some(entry) = self.entries.get_mut(id) else { return };
@@ -427,7 +428,7 @@ impl State {
     fn enqueue(&mut self, id: Id, lane: Lane, now: Instant) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         let at = now + head_start(lane);
-        // It waits already, at a better place.
+        // It is already waiting, at an earlier position.
         if entry.place.or(entry.parked).is_some_and(|(before, ..)| before <= at) {
             return;
         }
@@ -443,7 +444,7 @@ impl State {
         self.waiting.insert(place);
     }
 
-    /// The caches show what a key's calls wrote: it waits for a worker again.
+    /// Queues a key again when the caches have its calls' writes.
     fn unpark(&mut self, id: Id) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         if let Some(place) = entry.parked.take() {
@@ -452,7 +453,7 @@ impl State {
         }
     }
 
-    /// An entry stays as long as something is to be remembered of its key.
+    /// Removes the entry of a key that has no state.
     fn drop_if_idle(&mut self, id: Id) {
         if self.entries.get(id).is_some_and(Entry::is_idle) {
             self.entries.remove(id);

@@ -23,21 +23,20 @@ const NEVER: Duration = Duration::from_secs(86_400);
 /// tokio's timers have a resolution of a millisecond, and are late rather than early.
 const RESOLUTION: Duration = Duration::from_millis(2);
 
-/// A call of a key by a consumer.
+/// One run of a key by a consumer.
 #[derive(Debug, Clone)]
 struct Run {
     key: ObjectKey,
     taken: Instant,
     until: Instant,
-    /// When the key is retried, if the call failed, and how many calls had
-    /// begun when it did.
+    /// If it failed: when the key is retried, and how many runs had begun by then.
     retry: Option<(Instant, usize)>,
 }
 
 type Log = Arc<Mutex<Vec<Run>>>;
 
-/// Starts consumers that work for a time on each key, and may fail: by the key
-/// and the number of its earlier calls.
+/// Starts consumers that take some time for each key and may fail. `work` gets the
+/// key and the number of its earlier runs.
 fn consumers(
     count: usize,
     queue: &Arc<WorkQueue>,
@@ -69,13 +68,13 @@ fn consumers(
     (tasks, log)
 }
 
-/// Succeeds after so many seconds.
+/// Succeeds after the given number of seconds.
 fn seconds(seconds: u64) -> (Duration, Outcome) {
     (Duration::from_secs(seconds), Outcome::Success(None))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_consumer_serves_the_second_timer_while_the_first_one_works() {
+async fn a_second_consumer_takes_the_second_delayed_key_while_the_first_one_is_busy() {
     let queue = queue();
     let (_tasks, log) = consumers(2, &queue, |_, _| seconds(600));
     tokio::task::yield_now().await;
@@ -89,7 +88,7 @@ async fn a_second_consumer_serves_the_second_timer_while_the_first_one_works() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_consumer_that_stops_waiting_leaves_the_timers_to_another() {
+async fn another_consumer_waits_for_the_timers_when_one_stops_waiting() {
     let queue = queue();
     queue.add_after(&key("a"), ms(1000));
     let leaving = tokio::spawn({
@@ -103,8 +102,8 @@ async fn a_consumer_that_stops_waiting_leaves_the_timers_to_another() {
     assert_eq!(log.lock().unwrap().len(), 1);
 }
 
-/// One consumer waits for a timer, and nothing is left when it is over, as
-/// another one took the key before.
+/// One consumer waits for a timer. When the timer fires, there is no key, because
+/// another consumer took it before.
 async fn cancel_a_timer(queue: &WorkQueue) {
     tokio::task::yield_now().await;
     queue.add_after(&key("cancelled"), ms(5000));
@@ -114,7 +113,7 @@ async fn cancel_a_timer(queue: &WorkQueue) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timer_is_served_after_the_one_that_was_waited_for_was_cancelled() {
+async fn a_delayed_key_is_taken_after_another_timer_was_cancelled() {
     let queue = queue();
     let (_tasks, log) = consumers(2, &queue, |_, _| seconds(0));
     cancel_a_timer(&queue).await;
@@ -124,7 +123,7 @@ async fn a_timer_is_served_after_the_one_that_was_waited_for_was_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_key_is_retried_after_a_timer_that_was_waited_for_was_cancelled() {
+async fn a_failed_key_is_retried_after_another_timer_was_cancelled() {
     let queue = queue();
     let fails = |key: &ObjectKey, calls| {
         let fails = key.name() == "fails" && calls == 0;
@@ -138,12 +137,12 @@ async fn a_failed_key_is_retried_after_a_timer_that_was_waited_for_was_cancelled
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_is_served_after_the_one_that_was_waited_for_was_cancelled() {
+async fn a_resync_runs_after_the_timer_of_an_earlier_one_was_cancelled() {
     let resync = Some(Duration::from_secs(180));
     let queue = Arc::new(WorkQueue::new(QueueOptions { resync, ..QueueOptions::default() }));
     let (_tasks, log) = consumers(2, &queue, |_, calls| seconds(if calls == 2 { 60 } else { 1 }));
     queue.add(&key("a"), Lane::Event, Reason::Added);
-    // Its third call begins shortly before the resync, and ends after it.
+    // The third run begins shortly before the resync, and ends after it.
     for wait in [100, 150] {
         tokio::time::sleep(Duration::from_secs(wait)).await;
         queue.add(&key("a"), Lane::Event, Reason::Modified);
@@ -152,15 +151,15 @@ async fn a_resync_is_served_after_the_one_that_was_waited_for_was_cancelled() {
     assert_eq!(log.lock().unwrap().len(), 4);
 }
 
-/// A time at which a key has to be taken, unless it is taken earlier.
+/// A time by which a key must be taken.
 struct Due {
     key: ObjectKey,
     at: Instant,
-    /// Since when it is due then.
+    /// When the key was added or its timer was set.
     since: Instant,
-    /// How many calls had begun by then.
+    /// How many runs had begun by then.
     begun: usize,
-    /// A delay, which a later one of the key replaces, as its next call does.
+    /// Whether it is a delay, which the next delay or run of the key replaces.
     delayed: bool,
 }
 
@@ -169,7 +168,7 @@ enum Step {
     Add(u8),
     After(u8, u64),
     Sleep(u64),
-    /// A consumer waits for so long, and gives up.
+    /// A consumer waits for this time and then gives up.
     Visit(u64),
 }
 
@@ -185,14 +184,14 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// A key that is due is taken at once as long as a consumer is idle.
+    /// A key that is due is taken at once if a consumer is idle.
     #[test]
     fn no_due_key_waits_while_a_consumer_is_idle(steps in prop::collection::vec(step(), 1..40), count in 1usize..4, work in 1u64..5000) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let queue = queue();
             let fails = move |key: &ObjectKey, calls| {
-                // So rarely that no change is held back.
+                // It fails so rarely that no change is delayed.
                 let fails = key.name() < "3" && calls < 3;
                 (ms(work), if fails { Outcome::Failure } else { Outcome::Success(None) })
             };
@@ -219,7 +218,7 @@ proptest! {
                             if let Ok(Some(item)) = tokio::time::timeout(ms(time), queue.get()).await {
                                 let taken = Instant::now();
                                 log.lock().unwrap().push(Run { key: item.key.clone(), taken, until: taken, retry: None });
-                                // It is put back for the consumers.
+                                // Add it again for the consumers.
                                 queue.done(&item);
                                 queue.add(&item.key, Lane::Event, Reason::External);
                             }
@@ -236,14 +235,14 @@ proptest! {
             }
             let running = |run: &Run, time: Instant| run.taken <= time && time < run.until;
             for due in &mut dues {
-                // No key is called twice at the same time.
+                // A key does not run twice at the same time.
                 let until = log[..due.begun].iter().filter(|run| run.key == due.key && running(run, due.at)).map(|run| run.until);
                 due.at = until.max().unwrap_or(due.at);
             }
             for (index, due) in dues.iter().enumerate() {
                 let (key, at) = (&due.key, due.at);
                 let taken = log.iter().filter(|run| run.key == *key).map(|run| run.taken).find(|taken| *taken >= at);
-                // While no consumer is idle, what is due can still be replaced.
+                // While no consumer is idle, a delay can still be replaced.
                 let until = taken.unwrap_or(due.at);
                 let replaced = |other: &Due| other.delayed && other.key == *key && (due.since..=until).contains(&other.since);
                 let others = dues.iter().enumerate().any(|(other, replacing)| other != index && replaced(replacing));

@@ -1,26 +1,26 @@
-//! How urgent an add is to a key that fails.
+//! The urgency of an add to a failing key.
 
 use crate::queue::reason::Reason;
 
-/// What an add means to a key that fails. A key that does not fail runs at
-/// once on any.
+/// How soon an add runs a failing key. A key that does not fail runs at once
+/// whatever the urgency is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Urgency {
-    /// It shortens no delay: a resync, or the echo of the key's own write.
+    /// It does not shorten the delay: a resync, or the echo of the key's own write.
     Idle,
-    /// Another change: at once, and then once in each delay, of which no more
-    /// than ten seconds count.
+    /// Another change: it runs the key at once the first time, and then once per
+    /// back-off delay, or every ten seconds if that is shorter.
     Soon,
-    /// New desired state, or a key from outside: at once, and the back-off
-    /// begins anew, a few times in a row; then as a change, and with a new
-    /// back-off within ten seconds.
+    /// A new desired state, or a key from outside: it runs the key at once and
+    /// resets the back-off, a few times in a row. After that it is like `Soon`,
+    /// and resets the back-off within ten seconds.
     Now,
-    /// The object is marked for deletion, or gone: at once in any case.
+    /// The object is being deleted or was deleted: it always runs the key at once.
     Always,
 }
 
 impl Urgency {
-    /// What is known by the reason alone.
+    /// The urgency of a reason, if nothing else is known.
     pub(super) fn of(reason: &Reason) -> Self {
         match reason {
             Reason::Deleted => Self::Always,

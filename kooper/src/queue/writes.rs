@@ -1,7 +1,7 @@
-//! What the calls of a key wrote, until the caches have shown it.
+//! The writes of a key's calls, until the caches have them.
 //!
-//! A handler that runs before the cache has its last write would decide by an
-//! old state; and its own write is no news that should cut a back-off short.
+//! A handler that runs before the cache has its last write would act on an old
+//! state. And the event of its own write should not shorten a back-off.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -13,47 +13,48 @@ use crate::object::key::ObjectKey;
 use crate::object::{Object, older};
 use crate::watch::cache_id::CacheId;
 
-/// No key waits longer for a cache, and no echo is expected for longer.
+/// The longest time for which a key waits for a cache and an echo is expected.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// So many writes of one object are remembered.
+/// The most writes of one object that are tracked.
 const KEPT: usize = 8;
 
-/// So many writes of one key are remembered, the last ones.
+/// The most writes of one key that are tracked; older ones are dropped.
 const LIMIT: usize = 1024;
 
-/// Where a controller sees objects.
+/// A cache of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum View {
-    /// In the cache of the objects that it handles.
+    /// The cache of the objects that it handles.
     Primary,
-    /// In a cache of its readers and relations.
+    /// A cache of its readers or related kinds.
     Other(CacheId),
 }
 
-/// One object as a write left it, or as an event reports it.
+/// A version of an object: the response to a write, or the content of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Write {
     pub(crate) view: View,
     pub(crate) object: ObjectKey,
     pub(crate) uid: String,
-    /// `None` where it is gone.
+    /// `None` if the object was deleted.
     pub(crate) version: Option<String>,
 }
 
-/// What an event of an object is to the key that it wakes.
+/// Whose write an event reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Echo {
-    /// The runtime's own write, such as that of a finalizer: nothing new.
+    /// The runtime's, such as that of a finalizer. The event does not queue the
+    /// key.
     Silent,
-    /// A write of the key's own call: it wakes the key, and is no reason to
-    /// cut a back-off short.
+    /// One by the key's own call. The event queues the key, but does not shorten a
+    /// back-off.
     Own,
-    /// Anything else.
+    /// Any other.
     Foreign,
 }
 
-/// What is known of one key's writes.
+/// The tracked writes of one key.
 #[derive(Debug, Default)]
 pub(super) struct Notes(Vec<Note>);
 
@@ -61,15 +62,15 @@ pub(super) struct Notes(Vec<Note>);
 struct Note {
     write: Write,
     at: Instant,
-    /// What its event is.
+    /// The classification of its event.
     echo: Echo,
-    /// Its event was heard.
+    /// Whether its event was received.
     heard: bool,
-    /// Its cache has it, or something newer.
+    /// Whether its cache has this version or a newer one.
     seen: bool,
 }
 
-/// Which keys wait for which objects, and when they stop waiting.
+/// The keys that wait for objects in a cache, and when they stop waiting.
 #[derive(Debug, Default)]
 pub(super) struct Awaited {
     objects: HashMap<(View, ObjectKey), Vec<Id>>,
@@ -77,13 +78,13 @@ pub(super) struct Awaited {
 }
 
 impl Write {
-    /// What an event reports: the object as it is, or that it is gone.
+    /// The version that an event reports; `gone` is whether the object was deleted.
     pub(crate) fn event(view: View, object: &Object, gone: bool) -> Self {
         let version = (!gone).then(|| object.version().to_owned());
         Self { view, object: object.key().clone(), uid: object.uid().to_owned(), version }
     }
 
-    /// Whether a cache that has come to the event has the write.
+    /// Whether a cache that has processed the event has the write.
     fn is_shown_by(&self, event: &Self) -> bool {
         if (self.view, &self.object) != (event.view, &event.object) {
             return false;
@@ -101,15 +102,15 @@ impl Notes {
         self.0.is_empty()
     }
 
-    /// A call was answered by an object as it is after a write. `heard` is what
-    /// came while it ran.
+    /// Tracks a write by its response. `heard` are the events that were received
+    /// during the call.
     pub(super) fn add<'a>(&mut self, write: Write, echo: Echo, heard: impl Iterator<Item = &'a Write>, now: Instant) {
-        // A write that changes nothing is answered by the version of an earlier one.
+        // The response to a write that changes nothing has the version of an earlier one.
         if let Some(note) = self.0.iter_mut().find(|note| note.write == write) {
             note.echo = note.echo.min(echo);
             return;
         }
-        // A few of each object, as the echo of an earlier one may be on its way.
+        // Keep a few for each object: the echo of an earlier one may still arrive.
         let same = |note: &Note| (note.write.view, &note.write.object) == (write.view, &write.object);
         if self.0.iter().filter(|note| same(note)).count() >= KEPT
             && let Some(oldest) = self.0.iter().position(same)
@@ -124,9 +125,9 @@ impl Notes {
         self.0.push(note);
     }
 
-    /// What an event is, by the writes that are known.
+    /// Classifies an event by the tracked writes.
     pub(super) fn echo(&self, event: &Write) -> Echo {
-        // That an object of the controller is gone is news, also where a call deleted it.
+        // The deletion of a handled object always queues its key, even if a call deleted it.
         if (event.view, &event.version) == (View::Primary, &None) {
             return Echo::Foreign;
         }
@@ -137,12 +138,13 @@ impl Notes {
         }
     }
 
-    /// An event came.
+    /// Records an event.
     pub(super) fn hear(&mut self, event: &Write) {
         self.0.iter_mut().for_each(|note| note.hear(event));
     }
 
-    /// A cache has come to an event. Whether nothing is missing any more.
+    /// Records that a cache has processed an event. Returns whether the caches now
+    /// have all tracked writes.
     pub(super) fn see(&mut self, event: &Write) -> bool {
         for note in &mut self.0 {
             note.seen |= note.write.is_shown_by(event);
@@ -150,7 +152,7 @@ impl Notes {
         !self.is_awaiting()
     }
 
-    /// Whether a cache lacks a write.
+    /// Whether a cache lacks any write.
     pub(super) fn is_awaiting(&self) -> bool {
         self.0.iter().any(|note| !note.seen)
     }
@@ -160,7 +162,7 @@ impl Notes {
         self.0.iter().any(|note| !note.seen && (note.write.view, &note.write.object) == (view, object))
     }
 
-    /// Forgets what was heard and seen.
+    /// Drops the writes whose event was received and that the cache has.
     pub(super) fn tidy(&mut self) {
         self.0.retain(|note| !(note.heard && note.seen));
         if self.0.is_empty() {
@@ -168,7 +170,8 @@ impl Notes {
         }
     }
 
-    /// Forgets what is too old. Whether something that was missing is.
+    /// Drops the writes that are too old. Returns whether the key stops waiting
+    /// because of it.
     pub(super) fn fade(&mut self, now: Instant) -> bool {
         let before = self.is_awaiting();
         self.0.retain(|note| now < note.at + PATIENCE);
@@ -182,7 +185,7 @@ impl Notes {
 impl Note {
     fn hear(&mut self, event: &Write) {
         self.heard |= self.write == *event;
-        // An object that is gone shows no write any more: none is expected.
+        // A deleted object has no more events: none is expected.
         if event.version.is_none() && self.write.is_shown_by(event) {
             self.seen = true;
             self.heard |= self.write.version.is_some();
@@ -191,7 +194,7 @@ impl Note {
 }
 
 impl Awaited {
-    /// A key waits for a write from now on.
+    /// Records that a key waits for a write.
     pub(super) fn add(&mut self, id: Id, write: &Write, now: Instant) {
         let ids = self.objects.entry((write.view, write.object.clone())).or_default();
         if !ids.contains(&id) {
@@ -200,17 +203,18 @@ impl Awaited {
         self.fading.push_back((now + PATIENCE, id, write.view, write.object.clone()));
     }
 
-    /// Whether no key waits, as mostly.
+    /// Whether no key waits; that is the usual case.
     pub(super) fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// Which keys wait for an object.
+    /// The keys that wait for an object.
     pub(super) fn by(&self, view: View, object: &ObjectKey) -> Vec<Id> {
         self.objects.get(&(view, object.clone())).cloned().unwrap_or_default()
     }
 
-    /// A key waits no more for an object, unless its notes say so.
+    /// Records that a key does not wait for an object any longer, unless the cache
+    /// lacks one of its tracked writes.
     pub(super) fn remove(&mut self, id: Id, view: View, object: &ObjectKey, notes: Option<&Notes>) {
         if notes.is_some_and(|notes| notes.awaits(view, object)) {
             return;
@@ -224,13 +228,13 @@ impl Awaited {
         }
     }
 
-    /// The next write that no one waits for any longer.
+    /// Takes the next wait that has expired.
     pub(super) fn faded(&mut self, now: Instant) -> Option<(Id, View, ObjectKey)> {
         self.fading.front().filter(|(at, ..)| *at <= now)?;
         self.fading.pop_front().map(|(_, id, view, object)| (id, view, object))
     }
 
-    /// When the next fades.
+    /// When the next wait expires.
     pub(super) fn next(&self) -> Option<Instant> {
         self.fading.front().map(|(at, ..)| *at)
     }

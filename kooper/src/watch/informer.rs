@@ -1,5 +1,4 @@
-//! Keeps a store up to date: retriever → store → sinks, which are informed of
-//! each change.
+//! Keeps a store up to date: retriever → store → sinks, which receive each change.
 
 mod shared;
 mod status;
@@ -45,9 +44,9 @@ pub(crate) enum Seen {
     Watched,
 }
 
-/// Informed of what an informer observes.
+/// Receives what an informer observes.
 pub(crate) trait Sink: Send + Sync {
-    /// A change; it is in the store already.
+    /// An object changed; the store has the change already.
     fn changed(&self, change: &Change, seen: Seen);
     /// The objects were listed again.
     fn relisted(&self) {}
@@ -67,11 +66,11 @@ pub(crate) struct Informer {
     pub(crate) store: Arc<Store>,
     pub(crate) status: Arc<WatchStatus>,
     pub(crate) sink: Arc<dyn Sink>,
-    /// The version up to which everything is known: the next watch begins there.
+    /// The version up to which all changes are known: the next watch begins there.
     version: String,
     /// A request without a byte for this time is considered dead.
     silence: Duration,
-    /// Whether the source supports streaming lists, as far as is known.
+    /// Whether the source supports streaming lists; false once it has rejected one.
     streaming: bool,
     streams_broken: u32,
     /// The most objects in a page of a list.
@@ -81,7 +80,7 @@ pub(crate) struct Informer {
     restored: bool,
     went_back: u32,
     failures: u32,
-    /// How often in a row the version of a watch was too old from the start.
+    /// The number of watches in a row whose version was too old from the start.
     expired: u32,
 }
 
@@ -187,8 +186,8 @@ impl Informer {
                     self.pause(&RetrieveError::Transport("the watch was closed as soon as it was opened".to_owned()))
                         .await;
                 }
-                // A version from the future is treated as silence: no events
-                // follow.
+                // If the version is newer than the server's, no events follow: treat
+                // it as silence.
                 End::Failed(error @ RetrieveError::TooLargeVersion(_)) => {
                     silent += 1;
                     self.pause(&error).await;

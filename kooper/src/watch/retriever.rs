@@ -9,7 +9,6 @@ mod channel;
 mod closures;
 mod erased;
 mod frames;
-
 mod status;
 
 use std::future::Future;

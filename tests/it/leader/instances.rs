@@ -1,4 +1,4 @@
-//! Several installations of one program, and a program with another name.
+//! Several installations of one program, and a renamed program.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::capability::Applier;
@@ -12,7 +12,7 @@ use super::replica::{Replica, assert_one_at_a_time, cluster, prepare, quick, wai
 use crate::fixture::Log;
 use crate::live::connection;
 
-/// A replica of the program `shop`, as this instance, that stands for its Lease in the namespace `leases`.
+/// A replica of the program `shop` in an installation. Its Lease is in the namespace `leases`.
 fn installed(
     cluster: &ControlPlane,
     leases: &str,
@@ -30,7 +30,7 @@ fn installed(
 }
 
 #[test]
-fn two_instances_work_side_by_side_and_without_names_the_second_says_why_it_does_not() {
+fn two_instances_run_side_by_side_and_without_names_the_second_reports_why_it_does_not() {
     let (one, two) = ("leader-instance-one", "leader-instance-two");
     let Some(cluster) = cluster(one) else { return };
     prepare(cluster, two);
@@ -56,7 +56,7 @@ fn two_instances_work_side_by_side_and_without_names_the_second_says_why_it_does
 }
 
 #[test]
-fn an_installation_that_is_given_a_name_waits_for_the_one_without() {
+fn an_installation_with_an_instance_name_waits_for_the_one_without() {
     let namespace = "leader-gets-a-name";
     let Some(cluster) = cluster(namespace) else { return };
     let log = Log::default();
@@ -106,7 +106,7 @@ fn a_renamed_program_waits_for_the_lease_and_takes_over_the_fields() {
 }
 
 #[test]
-fn names_that_cannot_be_are_refused() {
+fn invalid_instance_and_former_names_are_rejected() {
     let controller = || Controller::builder::<ConfigMap>("web").leader_election(quick("x")).handler(async || {});
     let build = |builder: operator::Builder| builder.program("shop").build().unwrap_err().to_string();
     let client = || {

@@ -1,4 +1,4 @@
-//! What is set up wrongly, and what it says.
+//! Configuration mistakes, and how they are reported.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper_tests::control_plane::ControlPlane;
@@ -8,7 +8,7 @@ use super::replica::{Replica, cluster, quick, wait_for, writer};
 use crate::fixture::Log;
 use crate::live::{connection, grant};
 
-/// Lets the user `limited` do this with the Lease `shop-writer`, and write the record.
+/// Grants the user `limited` these verbs on the Lease `shop-writer`, and `patch` on ConfigMaps.
 fn leases(namespace: &str, verbs: &[&str]) -> [Value; 2] {
     let metadata = json!({"namespace": namespace, "name": "election"});
     let version = "rbac.authorization.k8s.io/v1";
@@ -33,7 +33,7 @@ fn limited(cluster: &ControlPlane, controller: kooper::controller::Builder<Confi
 }
 
 #[test]
-fn a_missing_rule_is_named_and_the_four_verbs_on_the_one_lease_are_enough() {
+fn a_missing_rule_is_named_and_the_four_verbs_on_one_lease_are_enough() {
     let namespace = "leader-rules";
     let Some(cluster) = cluster(namespace) else { return };
     let log = Log::default();
@@ -42,7 +42,7 @@ fn a_missing_rule_is_named_and_the_four_verbs_on_the_one_lease_are_enough() {
     let advice = "grant the rule \"coordination.k8s.io/leases: create, get, update, watch\" with resourceNames `shop-writer` in \
                   namespace `leader-rules`";
     first.wait_for_ready(false, &["writer: cannot get the Lease leader-rules/shop-writer", advice]);
-    // One verb after the other: the next one is missing then.
+    // Grant the verbs step by step: after each step, the next one is missing.
     cluster.apply(leases(namespace, &["get"]));
     first.wait_for_ready(false, &["cannot create the Lease", advice]);
     cluster.apply(leases(namespace, &["get", "create", "update"]));
@@ -57,7 +57,7 @@ fn a_missing_rule_is_named_and_the_four_verbs_on_the_one_lease_are_enough() {
 }
 
 #[test]
-fn a_lease_of_another_program_is_never_taken_and_both_are_named() {
+fn a_lease_of_another_program_is_never_acquired_and_both_are_named() {
     let namespace = "leader-two-programs";
     let Some(cluster) = cluster(namespace) else { return };
     let log = Log::default();
@@ -70,7 +70,7 @@ fn a_lease_of_another_program_is_never_taken_and_both_are_named() {
     let mall = one("mall", "mall");
     let named = ["writer: the Lease leader-two-programs/both belongs to `shop/writer`", "this is `mall/writer`"];
     mall.wait_for_ready(false, &[named[0], named[1], " and is held by ", "set another `lease`, or delete the Lease"]);
-    // Released, it is the other's all the same.
+    // Although it is released, it still belongs to the other controller.
     shop.stop();
     mall.wait_for_ready(false, &[named[0], named[1]]);
     assert!(!mall.leads("both"));

@@ -1,4 +1,4 @@
-//! Operators that stand for one lease, as if each were a process of its own.
+//! Operators with a common Lease, as if each were a separate process.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 use crate::fixture::Log;
 use crate::live::{configmap, connection};
 
-/// The shortest timings that are nice to watch.
+/// Short timings, so that the tests are fast.
 pub(super) fn quick(namespace: &str) -> LeaderElection {
     LeaderElection::new()
         .namespace(namespace)
@@ -32,7 +32,7 @@ pub(super) fn quick(namespace: &str) -> LeaderElection {
         .retry_period(Duration::from_secs(1))
 }
 
-/// One operator with a runtime of its own. It has one connection for everything.
+/// One operator with its own runtime. It uses one connection for all requests.
 pub(super) struct Replica {
     runtime: Option<Runtime>,
     shutdown: CancellationToken,
@@ -58,7 +58,7 @@ impl Replica {
         Self::with(program, config, controllers, operator::Builder::client)
     }
 
-    /// A replica that gets its clients so.
+    /// A replica whose clients are set by `clients`.
     pub(super) fn with(
         program: &str,
         config: impl Future<Output = Config>,
@@ -79,7 +79,7 @@ impl Replica {
         Self { runtime: Some(runtime), shutdown, health, registry, ended: Some(ended) }
     }
 
-    /// On the shared control plane, directly.
+    /// A replica with a direct connection to the shared control plane.
     pub(super) fn on(cluster: &ControlPlane, controller: Builder<ConfigMap>) -> Self {
         Self::start(connection(cluster.kubeconfig(), None), [controller.build().unwrap()])
     }
@@ -94,18 +94,18 @@ impl Replica {
     }
 
     pub(super) fn wait_until_leads(&self, lease: &str) {
-        until(&format!("it leads by {lease}"), || self.leads(lease).then_some(()), || format!("{:?}", self.ready()));
+        until(&format!("it is the leader by {lease}"), || self.leads(lease).then_some(()), || format!("{:?}", self.ready()));
     }
 
     pub(super) fn wait_until_lost(&self, lease: &str) {
-        until(&format!("it leads no more by {lease}"), || (!self.leads(lease)).then_some(()), String::new);
+        until(&format!("it is not the leader by {lease}"), || (!self.leads(lease)).then_some(()), String::new);
     }
 
     pub(super) fn ready(&self) -> Result<String, String> {
         self.health.ready()
     }
 
-    /// Waits until it is ready, or not, with a text that contains all of these.
+    /// Waits until it is ready, or is not, with a message that contains all parts.
     pub(super) fn wait_for_ready(&self, ready: bool, parts: &[&str]) {
         let right = || {
             let (is, text) = match self.ready() {
@@ -117,13 +117,13 @@ impl Replica {
         until(&format!("ready: {ready}, {parts:?}"), right, || format!("{:?}", self.ready()));
     }
 
-    /// Stops it in order.
+    /// Stops it gracefully.
     pub(super) fn stop(mut self) {
         self.shutdown.cancel();
         self.end().unwrap();
     }
 
-    /// How it ends by itself.
+    /// Waits until it ends, and returns the result.
     pub(super) fn end(&mut self) -> Result<(), RunError> {
         let (runtime, ended) = (self.runtime.as_ref().unwrap(), self.ended.take().unwrap());
         let ended = runtime.block_on(async { tokio::time::timeout(PATIENCE, ended).await });
@@ -140,7 +140,7 @@ impl Drop for Replica {
     }
 }
 
-/// A new namespace with the ConfigMap `work` in it, which [`writer`] works at.
+/// Creates a namespace with the ConfigMap `work`, which [`writer`] handles.
 pub(super) fn cluster(namespace: &str) -> Option<&'static ControlPlane> {
     let cluster = ControlPlane::shared()?;
     prepare(cluster, namespace);
@@ -152,8 +152,8 @@ pub(super) fn prepare(cluster: &ControlPlane, namespace: &str) {
     cluster.apply([configmap(namespace, "work", "1"), configmap(namespace, "record", "1")]);
 }
 
-/// A controller whose one call goes on for as long as it may, and writes all the time. It notes `WHO writes` when a
-/// write begins, `WHO wrote` when the server has done it, and `WHO ends` when it is cancelled; then it tries once more.
+/// A controller whose only call writes all the time, until it is cancelled. It logs `WHO writes` when a write begins,
+/// `WHO wrote` when the server has processed it, and `WHO ends` when it is cancelled; then it writes once more.
 pub(super) fn writer(name: &str, namespace: &str, who: &'static str, log: &Log) -> Builder<ConfigMap> {
     let (log, home) = (log.clone(), namespace.to_owned());
     Controller::builder::<ConfigMap>(name)
@@ -196,25 +196,25 @@ pub(super) fn wait_for(log: &Log, what: &str) {
     wait_for_many(log, 1, what);
 }
 
-/// Waits until so many notes begin so.
+/// Waits until `count` lines begin with `what`.
 pub(super) fn wait_for_many(log: &Log, count: usize, what: &str) {
     let found = || (log.lines().iter().filter(|line| line.starts_with(what)).count() >= count).then_some(());
     until(what, found, || log.lines().join("\n"));
 }
 
-/// That nobody wrote while another one did: what each of them wrote is in one piece for each of its terms.
+/// Checks that no two replicas wrote at the same time: the writes of each term are consecutive.
 pub(super) fn assert_one_at_a_time(log: &Log, terms: &[&str]) {
     let lines = log.lines();
     let mut found: Vec<&str> = Vec::new();
     for line in &lines {
-        // A write that the fence refuses was none.
+        // Writes that the fence stopped do not count.
         let Some((who, "wrote")) = line.split_once(' ') else { continue };
         if found.last() != Some(&who) {
             found.push(who);
         }
     }
     assert_eq!(found, terms, "{}", lines.join("\n"));
-    // And whoever begins does so when the other has ended.
+    // Each term begins after the one before has ended.
     let mut working: Option<&str> = None;
     for line in &lines {
         match line.split_once(' ') {

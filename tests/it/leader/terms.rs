@@ -1,4 +1,4 @@
-//! One replica works; another takes over.
+//! One replica is the leader; another takes over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use super::replica::{Replica, assert_one_at_a_time, cluster, quick, wait_for, wa
 use crate::fixture::{Log, config};
 use crate::live::{configmap, connection};
 
-/// Notes who handles which ConfigMap, and why.
+/// A controller that logs the replica, the ConfigMap and the reasons of each call.
 fn noting(namespace: &str, who: &'static str, log: &Log) -> Builder<ConfigMap> {
     let log = log.clone();
     Controller::builder::<ConfigMap>("notes")
@@ -34,7 +34,7 @@ fn noting(namespace: &str, who: &'static str, log: &Log) -> Builder<ConfigMap> {
 }
 
 #[test]
-fn one_replica_handles_everything_and_a_warm_standby_begins_with_every_key_when_it_stops() {
+fn one_replica_handles_all_objects_and_a_standby_with_a_warm_cache_takes_over_when_it_stops() {
     let namespace = "leader-terms";
     let Some(cluster) = cluster(namespace) else { return };
     let (log, inits) = (Log::default(), Arc::new(AtomicUsize::new(0)));
@@ -67,10 +67,10 @@ fn one_replica_handles_everything_and_a_warm_standby_begins_with_every_key_when_
 
     cluster.apply([configmap(namespace, "later", "1")]);
     wait_for(&log, "first later added");
-    // The standby's cache has it too, and nothing of it waits in its queue.
+    // The standby's cache has the object too, but its queue is empty.
     eventually("the cache is warm", || second.metric("kooper_store_objects{controller=\"notes\"}") == 4.0);
     assert_eq!(second.metric("kooper_controller_event_queue_length{controller=\"notes\"}"), 0.0);
-    assert_eq!(inits.load(Ordering::SeqCst), 0, "`init` is for the leader");
+    assert_eq!(inits.load(Ordering::SeqCst), 0, "only the leader calls `init`");
     assert!(!log.lines().iter().any(|line| line.starts_with("second")), "{:?}", log.lines());
 
     first.stop();
@@ -79,7 +79,7 @@ fn one_replica_handles_everything_and_a_warm_standby_begins_with_every_key_when_
     }
     second.wait_for_ready(true, &["ok"]);
     let seconds: Vec<_> = log.lines().into_iter().filter(|line| line.starts_with("second")).collect();
-    assert_eq!(seconds.len(), 3, "each key once, and none that the filter holds back: {seconds:?}");
+    assert_eq!(seconds.len(), 3, "each key once, without those that the filter excludes: {seconds:?}");
     assert_eq!(inits.load(Ordering::SeqCst), 1);
     second.stop();
 }
@@ -114,12 +114,12 @@ fn a_lease_is_renewed_while_init_blocks_its_thread() {
 }
 
 #[test]
-fn a_stop_ends_calls_and_their_tasks_before_it_releases_and_renews_until_then() {
+fn a_stop_ends_calls_and_their_tasks_before_the_lease_is_released() {
     let namespace = "leader-drain";
     let Some(cluster) = cluster(namespace) else { return };
     let log = Log::default();
     let note = log.clone();
-    // Works on for longer than the lease lasts.
+    // The call and its task continue for longer than the lease lasts.
     let slow = Controller::builder::<ConfigMap>("writer")
         .namespaces([namespace])
         .fields("metadata.name=work")
@@ -150,7 +150,7 @@ fn a_stop_ends_calls_and_their_tasks_before_it_releases_and_renews_until_then() 
 }
 
 #[test]
-fn a_handler_that_ignores_its_abort_after_the_lease_is_lost_ends_the_operator() {
+fn a_handler_that_ignores_its_abort_after_leadership_was_lost_ends_the_operator() {
     let namespace = "leader-outlived";
     let Some(cluster) = cluster(namespace) else { return };
     let (log, release) = (Log::default(), CancellationToken::new());
@@ -175,12 +175,12 @@ fn a_handler_that_ignores_its_abort_after_the_lease_is_lost_ends_the_operator() 
     release.cancel();
     let Err(RunError::Controller { controller, reason }) = ended else { panic!("{ended:?}") };
     assert_eq!((controller.as_str(), reason), ("writer", ControllerError::AbortIgnored));
-    // It was not released: the handler may have written.
+    // The lease was not released, because the handler may have written.
     assert_eq!(holder(cluster, namespace, "shop-writer"), "somebody");
 }
 
 #[test]
-fn a_program_whose_handler_ignores_its_abort_after_the_lease_is_lost_ends_with_exit_code_1() {
+fn a_program_whose_handler_ignores_its_abort_after_leadership_was_lost_exits_with_1() {
     let namespace = "leader-exit";
     let Some(cluster) = cluster(namespace) else { return };
     let proxy = Proxy::start(cluster.address());
@@ -189,7 +189,7 @@ fn a_program_whose_handler_ignores_its_abort_after_the_lease_is_lost_ends_with_e
     let kubeconfig = kubeconfig.to_str().unwrap();
     let places = ["--namespace", namespace, "--lease-namespace", namespace];
     let args = [&["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0"], &places[..]].concat();
-    // One thread is blocked; others have to see to the election.
+    // The handler blocks one thread; the others run the election.
     let mut program = Process::start(env!("CARGO_BIN_EXE_blocks"), &args, &[("TOKIO_WORKER_THREADS", "4")]);
     program.wait_for_line(&["the handler begins"]);
     proxy.shut();
@@ -198,7 +198,7 @@ fn a_program_whose_handler_ignores_its_abort_after_the_lease_is_lost_ends_with_e
     program.wait_for_line(&["controller `blocks`: a handler ignored its abort after leadership was lost"]);
 }
 
-/// Somebody else's hand in the record.
+/// A patch that changes the holder, as another client would.
 const TAKEN: &str = r#"{"spec":{"holderIdentity":"somebody"}}"#;
 
 fn holder(cluster: &ControlPlane, namespace: &str, lease: &str) -> String {
@@ -206,11 +206,11 @@ fn holder(cluster: &ControlPlane, namespace: &str, lease: &str) -> String {
 }
 
 #[test]
-fn a_controller_run_by_hand_returns_that_it_lost_its_leadership() {
+fn a_controller_without_an_operator_returns_an_error_when_it_loses_leadership() {
     let namespace = "leader-by-hand";
     let Some(cluster) = cluster(namespace) else { return };
     let log = Log::default();
-    // Alone it has the name of the test's own file for a program.
+    // Without an operator, the name of the program is that of the test binary.
     let mut controller = writer("writer", namespace, "alone", &log);
     controller = controller.leader_election(quick(namespace).lease("by-hand"));
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -245,7 +245,7 @@ fn a_standby_stops_at_once() {
         cluster.must(&["-n", namespace, "get", "lease", "shop-writer", "--output", path])
     };
     let before = version();
-    // It has nothing to ask the server for.
+    // Stopping needs no request.
     proxy.shut();
     second.stop();
     assert_eq!(version(), before);
@@ -255,7 +255,7 @@ fn a_standby_stops_at_once() {
 }
 
 #[test]
-fn a_retriever_of_ones_own_works_with_election_too() {
+fn leader_election_works_with_a_custom_retriever() {
     let namespace = "leader-own-retriever";
     let Some(cluster) = cluster(namespace) else { return };
     let log = Log::default();
@@ -276,12 +276,12 @@ fn a_retriever_of_ones_own_works_with_election_too() {
     first.stop();
     wait_for_many(&log, 1, "second a leader");
     assert_eq!(log.count(), 2, "{:?}", log.lines());
-    until("it leads", || second.leads("shop-own").then_some(()), String::new);
+    until("it is the leader", || second.leads("shop-own").then_some(()), String::new);
     second.stop();
 }
 
 #[test]
-fn a_replica_that_has_lost_its_lease_reports_no_object_of_its_last_term() {
+fn a_replica_that_lost_leadership_does_not_report_objects_of_its_last_term() {
     let namespace = "leader-undecodable";
     let Some(cluster) = cluster(namespace) else { return };
     let (retriever, events) = channel::<ConfigMap>([]).unwrap();
@@ -294,7 +294,7 @@ fn a_replica_that_has_lost_its_lease_reports_no_object_of_its_last_term() {
     let place = format!("--namespace={namespace}");
     let patch = r#"{"spec":{"holderIdentity":"another"}}"#;
     cluster.must(&["patch", "lease", "shop-terms", &place, "--type=merge", "--patch", patch]);
-    // The object may be handled, corrected or deleted by the other replica: this one does not know.
+    // The other replica may handle the object by now; this one cannot know its state.
     let remark = || replica.ready().unwrap_or_default();
     until("a standby without the remark", || (!remark().contains("poison")).then_some(()), remark);
     replica.stop();

@@ -1,4 +1,4 @@
-//! Networks and servers that fail while somebody leads.
+//! Networks and servers that fail while there is a leader.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::replica::{Replica, assert_one_at_a_time, cluster, prepare, wait_for, 
 use crate::fixture::Log;
 use crate::live::connection;
 
-/// A leader behind a proxy, and a standby without.
+/// A leader that connects through a proxy, and a standby that connects directly.
 fn two(cluster: &ControlPlane, namespace: &str, log: &Log) -> (Proxy, Replica, Replica) {
     let proxy = Proxy::start(cluster.address());
     let config = connection(cluster.kubeconfig(), Some(proxy.address()));
@@ -23,7 +23,7 @@ fn two(cluster: &ControlPlane, namespace: &str, log: &Log) -> (Proxy, Replica, R
 }
 
 #[test]
-fn a_leader_that_is_cut_off_stops_by_itself_before_another_begins_and_stands_again() {
+fn a_leader_that_is_cut_off_stops_before_another_begins_and_becomes_a_candidate_again() {
     let namespace = "leader-partition";
     let Some(cluster) = cluster(namespace) else { return };
     let log = Log::default();
@@ -33,7 +33,7 @@ fn a_leader_that_is_cut_off_stops_by_itself_before_another_begins_and_stands_aga
     wait_for(&log, "second wrote");
     assert!(!first.leads("shop-writer"));
     let lines = log.lines();
-    // What it tries after its end is not even sent.
+    // A request after its term is not sent.
     let after = lines.iter().skip_while(|line| *line != "first ends").find(|line| line.starts_with("first failed"));
     assert!(after.is_some_and(|line| line.contains("was not sent: this process is not the leader")), "{lines:?}");
 
@@ -48,7 +48,7 @@ fn a_leader_that_is_cut_off_stops_by_itself_before_another_begins_and_stands_aga
 }
 
 #[test]
-fn a_leader_that_gets_no_answers_stops_although_its_renewals_arrive() {
+fn a_leader_that_receives_no_responses_stops_although_its_renewals_arrive() {
     let namespace = "leader-no-answers";
     let Some(cluster) = cluster(namespace) else { return };
     let log = Log::default();
@@ -56,7 +56,7 @@ fn a_leader_that_gets_no_answers_stops_although_its_renewals_arrive() {
     proxy.hold_answers();
     first.wait_until_lost("shop-writer");
     wait_for(&log, "first ends");
-    // What it sent may still arrive, so the cut comes before the other one is asked.
+    // Its requests may still arrive, so the connection is cut before the other replica writes.
     proxy.shut();
     wait_for(&log, "second wrote");
     second.stop();
@@ -67,7 +67,7 @@ fn a_leader_that_gets_no_answers_stops_although_its_renewals_arrive() {
 }
 
 #[test]
-fn a_slow_server_changes_no_leader() {
+fn a_slow_server_does_not_change_the_leader() {
     let namespace = "leader-slow";
     let Some(cluster) = cluster(namespace) else { return };
     let log = Log::default();
@@ -85,7 +85,7 @@ fn a_slow_server_changes_no_leader() {
 }
 
 #[test]
-fn a_restart_of_the_server_is_survived_by_the_lease_that_lasts_as_long_and_each_controller_is_alone() {
+fn a_long_lease_survives_a_restart_of_the_server_and_controllers_do_not_affect_each_other() {
     let namespace = "leader-restart";
     let Some(cluster) = ControlPlane::start() else { return };
     prepare(&cluster, namespace);
@@ -106,12 +106,12 @@ fn a_restart_of_the_server_is_survived_by_the_lease_that_lasts_as_long_and_each_
     cluster.kill_apiserver();
     replica.wait_until_lost("shop-short");
     wait_for(&short, "short ends");
-    assert!(replica.leads("shop-long"), "its lease lasts");
+    assert!(replica.leads("shop-long"), "its lease has not expired");
     cluster.start_apiserver();
     wait_for_many(&short, 2, "short begins: leader");
     replica.wait_until_leads("shop-short");
 
-    // The other one has gone on all the time.
+    // The other controller was the leader all the time.
     assert!(replica.leads("shop-long"));
     let lines = long.lines();
     assert_eq!(lines.iter().filter(|line| line.starts_with("long begins")).count(), 1, "{lines:?}");
@@ -122,7 +122,7 @@ fn a_restart_of_the_server_is_survived_by_the_lease_that_lasts_as_long_and_each_
 }
 
 #[test]
-fn a_hand_in_the_lease_makes_nobody_work_beside_the_leader() {
+fn editing_the_lease_by_hand_never_leads_to_two_leaders() {
     let namespace = "leader-hand";
     let Some(cluster) = cluster(namespace) else { return };
     let log = Log::default();
@@ -144,13 +144,13 @@ fn a_hand_in_the_lease_makes_nobody_work_beside_the_leader() {
         }
         let ends = || log.lines().iter().filter(|line| line.ends_with(" ends")).count();
         kooper_tests::wait::eventually("the leader stops", || ends() > round);
-        kooper_tests::wait::eventually("somebody leads again", || terms() > round + 1);
+        kooper_tests::wait::eventually("there is a leader again", || terms() > round + 1);
     }
     drop((first, second));
     let begun: Vec<String> = log.lines().into_iter().filter(|line| line.contains(" begins")).collect();
     let ends = log.lines().iter().filter(|line| line.ends_with(" ends")).count();
-    assert!(ends + 1 >= begun.len(), "each begins when the one before has ended: {:?}", log.lines());
-    // Nobody begins between a beginning and its end.
+    assert!(ends + 1 >= begun.len(), "each term begins after the one before has ended: {:?}", log.lines());
+    // No term begins between the beginning and the end of another.
     let mut working = false;
     for line in log.lines().iter().filter(|line| line.contains(" begins") || line.ends_with(" ends")) {
         assert_ne!(working, line.contains(" begins"), "{:?}", log.lines());

@@ -145,8 +145,8 @@ impl Cause {
     }
 }
 
-/// The part of the API server that answered 403: the text behind the first
-/// `forbidden: ` is its own.
+/// The part of the API server that answered 403. The text after the first
+/// `forbidden: ` is its message.
 fn forbidden(message: &str) -> Cause {
     let Some((_, words)) = message.split_once("forbidden: ") else { return Cause::Other };
     let begins = |beginnings: &[&str]| beginnings.iter().any(|beginning| words.starts_with(beginning));

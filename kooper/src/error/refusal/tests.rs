@@ -38,7 +38,7 @@ const AUTHORIZER: &str = "pods is forbidden: User \"system:serviceaccount:shop:s
                           group \"\" in the namespace \"shop\"";
 
 #[test]
-fn only_a_request_that_rbac_forbids_names_a_rule() {
+fn only_the_advice_for_a_request_that_rbac_forbids_names_a_rule() {
     let missing = Refusal::of(&status(403, AUTHORIZER, &[]));
     assert_eq!(missing.cause, Cause::MissingRule);
     assert_eq!(advice(&missing), "; grant the rule \"pods: create\" in namespace `shop`");
@@ -71,7 +71,7 @@ fn only_a_request_that_rbac_forbids_names_a_rule() {
 }
 
 #[test]
-fn a_permission_reads_the_same_for_all_objects() {
+fn the_permission_in_a_refusal_does_not_depend_on_the_object() {
     let of = |object: &str, verb: &str| {
         let words =
             format!("pods {object}is forbidden: User \"shop\" cannot {verb} resource \"pods\" in API group \"\"");
@@ -82,7 +82,7 @@ fn a_permission_reads_the_same_for_all_objects() {
 }
 
 #[test]
-fn the_message_of_a_webhook_is_not_the_servers() {
+fn the_message_of_a_webhook_is_not_interpreted_as_the_servers() {
     let webhook = || Cause::Rejected("the admission webhook `policy.example.com`".to_owned());
     let denied = |words: &str| format!("admission webhook \"policy.example.com\" denied the request: {words}");
     assert_eq!(cause(403, &denied(AUTHORIZER), &[]), webhook());
@@ -122,7 +122,7 @@ fn another_uid_is_recognized_by_the_servers_own_messages() {
 }
 
 #[test]
-fn an_immutable_field_is_named_with_what_to_do() {
+fn the_advice_for_an_immutable_field_names_it() {
     for message in [
         "Invalid value: {}: field is immutable",
         "Invalid value: \"10.0.0.9\": may not change once set",
@@ -166,14 +166,14 @@ fn a_missing_rule_is_found_anywhere_in_a_chain() {
 proptest! {
     /// A rejection by a webhook is recognized as such, whatever its code and text.
     #[test]
-    fn no_text_of_a_webhook_is_taken_for_the_servers(code in 400u16..600, words in ".*") {
+    fn no_message_of_a_webhook_is_mistaken_for_the_servers(code in 400u16..600, words in ".*") {
         let message = format!("admission webhook \"w.example.com\" denied the request: {words}");
         prop_assert!(matches!(cause(code, &message, &[]), Cause::Rejected(_)));
     }
 
     /// No name of an object makes a conflict one about another uid.
     #[test]
-    fn no_name_is_taken_for_another_uid(name in "[a-z0-9.-]{1,40}") {
+    fn no_object_name_is_mistaken_for_a_uid_conflict(name in "[a-z0-9.-]{1,40}") {
         let message = format!("Operation cannot be fulfilled on pods \"{name}\": the object has been modified");
         prop_assert_eq!(cause(409, &message, &[]), Cause::Conflict);
     }

@@ -1,4 +1,4 @@
-//! What is known of a lease, and what is written to it.
+//! The record of a lease, and writes to it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,36 +6,36 @@ use std::time::Duration;
 use crate::leader::clock::Moment;
 use crate::leader::scope::WatchedNamespaces;
 
-/// What counts of a Lease.
+/// The fields of a Lease that the protocol uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::leader) struct Record {
     pub(in crate::leader) version: Arc<str>,
-    /// Empty: released.
+    /// Empty if the lease was released.
     pub(in crate::leader) holder: Arc<str>,
-    /// How long it lasts, as it states itself.
+    /// Its duration.
     pub(in crate::leader) lease: Option<Duration>,
-    /// Microseconds since 1970 by the holder's wall clock, as the next one.
+    /// Microseconds since 1970 by the holder's wall clock.
     pub(in crate::leader) acquired: Option<i64>,
-    /// Tells one renewal from the next; it is never compared with a clock.
+    /// The same. It distinguishes renewals, and is never compared with a clock.
     pub(in crate::leader) renewed: Option<i64>,
     pub(in crate::leader) transitions: i32,
     /// The mark of the controller that wrote it.
     pub(in crate::leader) program: Option<Arc<str>>,
-    /// The namespaces that it looks into.
+    /// The namespaces that this controller watches.
     pub(in crate::leader) scope: Option<WatchedNamespaces>,
 }
 
 impl Record {
-    /// Whether its holder gave it up: then it lasts a second at most, as
-    /// client-go's too. With more, somebody else took the holder out, who may
-    /// still work.
+    /// Whether its holder released it. A released record lasts a second at most, as
+    /// in client-go. If it lasts longer, another client removed the holder, which
+    /// may still be running.
     pub(in crate::leader) fn is_released(&self) -> bool {
         self.holder.is_empty() && self.lease.is_none_or(|lease| lease <= Duration::from_secs(1))
     }
 
-    /// Whether no holder has done anything between the two: a new label is no
+    /// Whether no holder has written between the two records. A new label is not a
     /// renewal.
-    pub(in crate::leader) fn says_the_same(&self, other: &Self) -> bool {
+    pub(in crate::leader) fn is_same_term(&self, other: &Self) -> bool {
         let substance = |record: &Self| (record.lease, record.acquired, record.renewed, record.transitions);
         self.holder == other.holder && substance(self) == substance(other)
     }
@@ -44,7 +44,7 @@ impl Record {
 /// A record to write.
 #[derive(Debug, Clone)]
 pub(in crate::leader) struct LeaseWrite {
-    /// The version it replaces; `None` creates the Lease.
+    /// The version that it replaces; `None` creates the Lease.
     pub(in crate::leader) base: Option<Arc<str>>,
     pub(in crate::leader) holder: Arc<str>,
     pub(in crate::leader) seconds: i32,
@@ -53,22 +53,23 @@ pub(in crate::leader) struct LeaseWrite {
     pub(in crate::leader) transitions: i32,
 }
 
-/// What came of a write.
+/// The result of a write.
 #[derive(Debug)]
 pub(in crate::leader) enum Answer {
-    /// The record as it is stored.
+    /// The stored record.
     Committed(Record),
     /// Another version is stored.
     Conflict,
-    /// Refused, or nobody knows.
+    /// The write was rejected, or its result is unknown.
     Failed,
 }
 
-/// What a claim knows of the Lease.
+/// The last known state of the Lease.
 #[derive(Debug)]
 pub(super) enum Known {
     Nothing,
-    /// There is none; the one that was there is respected until `guarded`.
+    /// The Lease does not exist. If it was deleted, it must not be created again
+    /// before `guarded`.
     Absent {
         guarded: Moment,
     },
@@ -88,7 +89,7 @@ impl Known {
     }
 }
 
-/// A write whose fate is not known.
+/// A write whose result is unknown.
 #[derive(Debug, Clone)]
 pub(super) struct Sent {
     pub(super) base: Option<Arc<str>>,
@@ -97,6 +98,7 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// So many are kept; a record of an older one is treated as somebody else's.
+    /// The most that are kept. A record from an older write is treated as that of
+    /// another candidate.
     pub(super) const MOST: usize = 32;
 }

@@ -1,4 +1,4 @@
-//! What a candidate does next, and why it stops.
+//! The steps of a candidate or leader, and the reasons why leadership is lost.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,31 +6,31 @@ use std::sync::Arc;
 use super::known::LeaseWrite;
 use crate::leader::clock::Moment;
 
-/// What to do next.
+/// The next step.
 #[derive(Debug)]
 pub(in crate::leader) enum Step {
     Read,
     Write(LeaseWrite),
-    /// Nothing before that moment, unless the record changes.
+    /// Wait until then, unless the record changes.
     Wait(Moment),
-    /// Leadership is over.
+    /// Leadership was lost.
     Lost(Lost),
-    /// The lease is given up, or there was nothing to give up.
+    /// The lease was released, or was not held.
     Left,
 }
 
-/// Why leadership is over.
+/// Why leadership was lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Lost {
     /// No renewal succeeded in time.
     Deadline,
-    /// Somebody else holds the lease.
+    /// Another candidate holds the lease.
     Taken(Arc<str>),
-    /// Somebody emptied the record.
+    /// Another client removed the holder from the record.
     Emptied,
-    /// Somebody deleted the Lease.
+    /// The Lease was deleted.
     Deleted,
-    /// There was none.
+    /// The lease was not held.
     NeverHeld,
 }
 

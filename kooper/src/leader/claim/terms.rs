@@ -1,10 +1,11 @@
-//! The timings of an election, and who stands.
+//! The timings of an election, and the identity of a candidate.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Of the lease's duration, what the token does not use. With clocks that run
-/// 20 % fast or slow, two thirds of it at 0.8 are as long as all of it at 1.2.
+/// The token is shorter than the lease by this part of it, here a third. With
+/// clocks that run 20 % fast or slow, two thirds at a rate of 0.8 are as long as the
+/// whole lease at 1.2.
 const MARGIN: u32 = 3;
 
 /// The timings of an election.
@@ -13,7 +14,8 @@ pub(in crate::leader) struct Terms {
     pub(in crate::leader) lease: Duration,
     pub(in crate::leader) deadline: Duration,
     pub(in crate::leader) retry: Duration,
-    /// Never but in tests is it anything else than [`Terms::validity`] makes it.
+    /// How long a renewal is valid; only tests set it to another value than
+    /// [`Terms::validity`] returns.
     pub(in crate::leader) validity: Duration,
 }
 
@@ -22,28 +24,28 @@ impl Terms {
         Self { lease, deadline, retry, validity: Self::validity(lease, deadline) }
     }
 
-    /// How long a renewal is good for, from when it was sent.
+    /// How long a renewal is valid from when it was sent.
     fn validity(lease: Duration, deadline: Duration) -> Duration {
         deadline.min(lease - lease / MARGIN)
     }
 
-    /// How long a request may take.
+    /// The timeout of a request.
     pub(in crate::leader) fn patience(&self) -> Duration {
         self.retry.min(self.deadline / 2)
     }
 
-    /// The seconds that a record states: whole ones, and never less than the
-    /// candidates of this program wait.
+    /// The duration in a record, in whole seconds. It is never shorter than the
+    /// time for which the candidates of this program wait.
     pub(super) fn seconds(&self) -> i32 {
         i32::try_from(self.lease.as_nanos().div_ceil(1_000_000_000)).unwrap_or(i32::MAX).max(1)
     }
 }
 
-/// Who stands.
+/// The identity of a candidate.
 #[derive(Debug, Clone)]
 pub(in crate::leader) struct Candidate {
     pub(in crate::leader) identity: Arc<str>,
-    /// What the records of this controller are marked with.
+    /// The mark in the records of this controller.
     pub(in crate::leader) program: Arc<str>,
     /// The marks of its former names.
     pub(in crate::leader) former: Vec<Arc<str>>,

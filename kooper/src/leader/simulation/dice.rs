@@ -1,4 +1,4 @@
-//! Randomness from a seed alone.
+//! Pseudo-random numbers from a seed.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ impl Dice {
         Self { seed: (fraction(seed) * 1e15) as u64, thrown: 0 }
     }
 
-    /// In `0.0..1.0`.
+    /// A number in `0.0..1.0`.
     pub(super) fn throw(&mut self) -> f64 {
         self.thrown += 1;
         fraction(self.seed.wrapping_add(self.thrown.wrapping_mul(0x9E37)))

@@ -1,4 +1,4 @@
-//! The server and the way to it.
+//! The server, and the network between it and the candidates.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::dice::Dice;
 use crate::leader::claim::{LeaseWrite, Record};
 
-/// The one Lease, checked as the real server checks it.
+/// A server with one Lease and the checks of the real one.
 #[derive(Default)]
 pub(super) struct Server {
     pub(super) record: Option<Record>,
@@ -34,7 +34,7 @@ impl Server {
     }
 }
 
-/// What a write makes of the lease.
+/// The record that a write stores.
 pub(super) fn stored(write: &LeaseWrite, mark: &Arc<str>, version: Arc<str>) -> Record {
     Record {
         version,
@@ -48,7 +48,7 @@ pub(super) fn stored(write: &LeaseWrite, mark: &Arc<str>, version: Arc<str>) -> 
     }
 }
 
-/// What goes wrong on the way of one candidate, each until its moment.
+/// The faults of one candidate's connection, each until the given time.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Way {
     pub(super) cut: Duration,
@@ -60,7 +60,7 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// How long a message takes; `None` if it never arrives.
+    /// The time that a message takes; `None` if it never arrives.
     pub(super) fn request(&self, now: Duration, dice: &mut Dice) -> Option<Duration> {
         (now >= self.cut).then(|| travel(self.slow_requests.saturating_sub(now), dice))
     }
@@ -77,13 +77,13 @@ impl Way {
         (!lost).then(|| travel(self.bad_watch.saturating_sub(now), dice))
     }
 
-    /// Ends every trouble.
+    /// Ends all faults.
     pub(super) fn heal(&mut self) {
         *self = Self::default();
     }
 }
 
-/// Slow ones may take as long as the trouble lasts.
+/// The time that a message takes. A slow one may take as long as the fault lasts.
 fn travel(slow: Duration, dice: &mut Dice) -> Duration {
     let late = if !slow.is_zero() && dice.chance(0.7) {
         dice.within(slow.min(Duration::from_secs(12)))

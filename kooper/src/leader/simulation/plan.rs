@@ -1,4 +1,4 @@
-//! What a scenario is made of, and what it comes to.
+//! The input and the result of a scenario.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use super::dice::Dice;
 use crate::leader::claim::{LeaseWrite, Record};
 
 pub(super) struct Plan {
-    /// Lease, renew deadline, retry period.
+    /// The lease duration, renew deadline and retry period.
     pub(super) terms: [Duration; 3],
     pub(super) candidates: usize,
     pub(super) faults: Vec<(Duration, Fault)>,
     pub(super) mutant: Option<Mutant>,
 }
 
-/// A misfortune of one candidate and how long it lasts.
+/// A fault of one candidate, and how long it lasts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fault {
     pub(super) who: usize,
-    /// Whoever leads when it happens.
+    /// Whether it affects the leader at that time instead of `who`.
     pub(super) leader: bool,
     pub(super) what: Trouble,
     pub(super) lasts: Duration,
@@ -56,26 +56,27 @@ impl Fault {
     }
 }
 
-/// What a scenario came to.
+/// The result of a scenario.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Outcome {
     pub(super) lease: Duration,
     pub(super) terms: u64,
-    /// Writes of handlers that were sent.
+    /// The writes of handlers that were sent.
     pub(super) works: u64,
-    /// Those that the fence did not let through.
+    /// The writes that the fence stopped.
     pub(super) fenced: u64,
-    /// Those that it ended before they were sent.
+    /// The writes that it aborted before they were sent.
     pub(super) ended: u64,
-    /// Those that arrived when the term was over in which they were sent.
+    /// The writes that arrived after the end of the term in which they were sent.
     pub(super) late: u64,
-    /// Those that arrived when somebody else's had begun.
+    /// The writes that arrived after another process had become the leader.
     pub(super) overtaken: u64,
-    /// From the end of a term to the last arrival of what was sent in it.
+    /// The longest time between the end of a term and the arrival of a write that
+    /// was sent in it.
     pub(super) tail: Duration,
     pub(super) commits: u64,
     pub(super) conflicts: u64,
-    /// From the end of the last trouble until somebody led.
+    /// The time between the end of the last fault and the next leader.
     pub(super) recovered: Duration,
 }
 
@@ -89,8 +90,8 @@ pub(super) enum Event {
     Seen(usize, u64, Option<Record>),
     Closed(usize, u64),
     Work(usize),
-    /// A handler's write comes to the fence, is sent, is at the server. The
-    /// number is that of the term.
+    /// A handler's write reaches the fence (`Write`), is sent (`Depart`) and
+    /// reaches the server (`Land`). The last number is that of the term.
     Write(usize, usize),
     Depart(usize, usize, Duration),
     Land(usize),
@@ -99,7 +100,8 @@ pub(super) enum Event {
     Healed,
 }
 
-/// An event and its moment; of two at one moment the first that was planned.
+/// An event and its time. Events at the same time are in the order in which they
+/// were scheduled.
 pub(super) struct Entry {
     pub(super) at: Duration,
     pub(super) number: u64,

@@ -1,4 +1,4 @@
-//! One process: a claim, a clock of its own, and what is under way.
+//! One process: a claim, its clock, and its open request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use crate::leader::Leadership;
 use crate::leader::claim::{Candidate, Claim, LeaseWrite, Terms};
 use crate::leader::clock::{Clock, Moment};
 
-/// The true time, and a clock that runs by a rate of its own.
+/// A clock that runs faster or slower than true time.
 #[derive(Clone)]
 pub(super) struct LocalClock {
     /// Nanoseconds.
@@ -31,13 +31,13 @@ impl LocalClock {
         Self { truth: Arc::clone(truth), offset, rate }
     }
 
-    /// When this clock shows `moment`, in true time.
+    /// The true time at which this clock shows `moment`.
     pub(super) fn truly(&self, moment: Moment) -> Duration {
         let local = moment.saturating_sub(Duration::from_nanos(self.offset.load(Ordering::Relaxed)));
         Duration::from_nanos((local.as_nanos() as f64 / self.rate).ceil() as u64)
     }
 
-    /// Stands still for that long.
+    /// Stops for this time.
     fn miss(&self, paused: Duration) {
         let missed = (paused.as_nanos() as f64 * self.rate) as u64;
         self.offset.fetch_sub(missed, Ordering::Relaxed);
@@ -51,12 +51,13 @@ impl Clock for LocalClock {
     }
 }
 
-/// What the process is at.
+/// The activity of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Campaign,
     Hold,
-    /// Handlers end; then the lease is released. With `last` the process ends too.
+    /// The handlers end; then the lease is released. With `last` the process ends
+    /// too.
     Draining {
         until: Duration,
         last: bool,
@@ -67,7 +68,7 @@ pub(super) enum Mode {
     Gone,
 }
 
-/// A request without an answer yet.
+/// A request without a response yet.
 pub(super) struct Request {
     pub(super) id: u64,
     pub(super) sent: Moment,
@@ -80,16 +81,16 @@ pub(super) struct Process {
     pub(super) terms: Terms,
     pub(super) leadership: Leadership,
     pub(super) mode: Mode,
-    /// The number of its latest term among everybody's.
+    /// The index of its latest term among all terms.
     pub(super) reign: Option<usize>,
     pub(super) way: Way,
-    /// In true time.
+    /// The end of its pause, in true time.
     pub(super) paused: Duration,
     pub(super) request: Option<Request>,
-    /// The watch's number and when its last event arrives.
+    /// The number of its watch, and when the last event of it arrives.
     pub(super) watch: Option<(u64, Duration)>,
     pub(super) watch_at: Moment,
-    /// Which wake-up counts.
+    /// The number of the valid wake-up; earlier ones are ignored.
     pub(super) wake: u64,
     wall: i64,
     stuck_wall: bool,
@@ -133,12 +134,12 @@ impl Process {
         }
     }
 
-    /// The wall clock: wrong by up to two hours, and sometimes it stands still.
+    /// The wall clock. It is wrong by up to two hours, and sometimes stopped.
     pub(super) fn wall(&self) -> i64 {
         if self.stuck_wall { self.wall } else { self.wall + (self.clock.now().as_micros() as i64) }
     }
 
-    /// Brings the token up to what the claim knows, as the elector does.
+    /// Updates the token from the claim, as the elector does.
     pub(super) fn look(&self, mutant: Option<Mutant>) {
         let runs_on = mutant == Some(Mutant::EarlyRelease) && matches!(self.mode, Mode::Release { .. });
         if self.mode != Mode::Gone && !runs_on {
@@ -146,7 +147,7 @@ impl Process {
         }
     }
 
-    /// How long a request may take.
+    /// The timeout of a request.
     pub(super) fn patience(&self) -> Duration {
         let now = self.clock.now();
         let left = self.claim.until().map_or(Duration::MAX, |until| until.saturating_sub(now));

@@ -1,4 +1,5 @@
-//! True time, the heap of what is to come, and what must never be.
+//! The world of a simulation: true time, the heap of coming events, and the
+//! conditions that must always hold.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,7 +22,7 @@ use work::Reign;
 pub(super) struct World {
     plan: Plan,
     dice: Dice,
-    /// Of the handlers and their writes.
+    /// The randomness of the handlers and their writes.
     luck: Dice,
     mark: Arc<str>,
     truth: Arc<AtomicU64>,
@@ -30,7 +31,7 @@ pub(super) struct World {
     next: u64,
     server: Server,
     processes: Vec<Process>,
-    /// In the order in which they began.
+    /// All terms, in the order in which they began.
     reigns: Vec<Reign>,
     last_led: Vec<bool>,
     outcome: Outcome,
@@ -71,11 +72,11 @@ impl World {
         world
     }
 
-    /// Runs until all trouble is over and somebody has led for a while.
+    /// Runs until all faults are over and there has been a leader for a while.
     pub(super) fn run(mut self) -> Result<Outcome, String> {
         let last = self.plan.faults.iter().map(|(at, fault)| *at + fault.lasts).max().unwrap_or_default();
         self.at(last, Event::Healed);
-        // A record states whole seconds, and the slowest clock waits longest.
+        // A record has whole seconds, and the slowest clock waits longest.
         let lease = Duration::from_secs(self.plan.terms[0].as_millis().div_ceil(1000) as u64);
         let bound = last + lease.mul_f64(1.25) + self.plan.terms[2] * 2 + Duration::from_secs(1);
         let mut recovered = None;
@@ -95,7 +96,7 @@ impl World {
             }
         }
         self.outcome.recovered =
-            recovered.ok_or_else(|| format!("nobody leads {:?} after the last fault", bound - last))?;
+            recovered.ok_or_else(|| format!("there is no leader {:?} after the last fault", bound - last))?;
         Ok(self.outcome)
     }
 
@@ -126,7 +127,7 @@ impl World {
         if let Some(who) = who
             && self.now < self.processes[who].paused
         {
-            // A paused process does nothing; what came meanwhile it sees later.
+            // A paused process handles events after the pause.
             return self.at(self.processes[who].paused, event);
         }
         match event {
@@ -214,7 +215,7 @@ impl World {
         }
     }
 
-    /// Handlers end, then the lease is released. Renewal goes on meanwhile.
+    /// Handlers end, then the lease is released. It is renewed in the meantime.
     fn drain(&mut self, who: usize, last: bool) {
         let works = self.processes[who].mode == Mode::Hold && self.plan.mutant != Some(Mutant::EarlyRelease);
         let drain = if works { self.dice.within(self.plan.terms[0] / 2) } else { Duration::ZERO };
@@ -227,7 +228,7 @@ impl World {
         self.at(at, Event::Wake(who, self.processes[who].wake));
     }
 
-    /// What the elector and the controller around it do.
+    /// Does what the elector and its controller do.
     fn drive(&mut self, who: usize) {
         for _ in 0..100 {
             let process = &mut self.processes[who];
@@ -327,7 +328,7 @@ impl World {
         }
     }
 
-    /// Whether it was a conflict is the error.
+    /// The error is whether it was a conflict.
     fn put(&mut self, mut write: LeaseWrite) -> Result<Record, bool> {
         let released = write.holder.is_empty();
         if self.plan.mutant == Some(Mutant::BlindWrites) || (released && self.plan.mutant == Some(Mutant::BlindRelease))
@@ -352,13 +353,13 @@ impl World {
                 Err(true)
             }
             Err(Refusal::Invalid) => {
-                self.broken = Some("the server refuses the record".to_owned());
+                self.broken = Some("the server rejects the record".to_owned());
                 Err(false)
             }
         }
     }
 
-    /// No write goes over the lease of somebody who leads.
+    /// Checks that no write overwrites the lease of a leader.
     fn respected(&mut self, erased: Option<Arc<str>>, by: &Arc<str>) {
         let Some(erased) = erased else { return };
         for process in &self.processes {
@@ -368,7 +369,7 @@ impl World {
         }
     }
 
-    /// A watch keeps its order.
+    /// Sends an event to a watch; events arrive in order.
     fn tell(&mut self, who: usize, watch: u64, record: Option<Record>) {
         let now = self.now;
         let process = &mut self.processes[who];
@@ -403,7 +404,7 @@ impl World {
             (Some(_), Some(Ok(Some(record)))) => process.claim.written(now, Answer::Committed(record)),
             (Some(_), Some(Err(true))) => process.claim.written(now, Answer::Conflict),
             (Some(write), _) if mutant == Some(Mutant::TrustingWrites) => {
-                // The mutant takes a write for done that nobody answered.
+                // The mutant treats a write without a response as committed.
                 let version = write.base.clone().unwrap_or_else(|| "0".into());
                 process.claim.written(now, Answer::Committed(stored(&write, &self.mark, version)));
             }
@@ -414,14 +415,14 @@ impl World {
         self.drive(who);
     }
 
-    /// Nobody else leads while this one does.
+    /// Checks that no other process is the leader if this one is.
     fn alone(&mut self, who: usize) {
         let held = self.processes[who].leadership.is_held();
         self.outcome.terms += u64::from(held && !self.last_led[who]);
         self.last_led[who] = held;
         let other = (0..self.processes.len()).find(|&other| other != who && self.processes[other].leadership.is_held());
         if let (true, Some(other)) = (held, other) {
-            self.broken = Some(format!("{who} and {other} lead at once"));
+            self.broken = Some(format!("{who} and {other} are leaders at the same time"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The client that sends only while leadership is held.
+//! The client that only sends requests while leadership is held.
 
 use http_body_util::BodyExt;
 use kube::client::Body;
@@ -22,14 +22,14 @@ async fn a_request_without_leadership_is_not_sent() {
     let server = FakeServer::new();
     let stand = Stand::new(&server, "a");
     let client = stand.leadership.fence(server.client());
-    let error = client.send(get(LEASE)).await.expect_err("nobody leads");
+    let error = client.send(get(LEASE)).await.expect_err("it is not the leader");
     assert!(text(&error).contains("was not sent: this process is not the leader"), "{}", text(&error));
     assert!(text(&error).contains(LEASE), "{}", text(&error));
     assert_eq!(server.count(&Method::GET, false), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_sends() {
+async fn a_request_of_the_leader_is_sent() {
     let server = FakeServer::new();
     let stand = Stand::leading(&server, "a").await;
     let answer = stand.leadership.fence(server.client()).send(get(LEASE)).await.unwrap();
@@ -39,12 +39,12 @@ async fn a_leader_sends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_under_way_ends_when_the_token_expires() {
+async fn a_running_request_is_aborted_when_the_token_expires() {
     let server = FakeServer::new();
     let stand = Stand::leading(&server, "a").await;
     server.decide(|_, _| Fate::Hang);
     let begun = Instant::now();
-    let error = stand.leadership.fence(server.client()).send(get(LEASE)).await.expect_err("it is given up");
+    let error = stand.leadership.fence(server.client()).send(get(LEASE)).await.expect_err("it is aborted");
     assert_eq!(begun.elapsed(), SECOND * 10);
     assert!(text(&error).contains("lost leadership while it waited"), "{}", text(&error));
 }
@@ -54,7 +54,7 @@ async fn a_watch_ends_when_leadership_is_dropped() {
     let server = FakeServer::new();
     let mut stand = Stand::leading(&server, "a").await;
     let mut body = stand.leadership.fence(server.client()).send(get(WATCH)).await.unwrap().into_body();
-    assert!(body.frame().await.unwrap().is_ok(), "the first event comes");
+    assert!(body.frame().await.unwrap().is_ok(), "the first event arrives");
     let begun = Instant::now();
     let (frame, ()) = tokio::join!(body.frame(), async {
         sleep(SECOND).await;
@@ -67,7 +67,7 @@ async fn a_watch_ends_when_leadership_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_began_in_one_term_does_not_go_on_in_the_next() {
+async fn a_watch_of_one_term_does_not_continue_in_the_next() {
     let server = FakeServer::new();
     let mut stand = Stand::leading(&server, "a").await;
     let mut body = stand.leadership.fence(server.client()).send(get(WATCH)).await.unwrap().into_body();
@@ -78,7 +78,7 @@ async fn what_began_in_one_term_does_not_go_on_in_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_an_election_everybody_leads_for_ever() {
+async fn without_leader_election_every_process_is_the_leader_forever() {
     let (server, leadership) = (FakeServer::new(), Leadership::always());
     assert!(leadership.is_held() && leadership.time_left().is_none());
     leadership.held().await;
@@ -87,7 +87,7 @@ async fn without_an_election_everybody_leads_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_leadership_is_woken() {
+async fn a_task_that_waits_for_leadership_is_woken() {
     let server = FakeServer::new();
     let mut stand = Stand::new(&server, "a");
     let leadership = stand.leadership.clone();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn settings_that_cannot_hold_say_what_to_write() {
+fn the_error_for_an_invalid_setting_names_it_and_what_to_write() {
     let election = LeaderElection::new;
     assert_eq!(election().check(), Ok(()));
     assert_eq!(election().lease("shop.echo").namespace("shops").check(), Ok(()));
@@ -23,7 +23,7 @@ fn settings_that_cannot_hold_say_what_to_write() {
 }
 
 #[test]
-fn the_shortest_lease_that_may_be_set_is_one_the_server_takes() {
+fn the_server_accepts_the_shortest_valid_lease() {
     let shortest = LeaderElection::new()
         .lease_duration(Duration::from_millis(1802))
         .renew_deadline(Duration::from_millis(1201))
@@ -40,13 +40,13 @@ fn the_shortest_lease_that_may_be_set_is_one_the_server_takes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_rule_is_named_by_the_probe_until_it_is_there() {
+async fn readiness_names_a_missing_rule_until_it_is_granted() {
     let server = FakeServer::new();
     server.decide(|_, _| Fate::Fail(403));
     let mut stand = Stand::new(&server, "a");
     assert_eq!(stand.ready(), Err("echo: the Lease shops/shop-echo has not been read yet".to_owned()));
     stand.stands_in_vain(SECOND * 3).await;
-    let reason = stand.ready().expect_err("it may not");
+    let reason = stand.ready().expect_err("the rule is missing");
     for part in
         ["get", "\"coordination.k8s.io/leases: create, get, update, watch\"", "`shop-echo`", "namespace `shops`"]
     {
@@ -58,7 +58,7 @@ async fn a_missing_rule_is_named_by_the_probe_until_it_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_passes_makes_a_standby_not_ready_only_if_it_lasts() {
+async fn a_transient_failure_makes_a_standby_not_ready_only_if_it_lasts() {
     let server = FakeServer::new();
     held_by(&server, "b", OURS);
     let mut stand = Stand::new(&server, "a");
@@ -68,11 +68,11 @@ async fn a_failure_that_passes_makes_a_standby_not_ready_only_if_it_lasts() {
     assert!(stand.ready().is_ok(), "{:?}", stand.ready());
     stand.stands_in_vain(SECOND * 30).await;
     let reason = stand.ready().expect_err("it lasts");
-    assert!(reason.contains("so it was decided"), "{reason}");
+    assert!(reason.contains("this request fails"), "{reason}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_series_of_an_election_tell_its_state() {
+async fn the_metrics_of_an_election_show_its_state() {
     let registry = prometheus::Registry::new();
     let metrics = Prometheus::new(&registry).unwrap();
     metrics.register_queue_length("echo", Box::new(|| 0.0)).unwrap();
@@ -94,7 +94,7 @@ async fn the_series_of_an_election_tell_its_state() {
 }
 
 #[test]
-fn the_clock_of_this_machine_goes_on() {
+fn the_clock_of_this_machine_never_goes_back() {
     assert!(!Leadership::none().is_held());
     let clock = clock::system();
     let first = clock.now();

@@ -1,4 +1,4 @@
-//! How an election is reported.
+//! The status of an election.
 
 use super::super::lease::LeaseError;
 use super::super::scope::WatchedNamespaces;
@@ -25,7 +25,7 @@ fn status() -> ElectionStatus {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_lasts_until_a_request_of_its_own_sort_succeeds() {
+async fn a_failure_is_reported_until_a_request_of_the_same_sort_succeeds() {
     let status = status();
     status.worked(About::Read);
     assert!(status.ready().is_ok());
@@ -33,7 +33,7 @@ async fn a_failure_lasts_until_a_request_of_its_own_sort_succeeds() {
     status.failed(About::Former, &refused("get"));
     status.worked(About::Read);
     status.worked(About::Write);
-    assert!(status.ready().is_err(), "our own Lease says nothing of the other");
+    assert!(status.ready().is_err(), "the success was with our own Lease");
     status.worked(About::Former);
     assert!(status.ready().is_ok());
 
@@ -45,7 +45,7 @@ async fn a_failure_lasts_until_a_request_of_its_own_sort_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_is_ready_though_its_last_write_was_refused() {
+async fn a_standby_is_ready_although_its_last_write_was_forbidden() {
     let status = status();
     status.failed(About::Write, &refused("update"));
     status.worked(About::Read);

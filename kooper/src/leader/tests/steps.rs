@@ -1,9 +1,9 @@
-//! Releases, Leases of others, deletions and cancellation.
+//! Releases, Leases of other controllers, deletions and cancellation.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_release_never_erases_a_leader_that_was_there_before() {
+async fn a_release_does_not_overwrite_another_holder() {
     let server = FakeServer::new();
     let mut stand = Stand::leading(&server, "a").await;
     held_by(&server, "b", OURS);
@@ -12,7 +12,7 @@ async fn a_release_never_erases_a_leader_that_was_there_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_after_a_conflict_never_erases_the_next_leader() {
+async fn a_release_that_conflicts_does_not_overwrite_the_next_holder() {
     let server = FakeServer::new();
     let mut stand = Stand::leading(&server, "a").await;
     let mut writes = 0;
@@ -25,7 +25,7 @@ async fn a_release_after_a_conflict_never_erases_the_next_leader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_follows_a_renewal_of_ours_that_was_still_under_way() {
+async fn a_release_succeeds_after_a_renewal_without_a_response() {
     let server = FakeServer::new();
     let mut stand = Stand::leading(&server, "a").await;
     server.decide(|method, _| if method == Method::PUT { Fate::DoneAndHang } else { Fate::Pass });
@@ -49,7 +49,7 @@ async fn a_release_drops_leadership_at_once_and_takes_little_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_never_led_releases_nothing() {
+async fn a_candidate_that_was_never_the_leader_sends_no_request_to_release() {
     let server = FakeServer::new();
     held_by(&server, "b", OURS);
     let mut stand = Stand::new(&server, "a");
@@ -60,7 +60,7 @@ async fn who_never_led_releases_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_abandoned_is_left_to_expire() {
+async fn an_abandoned_lease_keeps_its_holder_until_it_expires() {
     let server = FakeServer::new();
     let mut stand = Stand::leading(&server, "a").await;
     stand.elector.abandon();
@@ -70,13 +70,13 @@ async fn a_lease_that_is_abandoned_is_left_to_expire() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_elector_leads_again_after_it_lost_or_released() {
+async fn an_elector_can_become_the_leader_again_after_a_loss_or_a_release() {
     let server = FakeServer::new();
     let mut stand = Stand::leading(&server, "a").await;
     server.decide(|_, _| Fate::Fail(503));
     assert_eq!(stand.elector.hold().await, Lost::Deadline);
     server.decide(|_, _| Fate::Pass);
-    timeout(SECOND * 3, stand.elector.campaign()).await.expect("its own record is no hindrance");
+    timeout(SECOND * 3, stand.elector.campaign()).await.expect("the record is its own");
     assert_eq!(server.get("shop-echo")["spec"]["leaseTransitions"], 0);
     stand.elector.release().await;
     stand.elector.campaign().await;
@@ -84,7 +84,7 @@ async fn one_elector_leads_again_after_it_lost_or_released() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_campaign_that_was_cut_off_knows_its_own_write_again() {
+async fn a_cancelled_campaign_recognizes_its_own_write_later() {
     let server = FakeServer::new();
     server.decide(|method, _| if method == Method::PUT { Fate::DoneAndHang } else { Fate::Pass });
     let mut stand = Stand::new(&server, "a");
@@ -94,7 +94,7 @@ async fn a_campaign_that_was_cut_off_knows_its_own_write_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_is_cut_off_at_any_moment_goes_on() {
+async fn hold_can_be_cancelled_at_any_moment_without_losing_leadership() {
     let server = FakeServer::new();
     let mut stand = Stand::leading(&server, "a").await;
     let slow = Arc::new(Mutex::new(0));
@@ -111,7 +111,7 @@ async fn a_hold_that_is_cut_off_at_any_moment_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_lease_ends_leadership_and_is_created_anew() {
+async fn a_deleted_lease_ends_leadership_and_is_created_again() {
     let server = FakeServer::new();
     let mut stand = Stand::leading(&server, "a").await;
     server.delete("shop-echo");
@@ -132,7 +132,7 @@ async fn a_standby_respects_the_holder_of_a_lease_that_was_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_leadership_is_told_once() {
+async fn the_end_of_leadership_is_announced_once() {
     let server = FakeServer::new();
     let mut stand = Stand::leading(&server, "a").await;
     stand.elector.release().await;
@@ -146,7 +146,7 @@ async fn the_end_of_leadership_is_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_without_its_holder_ends_leadership() {
+async fn removing_the_holder_from_the_lease_ends_leadership() {
     let server = FakeServer::new();
     let mut stand = Stand::leading(&server, "a").await;
     server.change("shop-echo", |lease| lease["spec"]["holderIdentity"] = json!(""));
@@ -154,7 +154,7 @@ async fn a_lease_without_its_holder_ends_leadership() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_respects_a_holder_that_was_taken_out_by_hand() {
+async fn a_standby_respects_a_holder_that_was_removed_by_hand() {
     let server = FakeServer::new();
     held_by(&server, "b", OURS);
     let mut stand = Stand::new(&server, "a");
@@ -165,21 +165,21 @@ async fn a_standby_respects_a_holder_that_was_taken_out_by_hand() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_lease_of_another_controller_is_never_taken() {
+async fn the_lease_of_another_controller_is_never_acquired() {
     for holder in ["b", ""] {
         let server = FakeServer::new();
         held_by(&server, holder, Some("bank/echo"));
         let mut stand = Stand::new(&server, "a");
         stand.stands_in_vain(SECOND * 200).await;
-        let told = if holder.is_empty() { "bank/echo" } else { "bank/echo (b)" };
-        assert_eq!(stand.told(), [Told::Foreign { holder: told.to_owned() }]);
+        let shown = if holder.is_empty() { "bank/echo" } else { "bank/echo (b)" };
+        assert_eq!(stand.told(), [Told::Foreign { holder: shown.to_owned() }]);
         let reason = stand.ready().expect_err("this is a mistake");
         assert!(reason.contains("belongs to `bank/echo`") && reason.contains("this is `shop/echo`"), "{reason}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unmarked_holder_is_told_of_and_followed_when_it_releases() {
+async fn a_holder_without_a_mark_is_announced_and_replaced_when_it_releases_the_lease() {
     let server = FakeServer::new();
     held_by(&server, "go-7f9", None);
     let mut stand = Stand::new(&server, "a");
@@ -227,32 +227,32 @@ async fn an_instance_waits_for_the_installation_without_a_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_installations_with_one_lease_are_told_to_have_names() {
+async fn two_installations_with_one_lease_are_advised_to_have_instance_names() {
     let server = FakeServer::new();
-    let looking = |identity, namespaces: &[&str]| {
+    let watching = |identity, namespaces: &[&str]| {
         Stand::made(&server, identity, |options| {
             options.namespaces = namespaces.iter().map(ToString::to_string).collect();
         })
     };
-    let mut leader = looking("a", &["y", "x"]);
+    let mut leader = watching("a", &["y", "x"]);
     leader.elector.campaign().await;
-    let mut replica = looking("b", &["x", "y"]);
+    let mut replica = watching("b", &["x", "y"]);
     replica.stands_in_vain(SECOND * 5).await;
     assert_eq!(replica.ready().unwrap().unwrap(), "echo: standby: the lease is held by a");
-    let mut other = looking("c", &["z"]);
+    let mut other = watching("c", &["z"]);
     other.stands_in_vain(SECOND * 5).await;
     assert_eq!(
         other.ready().unwrap().unwrap(),
         "echo: standby: the lease is held by a, which watches namespaces x, y, not namespace z: to run both \
          installations, name each with `--instance NAME`"
     );
-    let mut everywhere = looking("d", &[]);
+    let mut everywhere = watching("d", &[]);
     everywhere.stands_in_vain(SECOND * 5).await;
     assert!(everywhere.ready().unwrap().unwrap().contains(", not all namespaces"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_former_lease_that_nobody_renews_expires() {
+async fn a_former_lease_that_is_not_renewed_expires() {
     let server = FakeServer::new();
     server.change("shop-old", |lease| {
         lease["spec"] = json!({"holderIdentity": "b", "renewTime": "2020-01-01T00:00:00.000000Z"});
@@ -262,7 +262,7 @@ async fn a_former_lease_that_nobody_renews_expires() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_with_the_mark_of_a_former_name_is_ours() {
+async fn a_lease_with_the_mark_of_a_former_name_can_be_acquired() {
     let server = FakeServer::new();
     held_by(&server, "", Some("shop/old"));
     let mut stand = Stand::with(&server, "a", LeaderElection::new(), &["shop-old"], Arc::new(NoMetrics));

@@ -20,7 +20,7 @@ fn options() -> QueueOptions {
     QueueOptions { backoff: Backoff { first: ms(100), longest: ms(1000) }, ..QueueOptions::default() }
 }
 
-/// A queue and the time that it is told.
+/// A queue and its current time.
 struct Clock {
     state: State,
     now: Instant,
@@ -66,7 +66,7 @@ impl Clock {
         self.runs.get(name).map_or_else(Returned::default, |ticket| self.state.finish(*ticket, outcome, self.now))
     }
 
-    /// How long until something can be taken, at most a day.
+    /// Waits until a key can be taken, for at most a day; returns the time.
     fn wait(&mut self) -> Option<Duration> {
         let from = self.now;
         loop {
@@ -83,7 +83,7 @@ impl Clock {
 }
 
 #[test]
-fn a_key_waits_once_however_often_it_is_added() {
+fn a_waiting_key_is_in_the_queue_once_however_often_it_is_added() {
     let mut queue = Clock::new(options());
     queue.event("a");
     queue.add("a", Lane::Background, Reason::Resync);
@@ -93,13 +93,13 @@ fn a_key_waits_once_however_often_it_is_added() {
 }
 
 #[test]
-fn a_key_touched_while_it_runs_runs_once_more_and_not_before() {
+fn a_key_that_is_added_during_its_run_runs_once_more_afterwards() {
     let mut queue = Clock::new(options());
     queue.event("a");
     queue.take();
     queue.event("a");
     queue.event("a");
-    assert_eq!(queue.take(), None, "one key, one worker");
+    assert_eq!(queue.take(), None, "one worker at a time");
     queue.finish("a", Outcome::Success(None));
     assert_eq!(queue.name().as_deref(), Some("a"));
     queue.finish("a", Outcome::Success(None));
@@ -107,7 +107,7 @@ fn a_key_touched_while_it_runs_runs_once_more_and_not_before() {
 }
 
 #[test]
-fn events_go_before_retries_and_retries_before_the_background() {
+fn events_come_before_retries_and_retries_before_background_keys() {
     let mut queue = Clock::new(options());
     for (name, lane) in [("low", Lane::Background), ("mid", Lane::Retry), ("b", Lane::Event), ("a", Lane::Event)] {
         queue.add(name, lane, Reason::External);
@@ -117,7 +117,7 @@ fn events_go_before_retries_and_retries_before_the_background() {
 }
 
 #[test]
-fn an_event_moves_a_key_of_the_background_ahead() {
+fn an_event_moves_a_background_key_to_the_front() {
     let mut queue = Clock::new(options());
     for name in ["x", "y", "z"] {
         queue.add(name, Lane::Background, Reason::Initial);
@@ -128,27 +128,27 @@ fn an_event_moves_a_key_of_the_background_ahead() {
 }
 
 #[test]
-fn a_flood_of_events_does_not_starve_the_background() {
+fn many_events_do_not_starve_background_keys() {
     let mut queue = Clock::new(options());
     queue.add("low", Lane::Background, Reason::Resync);
     for round in 0.. {
         for n in 0..10 {
             queue.event(&format!("hot-{n}"));
         }
-        // One worker for ten keys that are added each millisecond.
+        // One worker takes one of ten keys that are added each millisecond.
         let name = queue.name().unwrap();
         if name == "low" {
-            assert!((9_000..=11_000).contains(&round), "served after {round} ms");
+            assert!((9_000..=11_000).contains(&round), "taken after {round} ms");
             break;
         }
         queue.finish(&name, Outcome::Success(None));
         queue.now += ms(1);
-        assert!(round < 20_000, "never served");
+        assert!(round < 20_000, "never taken");
     }
 }
 
 #[test]
-fn a_failing_key_comes_back_later_each_time_and_success_forgets_it() {
+fn the_delay_of_a_failing_key_grows_until_a_success_resets_it() {
     let mut queue = Clock::new(options());
     queue.event("a");
     let mut delays = Vec::new();
@@ -180,26 +180,26 @@ fn after_the_last_retry_a_key_waits_for_its_next_event() {
 }
 
 #[test]
-fn an_event_runs_a_failing_key_at_once_but_once_in_each_delay() {
+fn events_run_a_failing_key_at_once_but_only_once_per_delay() {
     let mut queue = Clock::new(options());
     queue.event("a");
     queue.take();
     queue.finish("a", Outcome::Failure);
     queue.now += ms(10);
     queue.event("a");
-    assert_eq!(queue.take().map(|taken| taken.2), Some(2), "at once, the count is kept");
+    assert_eq!(queue.take().map(|taken| taken.2), Some(2), "at once, and the attempts are still counted");
     queue.finish("a", Outcome::Failure);
     for _ in 0..5 {
         queue.now += ms(10);
         queue.event("a");
-        assert_eq!(queue.take(), None, "no second time within the delay of 200 ms");
+        assert_eq!(queue.take(), None, "not again within the delay of 200 ms");
     }
     assert_eq!(queue.wait(), Some(ms(150)));
-    assert_eq!(queue.take().unwrap().1, "modified, retry", "the run takes the reasons along");
+    assert_eq!(queue.take().unwrap().1, "modified, retry", "the run has both reasons");
 }
 
 #[test]
-fn a_hot_key_out_of_retries_does_not_spin() {
+fn frequent_events_of_a_key_without_retries_left_do_not_spin() {
     let mut queue = Clock::new(QueueOptions { retries: Some(1), ..options() });
     let mut calls = 0;
     for _ in 0..1000 {
@@ -214,7 +214,7 @@ fn a_hot_key_out_of_retries_does_not_spin() {
 }
 
 #[test]
-fn the_last_outcome_replaces_a_pending_delay() {
+fn a_new_requeue_replaces_a_pending_one() {
     let mut queue = Clock::new(options());
     queue.event("a");
     queue.take();
@@ -229,7 +229,7 @@ fn the_last_outcome_replaces_a_pending_delay() {
 }
 
 #[test]
-fn a_retry_after_error_says_its_own_delay_and_a_permanent_one_none() {
+fn a_retry_after_error_sets_the_delay_and_a_permanent_one_is_not_retried() {
     let mut queue = Clock::new(options());
     queue.event("a");
     queue.take();
@@ -241,7 +241,7 @@ fn a_retry_after_error_says_its_own_delay_and_a_permanent_one_none() {
 }
 
 #[test]
-fn a_key_that_is_given_back_has_the_time_of_its_next_run() {
+fn returning_a_key_reports_the_time_until_its_next_run() {
     let mut queue = Clock::new(QueueOptions { resync: Some(ms(60_000)), ..options() });
     let mut next = |outcome, touched| {
         queue.event("a");
@@ -253,7 +253,7 @@ fn a_key_that_is_given_back_has_the_time_of_its_next_run() {
     };
     assert_eq!(next(Outcome::FailureAfter(ms(7_000)), false), Some(ms(7_000)));
     assert_eq!(next(Outcome::Success(Some(ms(5_000))), false), Some(ms(5_000)));
-    // The resync, a little before its interval is over.
+    // The resync, a little earlier than its interval.
     let resync = next(Outcome::FailureForGood, false).unwrap();
     assert!((ms(54_000)..=ms(60_000)).contains(&resync), "{resync:?}");
     assert_eq!(next(Outcome::Success(None), true), Some(Duration::ZERO));
@@ -261,7 +261,7 @@ fn a_key_that_is_given_back_has_the_time_of_its_next_run() {
 }
 
 #[test]
-fn a_delay_without_end_is_no_overflow() {
+fn the_longest_delay_does_not_overflow() {
     let mut queue = Clock::new(QueueOptions { resync: Some(Duration::MAX), ..options() });
     for outcome in [Outcome::Success(Some(Duration::MAX)), Outcome::FailureAfter(Duration::MAX)] {
         queue.event("a");
@@ -273,7 +273,7 @@ fn a_delay_without_end_is_no_overflow() {
 }
 
 #[test]
-fn a_change_heals_a_permanent_failure_at_once_however_often_it_failed() {
+fn a_change_runs_a_permanently_failed_key_at_once_however_often_it_failed() {
     let mut queue = Clock::new(options());
     for _ in 0..20 {
         queue.event("a");
@@ -283,7 +283,7 @@ fn a_change_heals_a_permanent_failure_at_once_however_often_it_failed() {
 }
 
 #[test]
-fn all_retries_share_a_bucket_and_events_do_not() {
+fn retries_of_all_keys_are_rate_limited_and_events_are_not() {
     let mut queue = Clock::new(QueueOptions { retry_rate: (10, 5), ..options() });
     for n in 0..25 {
         queue.event(&n.to_string());
@@ -339,7 +339,7 @@ fn after_the_first_list_resyncs_are_spread_evenly_and_no_gap_is_longer_than_the_
 }
 
 #[test]
-fn an_event_moves_the_resync_on() {
+fn an_event_postpones_the_resync() {
     let mut queue = Clock::new(QueueOptions { resync: Some(ms(10_000)), ..options() });
     queue.event("a");
     queue.take();
@@ -353,7 +353,7 @@ fn an_event_moves_the_resync_on() {
 }
 
 #[test]
-fn a_forgotten_key_leaves_nothing_behind() {
+fn forgetting_a_key_removes_all_its_state() {
     let mut queue = Clock::new(QueueOptions { resync: Some(ms(10_000)), ..options() });
     queue.event("a");
     queue.take();
@@ -401,10 +401,10 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Every add is followed by a run that starts after it; one key, one run
-    /// at a time; nothing stays behind when all is done.
+    /// Every add is followed by a run that starts after it, a key has at most one
+    /// run at a time, and no state is left at the end.
     #[test]
-    fn no_add_is_lost_and_no_key_runs_twice_at_once(steps in prop::collection::vec(step(), 0..120), resync: bool, limited: bool) {
+    fn no_add_is_lost_and_no_key_has_two_runs_at_once(steps in prop::collection::vec(step(), 0..120), resync: bool, limited: bool) {
         let mut queue = Clock::new(QueueOptions {
             resync: resync.then(|| ms(4_000)),
             retries: limited.then_some(1),
@@ -423,7 +423,7 @@ proptest! {
                     queue.state.add_after(&key(&n.to_string()), ms(delay), queue.now);
                 }
                 Step::Take => if let Some(name) = queue.name() {
-                    prop_assert!(running.insert(name.clone()), "{} is with two workers", name);
+                    prop_assert!(running.insert(name.clone()), "two workers process {}", name);
                     added.remove(&name);
                 },
                 Step::Finish(n, outcome) => {
@@ -466,7 +466,7 @@ proptest! {
 }
 
 #[test]
-fn a_cleared_queue_knows_nothing_and_a_call_that_ends_late_brings_nothing_back() {
+fn a_cleared_queue_has_no_state_and_a_late_return_does_not_add_any() {
     let mut queue = Clock::new(QueueOptions { resync: Some(ms(60_000)), ..options() });
     queue.event("fails");
     queue.name();

@@ -1,4 +1,4 @@
-//! What brings keys back by itself: requeues, retries, resyncs.
+//! The timers of keys: requeues, retries, resyncs.
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
@@ -12,11 +12,12 @@ use crate::queue::entry::Timer;
 use crate::queue::reason::Reason;
 use crate::queue::{Lane, Urgency};
 
-/// So many timers of a sort fire in one step, as the queue is locked meanwhile.
+/// The most timers of one sort that fire in one step, because the queue is locked
+/// meanwhile.
 const STEP: usize = 1024;
 
 impl State {
-    /// Moves what is due into the queue, a part of it where that is much.
+    /// Queues the keys that are due; if there are many, only some of them.
     pub(in crate::queue) fn wake(&mut self, now: Instant) {
         for _ in 0..STEP {
             let Some((id, view, object)) = self.awaited.faded(now) else { break };
@@ -31,7 +32,7 @@ impl State {
         for _ in 0..STEP {
             let Some(id) = due(&self.delayed, now) else { break };
             let timer = self.set_pending(id, None);
-            // What was held back has its reason already.
+            // A delayed add has its reason already.
             let reason = (timer == Some(Timer::Requeue)).then_some(Reason::Requeue);
             if let Some(failing) = self.entries.get_mut(id).and_then(|entry| entry.failing.as_mut()) {
                 failing.event_run = Some(now);
@@ -61,7 +62,7 @@ impl State {
             let Some(id) = due(&self.resyncs, now) else { break };
             let due = self.set_resync(id, None);
             let Some(entry) = self.entries.get_mut(id) else { continue };
-            // Its retry plans the next one.
+            // The retry schedules the next resync.
             if !entry.is_held() {
                 entry.phase = due;
                 self.arrive(id, Lane::Background, Some(Reason::Resync), now);
@@ -69,7 +70,7 @@ impl State {
         }
     }
 
-    /// When [`wake`](Self::wake) has something to do next.
+    /// When [`wake`](Self::wake) must be called next.
     pub(in crate::queue) fn next_wake(&mut self, now: Instant) -> Option<Instant> {
         let token = self.bucket.next(now);
         let retry = self.retries.first().map(|(at, _)| (*at).max(token));
@@ -77,8 +78,8 @@ impl State {
         [retry, admitted, self.earliest_of_others()].into_iter().flatten().min()
     }
 
-    /// The earliest timer, whatever the bucket says: a change of it is news
-    /// to a worker that sleeps.
+    /// The earliest timer, without regard to the bucket. A sleeping worker must be
+    /// woken when it changes.
     pub(in crate::queue) fn earliest(&self) -> Option<Instant> {
         let retry = self.retries.first().map(|(at, _)| *at);
         [retry, self.barred.opened(), self.earliest_of_others()].into_iter().flatten().min()
@@ -89,7 +90,7 @@ impl State {
         sets.chain(self.barred.next()).chain(self.awaited.next()).min()
     }
 
-    /// A timer of the key has fired.
+    /// Queues a key whose timer has fired.
     fn arrive(&mut self, id: Id, lane: Lane, reason: Option<Reason>, now: Instant) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         if let Some(reason) = reason {
@@ -102,7 +103,7 @@ impl State {
         }
     }
 
-    /// Sets when a key comes back, and returns what the timer before was for.
+    /// Sets the timer of a key, and returns the purpose of the previous one.
     pub(super) fn set_pending(&mut self, id: Id, pending: Option<(Instant, Timer)>) -> Option<Timer> {
         let entry = self.entries.get_mut(id)?;
         let before = std::mem::replace(&mut entry.pending, pending);
@@ -134,10 +135,10 @@ impl State {
         before
     }
 
-    /// Every run moves the key's resync on. After the first list the keys are
-    /// spread over the whole interval; from then on each keeps its phase. An
-    /// event gives it a new one, a little shorter than the interval, by up to
-    /// a tenth, so that keys that changed together drift apart.
+    /// Schedules the next resync of a key after a run. After the first list, the
+    /// resyncs are spread over the whole interval; then each key keeps its phase.
+    /// After an event the next resync is up to a tenth of the interval earlier, so
+    /// that keys that changed together do not stay together.
     pub(super) fn plan_resync(&mut self, id: Id, initial: bool, now: Instant) {
         let Some(interval) = self.options.resync else { return };
         let Some(entry) = self.entries.get_mut(id) else { return };

@@ -18,15 +18,15 @@ use crate::watch::retriever::RetrieveError;
 /// The process is not ready if a watch receives nothing for this time.
 const HEARD_WITHIN: Duration = Duration::from_secs(300);
 
-/// After so many failures of a first list, the other namespaces are handled
-/// without it.
+/// The number of failures of a first list after which the other namespaces are
+/// handled without it.
 const TRIES: u32 = 3;
 
 /// The state of one watch.
 #[derive(Debug)]
 pub(crate) struct WatchStatus {
-    /// The controller, the resource as in RBAC and kubectl, and the namespace.
     controller: String,
+    /// The resource as in RBAC and kubectl.
     resource: String,
     namespace: Option<String>,
     selected: bool,

@@ -9,14 +9,14 @@ use crate::object::older;
 use crate::watch::retriever::{Event, ListRequest, RetrieveError};
 use crate::watch::store::Listed;
 
-/// A list with a lower version is accepted after so many in a row: the server
-/// was restored from a backup.
+/// The number of lists with a lower version after which such a list is accepted:
+/// the server was restored from a backup.
 const LOWER_LISTS: u32 = 3;
 
 /// The largest page that is requested.
 const LARGEST_PAGE: u32 = 8000;
 
-/// After so many streams in a row that end early, pages are tried.
+/// The number of streams in a row that end early after which pages are requested.
 const BROKEN_STREAMS: u32 = 2;
 
 impl Informer {
@@ -81,8 +81,8 @@ impl Informer {
         };
         self.streams_broken += 1;
         if self.streams_broken >= BROKEN_STREAMS {
-            // Something between the client and the server ends long responses;
-            // pages are short.
+            // A proxy between the client and the server may end long responses; pages
+            // are short.
             tracing::info!(watch = %self.status, "streaming lists end early: listing in pages this time");
         }
         Err(broken)

@@ -1,5 +1,5 @@
-//! Faults of a source, and their effect on the store and the sink. Time is
-//! paused, so waiting costs nothing.
+//! Faults of a source, and their effect on the store and the sink. Time is paused,
+//! so the tests do not wait.
 
 mod trouble;
 
@@ -59,7 +59,7 @@ impl Script {
     }
 }
 
-/// The information that a controller would have.
+/// Records what a controller would receive.
 #[derive(Default)]
 struct Told {
     objects: Mutex<BTreeMap<String, String>>,
@@ -208,7 +208,7 @@ impl Run {
             assert_eq!(
                 self.store.get(&ObjectKey::cluster_scoped(key)).unwrap().version(),
                 *version,
-                "store and listener agree"
+                "the store and the sink agree"
             );
         }
         assert_eq!(self.store.size().0, objects.len());
@@ -258,7 +258,7 @@ fn expired() -> RetrieveError {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_and_then_each_event_reach_the_store_and_the_listener() {
+async fn a_list_and_then_each_event_reach_the_store_and_the_sink() {
     let run = run(
         Script::default()
             .list(page("5", &[("a", "1"), ("b", "2")]))
@@ -272,7 +272,7 @@ async fn a_list_and_then_each_event_reach_the_store_and_the_listener() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_tasks_have_their_turn_while_a_long_list_is_taken_over() {
+async fn other_tasks_run_while_a_long_list_is_processed() {
     let names: Vec<String> = (0..10_000).map(|name| name.to_string()).collect();
     let objects: Vec<_> = names.iter().map(|name| (name.as_str(), "1")).collect();
     let run = run(Script::default().list(page("5", &objects)), false);
@@ -286,7 +286,7 @@ async fn other_tasks_have_their_turn_while_a_long_list_is_taken_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_are_put_together() {
+async fn the_pages_of_a_list_are_combined() {
     let first = Page { continue_token: Some("next".to_owned()), ..page("5", &[("a", "1")]).unwrap() };
     let script = Script::default();
     script.lists.lock().unwrap().extend([(None, Ok(first)), (Some("next"), page("5", &[("b", "2")]))]);
@@ -295,7 +295,7 @@ async fn pages_are_put_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_token_that_expired_the_list_begins_again_with_larger_pages_and_a_pause() {
+async fn an_expired_continue_token_restarts_the_list_with_larger_pages_after_a_pause() {
     let first = || Page { continue_token: Some("next".to_owned()), ..page("5", &[("ghost", "1")]).unwrap() };
     let script = Script::default();
     for _ in 0..10 {
@@ -324,7 +324,7 @@ async fn a_page_may_take_longer_than_a_watch_may_be_silent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_ignores_that_a_list_was_asked_for_is_noticed_by_its_first_bookmark() {
+async fn a_server_that_ignores_a_request_for_a_streaming_list_is_detected_by_its_first_bookmark() {
     let script = Script::default()
         .open_watch(vec![added("a", "1"), bookmark("5", false)])
         .list(page("6", &[("a", "1"), ("b", "6")]));
@@ -334,7 +334,7 @@ async fn a_server_that_ignores_that_a_list_was_asked_for_is_noticed_by_its_first
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_goes_on_as_a_watch() {
+async fn a_streaming_list_continues_as_a_watch() {
     let run = run(
         Script::default()
             .watch(vec![added("a", "1"), added("b", "2"), bookmark("5", true), modified("a", "6")])
@@ -346,14 +346,14 @@ async fn a_streaming_list_goes_on_as_a_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_handed_on_before_the_streaming_list_has_ended() {
+async fn no_object_is_reported_before_the_streaming_list_is_complete() {
     let run = run(Script::default().open_watch(vec![added("a", "1")]).list(page("6", &[("a", "1")])), true);
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(!run.status.is_synced() && run.seen.log.lock().unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_without_streaming_lists_is_asked_for_pages() {
+async fn lists_are_requested_in_pages_if_the_server_has_no_streaming_lists() {
     let refused = Err(RetrieveError::NoStreaming("sendInitialEvents is forbidden".to_owned()));
     let run = run(
         Script::default().opening(refused).list(page("5", &[("a", "1")])).watch_from("5", vec![added("b", "6")]),
@@ -405,7 +405,7 @@ async fn a_watch_that_is_closed_is_resumed_from_the_last_version_without_a_relis
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_that_are_told_twice_are_heard_once() {
+async fn repeated_events_are_reported_once() {
     let run = run(
         Script::default().list(page("5", &[("a", "5")])).watch(vec![
             added("a", "5"),
@@ -420,7 +420,7 @@ async fn events_that_are_told_twice_are_heard_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_closes_at_once_is_tried_with_growing_waits() {
+async fn a_watch_that_closes_at_once_is_retried_with_growing_delays() {
     let mut script = Script::default().list(page("5", &[]));
     for _ in 0..200 {
         script = script.watch(vec![]);

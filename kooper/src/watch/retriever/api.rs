@@ -84,13 +84,13 @@ impl<K> std::fmt::Debug for ApiRetriever<K> {
     }
 }
 
-/// The server ends a watch after so many seconds, and it is resumed.
+/// The server ends a watch after this time, and it is resumed.
 const WATCH_SECONDS: u32 = 290;
 
-/// The same for a watch that begins with a list, which may take long.
+/// The same for a watch that begins with a list, because the list may take long.
 const LIST_SECONDS: u32 = 3600;
 
-/// A response without a byte for this time is given up.
+/// A response is aborted if no byte arrives for this time.
 const SILENCE: Duration = Duration::from_secs(180);
 
 impl<K: 'static> Retriever<K> for ApiRetriever<K> {

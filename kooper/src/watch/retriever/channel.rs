@@ -15,7 +15,7 @@ use crate::object::key::ObjectKey;
 use crate::object::{MalformedObject, Object, older};
 
 /// Sends events to the watch of a [`channel`]. When all senders are dropped, the
-/// watch stays open and nothing changes any more.
+/// watch stays open without further events.
 #[derive(Debug, Clone)]
 pub struct Sender {
     events: mpsc::UnboundedSender<Result<Event, RetrieveError>>,

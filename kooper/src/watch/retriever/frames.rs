@@ -23,7 +23,7 @@ pub(super) struct Lines {
     buffer: Vec<u8>,
     /// The start of the next line.
     start: usize,
-    /// No end of line was found up to here.
+    /// The position up to which no end of line was found.
     searched: usize,
 }
 

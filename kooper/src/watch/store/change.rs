@@ -62,7 +62,7 @@ mod tests {
         let change = Change::new(object("before"), object("after"));
         let (old, new) = (change.old_metadata().unwrap().unwrap(), change.new_metadata().unwrap().unwrap());
         assert_eq!((old.labels["l"].as_str(), new.labels["l"].as_str()), ("before", "after"));
-        assert!(std::ptr::eq(new, change.new_metadata().unwrap().unwrap()), "the second time it is there");
+        assert!(std::ptr::eq(new, change.new_metadata().unwrap().unwrap()), "it is not decoded twice");
         assert!(Change::new(None, object("new")).old_metadata().is_none());
     }
 }

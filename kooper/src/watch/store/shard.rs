@@ -80,13 +80,13 @@ impl Contents {
     }
 
     /// Records for every index which objects have changed or were deleted.
-    pub(super) fn reindex<'a>(&mut self, keys: impl IntoIterator<Item = &'a ObjectKey>, is_there: bool) {
+    pub(super) fn reindex<'a>(&mut self, keys: impl IntoIterator<Item = &'a ObjectKey>, exist: bool) {
         if self.catalogues.is_empty() {
             return;
         }
         for key in keys {
             for catalogue in self.catalogues.values_mut() {
-                if is_there { catalogue.changed(key) } else { catalogue.removed(key) }
+                if exist { catalogue.changed(key) } else { catalogue.removed(key) }
             }
         }
     }

@@ -20,7 +20,7 @@ fn states(store: &Store, names: &[&str]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn a_relist_tells_of_what_vanished_in_the_gap() {
+fn a_relist_reports_objects_that_were_deleted_in_the_gap() {
     let store = Store::default();
     store.put(object("kept", 1));
     store.put(object("changed", 2));
@@ -42,7 +42,7 @@ fn a_relist_tells_of_what_vanished_in_the_gap() {
 }
 
 #[test]
-fn a_relist_shares_the_objects_that_are_known() {
+fn a_relist_reuses_known_objects() {
     let store = Store::default();
     store.put(object("kept", 1));
     let before = store.get(&ObjectKey::cluster_scoped("kept")).unwrap();
@@ -53,7 +53,7 @@ fn a_relist_shares_the_objects_that_are_known() {
 }
 
 #[test]
-fn a_cache_of_several_namespaces_finds_an_object_in_its_own() {
+fn a_cache_of_several_namespaces_looks_up_an_object_in_its_namespace() {
     let cache = Cache::new([Some("a".to_owned()), Some("b".to_owned())].map(|namespace| (namespace, Arc::default())));
     for (namespace, store) in ["a", "b"].into_iter().zip(cache.stores()) {
         let json = format!(r#"{{"metadata":{{"name":"x","namespace":"{namespace}"}}}}"#);
@@ -84,10 +84,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn the_changes_add_up_to_the_contents(steps in steps()) {
+    fn the_reported_changes_add_up_to_the_contents(steps in steps()) {
         let store = Store::default();
         let mut model: BTreeMap<String, String> = BTreeMap::new();
-        // What somebody knows who has only seen the changes.
+        // The state according to the changes alone.
         let mut seen: BTreeMap<String, String> = BTreeMap::new();
         for step in steps {
             let changes = match step {

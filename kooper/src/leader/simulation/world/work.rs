@@ -1,8 +1,8 @@
-//! What handlers write while their process leads, on its way to the server.
+//! The writes of handlers, on the way to the server.
 //!
-//! A handler begins when it may, works for a while, and hands its write to the
-//! fence. From there it waits for its turn in the client, and is then on the
-//! wire, where nobody can take it back.
+//! A handler begins while its process is the leader, works for a while, and
+//! passes its write to the fence. The write then waits in the client, and is sent.
+//! From then on it cannot be recalled.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,24 +10,25 @@ use std::time::Duration;
 use super::{Event, Mode, Mutant, World};
 use crate::leader::clock::{Clock, Moment};
 
-/// A term of one process, and what that has promised itself.
+/// A term of one process, and when the process must stop writing.
 pub(super) struct Reign {
     by: Arc<str>,
     term: u64,
     until: Moment,
-    /// In true time. Kept as it was promised, whatever the token says later.
+    /// The end of the token in true time. A later state of the token does not
+    /// change it.
     ends: Duration,
 }
 
 impl World {
-    /// Notes until when each process may write. To be called after whatever happens.
+    /// Records until when each process may write. Called after each event.
     pub(super) fn keep_reigns(&mut self) {
         for process in &mut self.processes {
             let left = process.leadership.time_left().unwrap_or_default();
             let (term, until) = (process.leadership.term(), process.clock.now() + left);
             let known = process.reign.map(|reign| &mut self.reigns[reign]);
             match known {
-                // One that crashed let nobody in earlier than promised.
+                // The term of a crashed process is not shortened.
                 Some(reign) if left.is_zero() && process.mode != Mode::Gone => reign.ends = reign.ends.min(self.now),
                 _ if left.is_zero() => {}
                 Some(reign) if reign.term == term && reign.until == until => {}
@@ -43,7 +44,7 @@ impl World {
         }
     }
 
-    /// A handler begins.
+    /// Begins a handler call.
     pub(super) fn begin(&mut self, who: usize) {
         let process = &self.processes[who];
         let (held, reign) = (process.leadership.is_held(), process.reign);
@@ -55,7 +56,7 @@ impl World {
         }
     }
 
-    /// The handler's write comes to the fence.
+    /// The handler's write reaches the fence.
     pub(super) fn write(&mut self, who: usize, reign: usize) {
         if !self.lives(who, reign) {
             return;
@@ -65,15 +66,15 @@ impl World {
             self.outcome.fenced += 1;
             return;
         }
-        // What a partition swallows is not sent.
+        // During a partition nothing is sent.
         if let Some(travel) = self.processes[who].way.request(self.now, &mut self.luck) {
-            // Such a write has no excuse but its early look.
+            // The early check is the only fault of such a write.
             let waits = if unfenced { Duration::ZERO } else { self.luck.within(travel) };
             self.at(self.now + waits, Event::Depart(who, reign, travel - waits));
         }
     }
 
-    /// It is sent, unless the fence ended it while it waited.
+    /// The write is sent, unless the fence aborted it while it waited.
     pub(super) fn depart(&mut self, who: usize, reign: usize, travel: Duration) {
         if !self.lives(who, reign) {
             return;
@@ -91,7 +92,7 @@ impl World {
         self.at(self.now + travel, Event::Land(reign));
     }
 
-    /// The server has it, whoever leads by now.
+    /// The write reaches the server, whether or not its process is still the leader.
     pub(super) fn land(&mut self, reign: usize) {
         let Reign { by, ends, .. } = &self.reigns[reign];
         let late = self.now.saturating_sub(*ends);
@@ -101,13 +102,13 @@ impl World {
         self.outcome.overtaken += u64::from(overtaken);
     }
 
-    /// Whether the process of that term still runs.
+    /// Whether the process of a term is still running.
     fn lives(&self, who: usize, reign: usize) -> bool {
         let process = &self.processes[who];
         process.mode != Mode::Gone && *process.claim.identity() == self.reigns[reign].by
     }
 
-    /// What the fence asks.
+    /// The check of the fence.
     fn leads(&self, who: usize, reign: usize) -> bool {
         self.processes[who].leadership.is_term(self.reigns[reign].term)
     }

@@ -1,4 +1,4 @@
-//! Keys that fail: what brings them back, and when.
+//! Failing keys: when they run again.
 
 use super::*;
 
@@ -17,11 +17,11 @@ fn failed(outcome: Outcome) -> Clock {
 }
 
 #[test]
-fn a_new_generation_a_deletion_mark_and_an_outside_key_run_at_once_and_reset_the_back_off() {
+fn a_new_generation_a_deletion_and_an_external_add_run_a_failing_key_at_once_and_reset_the_back_off() {
     for outcome in [Outcome::Failure, Outcome::FailureAfter(secs(86_400)), Outcome::Paused(secs(86_400))] {
         for urgency in [Urgency::Now, Urgency::Always] {
             let mut queue = failed(outcome);
-            // Changes of children have used up what is free.
+            // Changes of children have used the free run.
             for _ in 0..3 {
                 queue.event("a");
                 if queue.take().is_some() {
@@ -38,7 +38,7 @@ fn a_new_generation_a_deletion_mark_and_an_outside_key_run_at_once_and_reset_the
 }
 
 #[test]
-fn a_fix_that_meets_a_conflict_is_retried_soon() {
+fn a_conflict_after_a_new_generation_is_retried_with_the_first_delay() {
     let mut queue = Clock::new(QueueOptions { resync: None, ..options() });
     queue.event("a");
     for _ in 0..12 {
@@ -55,7 +55,7 @@ fn a_fix_that_meets_a_conflict_is_retried_soon() {
 }
 
 #[test]
-fn a_fix_that_comes_while_the_key_runs_is_urgent_when_the_run_has_failed() {
+fn a_new_generation_during_a_run_that_fails_runs_the_key_at_once() {
     let mut queue = failed(Outcome::Failure);
     queue.event("a");
     queue.take();
@@ -77,12 +77,12 @@ fn a_failing_handler_that_edits_its_own_spec_does_not_spin() {
         }
         queue.now += ms(10);
     }
-    // Each token begins a back-off anew: one call, and its retries.
+    // Each token resets the back-off: one call, and its retries.
     assert!((60..=400).contains(&calls), "{calls} calls in ten minutes");
 }
 
 #[test]
-fn a_deletion_mark_passes_though_the_tokens_are_used_up() {
+fn a_deletion_runs_the_key_at_once_although_the_tokens_are_used_up() {
     let mut queue = failed(Outcome::Failure);
     for _ in 0..20 {
         queue.urgent("a", Urgency::Now);
@@ -97,7 +97,7 @@ fn a_deletion_mark_passes_though_the_tokens_are_used_up() {
 }
 
 #[test]
-fn a_fix_without_a_token_runs_within_ten_seconds_and_resets_the_back_off_then() {
+fn a_new_generation_without_a_token_runs_within_ten_seconds_and_resets_the_back_off() {
     let mut queue = failed(Outcome::Failure);
     for _ in 0..20 {
         queue.urgent("a", Urgency::Now);
@@ -115,7 +115,7 @@ fn other_changes_of_a_failing_key_wait_ten_seconds_at_most() {
     for outcome in [Outcome::Failure, Outcome::FailureAfter(secs(86_400))] {
         let mut queue = failed(outcome);
         queue.event("a");
-        assert!(queue.take().is_some(), "the first one runs it at once");
+        assert!(queue.take().is_some(), "the first change runs it at once");
         queue.finish("a", outcome);
         queue.now += secs(1);
         queue.event("a");
@@ -125,7 +125,7 @@ fn other_changes_of_a_failing_key_wait_ten_seconds_at_most() {
 }
 
 #[test]
-fn no_other_change_comes_before_the_server_wants_it() {
+fn other_changes_do_not_shorten_a_pause_that_the_server_requested() {
     let mut queue = failed(Outcome::Paused(secs(60)));
     queue.now += secs(20);
     queue.event("a");
@@ -133,7 +133,7 @@ fn no_other_change_comes_before_the_server_wants_it() {
 }
 
 #[test]
-fn a_resync_cuts_no_delay_of_a_failing_key_short() {
+fn a_resync_does_not_shorten_the_delay_of_a_failing_key() {
     for outcome in [Outcome::Failure, Outcome::FailureAfter(secs(3600)), Outcome::Paused(secs(3600))] {
         let mut queue = failed(outcome);
         queue.add("a", Lane::Background, Reason::Resync);
@@ -141,15 +141,15 @@ fn a_resync_cuts_no_delay_of_a_failing_key_short() {
         assert_eq!(queue.wait(), Some(secs(3600)), "{outcome:?}");
         assert_eq!(queue.take().map(|taken| taken.1), Some("resync, retry".to_owned()));
         queue.finish("a", Outcome::Success(None));
-        assert!(queue.wait().is_some_and(|wait| wait <= secs(60)), "its resync is planned again");
+        assert!(queue.wait().is_some_and(|wait| wait <= secs(60)), "the resync is scheduled again");
     }
-    // Where no retry is planned, resync is what tries again.
+    // If no retry is scheduled, the resync runs the key.
     let mut queue = failed(Outcome::FailureForGood);
     assert!(queue.wait().is_some_and(|wait| wait <= secs(60)));
 }
 
 #[test]
-fn a_spent_budget_of_retries_is_a_full_one_for_the_next_change_and_resync() {
+fn a_change_and_a_resync_have_all_retries_again_after_they_were_used_up() {
     let backoff = Backoff { first: ms(1), longest: ms(1) };
     let mut queue = Clock::new(QueueOptions { backoff, retries: Some(2), resync: Some(secs(60)), ..options() });
     let series = |queue: &mut Clock| {
@@ -163,14 +163,14 @@ fn a_spent_budget_of_retries_is_a_full_one_for_the_next_change_and_resync() {
     };
     queue.event("a");
     assert_eq!(series(&mut queue), 3, "one call and two retries");
-    // The wait has come to its resync.
-    assert_eq!(series(&mut queue), 3, "the resync");
+    // The last wait ended at the resync.
+    assert_eq!(series(&mut queue), 3, "the resync and two retries");
     queue.event("a");
-    assert_eq!(series(&mut queue), 3, "a change");
+    assert_eq!(series(&mut queue), 3, "a change and two retries");
 }
 
 #[test]
-fn without_retries_no_change_waits() {
+fn changes_are_not_delayed_if_there_are_no_retries() {
     let mut queue = Clock::new(QueueOptions { retries: Some(0), ..options() });
     for _ in 0..100 {
         for urgency in [Urgency::Soon, Urgency::Now] {
@@ -182,7 +182,7 @@ fn without_retries_no_change_waits() {
 }
 
 #[test]
-fn the_time_in_the_queue_of_a_retried_key_is_without_its_back_off() {
+fn the_time_in_the_queue_does_not_include_the_back_off() {
     let mut queue = failed(Outcome::Failure);
     queue.wait();
     queue.now += secs(2);
@@ -191,7 +191,7 @@ fn the_time_in_the_queue_of_a_retried_key_is_without_its_back_off() {
 }
 
 #[test]
-fn to_come_back_at_once_is_to_come_back_with_a_back_off_until_something_happens() {
+fn immediate_requeues_back_off_until_the_next_event() {
     let mut queue = Clock::new(options());
     queue.event("a");
     let mut round = |event: bool| {
@@ -211,7 +211,7 @@ fn to_come_back_at_once_is_to_come_back_with_a_back_off_until_something_happens(
 }
 
 #[test]
-fn a_call_that_ends_twice_frees_its_key_once() {
+fn returning_a_key_twice_has_an_effect_once() {
     let mut queue = Clock::new(options());
     queue.event("a");
     queue.take();
@@ -221,8 +221,8 @@ fn a_call_that_ends_twice_frees_its_key_once() {
     assert!(queue.take().is_some());
     queue.event("a");
     assert_eq!(queue.state.finish(first, Outcome::Success(None), queue.now), Returned::default());
-    assert_eq!(queue.take(), None, "the second run has it");
-    // Nor does one that ends in another term.
+    assert_eq!(queue.take(), None, "the second run is not over");
+    // Returning a key that was taken before the queue was cleared has no effect either.
     let second = queue.runs["a"];
     queue.state.clear(queue.now);
     queue.event("a");
@@ -232,7 +232,7 @@ fn a_call_that_ends_twice_frees_its_key_once() {
     assert_eq!(queue.take(), None);
 }
 
-/// Runs what is due, refused or not; which keys were called.
+/// Runs the keys that are due, all with the same result, and returns their names.
 fn serve(queue: &mut Clock, outcome: Outcome) -> Vec<String> {
     let mut called = Vec::new();
     while let Some(name) = queue.name() {
@@ -243,7 +243,7 @@ fn serve(queue: &mut Clock, outcome: Outcome) -> Vec<String> {
 }
 
 #[test]
-fn of_keys_that_lack_a_permission_one_is_tried_until_one_gets_through_then_all_at_the_rate_of_retries() {
+fn only_one_key_that_lacks_a_permission_is_retried_until_it_succeeds_then_the_others_at_the_retry_rate() {
     let backoff = Backoff { first: ms(5), longest: secs(1000) };
     let mut queue = Clock::new(QueueOptions { backoff, retry_rate: (10, 20), ..options() });
     for n in 0..100 {
@@ -262,7 +262,7 @@ fn of_keys_that_lack_a_permission_one_is_tried_until_one_gets_through_then_all_a
         tried += 1;
     }
     assert!(tried < 40, "{tried} probes in ten minutes");
-    // A change of one of them does not run it, its deletion does.
+    // A change of one of the others does not run it, its deletion does.
     queue.event("50");
     assert_eq!(queue.take(), None);
     queue.urgent("50", Urgency::Always);
@@ -289,7 +289,7 @@ fn keys_that_lack_different_permissions_do_not_wait_for_each_other() {
         let name = queue.name().unwrap();
         queue.finish(&name, Outcome::Forbidden(n % 2));
     }
-    // The even ones are allowed now.
+    // The permission of the even ones is granted.
     let allowed = |name: &str| name.parse::<u64>().is_ok_and(|n| n % 2 == 0);
     let start = queue.now;
     let mut served = BTreeSet::new();
@@ -307,7 +307,7 @@ fn keys_that_lack_different_permissions_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn a_line_goes_on_when_its_first_key_is_gone_or_is_never_given_back() {
+fn the_next_key_is_the_probe_if_the_first_was_deleted_or_is_never_returned() {
     let mut queue = Clock::new(options());
     for name in ["a", "b", "c"] {
         queue.event(name);
@@ -326,7 +326,7 @@ fn a_line_goes_on_when_its_first_key_is_gone_or_is_never_given_back() {
     assert_eq!(queue.state.known(), 1);
 }
 
-/// A hundred keys that lack a permission, with the first of them called again.
+/// A hundred keys that lack a permission. The first of them is being probed.
 fn probed(options: QueueOptions) -> (Clock, String) {
     let mut queue = Clock::new(options);
     for n in 0..100 {
@@ -339,29 +339,29 @@ fn probed(options: QueueOptions) -> (Clock, String) {
 }
 
 #[test]
-fn a_probe_that_shows_nothing_lets_in_no_other_key_but_the_next_probe() {
+fn a_probe_that_fails_for_another_reason_is_followed_by_the_next_probe_only() {
     let outcomes =
         [Outcome::Failure, Outcome::FailureAfter(secs(60)), Outcome::FailureForGood, Outcome::Skipped, Outcome::Gone];
     for outcome in outcomes {
         let (mut queue, probe) = probed(options());
         assert_eq!(queue.give_back(&probe, outcome).released, 0);
-        assert!(queue.name().is_some_and(|next| next != probe), "{outcome:?}: the next one is tried");
+        assert!(queue.name().is_some_and(|next| next != probe), "{outcome:?}: the next probe");
         assert_eq!(queue.name(), None, "{outcome:?}: one at a time");
     }
 }
 
 #[test]
-fn a_probe_that_is_refused_and_has_no_retry_left_lets_in_no_other_key() {
+fn a_forbidden_probe_without_retries_left_does_not_release_the_other_keys() {
     let (mut queue, probe) = probed(QueueOptions { retries: Some(1), ..options() });
     let returned = queue.give_back(&probe, Outcome::Forbidden(7));
     assert_eq!((returned.retried, returned.released), (false, 0));
-    assert_eq!(queue.name(), None, "the next one is tried later");
+    assert_eq!(queue.name(), None, "the next probe is later");
     assert!(queue.wait().is_some_and(|wait| wait <= secs(30)));
     assert_eq!(serve(&mut queue, Outcome::Forbidden(7)).len(), 1);
 }
 
 #[test]
-fn a_key_that_waits_for_the_probe_of_another_is_given_back_as_such() {
+fn a_returned_key_that_waits_for_the_probe_of_another_is_reported_as_barred() {
     let mut queue = Clock::new(options());
     for (name, behind) in [("a", false), ("b", true)] {
         queue.event(name);

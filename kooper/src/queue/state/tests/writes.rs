@@ -1,4 +1,4 @@
-//! What the calls of a key wrote, and the events of it.
+//! The writes of a key's calls, and their events.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
@@ -26,14 +26,14 @@ impl Clock {
         self.state.wrote(&key("a"), write, Echo::Silent, self.now);
     }
 
-    /// A cache has an event, and the key hears of it.
+    /// An event reaches the cache and the key.
     fn hears(&mut self, event: &Write) {
         self.state.hear(&key("a"), Lane::Event, Reason::Modified, Urgency::Soon, || event.clone(), self.now);
         self.state.saw(event);
     }
 }
 
-/// A queue whose key is with a worker.
+/// A queue whose key is being processed.
 fn running() -> Clock {
     let mut queue = Clock::new(options());
     queue.event("a");
@@ -49,7 +49,7 @@ fn failed() -> Clock {
 }
 
 #[test]
-fn an_echo_is_known_whether_it_comes_before_the_answer_or_after_it() {
+fn an_echo_is_recognized_whether_it_arrives_before_or_after_the_response() {
     for before in [true, false] {
         let mut queue = running();
         if before {
@@ -63,14 +63,14 @@ fn an_echo_is_known_whether_it_comes_before_the_answer_or_after_it() {
         if !before {
             queue.hears(&child("u", Some(5)));
         }
-        assert_eq!(queue.take(), None, "before the answer: {before}");
+        assert_eq!(queue.take(), None, "before the response: {before}");
         queue.hears(&child("u", Some(6)));
         assert!(queue.take().is_some(), "another change");
     }
 }
 
 #[test]
-fn the_change_of_another_that_answers_a_write_which_changed_nothing_is_news() {
+fn a_change_by_another_client_queues_the_key_although_a_write_without_effect_returned_its_version() {
     for before in [true, false] {
         let mut queue = running();
         if before {
@@ -83,12 +83,12 @@ fn the_change_of_another_that_answers_a_write_which_changed_nothing_is_news() {
         } else {
             queue.state.saw(&child("u", Some(5)));
         }
-        assert!(queue.take().is_some(), "before the answer: {before}");
+        assert!(queue.take().is_some(), "before the response: {before}");
     }
 }
 
 #[test]
-fn an_own_write_stays_one_when_a_later_one_changes_nothing() {
+fn an_own_write_is_still_recognized_after_a_later_one_without_effect() {
     let mut queue = running();
     queue.wrote(&child("u", Some(5)));
     queue.state.wrote(&key("a"), &child("u", Some(5)), Echo::Foreign, queue.now);
@@ -98,7 +98,7 @@ fn an_own_write_stays_one_when_a_later_one_changes_nothing() {
 }
 
 #[test]
-fn an_own_write_runs_the_key_again_when_its_call_succeeded() {
+fn an_own_write_queues_the_key_again_after_a_successful_call() {
     let mut queue = running();
     queue.hears(&child("u", Some(5)));
     queue.wrote(&child("u", Some(5)));
@@ -108,7 +108,7 @@ fn an_own_write_runs_the_key_again_when_its_call_succeeded() {
 }
 
 #[test]
-fn a_write_of_the_runtime_runs_no_key_and_leaves_no_reason() {
+fn a_write_of_the_runtime_does_not_queue_the_key_or_add_a_reason() {
     let mut queue = running();
     queue.hears(&own(Some(5)));
     queue.wrote_silently(&own(Some(5)));
@@ -120,7 +120,7 @@ fn a_write_of_the_runtime_runs_no_key_and_leaves_no_reason() {
 }
 
 #[test]
-fn one_foreign_change_makes_a_call_news() {
+fn one_change_by_another_client_queues_a_failing_key() {
     let mut queue = running();
     queue.wrote(&child("u", Some(5)));
     queue.hears(&child("u", Some(5)));
@@ -130,7 +130,7 @@ fn one_foreign_change_makes_a_call_news() {
 }
 
 #[test]
-fn of_more_changes_than_are_compared_one_is_foreign() {
+fn events_beyond_the_limit_of_comparisons_count_as_changes_by_other_clients() {
     let mut queue = running();
     for version in 1..=100 {
         queue.hears(&child("u", Some(version)));
@@ -142,7 +142,7 @@ fn of_more_changes_than_are_compared_one_is_foreign() {
 }
 
 #[test]
-fn the_deletion_of_the_own_object_is_news_also_where_the_call_did_it() {
+fn the_deletion_of_the_handled_object_queues_the_key_even_if_the_call_deleted_it() {
     for answered in [true, false] {
         let mut queue = running();
         if answered {
@@ -154,31 +154,31 @@ fn the_deletion_of_the_own_object_is_news_also_where_the_call_did_it() {
             queue.state.saw(&own(None));
         }
         queue.finish("a", Outcome::FailureAfter(ms(60_000)));
-        assert!(queue.take().is_some(), "answered first: {answered}");
+        assert!(queue.take().is_some(), "response first: {answered}");
         queue.finish("a", Outcome::Gone);
         assert_eq!(queue.state.known(), 0);
     }
 }
 
 #[test]
-fn the_deletion_of_a_child_is_an_echo_where_the_call_deleted_it() {
+fn the_deletion_of_a_child_is_an_echo_if_the_call_deleted_it() {
     let mut queue = failed();
     queue.wrote(&child("u", None));
     queue.hears(&child("u", None));
     assert_eq!(queue.take(), None);
     queue.wrote(&child("v", Some(7)));
     queue.hears(&child("v", None));
-    assert!(queue.take().is_some(), "that it is gone is no echo of its making");
+    assert!(queue.take().is_some(), "the deletion is not an echo of the creation");
 }
 
 #[test]
-fn a_key_waits_for_its_cache_without_a_worker_and_keeps_its_place() {
+fn a_key_that_waits_for_its_cache_takes_no_worker_and_keeps_its_position() {
     let mut queue = running();
     queue.wrote(&child("u", Some(6)));
     queue.finish("a", Outcome::Success(None));
     queue.event("a");
     queue.event("b");
-    assert_eq!(queue.name().as_deref(), Some("b"), "a worker takes another key meanwhile");
+    assert_eq!(queue.name().as_deref(), Some("b"), "the worker takes another key");
     queue.event("c");
     queue.hears(&child("u", Some(5)));
     assert_eq!((queue.state.ready(), queue.state.known()), (1, 3));
@@ -187,7 +187,7 @@ fn a_key_waits_for_its_cache_without_a_worker_and_keeps_its_place() {
 }
 
 #[test]
-fn a_key_does_not_wait_for_its_cache_forever() {
+fn a_key_waits_for_its_cache_for_a_limited_time() {
     let mut queue = running();
     queue.wrote(&child("u", Some(6)));
     queue.finish("a", Outcome::Success(None));
@@ -198,8 +198,8 @@ fn a_key_does_not_wait_for_its_cache_forever() {
 }
 
 #[test]
-fn what_was_deleted_since_is_not_waited_for() {
-    // After the call, and while it runs, before the answer to its write.
+fn a_key_does_not_wait_for_a_write_of_an_object_that_was_deleted_since() {
+    // The deletion is received during the call, before the response, or after the call.
     for before in [true, false] {
         let mut queue = running();
         if before {
@@ -210,9 +210,9 @@ fn what_was_deleted_since_is_not_waited_for() {
         if !before {
             queue.hears(&child("u", None));
         }
-        assert!(queue.take().is_some(), "before the answer: {before}");
+        assert!(queue.take().is_some(), "before the response: {before}");
     }
-    // Another one of its name is waited for.
+    // It does wait for another object of the same name.
     let mut queue = running();
     queue.wrote(&child("v", Some(9)));
     queue.hears(&child("u", None));
@@ -221,7 +221,7 @@ fn what_was_deleted_since_is_not_waited_for() {
 }
 
 #[test]
-fn nothing_is_known_of_a_key_whose_writes_were_heard_and_seen_or_are_old() {
+fn a_key_has_no_state_after_its_writes_have_reached_the_cache_or_have_expired() {
     let mut queue = running();
     queue.wrote(&child("u", Some(6)));
     queue.hears(&child("u", Some(6)));
@@ -230,7 +230,7 @@ fn nothing_is_known_of_a_key_whose_writes_were_heard_and_seen_or_are_old() {
     queue.take();
     queue.finish("a", Outcome::Success(None));
     assert_eq!(queue.state.known(), 0);
-    // This one comes to no cache that runs the key.
+    // This one never reaches the cache.
     let mut queue = running();
     queue.wrote(&child("u", Some(6)));
     queue.finish("a", Outcome::Success(None));
@@ -242,7 +242,7 @@ enum Move {
     Take,
     Finish(bool),
     Write(u8, bool),
-    /// The cache comes to the next version of an object; it is gone with some.
+    /// The cache processes the next version of an object; some are deletions.
     Event(u8, bool),
     Advance(u64),
 }
@@ -260,10 +260,10 @@ fn movement() -> impl Strategy<Value = Move> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-    /// No call begins before its cache has what an earlier one wrote, unless
-    /// that is long ago; and the key leaves nothing behind.
+    /// No call begins before the cache has the writes of earlier ones, unless the
+    /// wait has expired. No state of the key is left at the end.
     #[test]
-    fn a_call_sees_what_was_written_before_it(moves in prop::collection::vec(movement(), 0..80)) {
+    fn a_call_sees_the_writes_of_earlier_calls(moves in prop::collection::vec(movement(), 0..80)) {
         let mut queue = Clock::new(options());
         let object = |n: u8, uid: u32, version: Option<u32>| {
             Write { object: ObjectKey::cluster_scoped(&n.to_string()), ..child(&uid.to_string(), version) }
@@ -293,7 +293,7 @@ proptest! {
                 },
                 Move::Event(n, gone) => {
                     let at = usize::from(n);
-                    // A change of another's, where the cache has everything.
+                    // If the cache has everything, another client changes the object.
                     server[at] += u32::from(cache[at] == server[at]);
                     cache[at] += 1;
                     queue.hears(&object(n, uids[at], Some(cache[at])));
@@ -306,7 +306,7 @@ proptest! {
                 Move::Advance(by) => queue.now += ms(by),
             }
             let parked = queue.state.entries.iter().filter(|entry| entry.parked.is_some());
-            prop_assert!(parked.into_iter().all(|entry| entry.notes.is_awaiting()), "a key waits for nothing");
+            prop_assert!(parked.into_iter().all(|entry| entry.notes.is_awaiting()), "a key waits although the cache has everything");
         }
         if running {
             queue.finish("a", Outcome::Success(None));

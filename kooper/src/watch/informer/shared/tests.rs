@@ -10,7 +10,7 @@ use crate::watch::store::Listed;
 #[derive(Default)]
 struct Told {
     keys: Mutex<Vec<String>>,
-    /// Subscribed at the first change.
+    /// A sink that subscribes at the first change.
     late: Mutex<Option<(Weak<Watched>, Arc<Told>)>>,
 }
 
@@ -39,7 +39,7 @@ fn watched() -> Arc<Watched> {
     Arc::new(Watched::new(WatchStatus::new("test", "things", None, false, true)))
 }
 
-/// So few objects that reporting them does not yield.
+/// Subscribes a sink. There are so few objects that reporting them does not yield.
 fn subscribe(watched: &Watched, sink: &Arc<Told>) {
     watched.subscribe(&(sink.clone() as Arc<dyn Sink>)).now_or_never().expect("no pause");
 }
@@ -58,7 +58,7 @@ fn list(watched: &Watched, names: &[&str]) {
 }
 
 #[test]
-fn who_comes_while_the_others_are_told_of_the_first_list_hears_of_all_of_it() {
+fn a_sink_that_subscribes_during_the_first_list_receives_all_of_it() {
     let watched = watched();
     let (first, late) = (Arc::<Told>::default(), Arc::<Told>::default());
     *lock(&first.late) = Some((Arc::downgrade(&watched), late.clone()));
@@ -69,7 +69,7 @@ fn who_comes_while_the_others_are_told_of_the_first_list_hears_of_all_of_it() {
 }
 
 #[test]
-fn who_comes_after_the_first_list_hears_of_what_is_known() {
+fn a_sink_that_subscribes_after_the_first_list_receives_all_known_objects() {
     let watched = watched();
     list(&watched, &["a", "b"]);
     let late = Arc::<Told>::default();
@@ -78,7 +78,7 @@ fn who_comes_after_the_first_list_hears_of_what_is_known() {
 }
 
 #[tokio::test]
-async fn other_tasks_have_their_turn_while_a_late_subscriber_is_told_of_many_objects() {
+async fn other_tasks_run_while_a_late_subscriber_receives_many_objects() {
     let watched = watched();
     let names: Vec<String> = (0..10_000).map(|name| name.to_string()).collect();
     list(&watched, &names.iter().map(String::as_str).collect::<Vec<_>>());

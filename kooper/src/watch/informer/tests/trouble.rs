@@ -6,7 +6,7 @@ use super::*;
 use crate::watch::retriever::channel;
 
 #[test]
-fn an_optional_kind_may_be_missing_and_nothing_else() {
+fn a_process_is_ready_without_an_optional_kind_but_not_after_another_error() {
     let status = WatchStatus::new("test", "shops.example.com", None, false, true);
     assert!(status.ready().is_err());
     status.failed(&RetrieveError::NotFound("404 page not found".to_owned()), Duration::ZERO, 1);
@@ -33,13 +33,13 @@ fn a_kind_that_is_no_longer_served_is_not_ready_until_it_is_served_again() {
     );
     status.synced(0);
     assert_eq!(status.ready(), Ok(None));
-    // Another error is no reason as long as the server is heard from.
+    // The process stays ready with another error as long as the watch is not silent for long.
     status.failed(&RetrieveError::Transport("connection refused".to_owned()), Duration::ZERO, 1);
     assert!(status.ready().is_ok());
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_of_every_kind_are_tried_again_and_show_in_the_status() {
+async fn requests_are_retried_after_any_error_and_the_status_shows_it() {
     for error in [
         RetrieveError::Forbidden("pods is forbidden".to_owned()),
         RetrieveError::NotFound("404 page not found".to_owned()),
@@ -65,7 +65,7 @@ async fn errors_of_every_kind_are_tried_again_and_show_in_the_status() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_bad_object_does_not_stop_its_neighbours() {
+async fn a_malformed_object_does_not_affect_the_others() {
     let bad = Page {
         objects: vec![Ok(object("a", "1")), Err(malformed()), Ok(object("b", "2"))],
         version: "5".to_owned(),
@@ -109,7 +109,7 @@ async fn a_restored_server_with_lower_versions_is_accepted_after_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_from_a_server_that_lags_behind_is_not_taken() {
+async fn a_list_from_a_server_that_lags_behind_is_not_accepted() {
     let run = run(
         Script::default()
             .list(page("50", &[("a", "49")]))
@@ -122,12 +122,12 @@ async fn a_list_from_a_server_that_lags_behind_is_not_taken() {
     assert_eq!(
         (*run.seen.restores.lock().unwrap(), run.seen.log.lock().unwrap().len()),
         (0, 2),
-        "version 39 was never seen"
+        "version 39 was not reported"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_unheard_of_for_five_minutes_makes_the_process_not_ready() {
+async fn a_watch_that_is_silent_for_five_minutes_makes_the_process_not_ready() {
     let run = run(Script::default().list(page("5", &[])).open_watch(vec![]), false);
     run.until("synced", |_| run.status.is_synced()).await;
     assert!(run.status.ready().is_ok());
@@ -147,7 +147,7 @@ async fn a_test_source_that_expires_lists_the_objects_as_they_are() {
     run.until("listed again", |seen| *seen.relists.lock().unwrap() == 1).await;
     run.until_seen(&[("kept", "1"), ("added", "3")]).await;
     let log = run.seen.log.lock().unwrap().clone();
-    assert_eq!(log[2..], ["added added", "deleted deleted"], "the list has revealed nothing: {log:?}");
+    assert_eq!(log[2..], ["added added", "deleted deleted"], "the list reports no change: {log:?}");
     events.modify(&object("kept", "5")).unwrap();
     run.until_seen(&[("kept", "5"), ("added", "3")]).await;
 }
@@ -162,7 +162,7 @@ async fn a_test_source_of_many_objects_is_listed_in_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_is_refused_is_left_out_and_is_a_remark_of_the_others() {
+async fn a_forbidden_namespace_is_left_out_and_reported_as_a_remark() {
     let status = WatchStatus::new("test", "pods", Some("shop"), false, true);
     status.require();
     let forbidden = RetrieveError::Forbidden("pods is forbidden".to_owned());
@@ -171,19 +171,19 @@ async fn a_namespace_that_is_refused_is_left_out_and_is_a_remark_of_the_others()
     let remark = status.ready().expect("the others are handled").expect("a remark");
     assert!(remark.starts_with("test: pods in shop: left out until it can be watched: not allowed: "), "{remark}");
 
-    // It comes back, and is refused again, as when the namespace is deleted with its Role.
+    // It can be watched and is forbidden again, as when the namespace is deleted with its Role.
     status.synced(1);
     assert_eq!((status.ready(), status.left_out()), (Ok(None), None));
     status.failed(&forbidden, Duration::ZERO, 1);
     tokio::time::advance(Duration::from_secs(3600)).await;
     assert!(status.ready().is_ok_and(|remark| remark.is_some_and(|remark| remark.contains("left out"))));
-    // Where a controller looks nowhere else, it is not ready.
+    // If a controller cannot work without this namespace, it is not ready.
     status.require_synced();
     assert!(status.ready().is_err_and(|reason| reason.contains("no event or bookmark for 3600 s: not allowed: ")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_is_waited_for_until_its_first_list_has_failed_several_times() {
+async fn the_first_list_of_a_namespace_may_fail_several_times_before_it_is_left_out() {
     let status = WatchStatus::new("test", "pods", Some("shop"), false, true);
     let refused = RetrieveError::Transport("connection refused".to_owned());
     for failures in 1..=3 {
@@ -198,7 +198,7 @@ async fn a_namespace_is_waited_for_until_its_first_list_has_failed_several_times
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_server_whose_versions_are_too_old_at_once_gets_pauses_between_lists() {
+async fn lists_are_delayed_if_their_versions_are_too_old_from_the_start() {
     let script = Arc::new(Script::default());
     let lists = script.clone();
     let source = from_fns::<(), _, _, _, _, _>(
@@ -218,7 +218,7 @@ async fn a_slow_server_whose_versions_are_too_old_at_once_gets_pauses_between_li
 }
 
 #[tokio::test(start_paused = true)]
-async fn streaming_lists_that_broke_off_are_tried_again_at_the_next_list() {
+async fn streaming_lists_that_ended_early_are_used_again_for_the_next_list() {
     let breaks = || Ok(Watch { expects: None, events: vec![added("a", "1")], stays_open: false });
     let script = Script::default().opening(breaks()).opening(breaks()).list(page("5", &[("a", "1")]));
     // The watch after the list is too old: the list after it is streamed.

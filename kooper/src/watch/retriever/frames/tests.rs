@@ -23,7 +23,7 @@ fn lines(chunks: &[&[u8]]) -> Vec<String> {
 }
 
 #[test]
-fn an_event_is_read_in_any_order_of_its_members() {
+fn the_members_of_an_event_may_be_in_any_order() {
     let object = r#"{"kind":"Pod","metadata":{"name":"a","namespace":"b","resourceVersion":"7"}}"#;
     for line in [
         format!(r#"{{"type":"MODIFIED","object":{object}}}"#),
@@ -39,7 +39,7 @@ fn an_event_is_read_in_any_order_of_its_members() {
 }
 
 #[test]
-fn the_end_of_a_streaming_list_is_told_by_the_annotations_value() {
+fn the_value_of_the_annotation_marks_the_end_of_a_streaming_list() {
     let bookmark = |annotations: &str| {
         let line = format!(
             r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","metadata":{{"resourceVersion":"9","annotations":{annotations}}}}}}}"#
@@ -59,13 +59,13 @@ fn the_end_of_a_streaming_list_is_told_by_the_annotations_value() {
 }
 
 #[test]
-fn an_object_without_a_name_is_passed_over_and_told() {
+fn an_object_without_a_name_is_a_malformed_event() {
     let line = br#"{"type":"ADDED","object":{"kind":"Pod","metadata":{}}}"#;
     assert!(matches!(event(line), Ok(Event::Malformed(_))));
 }
 
 #[test]
-fn a_410_in_the_stream_is_told_from_other_errors() {
+fn a_410_in_the_stream_is_distinguished_from_other_errors() {
     let error = |status: &str| event(format!(r#"{{"type":"ERROR","object":{status}}}"#).as_bytes()).unwrap_err();
     assert!(matches!(
         error(r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#),
@@ -84,7 +84,7 @@ fn a_410_in_the_stream_is_told_from_other_errors() {
 }
 
 #[test]
-fn a_page_keeps_its_good_objects_beside_bad_ones() {
+fn a_page_keeps_its_valid_objects_when_others_are_malformed() {
     let body = br#"{"kind":"PodList","metadata":{"resourceVersion":"12","continue":"next"},"items":[{"metadata":{"name":"a"}},7,{"metadata":{}},{"metadata":{"name":"b"}}]}"#;
     let page = page(body).unwrap();
     let names: Vec<_> =
@@ -94,7 +94,7 @@ fn a_page_keeps_its_good_objects_beside_bad_ones() {
 }
 
 #[test]
-fn an_empty_list_has_null_for_its_items() {
+fn the_items_of_an_empty_list_may_be_null() {
     let page = page(br#"{"metadata":{"resourceVersion":"1","continue":""},"items":null}"#).unwrap();
     assert!(page.objects.is_empty() && page.continue_token.is_none());
 }
@@ -106,7 +106,7 @@ fn a_response_that_is_not_json_is_reported_with_its_first_character() {
 }
 
 #[test]
-fn of_the_items_of_a_page_no_more_than_one_is_held_as_text() {
+fn at_most_one_item_of_a_page_is_buffered() {
     let mut cutter = Cutter::default();
     cutter.push(br#"{"kind":"PodList","items":["#).unwrap();
     for name in 0..1000 {
@@ -120,7 +120,7 @@ fn of_the_items_of_a_page_no_more_than_one_is_held_as_text() {
 }
 
 #[test]
-fn a_page_that_breaks_off_is_an_error() {
+fn a_truncated_page_is_an_error() {
     let body =
         br#"{"metadata":{"resourceVersion":"12"},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}"#;
     assert!(page(body).is_ok());

@@ -18,7 +18,7 @@ struct Lamp {
 
 thread_local! {
     static READ: Cell<u32> = const { Cell::new(0) };
-    /// Changed by the first read of an object.
+    /// A change that the first read of an object makes.
     static CHANGED: RefCell<Option<(Arc<Store>, Object)>> = const { RefCell::new(None) };
 }
 
@@ -47,7 +47,7 @@ fn find(store: &Store, value: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_version_of_an_object_is_read_once_and_only_when_somebody_asks() {
+fn each_version_of_an_object_is_read_once_and_only_for_a_lookup() {
     let store = Store::default();
     for name in NAMES {
         store.put(lamp(name, 1, Some(&["red"])));
@@ -59,14 +59,14 @@ fn each_version_of_an_object_is_read_once_and_only_when_somebody_asks() {
     store.put(lamp("a", 2, Some(&["blue"])));
     store.put(lamp("a", 3, Some(&["green"])));
     store.remove(lamp("b", 4, Some(&["green"])));
-    assert_eq!(READ.get(), 6, "no change waits for a decoder");
+    assert_eq!(READ.get(), 6, "a change does not wait for a decoder");
     assert_eq!(find(&store, "green"), ["a"]);
     assert_eq!(find(&store, "red"), ["c", "d", "e", "f"]);
     assert_eq!(READ.get(), 7);
 }
 
 #[test]
-fn what_changes_while_the_index_is_read_is_found_as_it_is_now() {
+fn an_object_that_changes_during_a_lookup_is_found_by_its_new_values() {
     let store = Arc::new(Store::default());
     for name in NAMES {
         store.put(lamp(name, 1, Some(&["red"])));
@@ -80,7 +80,7 @@ fn what_changes_while_the_index_is_read_is_found_as_it_is_now() {
 }
 
 #[test]
-fn an_object_that_does_not_decode_may_be_under_any_value() {
+fn an_object_that_does_not_decode_is_found_by_every_value() {
     let store = Store::default();
     store.put(lamp("a", 1, None));
     store.put(lamp("b", 1, Some(&["red", "blue", "red"])));
@@ -91,7 +91,7 @@ fn an_object_that_does_not_decode_may_be_under_any_value() {
 }
 
 #[test]
-fn an_object_at_which_the_index_panics_comes_as_its_error_and_costs_no_other() {
+fn an_object_for_which_the_index_panics_is_returned_with_an_error_and_does_not_affect_others() {
     enum Strict {}
     let strict = Indexer::new::<Strict>(|object| {
         READ.set(READ.get() + 1);
@@ -116,7 +116,7 @@ fn an_object_at_which_the_index_panics_comes_as_its_error_and_costs_no_other() {
 }
 
 #[test]
-fn an_index_keeps_nothing_of_what_is_gone() {
+fn an_index_keeps_no_state_of_deleted_objects() {
     let store = Store::default();
     for version in 1..4 {
         store.put(lamp("a", version, Some(&["red", "green"])));
@@ -155,7 +155,7 @@ enum Step {
     Remove(usize),
     Replace(BTreeMap<usize, Colours>),
     Find(Vec<&'static str>),
-    /// A change comes while the index is read.
+    /// A lookup during which an object changes.
     FindAmid(&'static str, usize, Colours),
 }
 
@@ -212,7 +212,7 @@ proptest! {
                 Step::FindAmid(value, name, colours) => {
                     CHANGED.set(Some((store.clone(), object(name, &colours))));
                     let found = find(&store, value);
-                    // With nothing to read the change has not come.
+                    // If there was nothing to read, the change was not made.
                     if CHANGED.take().is_none() {
                         model.insert(name, colours);
                     }
@@ -224,12 +224,12 @@ proptest! {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn other_tasks_have_their_turn_while_an_index_reads_many_objects() {
+async fn other_tasks_run_while_an_index_reads_many_objects() {
     enum Waits {}
     static TURN: Mutex<Option<std::sync::mpsc::Receiver<()>>> = Mutex::new(None);
     let waits = Indexer::new::<Waits>(|_| {
         if let Some(turn) = TURN.lock().unwrap().take() {
-            turn.recv_timeout(std::time::Duration::from_secs(60)).expect("the other task never had its turn");
+            turn.recv_timeout(std::time::Duration::from_secs(60)).expect("the other task never ran");
         }
         Ok(Vec::new())
     });

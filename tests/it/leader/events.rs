@@ -1,4 +1,4 @@
-//! What a replica tells on its Lease.
+//! The Kubernetes Events that a replica records on its Lease.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::replica::{Replica, cluster, wait_for, writer};
 use crate::fixture::Log;
 use crate::live::connection;
 
-/// A client by which Events take a while.
+/// A client that delays writes of Events.
 fn slow(client: Client) -> Client {
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let client = client.clone();
@@ -25,7 +25,7 @@ fn slow(client: Client) -> Client {
 }
 
 #[test]
-fn a_stop_waits_until_the_lease_has_its_last_event() {
+fn a_stop_waits_until_the_last_event_is_recorded_on_the_lease() {
     let namespace = "leader-last-word";
     let Some(cluster) = cluster(namespace) else { return };
     let log = Log::default();
@@ -35,12 +35,12 @@ fn a_stop_waits_until_the_lease_has_its_last_event() {
     });
     wait_for(&log, "first wrote");
     let place = format!("--namespace={namespace}");
-    let told = |message: &str| {
+    let recorded = |message: &str| {
         let path = "--output=jsonpath={.items[*].message}";
         let selector = "--field-selector=involvedObject.name=shop-writer,reason=LeaderElection";
         cluster.must(&["get", "events", &place, selector, path]).contains(message)
     };
-    eventually("it tells that it leads", || told(" became leader"));
+    eventually("the Event of the new leader", || recorded(" became leader"));
     replica.stop();
-    assert!(told(" stopped leading"), "told at its end");
+    assert!(recorded(" stopped leading"), "recorded before the replica ended");
 }
