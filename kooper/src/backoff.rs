@@ -45,14 +45,14 @@ impl Default for Backoff {
 
 /// A token bucket: `rate` tokens per second, and at most `burst` of them saved.
 #[derive(Debug)]
-pub(crate) struct Bucket {
+pub(crate) struct TokenBucket {
     interval: Duration,
     burst: u32,
     /// When the bucket is full again; each token taken delays it.
     full_at: Instant,
 }
 
-impl Bucket {
+impl TokenBucket {
     pub(crate) fn new(rate: u32, burst: u32, now: Instant) -> Self {
         Self::every(Duration::from_secs(1) / rate.max(1), burst, now)
     }
@@ -103,7 +103,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_bucket_allows_its_burst_and_then_its_rate() {
-        let mut bucket = Bucket::new(10, 3, Instant::now());
+        let mut bucket = TokenBucket::new(10, 3, Instant::now());
         let mut taken = 0;
         while bucket.take(Instant::now()).is_ok() {
             taken += 1;

@@ -38,7 +38,8 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use kooper_grammar::{lease as timing, name};
+use kooper_grammar::lease::{self as timing, TimingError};
+use kooper_grammar::name::{self, NameError};
 
 mod claim;
 mod clock;
@@ -59,7 +60,7 @@ mod tests;
 
 #[cfg(test)]
 use claim::Lost;
-pub(crate) use elector::{Elector, ElectorOptions, Told};
+pub(crate) use elector::{Announcement, Elector, ElectorOptions};
 pub(crate) use fence::is_fenced;
 pub(crate) use former::{FormerLease, Whose};
 pub(crate) use leadership::Leadership;
@@ -145,23 +146,41 @@ impl LeaderElection {
         self
     }
 
-    /// Checks the settings; an error names the invalid one, and what to write.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// Checks the settings.
+    pub(crate) fn check(&self) -> Result<(), ElectionError> {
         match self.lease.as_deref() {
-            Some("") => return Err("`lease` is empty: write the name of a Lease, or leave it out".to_owned()),
-            Some(lease) => name::subdomain(lease).map_err(|error| format!("`lease`: {error}"))?,
+            Some("") => return Err(ElectionError::EmptyLease),
+            Some(lease) => name::subdomain(lease).map_err(ElectionError::Lease)?,
             None => {}
         }
         match self.namespace.as_deref() {
-            Some("") => return Err("`namespace` is empty: write the Lease's namespace, or leave it out".to_owned()),
-            Some(namespace) => name::label(namespace).map_err(|error| format!("`namespace`: {error}"))?,
+            Some("") => return Err(ElectionError::EmptyNamespace),
+            Some(namespace) => name::label(namespace).map_err(ElectionError::Namespace)?,
             None => {}
         }
         if self.lease_duration.as_secs() > MOST_SECONDS {
-            return Err(format!("`lease_duration` is too long: write at most {MOST_SECONDS} s, a day"));
+            return Err(ElectionError::TooLong);
         }
-        timing::check(self.lease_duration, self.renew_deadline, self.retry_period).map_err(|error| error.to_string())
+        timing::check(self.lease_duration, self.renew_deadline, self.retry_period).map_err(ElectionError::Timing)
     }
+}
+
+/// Why the settings of a leader election are invalid. The messages contain those
+/// of the names and timings, which are therefore not sources.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ElectionError {
+    #[error("`lease` is empty: write the name of a Lease, or leave it out")]
+    EmptyLease,
+    #[error("`lease`: {0}")]
+    Lease(NameError),
+    #[error("`namespace` is empty: write the Lease's namespace, or leave it out")]
+    EmptyNamespace,
+    #[error("`namespace`: {0}")]
+    Namespace(NameError),
+    #[error("`lease_duration` is too long: write at most {most} s, a day", most = MOST_SECONDS)]
+    TooLong,
+    #[error("{0}")]
+    Timing(TimingError),
 }
 
 /// The identity of this process in Leases, `<hostname>_<uuid>`; all its controllers

@@ -12,16 +12,16 @@ use std::time::Duration;
 
 mod client;
 mod gauges;
-mod guarded;
 pub(crate) mod health;
 pub(crate) mod held;
+mod panic_safe;
 mod recorder;
 mod series;
 #[cfg(test)]
 mod tests;
 
 pub use client::{ClientLayer, CountRequests};
-pub(crate) use guarded::Guarded;
+pub(crate) use panic_safe::PanicSafe;
 pub use recorder::{Prometheus, PrometheusBuilder};
 
 /// Reads the value of a gauge. It is called at each scrape, on the scraping

@@ -1,10 +1,10 @@
 //! Kubernetes objects as the API server sent them: raw JSON that is decoded on
 //! demand.
 
-mod fault;
 pub(crate) mod key;
 pub(crate) mod kind;
 mod metadata;
+mod mismatch;
 pub(crate) mod scan;
 pub(crate) mod sections;
 mod text;
@@ -21,8 +21,8 @@ use crate::object::key::ObjectKey;
 pub use metadata::Metadata;
 pub(crate) use sections::differs;
 
-use fault::Fault;
-use scan::{Broken, Frame};
+use mismatch::Mismatch;
+use scan::{Frame, ScanError};
 pub(crate) use text::Dictionary;
 use text::Text;
 
@@ -107,7 +107,7 @@ impl Object {
     /// Creates an object from its frame in a longer text.
     pub(crate) fn from_frame(text: &[u8], frame: &Frame) -> Result<Self, MalformedObject> {
         let whole = text.get(frame.whole.clone()).unwrap_or_default();
-        let malformed = |why| MalformedObject::new(Broken(why), whole);
+        let malformed = |why| MalformedObject::new(ScanError(why), whole);
         let name =
             frame.name.as_ref().and_then(|range| word(text, range)).ok_or_else(|| malformed("it has no name"))?;
         let namespace = frame.namespace.as_ref().and_then(|range| word(text, range));
@@ -157,7 +157,7 @@ impl Object {
     /// If it cannot be serialized as JSON, or has no name.
     pub fn from_typed<K: Serialize>(object: &K) -> Result<Self, MalformedObject> {
         let json = serde_json::to_vec(object)
-            .map_err(|_| MalformedObject::new(Broken("it cannot be serialized as JSON"), b""))?;
+            .map_err(|_| MalformedObject::new(ScanError("it cannot be serialized as JSON"), b""))?;
         Self::parse(&json)
     }
 
@@ -218,14 +218,14 @@ impl fmt::Debug for Object {
 }
 
 impl MalformedObject {
-    fn new(broken: Broken, json: &[u8]) -> Self {
+    fn new(broken: ScanError, json: &[u8]) -> Self {
         Self { why: broken.0, bytes: json.len(), head: head(json) }
     }
 }
 
 impl DecodeError {
     fn new(key: ObjectKey, kind: &'static str, json: &[u8], error: &serde_json::Error) -> Self {
-        let Fault { path, problem } = Fault::of(json, error);
+        let Mismatch { path, problem } = Mismatch::of(json, error);
         Self { key, kind, path, problem, line: error.line(), column: error.column() }
     }
 

@@ -7,9 +7,9 @@
 //! the next one, so that no key starves.
 
 mod barred;
+mod completion;
 mod entries;
 mod entry;
-mod outcome;
 pub(crate) mod reason;
 mod state;
 mod urgency;
@@ -26,14 +26,14 @@ use crate::metrics::held::{Held, drop_aside};
 use crate::object::key::ObjectKey;
 use crate::queue::reason::{Reason, Reasons};
 
-use state::State;
+use state::QueueState;
 
-pub(crate) use outcome::{Outcome, Returned};
+pub(crate) use completion::{Completion, Returned};
 pub(crate) use urgency::Urgency;
-pub(crate) use writes::{Echo, View, Write};
+pub(crate) use writes::{Echo, Revision, View};
 
 /// Identifies the entry of a key while it exists.
-type Id = u32;
+type EntryId = u32;
 
 /// The settings of a [`WorkQueue`].
 ///
@@ -95,7 +95,7 @@ pub struct Item {
 /// Identifies one run of a key. Only the first attempt to return it has an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    id: Id,
+    id: EntryId,
     number: u64,
 }
 
@@ -135,7 +135,7 @@ pub struct WorkQueue {
 
 #[derive(Debug)]
 struct Shared {
-    state: State,
+    state: QueueState,
     /// Whether one of the waiting consumers is the timekeeper.
     timekept: bool,
 }
@@ -149,7 +149,7 @@ impl WorkQueue {
     /// Creates an empty queue.
     #[must_use]
     pub fn new(options: QueueOptions) -> Self {
-        let state = State::new(options, Instant::now());
+        let state = QueueState::new(options, Instant::now());
         Self { shared: Mutex::new(Shared { state, timekept: false }), ready: Notify::new(), earlier: Notify::new() }
     }
 
@@ -172,34 +172,34 @@ impl WorkQueue {
     /// Like [`add_urgent`](Self::add_urgent), for an event that may be the echo of
     /// a write by one of the key's own calls. `urgency` and `event` are only called
     /// if they matter.
-    pub(crate) fn hear(
+    pub(crate) fn add_from_event(
         &self,
         key: &ObjectKey,
         lane: Lane,
         reason: Reason,
         urgency: impl FnOnce() -> Urgency,
-        event: impl FnOnce() -> Write,
+        event: impl FnOnce() -> Revision,
     ) {
-        let minds = self.lock().state.minds(key);
+        let uses_urgency = self.lock().state.uses_urgency(key);
         // The queue is not locked here, because this may take long. A call that
         // began in the meantime sees the change, and has not failed yet.
-        let urgency = if minds { urgency() } else { Urgency::Soon };
-        self.update(|state, now| state.hear(key, lane, reason, urgency, event, now));
+        let urgency = if uses_urgency { urgency() } else { Urgency::Soon };
+        self.update(|state, now| state.add_from_event(key, lane, reason, urgency, event, now));
     }
 
     /// Records a write by a call of the key: the response was this version of an
     /// object. The key does not run again before the cache has that version.
     /// `echo` classifies the event of the version. If the write changed nothing,
     /// the version was written by another client.
-    pub(crate) fn wrote(&self, key: &ObjectKey, write: &Write, echo: Echo) {
-        self.update(|state, now| state.wrote(key, write, echo, now));
+    pub(crate) fn record_write(&self, key: &ObjectKey, write: &Revision, echo: Echo) {
+        self.update(|state, now| state.record_write(key, write, echo, now));
     }
 
     /// Records that a cache has processed an event of an object.
-    pub(crate) fn saw(&self, event: impl FnOnce() -> Write) {
-        if self.lock().state.awaits() {
+    pub(crate) fn cache_reached(&self, event: impl FnOnce() -> Revision) {
+        if self.lock().state.is_awaiting() {
             let event = event();
-            self.update(|state, _| state.saw(&event));
+            self.update(|state, _| state.cache_reached(&event));
         }
     }
 
@@ -259,18 +259,18 @@ impl WorkQueue {
     /// Returns a key whose processing succeeded. Its failures are forgotten, and it
     /// is queued again if it was added meanwhile.
     pub fn done(&self, item: &Item) {
-        self.finish(item.ticket, Outcome::Success(None));
+        self.finish(item.ticket, Completion::Success(None));
     }
 
     /// Returns a key whose processing failed. It is queued again after its back-off.
     pub fn add_rate_limited(&self, item: &Item) {
-        self.finish(item.ticket, Outcome::Failure);
+        self.finish(item.ticket, Completion::Failure);
     }
 
     /// Returns a key with the result of its call, and reports when it runs next.
     /// It has no effect if the key was already returned.
-    pub(crate) fn finish(&self, ticket: Ticket, outcome: Outcome) -> Returned {
-        self.update(|state, now| state.finish(ticket, outcome, now))
+    pub(crate) fn finish(&self, ticket: Ticket, completion: Completion) -> Returned {
+        self.update(|state, now| state.finish(ticket, completion, now))
     }
 
     /// Forgets the failures, delays and resync of a key whose object was deleted. If
@@ -281,7 +281,7 @@ impl WorkQueue {
 
     /// Forgets every key. Returning a key that was taken before has no effect.
     pub(crate) fn clear(&self) {
-        drop_aside(self.update(State::clear));
+        drop_aside(self.update(QueueState::clear));
     }
 
     /// The number of keys that wait for a worker; delayed ones are not included.
@@ -309,7 +309,7 @@ impl WorkQueue {
         self.ready.notify_one();
     }
 
-    fn update<T>(&self, change: impl FnOnce(&mut State, Instant) -> T) -> T {
+    fn update<T>(&self, change: impl FnOnce(&mut QueueState, Instant) -> T) -> T {
         let mut shared = self.lock();
         let now = Instant::now();
         let state = &mut shared.state;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kooper_grammar::lease::{self, LeaseError, Timing};
+use kooper_grammar::lease::{self, Timing, TimingError};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 use syn::parse::ParseStream;
@@ -125,10 +125,10 @@ impl Election {
         let retry = value(retry_period, lease::RETRY_PERIOD);
         let error = lease::check(lease, renew, retry).err()?;
         let compared = match &error {
-            LeaseError::RenewTooLong { .. } => [renew_deadline, lease_duration],
-            LeaseError::RetryTooLong { .. } => [renew_deadline, retry_period],
-            LeaseError::TooShort { timing: Timing::LeaseDuration, .. } => [lease_duration, &None],
-            LeaseError::TooShort { timing: Timing::RenewDeadline, .. } => [renew_deadline, &None],
+            TimingError::RenewTooLong { .. } => [renew_deadline, lease_duration],
+            TimingError::RetryTooLong { .. } => [renew_deadline, retry_period],
+            TimingError::TooShort { timing: Timing::LeaseDuration, .. } => [lease_duration, &None],
+            TimingError::TooShort { timing: Timing::RenewDeadline, .. } => [renew_deadline, &None],
             _ => [retry_period, &None],
         };
         let place = compared.into_iter().flatten().next().map(|given| given.place);

@@ -95,15 +95,15 @@ impl Rule {
     /// assert_eq!((rule.group.as_str(), rule.resource.as_str()), ("", "pods"));
     /// assert_eq!(rule.subresource.as_deref(), Some("log"));
     /// assert!(kooper_grammar::access::Rule::parse("example.com/issuers (cluster): get")?.cluster);
-    /// # Ok::<(), kooper_grammar::access::AccessError>(())
+    /// # Ok::<(), kooper_grammar::access::RuleError>(())
     /// ```
     ///
     /// # Errors
     ///
     /// If the string is not a rule.
-    pub fn parse(text: &str) -> Result<Self, AccessError> {
+    pub fn parse(text: &str) -> Result<Self, RuleError> {
         let input = || text.to_owned();
-        let (place, verbs) = text.split_once(':').ok_or_else(|| AccessError::NoVerbs(input()))?;
+        let (place, verbs) = text.split_once(':').ok_or_else(|| RuleError::NoVerbs(input()))?;
         let (place, marked) = match place.trim().strip_suffix(MARK) {
             Some(place) => (place.trim_end(), true),
             None => (place.trim(), false),
@@ -112,22 +112,22 @@ impl Rule {
         let (group, resource, subresource) = match *segments.as_slice() {
             [resource] => ("", resource, None),
             ["core" | "v1", resource, ..] => {
-                return Err(AccessError::CoreGroup { input: input(), resource: resource.to_owned() });
+                return Err(RuleError::CoreGroup { input: input(), resource: resource.to_owned() });
             }
             [group, resource] if group.contains('.') || PLAIN_GROUPS.contains(&group) => (group, resource, None),
             [resource, subresource] => ("", resource, Some(subresource)),
             [group, resource, subresource] => (group, resource, Some(subresource)),
-            _ => return Err(AccessError::Place(input())),
+            _ => return Err(RuleError::Place(input())),
         };
         if !group.is_empty() && name::subdomain(group).is_err() {
-            return Err(AccessError::Place(input()));
+            return Err(RuleError::Place(input()));
         }
         for part in [Some(resource), subresource].into_iter().flatten() {
             if part.chars().any(|c| c.is_ascii_uppercase()) {
-                return Err(AccessError::UpperCase { input: input(), part: part.to_owned() });
+                return Err(RuleError::UpperCase { input: input(), part: part.to_owned() });
             }
             if part != "*" && part.split('.').any(|label| name::label(label).is_err()) {
-                return Err(AccessError::Place(input()));
+                return Err(RuleError::Place(input()));
             }
         }
         Ok(Self {
@@ -144,10 +144,10 @@ fn is_cluster_scoped(group: &str, resource: &str) -> bool {
     CLUSTER_SCOPED.iter().any(|(known, resources)| *known == group && resources.contains(&resource))
 }
 
-fn parse_verbs(text: &str, verbs: &str) -> Result<Vec<String>, AccessError> {
+fn parse_verbs(text: &str, verbs: &str) -> Result<Vec<String>, RuleError> {
     let mut found: Vec<String> = Vec::new();
     if verbs.trim().is_empty() {
-        return Err(AccessError::NoVerbs(text.to_owned()));
+        return Err(RuleError::NoVerbs(text.to_owned()));
     }
     for verb in verbs.split(',').map(str::trim) {
         let known = verb == "*" || USUAL.contains(&verb) || SPECIAL.contains(&verb);
@@ -155,10 +155,10 @@ fn parse_verbs(text: &str, verbs: &str) -> Result<Vec<String>, AccessError> {
         let a_word = !verb.is_empty() && verb.bytes().all(|b| b.is_ascii_lowercase());
         if nearest.is_some() || !(known || a_word) {
             let (input, verb) = (text.to_owned(), verb.to_owned());
-            return Err(AccessError::Verb { input, verb, nearest: nearest.map(str::to_owned) });
+            return Err(RuleError::Verb { input, verb, nearest: nearest.map(str::to_owned) });
         }
         if found.iter().any(|earlier| earlier == verb) {
-            return Err(AccessError::Twice { input: text.to_owned(), verb: verb.to_owned() });
+            return Err(RuleError::Twice { input: text.to_owned(), verb: verb.to_owned() });
         }
         found.push(verb.to_owned());
     }
@@ -184,7 +184,7 @@ impl fmt::Display for Rule {
 /// Why a string is not a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum AccessError {
+pub enum RuleError {
     /// The part before the colon is not a resource.
     Place(String),
     /// The core group is written out, but has no name.
@@ -221,7 +221,7 @@ pub enum AccessError {
     },
 }
 
-impl fmt::Display for AccessError {
+impl fmt::Display for RuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Place(input) => write!(
@@ -260,4 +260,4 @@ impl fmt::Display for AccessError {
     }
 }
 
-impl Error for AccessError {}
+impl Error for RuleError {}

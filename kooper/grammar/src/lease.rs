@@ -24,19 +24,19 @@ pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
 /// # Errors
 ///
 /// The first rule that is violated.
-pub fn check(lease: Duration, renew: Duration, retry: Duration) -> Result<(), LeaseError> {
+pub fn check(lease: Duration, renew: Duration, retry: Duration) -> Result<(), TimingError> {
     for (timing, value) in
         [(Timing::LeaseDuration, lease), (Timing::RenewDeadline, renew), (Timing::RetryPeriod, retry)]
     {
         if value < Duration::from_secs(1) {
-            return Err(LeaseError::TooShort { timing, value });
+            return Err(TimingError::TooShort { timing, value });
         }
     }
     if renew.as_nanos() * 3 > lease.as_nanos() * 2 {
-        return Err(LeaseError::RenewTooLong { lease, renew });
+        return Err(TimingError::RenewTooLong { lease, renew });
     }
     if renew.as_nanos() * 5 <= retry.as_nanos() * 6 {
-        return Err(LeaseError::RetryTooLong { renew, retry });
+        return Err(TimingError::RetryTooLong { renew, retry });
     }
     Ok(())
 }
@@ -65,7 +65,7 @@ impl fmt::Display for Timing {
 /// Why the timings of a lease are invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LeaseError {
+pub enum TimingError {
     /// A timing is shorter than a second.
     TooShort {
         /// The timing.
@@ -89,7 +89,7 @@ pub enum LeaseError {
     },
 }
 
-impl fmt::Display for LeaseError {
+impl fmt::Display for TimingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooShort { timing, value } => {
@@ -115,4 +115,4 @@ impl fmt::Display for LeaseError {
     }
 }
 
-impl Error for LeaseError {}
+impl Error for TimingError {}

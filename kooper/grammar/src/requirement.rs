@@ -9,13 +9,13 @@ use crate::selector_error::SelectorError;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirement {
     key: String,
-    operator: Operator,
+    operator: Comparator,
     values: Vec<String>,
 }
 
 /// The comparison of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Operator {
+pub enum Comparator {
     /// `key=value` and `key in (a,b)`: the label exists and has one of the values.
     In,
     /// `key!=value` and `key notin (a,b)`: the label has none of the values, or does not exist.
@@ -39,7 +39,7 @@ impl Requirement {
 
     /// The comparison.
     #[must_use]
-    pub fn operator(&self) -> Operator {
+    pub fn operator(&self) -> Comparator {
         self.operator
     }
 
@@ -59,12 +59,12 @@ impl Requirement {
             label.zip(bound).is_some_and(|(label, bound)| compare(&label, &bound))
         };
         match self.operator {
-            Operator::In => label.is_some_and(listed),
-            Operator::NotIn => !label.is_some_and(listed),
-            Operator::Exists => label.is_some(),
-            Operator::DoesNotExist => label.is_none(),
-            Operator::GreaterThan => ordered(i64::gt),
-            Operator::LessThan => ordered(i64::lt),
+            Comparator::In => label.is_some_and(listed),
+            Comparator::NotIn => !label.is_some_and(listed),
+            Comparator::Exists => label.is_some(),
+            Comparator::DoesNotExist => label.is_none(),
+            Comparator::GreaterThan => ordered(i64::gt),
+            Comparator::LessThan => ordered(i64::lt),
         }
     }
 
@@ -88,18 +88,18 @@ impl Requirement {
     fn parse(tokens: &mut Tokens<'_>) -> Result<Self, SelectorError> {
         if tokens.take("!") {
             let key = tokens.key()?;
-            return Ok(Self { key, operator: Operator::DoesNotExist, values: Vec::new() });
+            return Ok(Self { key, operator: Comparator::DoesNotExist, values: Vec::new() });
         }
         let key = tokens.key()?;
         let (operator, mut values) = match tokens.peek() {
-            "" | "," => (Operator::Exists, Vec::new()),
+            "" | "," => (Comparator::Exists, Vec::new()),
             _ => match tokens.next() {
-                "=" | "==" => (Operator::In, vec![tokens.value()?]),
-                "!=" => (Operator::NotIn, vec![tokens.value()?]),
-                "in" => (Operator::In, tokens.set()?),
-                "notin" => (Operator::NotIn, tokens.set()?),
-                ">" => (Operator::GreaterThan, vec![tokens.integer()?]),
-                "<" => (Operator::LessThan, vec![tokens.integer()?]),
+                "=" | "==" => (Comparator::In, vec![tokens.value()?]),
+                "!=" => (Comparator::NotIn, vec![tokens.value()?]),
+                "in" => (Comparator::In, tokens.set()?),
+                "notin" => (Comparator::NotIn, tokens.set()?),
+                ">" => (Comparator::GreaterThan, vec![tokens.integer()?]),
+                "<" => (Comparator::LessThan, vec![tokens.integer()?]),
                 found => return Err(tokens.unexpected(found, "`=`, `!=`, `in (…)` or `notin (…)`")),
             },
         };
@@ -113,14 +113,14 @@ impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (key, values) = (&self.key, self.values.join(","));
         match (self.operator, self.values.len()) {
-            (Operator::In, 1) => write!(f, "{key}={values}"),
-            (Operator::NotIn, 1) => write!(f, "{key}!={values}"),
-            (Operator::In, _) => write!(f, "{key} in ({values})"),
-            (Operator::NotIn, _) => write!(f, "{key} notin ({values})"),
-            (Operator::Exists, _) => write!(f, "{key}"),
-            (Operator::DoesNotExist, _) => write!(f, "!{key}"),
-            (Operator::GreaterThan, _) => write!(f, "{key}>{values}"),
-            (Operator::LessThan, _) => write!(f, "{key}<{values}"),
+            (Comparator::In, 1) => write!(f, "{key}={values}"),
+            (Comparator::NotIn, 1) => write!(f, "{key}!={values}"),
+            (Comparator::In, _) => write!(f, "{key} in ({values})"),
+            (Comparator::NotIn, _) => write!(f, "{key} notin ({values})"),
+            (Comparator::Exists, _) => write!(f, "{key}"),
+            (Comparator::DoesNotExist, _) => write!(f, "!{key}"),
+            (Comparator::GreaterThan, _) => write!(f, "{key}>{values}"),
+            (Comparator::LessThan, _) => write!(f, "{key}<{values}"),
         }
     }
 }

@@ -13,7 +13,7 @@
 use std::fmt;
 
 pub use crate::fields::FieldSelector;
-pub use crate::requirement::{Operator, Requirement};
+pub use crate::requirement::{Comparator, Requirement};
 pub use crate::selector_error::SelectorError;
 
 /// A label selector, equality-based or set-based. An empty one selects everything.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use kooper_grammar::lease::{LEASE_DURATION, LeaseError, RENEW_DEADLINE, RETRY_PERIOD, Timing, check};
+use kooper_grammar::lease::{LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD, Timing, TimingError, check};
 use proptest::prelude::*;
 
-fn of(lease: u64, renew: u64, retry: u64) -> Result<(), LeaseError> {
+fn of(lease: u64, renew: u64, retry: u64) -> Result<(), TimingError> {
     check(Duration::from_millis(lease), Duration::from_millis(renew), Duration::from_millis(retry))
 }
 
@@ -14,10 +14,10 @@ fn the_defaults_are_valid_and_the_limits_are_exact() {
     let defaults = [LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD].map(|default| default.as_secs());
     assert_eq!(defaults, [15, 10, 2], "the defaults of client-go");
     assert_eq!(of(15_000, 10_000, 2_000), Ok(()));
-    assert!(matches!(of(15_000, 10_001, 2_000), Err(LeaseError::RenewTooLong { .. })));
-    assert!(matches!(of(9_000, 6_000, 5_000), Err(LeaseError::RetryTooLong { .. })));
+    assert!(matches!(of(15_000, 10_001, 2_000), Err(TimingError::RenewTooLong { .. })));
+    assert!(matches!(of(9_000, 6_000, 5_000), Err(TimingError::RetryTooLong { .. })));
     assert_eq!(of(9_000, 6_000, 4_999), Ok(()));
-    assert!(matches!(of(3_000, 2_000, 999), Err(LeaseError::TooShort { timing: Timing::RetryPeriod, .. })));
+    assert!(matches!(of(3_000, 2_000, 999), Err(TimingError::TooShort { timing: Timing::RetryPeriod, .. })));
 }
 
 #[test]

@@ -28,7 +28,7 @@ use crate::metrics::{Counter, MetricsRecorder};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::queue::reason::Reason;
-use crate::queue::{Item, Outcome, Returned, Ticket};
+use crate::queue::{Completion, Item, Returned, Ticket};
 
 pub(crate) use busy::Busy;
 pub(crate) use failing::Failing;
@@ -74,7 +74,7 @@ impl Workers {
             // runtime's, and must not cost a worker.
             if AssertUnwindSafe(self.process(item)).catch_unwind().await.is_err() {
                 tracing::error!(controller = %self.name(), %key, "a worker panicked outside the handler: the key is retried");
-                self.give_back(ticket, Outcome::Failure);
+                self.give_back(ticket, Completion::Failure);
             }
         }
     }
@@ -91,14 +91,14 @@ impl Workers {
             return;
         }
         if !self.may_run().await {
-            self.give_back(item.ticket, Outcome::Skipped);
+            self.give_back(item.ticket, Completion::Skipped);
             return;
         }
         let (call, token) = self.call(&item);
         let (part, future): (_, BoxFuture<'static, Called>) = match self.backing.own.get(&item.key) {
             Some(object) if !(functions.wants)(&object) => {
                 self.reporter.failing.forget(&item.key);
-                self.give_back(item.ticket, Outcome::Skipped);
+                self.give_back(item.ticket, Completion::Skipped);
                 return;
             }
             Some(object) => (functions.part_of(&object), Box::pin(functions.handler.call(object, call).map_ok(Some))),
@@ -130,8 +130,8 @@ impl Workers {
     }
 
     /// Gives a key back to the queue, once; returns when it runs next.
-    fn give_back(&self, ticket: Ticket, outcome: Outcome) -> Returned {
-        self.backing.queue.finish(ticket, outcome)
+    fn give_back(&self, ticket: Ticket, completion: Completion) -> Returned {
+        self.backing.queue.finish(ticket, completion)
     }
 
     /// Calls `deleted` for each removed object of the key, once each. `false`
@@ -140,7 +140,7 @@ impl Workers {
         let Some(deleted) = &self.functions.deleted else { return true };
         loop {
             if !self.may_run().await {
-                self.give_back(item.ticket, Outcome::Skipped);
+                self.give_back(item.ticket, Completion::Skipped);
                 return false;
             }
             let Some((object, gone)) = deleted.tombstones.take(&item.key) else { return true };

@@ -42,7 +42,7 @@ pub(crate) use reliable::MakeCrd;
 
 type MakeState<S> = Arc<dyn Fn(InitContext) -> BoxFuture<'static, Result<State<S>, BoxError>> + Send + Sync>;
 type MakeService<O, S> = Box<dyn Fn(State<S>, Arc<Backing>) -> HandlerService<O> + Send + Sync>;
-type MakeRetriever = Box<dyn Fn(Option<Client>) -> Result<Arc<dyn retriever::Erased>, BoxError> + Send + Sync>;
+type MakeRetriever = Box<dyn Fn(Option<Client>) -> Result<Arc<dyn retriever::ErasedRetriever>, BoxError> + Send + Sync>;
 type Wrap<O> = Box<dyn Middleware<O>>;
 
 /// Builds a [`Controller`](super::Controller) for objects of the kind `K`. Its

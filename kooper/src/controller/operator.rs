@@ -19,7 +19,7 @@ use crate::controller::{Controller, Process, Runner};
 use crate::error;
 use crate::leader;
 use crate::metrics::health::{Health, Probe};
-use crate::metrics::{Guarded, MetricsRecorder, NoMetrics};
+use crate::metrics::{MetricsRecorder, NoMetrics, PanicSafe};
 use crate::watch::informer::SharedWatches;
 
 /// The default time that running handler calls get on shutdown.
@@ -266,7 +266,7 @@ impl Builder {
 
     /// The recorder of the metrics. Default: none.
     pub fn metrics(mut self, metrics: Arc<dyn MetricsRecorder>) -> Self {
-        self.metrics = Arc::new(Guarded::new(metrics));
+        self.metrics = Arc::new(PanicSafe::new(metrics));
         self
     }
 

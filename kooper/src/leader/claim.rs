@@ -12,26 +12,26 @@ mod known;
 mod step;
 mod terms;
 
-pub(super) use known::{Answer, LeaseWrite, Record};
-use known::{Known, Sent};
+use known::{KnownLease, SentWrite};
+pub(super) use known::{LeaseWrite, Record, WriteResult};
 pub(crate) use step::Lost;
-pub(super) use step::Step;
+pub(super) use step::NextStep;
 pub(super) use terms::{Candidate, Terms};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    Standing,
+    Campaigning,
     Leading {
         /// When the token expires.
         until: Moment,
         /// When the last acknowledged renewal was sent.
         sent: Moment,
     },
-    Leaving {
+    SteppingDown {
         /// The most requests that may still be sent.
         left: u8,
     },
-    Left,
+    Idle,
 }
 
 /// A candidate for a lease, or its holder.
@@ -40,7 +40,7 @@ pub(super) struct Claim {
     me: Candidate,
     terms: Terms,
     stage: Stage,
-    known: Known,
+    known: KnownLease,
     /// When a change of the record was last observed.
     changed: Moment,
     /// When the last successful read was sent.
@@ -50,7 +50,7 @@ pub(super) struct Claim {
     /// No request is sent before this.
     not_before: Moment,
     /// Writes whose result is unknown, the latest last.
-    pending: Vec<Sent>,
+    pending: Vec<SentWrite>,
     /// The renew time of the last acknowledged write.
     mine: Option<i64>,
     last_renewed: i64,
@@ -64,8 +64,8 @@ impl Claim {
         Self {
             me,
             terms,
-            stage: Stage::Left,
-            known: Known::Nothing,
+            stage: Stage::Idle,
+            known: KnownLease::Nothing,
             changed: now,
             read_at: now,
             must_read: true,
@@ -80,18 +80,18 @@ impl Claim {
     }
 
     /// Becomes a candidate, unless it is one or is the leader.
-    pub(super) fn stand(&mut self) {
-        if matches!(self.stage, Stage::Leaving { .. } | Stage::Left) {
-            self.stage = Stage::Standing;
+    pub(super) fn campaign(&mut self) {
+        if matches!(self.stage, Stage::SteppingDown { .. } | Stage::Idle) {
+            self.stage = Stage::Campaigning;
             self.must_read = true;
         }
         self.lost = None;
     }
 
     /// Steps down, and releases the lease if it may hold it.
-    pub(super) fn leave(&mut self, now: Moment) {
+    pub(super) fn step_down(&mut self, now: Moment) {
         let may_hold = self.mine.is_some() || !self.pending.is_empty();
-        self.stage = if may_hold { Stage::Leaving { left: 6 } } else { Stage::Left };
+        self.stage = if may_hold { Stage::SteppingDown { left: 6 } } else { Stage::Idle };
         self.must_read = true;
         self.not_before = now;
         self.lost = None;
@@ -99,7 +99,7 @@ impl Claim {
 
     /// Steps down without releasing the lease: it must expire.
     pub(super) fn abandon(&mut self) {
-        self.stage = Stage::Left;
+        self.stage = Stage::Idle;
         self.lost = None;
     }
 
@@ -150,57 +150,57 @@ impl Claim {
 
     /// The next step. `wall` is the time of the wall clock in microseconds; it is
     /// written to records, but no decision depends on it.
-    pub(super) fn next(&mut self, now: Moment, wall: i64) -> Step {
+    pub(super) fn next(&mut self, now: Moment, wall: i64) -> NextStep {
         if let Some(lost) = self.lost.take() {
-            return Step::Lost(lost);
+            return NextStep::Lost(lost);
         }
         match self.stage {
-            Stage::Standing => self.next_standing(now, wall),
+            Stage::Campaigning => self.next_campaigning(now, wall),
             Stage::Leading { until, .. } if now >= until => {
                 self.lose(Lost::Deadline);
-                self.lost.take().map_or(Step::Left, Step::Lost)
+                self.lost.take().map_or(NextStep::Idle, NextStep::Lost)
             }
-            Stage::Leading { until, .. } if now < self.not_before => Step::Wait(until.min(self.not_before)),
-            Stage::Leading { .. } if self.must_read => Step::Read,
-            Stage::Leading { .. } => Step::Write(self.write(now, wall)),
-            Stage::Leaving { left } => self.next_leaving(left, now, wall),
-            Stage::Left => Step::Left,
+            Stage::Leading { until, .. } if now < self.not_before => NextStep::Wait(until.min(self.not_before)),
+            Stage::Leading { .. } if self.must_read => NextStep::Read,
+            Stage::Leading { .. } => NextStep::Write(self.write(now, wall)),
+            Stage::SteppingDown { left } => self.next_stepping_down(left, now, wall),
+            Stage::Idle => NextStep::Idle,
         }
     }
 
-    fn next_standing(&mut self, now: Moment, wall: i64) -> Step {
+    fn next_campaigning(&mut self, now: Moment, wall: i64) -> NextStep {
         if now < self.not_before {
-            return Step::Wait(self.not_before);
+            return NextStep::Wait(self.not_before);
         }
         if self.must_read {
-            return Step::Read;
+            return NextStep::Read;
         }
         let free_at = self.free_at();
         if let Some(free_at) = free_at
             && (free_at.is_zero() || (now >= free_at && self.read_at >= free_at))
         {
-            return Step::Write(self.write(now, wall));
+            return NextStep::Write(self.write(now, wall));
         }
         // Another candidate holds the lease. A change is watched or polled; before
         // the lease is treated as expired, it is read again.
         let at = free_at.unwrap_or(self.read_at + self.terms.lease);
         let at = if self.watching { at } else { at.min(self.read_at + self.jittered(self.terms.retry, self.read_at)) };
         if now < at {
-            return Step::Wait(at);
+            return NextStep::Wait(at);
         }
-        Step::Read
+        NextStep::Read
     }
 
     /// When this candidate may acquire the lease: zero for at once, `None` if it
     /// must not as long as the record does not change.
     fn free_at(&self) -> Option<Moment> {
         match &self.known {
-            Known::Nothing => None,
-            Known::Absent { guarded } => Some(*guarded),
-            Known::Held(record) if self.owns(record) => Some(Duration::ZERO),
-            Known::Held(_) if self.foreign().is_some() => None,
-            Known::Held(record) if record.is_released() => Some(Duration::ZERO),
-            Known::Held(record) => Some(self.expires(record)),
+            KnownLease::Nothing => None,
+            KnownLease::Absent { guarded } => Some(*guarded),
+            KnownLease::Held(record) if self.owns(record) => Some(Duration::ZERO),
+            KnownLease::Held(_) if self.foreign().is_some() => None,
+            KnownLease::Held(record) if record.is_released() => Some(Duration::ZERO),
+            KnownLease::Held(record) => Some(self.expires(record)),
         }
     }
 
@@ -211,9 +211,9 @@ impl Claim {
         self.changed + lease + self.terms.retry.mul_f64(fraction(self.random ^ self.changed.as_secs()) / 8.0)
     }
 
-    fn next_leaving(&mut self, left: u8, now: Moment, wall: i64) -> Step {
+    fn next_stepping_down(&mut self, left: u8, now: Moment, wall: i64) -> NextStep {
         if now < self.not_before {
-            return Step::Wait(self.not_before);
+            return NextStep::Wait(self.not_before);
         }
         let ours = self.known.record().is_some_and(|record| self.owns(record));
         if left == 0 || !(self.must_read || ours) {
@@ -221,11 +221,11 @@ impl Claim {
                 // It was read, and another candidate holds it: there is nothing to release.
                 self.mine = None;
             }
-            self.stage = Stage::Left;
-            return Step::Left;
+            self.stage = Stage::Idle;
+            return NextStep::Idle;
         }
-        self.stage = Stage::Leaving { left: left - 1 };
-        if self.must_read { Step::Read } else { Step::Write(self.write(now, wall)) }
+        self.stage = Stage::SteppingDown { left: left - 1 };
+        if self.must_read { NextStep::Read } else { NextStep::Write(self.write(now, wall)) }
     }
 
     /// The write that replaces the last known record. Unless it is acknowledged,
@@ -242,15 +242,15 @@ impl Claim {
             (None, _) => 0,
         };
         let base = current.map(|record| Arc::clone(&record.version));
-        let leaving = matches!(self.stage, Stage::Leaving { .. });
+        let leaving = matches!(self.stage, Stage::SteppingDown { .. });
         let (holder, seconds) =
             if leaving { (Arc::from(""), 1) } else { (Arc::clone(&self.me.identity), self.terms.seconds()) };
         self.must_read = true;
         self.not_before = now;
-        if self.pending.len() == Sent::MOST {
+        if self.pending.len() == SentWrite::MOST {
             self.pending.remove(0);
         }
-        self.pending.push(Sent { base: base.clone(), renewed, at: now });
+        self.pending.push(SentWrite { base: base.clone(), renewed, at: now });
         LeaseWrite { base, holder, seconds, acquired, renewed, transitions }
     }
 
@@ -268,22 +268,22 @@ impl Claim {
         // A write whose base was replaced cannot be committed any more.
         self.pending.retain(|sent| sent.base == version);
         match (self.stage, &self.known) {
-            (Stage::Leading { sent: last, .. }, Known::Held(record)) if self.owns_or(record, landed.as_ref()) => {
+            (Stage::Leading { sent: last, .. }, KnownLease::Held(record)) if self.owns_or(record, landed.as_ref()) => {
                 if let Some(landed) = landed {
                     self.mine = Some(landed.renewed);
                     self.lead(last.max(landed.at));
                 }
                 self.not_before = now;
             }
-            (Stage::Leading { .. }, Known::Held(record)) if record.holder.is_empty() => self.lose(Lost::Emptied),
-            (Stage::Leading { .. }, Known::Held(record)) => {
+            (Stage::Leading { .. }, KnownLease::Held(record)) if record.holder.is_empty() => self.lose(Lost::Emptied),
+            (Stage::Leading { .. }, KnownLease::Held(record)) => {
                 let holder = Arc::clone(&record.holder);
                 self.lose(Lost::Taken(holder));
             }
-            (Stage::Leading { .. }, Known::Absent { .. } | Known::Nothing) => self.lose(Lost::Deleted),
+            (Stage::Leading { .. }, KnownLease::Absent { .. } | KnownLease::Nothing) => self.lose(Lost::Deleted),
             // The write failed and nothing changed: do not retry at once.
-            (Stage::Standing, _) if lost_race => self.not_before = now + self.jittered(self.terms.retry, now),
-            (Stage::Standing | Stage::Leaving { .. } | Stage::Left, _) => {
+            (Stage::Campaigning, _) if lost_race => self.not_before = now + self.jittered(self.terms.retry, now),
+            (Stage::Campaigning | Stage::SteppingDown { .. } | Stage::Idle, _) => {
                 if let Some(landed) = landed {
                     self.mine = Some(landed.renewed);
                 }
@@ -305,7 +305,7 @@ impl Claim {
             known.zip(record.version.parse::<u64>().ok()).is_some_and(|(known, version)| version <= known)
         });
         let news = found.is_some() || self.known.record().is_some();
-        if self.stage != Stage::Standing || older || !news {
+        if self.stage != Stage::Campaigning || older || !news {
             return false;
         }
         self.learn(now, found);
@@ -317,29 +317,29 @@ impl Claim {
     }
 
     /// Handles the result of the last write.
-    pub(super) fn written(&mut self, now: Moment, answer: Answer) {
+    pub(super) fn written(&mut self, now: Moment, answer: WriteResult) {
         let Some(sent) = self.pending.last().cloned() else { return };
         match answer {
-            Answer::Committed(record) => {
+            WriteResult::Committed(record) => {
                 self.pending.clear();
                 self.mine = Some(sent.renewed);
                 self.must_read = false;
                 self.learn(now, Some(record));
                 match self.stage {
-                    Stage::Standing => self.lead(sent.at),
+                    Stage::Campaigning => self.lead(sent.at),
                     Stage::Leading { sent: last, .. } => self.lead(last.max(sent.at)),
-                    Stage::Leaving { .. } => {
+                    Stage::SteppingDown { .. } => {
                         self.mine = None;
-                        self.stage = Stage::Left;
+                        self.stage = Stage::Idle;
                     }
-                    Stage::Left => {}
+                    Stage::Idle => {}
                 }
                 // If the response was so slow that the token has expired, write again at once.
                 let until = self.until().filter(|until| now < *until);
                 self.not_before = if until.is_some() { sent.at + self.terms.retry } else { now };
             }
-            Answer::Conflict => self.not_before = now,
-            Answer::Failed => self.pause(sent.at, now),
+            WriteResult::Conflict => self.not_before = now,
+            WriteResult::Failed => self.pause(sent.at, now),
         }
     }
 
@@ -349,7 +349,7 @@ impl Claim {
     }
 
     fn lose(&mut self, reason: Lost) {
-        self.stage = Stage::Standing;
+        self.stage = Stage::Campaigning;
         self.must_read |= reason == Lost::Deadline;
         self.lost = Some(reason);
     }
@@ -358,8 +358,8 @@ impl Claim {
     /// later.
     fn pause(&mut self, sent: Moment, now: Moment) {
         self.not_before = match self.stage {
-            Stage::Standing | Stage::Left => now + self.jittered(self.terms.retry, now),
-            Stage::Leading { .. } | Stage::Leaving { .. } => now.max(sent + self.terms.retry / 4),
+            Stage::Campaigning | Stage::Idle => now + self.jittered(self.terms.retry, now),
+            Stage::Leading { .. } | Stage::SteppingDown { .. } => now.max(sent + self.terms.retry / 4),
         };
     }
 
@@ -377,7 +377,7 @@ impl Claim {
     }
 
     /// Like [`owns`](Self::owns), after the pending writes have been pruned.
-    fn owns_or(&self, record: &Record, landed: Option<&Sent>) -> bool {
+    fn owns_or(&self, record: &Record, landed: Option<&SentWrite>) -> bool {
         landed.is_some() || self.owns(record)
     }
 
@@ -387,16 +387,16 @@ impl Claim {
                 if !self.known.record().is_some_and(|known| known.is_same_term(&record)) {
                     self.changed = now;
                 }
-                self.known = Known::Held(record);
+                self.known = KnownLease::Held(record);
             }
             None => {
                 // Deleting a Lease does not stop its holder.
                 let guarded = match &self.known {
-                    Known::Held(record) if !record.holder.is_empty() && !self.owns(record) => self.expires(record),
-                    Known::Absent { guarded } => *guarded,
-                    Known::Held(_) | Known::Nothing => Duration::ZERO,
+                    KnownLease::Held(record) if !record.holder.is_empty() && !self.owns(record) => self.expires(record),
+                    KnownLease::Absent { guarded } => *guarded,
+                    KnownLease::Held(_) | KnownLease::Nothing => Duration::ZERO,
                 };
-                self.known = Known::Absent { guarded };
+                self.known = KnownLease::Absent { guarded };
             }
         }
     }

@@ -10,13 +10,13 @@ use kube::Client;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::claim::{Answer, Candidate, Claim, LeaseWrite, Lost, Record, Step, Terms};
+use super::claim::{Candidate, Claim, LeaseWrite, Lost, NextStep, Record, Terms, WriteResult};
 use super::clock::{Clock, Moment};
 use super::former::{FormerLease, RespectedLease};
-use super::leadership::LOOK;
+use super::leadership::CHECK_INTERVAL;
 use super::lease::{Lease, LeaseError};
 use super::scope::WatchedNamespaces;
-use super::status::{About, ElectionStatus, Phase};
+use super::status::{ElectionStatus, Phase, RequestPurpose};
 use super::{LeaderElection, Leadership};
 use crate::metrics::{Counter, Gauge, MetricsRecorder};
 
@@ -46,12 +46,12 @@ pub(crate) struct ElectorOptions {
     /// Created by [`Leadership::none`].
     pub(crate) leadership: Leadership,
     /// Called for each announcement.
-    pub(crate) told: Arc<dyn Fn(Told) + Send + Sync>,
+    pub(crate) announce: Arc<dyn Fn(Announcement) + Send + Sync>,
 }
 
 /// A change of leadership that is recorded as a Kubernetes Event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Announcement {
     /// This process became the leader.
     Became,
     /// It lost leadership, for this reason.
@@ -76,13 +76,13 @@ pub(crate) struct Elector {
     leadership: Leadership,
     controller: Arc<str>,
     metrics: Arc<dyn MetricsRecorder>,
-    told: Arc<dyn Fn(Told) + Send + Sync>,
+    announce: Arc<dyn Fn(Announcement) + Send + Sync>,
     status: Arc<ElectionStatus>,
     watch: Option<BoxStream<'static, Result<Option<Value>, LeaseError>>>,
     /// A failed watch is not opened again before this.
     watch_at: Moment,
-    /// Whether the last announcement was [`Told::Became`].
-    told_lead: bool,
+    /// Whether the last announcement was [`Announcement::Became`].
+    announced_leading: bool,
 }
 
 impl Elector {
@@ -121,11 +121,11 @@ impl Elector {
             leadership,
             controller,
             metrics,
-            told: options.told,
+            announce: options.announce,
             status: Arc::new(status),
             watch: None,
             watch_at: Duration::ZERO,
-            told_lead: false,
+            announced_leading: false,
         };
         elector.register(&lease);
         elector
@@ -138,14 +138,14 @@ impl Elector {
 
     /// Campaigns until this process holds the lease. Cancel safe.
     pub(crate) async fn campaign(&mut self) {
-        self.claim.stand();
+        self.claim.campaign();
         while !self.leads() {
             match self.claim.next(self.clock.now(), wall()) {
-                Step::Write(_) if self.blocked().await => sleep(self.terms.retry).await,
-                Step::Write(write) => self.write(&write).await,
-                Step::Read => self.read().await,
-                Step::Wait(until) => self.wait(until).await,
-                Step::Lost(_) | Step::Left => self.claim.stand(),
+                NextStep::Write(_) if self.blocked().await => sleep(self.terms.retry).await,
+                NextStep::Write(write) => self.write(&write).await,
+                NextStep::Read => self.read().await,
+                NextStep::Wait(until) => self.wait(until).await,
+                NextStep::Lost(_) | NextStep::Idle => self.claim.campaign(),
             }
         }
         self.watch = None;
@@ -154,8 +154,8 @@ impl Elector {
         self.metrics.count(&self.controller, Counter::LeaderTransition);
         let identity = &**self.claim.identity();
         tracing::info!(controller = &*self.controller, lease = &*self.lease.name, identity, "acquired leadership");
-        self.told_lead = true;
-        (self.told)(Told::Became);
+        self.announced_leading = true;
+        (self.announce)(Announcement::Became);
     }
 
     /// Renews the lease until leadership is lost. It runs beside the handlers, also
@@ -164,11 +164,11 @@ impl Elector {
         let lost = loop {
             let now = self.clock.now();
             match self.claim.next(now, wall()) {
-                Step::Write(write) => self.write(&write).await,
-                Step::Read => self.read().await,
-                Step::Wait(until) => sleep(until.saturating_sub(now).min(LOOK)).await,
-                Step::Lost(lost) => break lost,
-                Step::Left => break Lost::NeverHeld,
+                NextStep::Write(write) => self.write(&write).await,
+                NextStep::Read => self.read().await,
+                NextStep::Wait(until) => sleep(until.saturating_sub(now).min(CHECK_INTERVAL)).await,
+                NextStep::Lost(lost) => break lost,
+                NextStep::Idle => break Lost::NeverHeld,
             }
         };
         self.leadership.set(None);
@@ -176,10 +176,10 @@ impl Elector {
             (Lost::Deadline, Some(error)) => format!("{lost}: {error}"),
             _ => lost.to_string(),
         };
-        self.look();
+        self.update();
         tracing::warn!(controller = &*self.controller, lease = &*self.lease.name, "leadership lost: {reason}");
-        self.told_lead = false;
-        (self.told)(Told::Lost(reason));
+        self.announced_leading = false;
+        (self.announce)(Announcement::Lost(reason));
         lost
     }
 
@@ -189,16 +189,16 @@ impl Elector {
     /// half the renew deadline, and at most [`RELEASE`].
     pub(crate) async fn release(&mut self) {
         self.abandon();
-        self.claim.leave(self.clock.now());
+        self.claim.step_down(self.clock.now());
         let patience = RELEASE.min(self.terms.deadline / 2);
         let leaving = async {
             loop {
                 let now = self.clock.now();
                 match self.claim.next(now, wall()) {
-                    Step::Write(write) => self.write(&write).await,
-                    Step::Read => self.read().await,
-                    Step::Wait(until) => sleep(until.saturating_sub(now).min(LOOK)).await,
-                    Step::Lost(_) | Step::Left => break,
+                    NextStep::Write(write) => self.write(&write).await,
+                    NextStep::Read => self.read().await,
+                    NextStep::Wait(until) => sleep(until.saturating_sub(now).min(CHECK_INTERVAL)).await,
+                    NextStep::Lost(_) | NextStep::Idle => break,
                 }
             }
         };
@@ -219,9 +219,9 @@ impl Elector {
         self.claim.abandon();
         self.leadership.set(None);
         self.status.left();
-        if std::mem::take(&mut self.told_lead) {
+        if std::mem::take(&mut self.announced_leading) {
             tracing::info!(controller = &*self.controller, lease = &*self.lease.name, "gave up leadership");
-            (self.told)(Told::Stopped);
+            (self.announce)(Announcement::Stopped);
         }
     }
 
@@ -241,12 +241,12 @@ impl Elector {
                     return true;
                 }
                 Err(error) => {
-                    self.status.failed(About::Former, &error);
+                    self.status.failed(RequestPurpose::Former, &error);
                     return true;
                 }
             }
         }
-        self.status.worked(About::Former);
+        self.status.worked(RequestPurpose::Former);
         false
     }
 
@@ -265,14 +265,14 @@ impl Elector {
                     self.unwatch(now);
                 }
                 self.claim.read(sent, now, found);
-                self.status.worked(About::Read);
+                self.status.worked(RequestPurpose::Read);
             }
             Err(error) => {
-                self.status.failed(About::Read, &error);
+                self.status.failed(RequestPurpose::Read, &error);
                 self.claim.read_failed(sent, now);
             }
         }
-        self.look();
+        self.update();
     }
 
     /// Writes a record, for example a renewal.
@@ -284,17 +284,17 @@ impl Elector {
         self.metrics.observe_lease_renewal(&self.controller, now.saturating_sub(sent));
         let answer = match answer {
             Ok(record) => {
-                self.status.worked(About::Write);
-                Answer::Committed(record)
+                self.status.worked(RequestPurpose::Write);
+                WriteResult::Committed(record)
             }
-            Err(LeaseError::Conflict) => Answer::Conflict,
+            Err(LeaseError::Conflict) => WriteResult::Conflict,
             Err(error) => {
-                self.status.failed(About::Write, &error);
-                Answer::Failed
+                self.status.failed(RequestPurpose::Write, &error);
+                WriteResult::Failed
             }
         };
         self.claim.written(now, answer);
-        self.look();
+        self.update();
     }
 
     /// The timeout of a request. A response after the token has expired would be
@@ -312,7 +312,7 @@ impl Elector {
             // If the watch fails, the record is polled.
             self.claim.watching(true);
         }
-        let pause = until.saturating_sub(now).min(LOOK);
+        let pause = until.saturating_sub(now).min(CHECK_INTERVAL);
         let Some(watch) = &mut self.watch else { return sleep(pause).await };
         let event = tokio::select! {
             event = watch.next() => event,
@@ -322,7 +322,7 @@ impl Elector {
         match event {
             Some(Ok(object)) => match object.as_ref().map(|object| self.lease.record(object)).transpose() {
                 Ok(found) => self.watched(now, object, found),
-                Err(error) => self.status.failed(About::Read, &error),
+                Err(error) => self.status.failed(RequestPurpose::Read, &error),
             },
             Some(Err(error)) => {
                 self.unwatch(now);
@@ -338,7 +338,7 @@ impl Elector {
     fn watched(&mut self, now: Moment, object: Option<Value>, found: Option<Record>) {
         self.status.watched();
         if self.claim.watched(now, found) && self.lease.keep(object).is_ok() {
-            self.look();
+            self.update();
         }
     }
 
@@ -355,7 +355,7 @@ impl Elector {
     }
 
     /// Updates the token and the status from the claim.
-    fn look(&self) {
+    fn update(&self) {
         self.leadership.set(self.claim.until());
         let holder = self.claim.holder().cloned();
         let phase = match (self.claim.foreign().cloned(), holder) {
@@ -377,11 +377,11 @@ impl Elector {
             Phase::Foreign { mark, holder } => {
                 tracing::error!(controller, "{}", self.status.dispute(&mark, &holder));
                 let holder = if holder.is_empty() { mark.to_string() } else { format!("{mark} ({holder})") };
-                (self.told)(Told::Foreign { holder });
+                (self.announce)(Announcement::Foreign { holder });
             }
             Phase::Unmarked(holder) => {
                 tracing::warn!(controller, lease, "{text}: it is acquired when it expires or is released");
-                (self.told)(Told::Foreign { holder: holder.to_string() });
+                (self.announce)(Announcement::Foreign { holder: holder.to_string() });
             }
             // It is stepping down.
             Phase::Standby(holder) if holder == *self.claim.identity() => {}

@@ -32,14 +32,14 @@ pub(super) enum Fate {
 }
 
 type Decide = Box<dyn FnMut(&Method, bool) -> Fate + Send>;
-type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+type HttpResponse = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 #[derive(Clone)]
 pub(super) struct FakeServer {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FakeState>>,
 }
 
-struct State {
+struct FakeState {
     leases: BTreeMap<String, Value>,
     version: u64,
     decide: Decide,
@@ -51,7 +51,7 @@ struct State {
 
 impl FakeServer {
     pub(super) fn new() -> Self {
-        let state = State {
+        let state = FakeState {
             leases: BTreeMap::new(),
             version: 0,
             decide: Box::new(|_, _| Fate::Pass),
@@ -100,11 +100,11 @@ impl FakeServer {
         self.lock().requests.iter().filter(|request| **request == (method.clone(), watch)).count()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FakeState> {
         self.state.lock().unwrap()
     }
 
-    async fn serve(self, request: Request<Body>) -> Result<Answer, Infallible> {
+    async fn serve(self, request: Request<Body>) -> Result<HttpResponse, Infallible> {
         let (parts, body) = request.into_parts();
         let body = body.collect_bytes().await.unwrap();
         let query = parts.uri.query().unwrap_or_default();
@@ -134,7 +134,7 @@ impl FakeServer {
         }
     }
 
-    fn watch(&self, name: &str) -> Answer {
+    fn watch(&self, name: &str) -> HttpResponse {
         let state = self.lock();
         let first = state.leases.get(name).map(|lease| json!({"type": "ADDED", "object": lease}));
         let name = name.to_owned();
@@ -149,8 +149,8 @@ impl FakeServer {
     }
 }
 
-impl State {
-    fn answer(&mut self, method: &Method, name: &str, body: &[u8]) -> Answer {
+impl FakeState {
+    fn answer(&mut self, method: &Method, name: &str, body: &[u8]) -> HttpResponse {
         let stored = self.leases.get(name).cloned();
         if method == Method::GET {
             return stored.map_or_else(|| refusal(404, "not found", ""), |lease| answer(StatusCode::OK, &lease));
@@ -186,12 +186,12 @@ impl State {
     }
 }
 
-fn answer(code: StatusCode, body: &Value) -> Answer {
+fn answer(code: StatusCode, body: &Value) -> HttpResponse {
     let body = Full::new(Bytes::from(body.to_string()));
     Response::builder().status(code).body(BodyExt::boxed_unsync(body)).unwrap()
 }
 
-fn refusal(code: u16, message: &str, field: &str) -> Answer {
+fn refusal(code: u16, message: &str, field: &str) -> HttpResponse {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code,
         "details": { "causes": [{ "field": field }] },

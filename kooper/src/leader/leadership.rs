@@ -12,7 +12,7 @@ use super::fence;
 
 /// Timers use a clock that stops while the machine is suspended. The right clock
 /// is checked at least this often.
-pub(super) const LOOK: Duration = Duration::from_secs(1);
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Whether this process is the leader of a controller, and for how long at least.
 ///
@@ -101,7 +101,7 @@ impl Leadership {
         let Some(token) = &self.token else { return std::future::pending().await };
         let mut changed = token.changed.subscribe();
         while self.is_term(term) {
-            let left = self.time_left().unwrap_or(LOOK).min(LOOK);
+            let left = self.time_left().unwrap_or(CHECK_INTERVAL).min(CHECK_INTERVAL);
             // The sender is a field of `self`, so it exists.
             drop(tokio::time::timeout(left, changed.changed()).await);
         }

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 mod dice;
 mod network;
-mod plan;
 mod process;
+mod scenario;
 mod world;
 
 use dice::Dice;
-use plan::{Fault, Outcome, Plan};
+use scenario::{Disruption, Scenario, Summary};
 use world::World;
 
 /// A way to break the protocol. The simulation must detect each.
@@ -51,20 +51,20 @@ const SEEDS: u64 = 10_000;
 const TIMINGS: [[u64; 3]; 4] =
     [[15_000, 10_000, 2_000], [3_000, 2_000, 1_000], [6_000, 4_000, 1_000], [1_900, 1_250, 1_000]];
 
-fn scenario(seed: u64, mutant: Option<Mutant>) -> Result<Outcome, String> {
+fn run_scenario(seed: u64, mutant: Option<Mutant>) -> Result<Summary, String> {
     let mut dice = Dice::new(seed);
     let [lease, deadline, retry] = TIMINGS[dice.below(4) as usize].map(Duration::from_millis);
     let count = 3 + dice.below(3) as usize;
     let span = lease * 5;
     let faults = 4 + dice.below(9);
-    let plan = Plan {
+    let scenario = Scenario {
         terms: [lease, deadline, retry],
         candidates: count,
-        faults: (0..faults).map(|_| (dice.within(span), Fault::any(&mut dice, count, lease))).collect(),
+        faults: (0..faults).map(|_| (dice.within(span), Disruption::any(&mut dice, count, lease))).collect(),
         mutant,
     };
     // The handlers have their own randomness, so that they do not change the elections.
-    World::new(plan, dice, Dice::new(!seed)).run()
+    World::new(scenario, dice, Dice::new(!seed)).run()
 }
 
 fn seeds() -> Vec<u64> {
@@ -79,10 +79,10 @@ fn there_is_never_more_than_one_leader_whatever_fails() {
     let begun = std::time::Instant::now();
     let seeds = seeds();
     let halves = seeds.chunks(seeds.len().div_ceil(2));
-    let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+    let summaries: Vec<Summary> = std::thread::scope(|scope| {
         let run = |half: &[u64]| {
             half.iter()
-                .map(|&seed| scenario(seed, None).unwrap_or_else(|broken| panic!("KOOPER_SEED={seed}: {broken}")))
+                .map(|&seed| run_scenario(seed, None).unwrap_or_else(|broken| panic!("KOOPER_SEED={seed}: {broken}")))
                 .collect::<Vec<_>>()
         };
         let threads: Vec<_> = halves.map(|half| scope.spawn(move || run(half))).collect();
@@ -91,32 +91,32 @@ fn there_is_never_more_than_one_leader_whatever_fails() {
             .flat_map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()
     });
-    let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
-    let slowest = outcomes.iter().map(|outcome| outcome.recovered).max().unwrap_or_default();
-    let share = outcomes.iter().map(|outcome| outcome.recovered.as_secs_f64() / outcome.lease.as_secs_f64());
+    let sum = |of: fn(&Summary) -> u64| summaries.iter().map(of).sum::<u64>();
+    let slowest = summaries.iter().map(|summary| summary.recovered).max().unwrap_or_default();
+    let share = summaries.iter().map(|summary| summary.recovered.as_secs_f64() / summary.lease.as_secs_f64());
     println!(
         "{} scenarios in {:.1} s: {} terms, {} renewals, {} conflicts; slowest recovery {:.2} s, {:.2} leases",
-        outcomes.len(),
+        summaries.len(),
         begun.elapsed().as_secs_f64(),
-        sum(|outcome| outcome.terms),
-        sum(|outcome| outcome.commits),
-        sum(|outcome| outcome.conflicts),
+        sum(|summary| summary.terms),
+        sum(|summary| summary.commits),
+        sum(|summary| summary.conflicts),
         slowest.as_secs_f64(),
         share.fold(0.0, f64::max),
     );
     println!(
         "{} writes sent, none after its term; {} stopped by the fence, {} aborted before they were sent; \
          {} arrived after the term, at most {:.2} s, {} of these after the next term had begun",
-        sum(|outcome| outcome.works),
-        sum(|outcome| outcome.fenced),
-        sum(|outcome| outcome.ended),
-        sum(|outcome| outcome.late),
-        outcomes.iter().map(|outcome| outcome.tail).max().unwrap_or_default().as_secs_f64(),
-        sum(|outcome| outcome.overtaken),
+        sum(|summary| summary.works),
+        sum(|summary| summary.fenced),
+        sum(|summary| summary.ended),
+        sum(|summary| summary.late),
+        summaries.iter().map(|summary| summary.tail).max().unwrap_or_default().as_secs_f64(),
+        sum(|summary| summary.overtaken),
     );
-    if outcomes.len() > 1 {
-        assert!(sum(|outcome| outcome.terms) > 2 * SEEDS, "leaders change in the scenarios");
-        let tested = sum(|outcome| outcome.fenced.min(1)).min(sum(|outcome| outcome.ended.min(1)));
+    if summaries.len() > 1 {
+        assert!(sum(|summary| summary.terms) > 2 * SEEDS, "leaders change in the scenarios");
+        let tested = sum(|summary| summary.fenced.min(1)).min(sum(|summary| summary.ended.min(1)));
         assert!(tested > SEEDS / 10, "terms end before writes and between a write and its sending: {tested}");
     }
 }
@@ -136,7 +136,7 @@ fn the_simulation_detects_a_broken_protocol() {
         Mutant::EarlyLook,
         Mutant::LateRequests,
     ] {
-        let found = (0..3_000).find_map(|seed| scenario(seed, Some(mutant)).err().map(|broken| (seed, broken)));
+        let found = (0..3_000).find_map(|seed| run_scenario(seed, Some(mutant)).err().map(|broken| (seed, broken)));
         match found {
             Some((seed, broken)) => println!("{mutant:?}: seed {seed}: {broken}"),
             None => panic!("{mutant:?} is not detected"),

@@ -22,15 +22,15 @@ pub(crate) struct ElectionStatus {
     /// A transient failure is reported if it lasts this long.
     patience: Duration,
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<ElectionState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ElectionState {
     /// Whether the Lease was ever read.
     known: bool,
     phase: Phase,
-    troubles: [Trouble; 3],
+    requests: [RequestHealth; 3],
     /// The reason if there is no watch.
     unwatched: Option<String>,
 }
@@ -38,7 +38,7 @@ struct State {
 /// The purpose of a request. Each fails and recovers independently: a Lease that
 /// can be read may still not be writable.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum About {
+pub(super) enum RequestPurpose {
     Read,
     Write,
     /// Reading a respected Lease.
@@ -46,27 +46,27 @@ pub(super) enum About {
 }
 
 #[derive(Default)]
-struct Trouble {
-    failure: Option<Failure>,
+struct RequestHealth {
+    failure: Option<RequestFailure>,
     /// The error that was logged.
     logged: Option<String>,
 }
 
-struct Failure {
+struct RequestFailure {
     message: String,
     transient: bool,
     /// When it began, by the clock.
     since: Duration,
 }
 
-impl State {
+impl ElectionState {
     /// Clears the failure of a kind of request; returns whether it was logged.
-    fn clear(&mut self, about: About) -> bool {
-        std::mem::take(&mut self.troubles[about as usize]).logged.is_some()
+    fn clear(&mut self, purpose: RequestPurpose) -> bool {
+        std::mem::take(&mut self.requests[purpose as usize]).logged.is_some()
     }
 
-    fn failures(&self) -> impl Iterator<Item = &Failure> {
-        self.troubles.iter().filter_map(|trouble| trouble.failure.as_ref())
+    fn failures(&self) -> impl Iterator<Item = &RequestFailure> {
+        self.requests.iter().filter_map(|request| request.failure.as_ref())
     }
 }
 
@@ -112,12 +112,12 @@ impl ElectionStatus {
     }
 
     /// Records a success. A Lease that can be written can be read.
-    pub(super) fn worked(&self, about: About) {
+    pub(super) fn worked(&self, purpose: RequestPurpose) {
         let mut state = self.lock();
-        state.known |= !matches!(about, About::Former);
-        let also = if let About::Write = about { About::Read } else { about };
-        let logged = [about, also].into_iter().any(|about| state.clear(about));
-        if logged && state.troubles.iter().all(|trouble| trouble.logged.is_none()) {
+        state.known |= !matches!(purpose, RequestPurpose::Former);
+        let also = if let RequestPurpose::Write = purpose { RequestPurpose::Read } else { purpose };
+        let logged = [purpose, also].into_iter().any(|purpose| state.clear(purpose));
+        if logged && state.requests.iter().all(|request| request.logged.is_none()) {
             drop(state);
             tracing::info!(controller = &*self.controller, lease = self.lease, "the lease can be used again");
         }
@@ -125,16 +125,16 @@ impl ElectionStatus {
 
     /// Records a failure. The same error is logged once; a transient one only if it
     /// lasts.
-    pub(super) fn failed(&self, about: About, error: &LeaseError) {
+    pub(super) fn failed(&self, purpose: RequestPurpose, error: &LeaseError) {
         let (message, now, transient) = (error.to_string(), self.clock.now(), error.is_transient());
         let mut state = self.lock();
-        let trouble = &mut state.troubles[about as usize];
-        let since = trouble.failure.as_ref().map_or(now, |failure| failure.since);
+        let request = &mut state.requests[purpose as usize];
+        let since = request.failure.as_ref().map_or(now, |failure| failure.since);
         let lasts = !transient || now.saturating_sub(since) >= self.patience;
-        trouble.failure = Some(Failure { message: message.clone(), transient, since });
-        let is_new = trouble.logged.as_ref() != Some(&message);
+        request.failure = Some(RequestFailure { message: message.clone(), transient, since });
+        let is_new = request.logged.as_ref() != Some(&message);
         if lasts && is_new {
-            trouble.logged = Some(message.clone());
+            request.logged = Some(message.clone());
         }
         drop(state);
         if lasts && is_new {
@@ -171,7 +171,7 @@ impl ElectionStatus {
         }
         if !matches!(phase, Phase::Free | Phase::Leading) {
             // A standby does not write.
-            state.clear(About::Write);
+            state.clear(RequestPurpose::Write);
         }
         let new = state.phase != phase;
         state.phase = phase;
@@ -216,7 +216,7 @@ impl ElectionStatus {
         self.lock().failures().next().map(|failure| failure.message.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ElectionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

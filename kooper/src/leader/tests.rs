@@ -24,13 +24,13 @@ mod steps;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A candidate of the controller `echo` of the program `shop`.
-struct Stand {
+struct TestCandidate {
     elector: Elector,
     leadership: Leadership,
-    told: Arc<Mutex<Vec<Told>>>,
+    announcements: Arc<Mutex<Vec<Announcement>>>,
 }
 
-impl Stand {
+impl TestCandidate {
     fn new(server: &FakeServer, identity: &str) -> Self {
         Self::with(server, identity, LeaderElection::new(), &[], Arc::new(NoMetrics))
     }
@@ -55,8 +55,8 @@ impl Stand {
         // The clock of a machine that has been up for a while.
         let start = Instant::now().checked_sub(1000 * SECOND).unwrap();
         let leadership = Leadership::by(Arc::new(TokioTime(start)));
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let telling = Arc::clone(&told);
+        let announcements = Arc::new(Mutex::new(Vec::new()));
+        let announced = Arc::clone(&announcements);
         let mut options = ElectorOptions {
             controller: "echo".into(),
             mark: "shop/echo".into(),
@@ -70,16 +70,16 @@ impl Stand {
             client: server.client(),
             metrics: Arc::new(NoMetrics),
             leadership: leadership.clone(),
-            told: Arc::new(move |news| telling.lock().unwrap().push(news)),
+            announce: Arc::new(move |news| announced.lock().unwrap().push(news)),
         };
         change(&mut options);
-        Self { elector: Elector::new(options), leadership, told }
+        Self { elector: Elector::new(options), leadership, announcements }
     }
 
     async fn leading(server: &FakeServer, identity: &str) -> Self {
-        let mut stand = Self::new(server, identity);
-        stand.elector.campaign().await;
-        stand
+        let mut candidate = Self::new(server, identity);
+        candidate.elector.campaign().await;
+        candidate
     }
 
     fn ready(&self) -> Result<Option<String>, String> {
@@ -87,12 +87,12 @@ impl Stand {
         status.ready()
     }
 
-    fn told(&self) -> Vec<Told> {
-        self.told.lock().unwrap().clone()
+    fn announced(&self) -> Vec<Announcement> {
+        self.announcements.lock().unwrap().clone()
     }
 
     /// Campaigns for this time without acquiring the lease.
-    async fn stands_in_vain(&mut self, span: Duration) {
+    async fn does_not_acquire(&mut self, span: Duration) {
         let acquired = timeout(span, self.elector.campaign()).await.is_ok();
         assert!(!acquired && !self.leadership.is_held(), "it did not become the leader");
     }
@@ -117,10 +117,10 @@ const OURS: Option<&str> = Some("shop/echo");
 #[tokio::test(start_paused = true)]
 async fn a_missing_lease_is_created_by_put() {
     let server = FakeServer::new();
-    let stand = Stand::leading(&server, "a").await;
-    assert!(stand.leadership.is_held());
-    assert_eq!(stand.told(), [Told::Became]);
-    assert_eq!(stand.ready(), Ok(None));
+    let candidate = TestCandidate::leading(&server, "a").await;
+    assert!(candidate.leadership.is_held());
+    assert_eq!(candidate.announced(), [Announcement::Became]);
+    assert_eq!(candidate.ready(), Ok(None));
     let lease = server.get("shop-echo");
     assert_eq!(lease["metadata"]["annotations"][MARK], "shop/echo");
     let spec = &lease["spec"];
@@ -133,7 +133,7 @@ async fn a_missing_lease_is_created_by_put() {
 async fn a_lease_is_created_by_post_if_the_server_does_not_create_by_put() {
     let server = FakeServer::new();
     server.creates_by_post_only();
-    assert!(Stand::leading(&server, "a").await.leadership.is_held());
+    assert!(TestCandidate::leading(&server, "a").await.leadership.is_held());
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,7 +141,7 @@ async fn a_released_lease_is_acquired_at_once() {
     let server = FakeServer::new();
     held_by(&server, "", OURS);
     let begun = Instant::now();
-    Stand::leading(&server, "a").await;
+    TestCandidate::leading(&server, "a").await;
     assert_eq!(begun.elapsed(), Duration::ZERO);
     assert_eq!(server.get("shop-echo")["spec"]["leaseTransitions"], 5);
 }
@@ -150,11 +150,11 @@ async fn a_released_lease_is_acquired_at_once() {
 async fn a_lease_is_not_acquired_before_it_expires_however_old_its_times_are() {
     let server = FakeServer::new();
     held_by(&server, "b", OURS);
-    let mut stand = Stand::new(&server, "a");
-    stand.stands_in_vain(SECOND * 14).await;
-    assert_eq!(stand.ready(), Ok(Some("echo: standby: the lease is held by b".to_owned())));
+    let mut candidate = TestCandidate::new(&server, "a");
+    candidate.does_not_acquire(SECOND * 14).await;
+    assert_eq!(candidate.ready(), Ok(Some("echo: standby: the lease is held by b".to_owned())));
     let begun = Instant::now();
-    stand.elector.campaign().await;
+    candidate.elector.campaign().await;
     assert!(begun.elapsed() >= SECOND && begun.elapsed() < SECOND * 2, "{:?}", begun.elapsed());
     assert_eq!(server.get("shop-echo")["spec"]["leaseTransitions"], 5);
 }
@@ -164,32 +164,32 @@ async fn a_candidate_waits_for_the_longer_of_the_two_lease_durations() {
     let server = FakeServer::new();
     held_by(&server, "b", OURS);
     server.change("shop-echo", |lease| lease["spec"]["leaseDurationSeconds"] = json!(40));
-    Stand::new(&server, "a").stands_in_vain(SECOND * 39).await;
+    TestCandidate::new(&server, "a").does_not_acquire(SECOND * 39).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_restarts_the_wait_of_a_candidate_and_a_new_label_does_not() {
     let server = FakeServer::new();
     held_by(&server, "b", OURS);
-    let mut stand = Stand::new(&server, "a");
-    stand.stands_in_vain(SECOND * 10).await;
+    let mut candidate = TestCandidate::new(&server, "a");
+    candidate.does_not_acquire(SECOND * 10).await;
     server.change("shop-echo", |lease| lease["spec"]["renewTime"] = json!("2020-01-01T00:00:01.000000Z"));
-    stand.stands_in_vain(SECOND * 14).await;
+    candidate.does_not_acquire(SECOND * 14).await;
     server.change("shop-echo", |lease| lease["metadata"]["labels"] = json!({"seen": "yes"}));
-    timeout(SECOND * 2, stand.elector.campaign()).await.expect("the label is not a renewal");
+    timeout(SECOND * 2, candidate.elector.campaign()).await.expect("the label is not a renewal");
     assert_eq!(server.get("shop-echo")["metadata"]["labels"]["seen"], "yes");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_keeps_the_acquire_time_the_transitions_and_the_fields_of_other_clients() {
     let server = FakeServer::new();
-    let mut stand = Stand::leading(&server, "a").await;
+    let mut candidate = TestCandidate::leading(&server, "a").await;
     let first = server.get("shop-echo");
     server.change("shop-echo", |lease| {
         lease["metadata"]["labels"] = json!({"team": "b"});
         lease["spec"]["strategy"] = json!("OldestEmulationVersion");
     });
-    assert!(timeout(SECOND * 30, stand.elector.hold()).await.is_err(), "it keeps leading");
+    assert!(timeout(SECOND * 30, candidate.elector.hold()).await.is_err(), "it keeps leading");
     let lease = server.get("shop-echo");
     assert_ne!(lease["spec"]["renewTime"], first["spec"]["renewTime"]);
     for field in ["acquireTime", "leaseTransitions", "holderIdentity"] {
@@ -202,9 +202,9 @@ async fn a_renewal_keeps_the_acquire_time_the_transitions_and_the_fields_of_othe
 #[tokio::test(start_paused = true)]
 async fn a_leader_sends_one_request_per_retry_period() {
     let server = FakeServer::new();
-    let mut stand = Stand::leading(&server, "a").await;
+    let mut candidate = TestCandidate::leading(&server, "a").await;
     let before = (server.count(&Method::PUT, false), server.count(&Method::GET, false));
-    assert!(timeout(SECOND * 21, stand.elector.hold()).await.is_err());
+    assert!(timeout(SECOND * 21, candidate.elector.hold()).await.is_err());
     assert_eq!(server.count(&Method::PUT, false) - before.0, 10);
     assert_eq!(server.count(&Method::GET, false), before.1);
 }
@@ -213,11 +213,11 @@ async fn a_leader_sends_one_request_per_retry_period() {
 async fn failures_before_the_deadline_do_not_end_leadership() {
     for fate in [Fate::Fail(500), Fate::DoneBut(504), Fate::Hang, Fate::DoneAndHang, Fate::Fail(429), Fate::Fail(403)] {
         let server = FakeServer::new();
-        let mut stand = Stand::leading(&server, "a").await;
+        let mut candidate = TestCandidate::leading(&server, "a").await;
         let until = Instant::now() + SECOND * 7;
         server.decide(move |_, _| if Instant::now() < until { fate } else { Fate::Pass });
-        assert!(timeout(SECOND * 60, stand.elector.hold()).await.is_err(), "{fate:?}");
-        assert!(stand.leadership.is_held(), "{fate:?}");
+        assert!(timeout(SECOND * 60, candidate.elector.hold()).await.is_err(), "{fate:?}");
+        assert!(candidate.leadership.is_held(), "{fate:?}");
         assert_eq!(server.get("shop-echo")["spec"]["leaseTransitions"], 0);
     }
 }
@@ -226,30 +226,32 @@ async fn failures_before_the_deadline_do_not_end_leadership() {
 async fn leadership_ends_at_the_deadline_after_the_last_renewal_was_sent() {
     for fate in [Fate::Fail(500), Fate::Hang] {
         let server = FakeServer::new();
-        let mut stand = Stand::leading(&server, "a").await;
+        let mut candidate = TestCandidate::leading(&server, "a").await;
         let begun = Instant::now();
         server.decide(move |_, _| fate);
-        assert_eq!(stand.elector.hold().await, Lost::Deadline);
+        assert_eq!(candidate.elector.hold().await, Lost::Deadline);
         assert_eq!(begun.elapsed().as_millis(), 10_000, "{fate:?}");
-        assert!(!stand.leadership.is_held());
-        assert!(matches!(&stand.told()[..], [Told::Became, Told::Lost(why)] if why.contains("could not be renewed")));
+        assert!(!candidate.leadership.is_held());
+        assert!(
+            matches!(&candidate.announced()[..], [Announcement::Became, Announcement::Lost(why)] if why.contains("could not be renewed"))
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_token_expires_although_the_elector_does_not_run() {
     let server = FakeServer::new();
-    let stand = Stand::leading(&server, "a").await;
+    let candidate = TestCandidate::leading(&server, "a").await;
     let begun = Instant::now();
-    stand.leadership.lost().await;
+    candidate.leadership.lost().await;
     assert_eq!(begun.elapsed(), SECOND * 10);
-    assert_eq!(stand.leadership.time_left(), Some(Duration::ZERO));
+    assert_eq!(candidate.leadership.time_left(), Some(Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_whose_response_was_lost_counts_from_when_it_was_sent() {
     let server = FakeServer::new();
-    let mut stand = Stand::leading(&server, "a").await;
+    let mut candidate = TestCandidate::leading(&server, "a").await;
     let mut writes = 0;
     // The first renewal is processed without a response; then only reads succeed.
     server.decide(move |method, _| {
@@ -263,35 +265,35 @@ async fn a_renewal_whose_response_was_lost_counts_from_when_it_was_sent() {
         }
     });
     let begun = Instant::now();
-    assert_eq!(stand.elector.hold().await, Lost::Deadline);
+    assert_eq!(candidate.elector.hold().await, Lost::Deadline);
     assert_eq!(begun.elapsed(), SECOND * 12, "it was sent after 2 s");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_reads_another_holder_stops_at_once() {
     let server = FakeServer::new();
-    let mut stand = Stand::leading(&server, "a").await;
+    let mut candidate = TestCandidate::leading(&server, "a").await;
     held_by(&server, "b", OURS);
     let begun = Instant::now();
-    assert_eq!(stand.elector.hold().await, Lost::Taken("b".into()));
+    assert_eq!(candidate.elector.hold().await, Lost::Taken("b".into()));
     assert_eq!(begun.elapsed(), SECOND * 2);
-    assert!(!stand.leadership.is_held());
-    assert_eq!(stand.told()[1], Told::Lost("the lease is held by b".to_owned()));
+    assert!(!candidate.leadership.is_held());
+    assert_eq!(candidate.announced()[1], Announcement::Lost("the lease is held by b".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_record_of_another_elector_with_the_same_identity_is_not_ours() {
     let server = FakeServer::new();
     held_by(&server, "a", OURS);
-    Stand::new(&server, "a").stands_in_vain(SECOND * 14).await;
+    TestCandidate::new(&server, "a").does_not_acquire(SECOND * 14).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_release_removes_the_holder_and_a_standby_takes_over_within_milliseconds() {
     let server = FakeServer::new();
-    let mut first = Stand::leading(&server, "a").await;
-    let mut second = Stand::new(&server, "b");
-    let standing = tokio::spawn(async move {
+    let mut first = TestCandidate::leading(&server, "a").await;
+    let mut second = TestCandidate::new(&server, "b");
+    let campaigning = tokio::spawn(async move {
         second.elector.campaign().await;
         Instant::now()
     });
@@ -299,7 +301,7 @@ async fn a_release_removes_the_holder_and_a_standby_takes_over_within_millisecon
     let released = Instant::now();
     first.elector.release().await;
     assert!(!first.leadership.is_held());
-    let took = standing.await.unwrap() - released;
+    let took = campaigning.await.unwrap() - released;
     assert!(took < Duration::from_millis(250), "{took:?}");
     assert_eq!(server.get("shop-echo")["spec"]["holderIdentity"], "b");
     assert_eq!(server.get("shop-echo")["spec"]["leaseTransitions"], 1);
@@ -310,15 +312,15 @@ async fn a_standby_without_permission_to_watch_polls_and_reports_it() {
     let server = FakeServer::new();
     held_by(&server, "b", OURS);
     server.decide(|_, watch| if watch { Fate::Fail(403) } else { Fate::Pass });
-    let mut stand = Stand::new(&server, "a");
-    stand.stands_in_vain(SECOND * 8).await;
-    let remark = stand.ready().unwrap().unwrap();
+    let mut candidate = TestCandidate::new(&server, "a");
+    candidate.does_not_acquire(SECOND * 8).await;
+    let remark = candidate.ready().unwrap().unwrap();
     for part in ["held by b", "cannot watch", "create, get, update, watch"] {
         assert!(remark.contains(part), "{remark}");
     }
     let begun = Instant::now();
     held_by(&server, "", OURS);
-    stand.elector.campaign().await;
+    candidate.elector.campaign().await;
     assert!(begun.elapsed() < SECOND * 3, "{:?}", begun.elapsed());
 }
 
@@ -326,11 +328,11 @@ async fn a_standby_without_permission_to_watch_polls_and_reports_it() {
 async fn a_watch_that_hangs_does_not_delay_a_take_over() {
     let server = FakeServer::new();
     server.decide(|_, watch| if watch { Fate::Hang } else { Fate::Pass });
-    let crashed = Stand::leading(&server, "a").await;
-    let mut stand = Stand::new(&server, "b");
+    let crashed = TestCandidate::leading(&server, "a").await;
+    let mut candidate = TestCandidate::new(&server, "b");
     let begun = Instant::now();
     drop(crashed);
-    stand.elector.campaign().await;
+    candidate.elector.campaign().await;
     assert!(begun.elapsed() <= SECOND * 16, "{:?}", begun.elapsed());
 }
 
@@ -342,14 +344,14 @@ async fn a_crashed_leader_is_replaced_within_a_second_after_its_lease() {
             .lease_duration(SECOND * lease)
             .renew_deadline(SECOND * lease * 2 / 3)
             .retry_period(SECOND);
-        let mut crashing = Stand::with(&server, "a", election.clone(), &[], Arc::new(NoMetrics));
+        let mut crashing = TestCandidate::with(&server, "a", election.clone(), &[], Arc::new(NoMetrics));
         crashing.elector.campaign().await;
-        let mut stand = Stand::with(&server, "b", election, &[], Arc::new(NoMetrics));
-        let standing = tokio::spawn(async move { stand.elector.campaign().await });
+        let mut candidate = TestCandidate::with(&server, "b", election, &[], Arc::new(NoMetrics));
+        let campaigning = tokio::spawn(async move { candidate.elector.campaign().await });
         assert!(timeout(SECOND * 100, crashing.elector.hold()).await.is_err());
         let crashed = Instant::now();
         drop(crashing);
-        standing.await.unwrap();
+        campaigning.await.unwrap();
         assert!(crashed.elapsed() <= SECOND * (lease + 1), "{:?}", crashed.elapsed());
     }
 }
@@ -357,7 +359,7 @@ async fn a_crashed_leader_is_replaced_within_a_second_after_its_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_stays_the_leader_for_a_day_with_one_per_cent_of_failed_requests() {
     let server = FakeServer::new();
-    let mut stand = Stand::leading(&server, "a").await;
+    let mut candidate = TestCandidate::leading(&server, "a").await;
     let mut seed = 0;
     server.decide(move |_, watch| {
         seed += 1;
@@ -365,8 +367,8 @@ async fn a_leader_stays_the_leader_for_a_day_with_one_per_cent_of_failed_request
         if watch || crate::backoff::fraction(seed) >= 0.01 { Fate::Pass } else { fates[seed as usize % 5] }
     });
     let day = SECOND * 24 * 3600;
-    let lost = timeout(day, stand.elector.hold()).await;
+    let lost = timeout(day, candidate.elector.hold()).await;
     assert!(lost.is_err(), "{lost:?}");
-    assert!(stand.leadership.is_held());
-    assert_eq!(stand.told(), [Told::Became]);
+    assert!(candidate.leadership.is_held());
+    assert_eq!(candidate.announced(), [Announcement::Became]);
 }

@@ -9,7 +9,7 @@ use memchr::memchr2;
 
 /// Why a text could not be scanned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Broken(pub(crate) &'static str);
+pub(crate) struct ScanError(pub(crate) &'static str);
 
 /// The position of an object in a text, and of the parts that the runtime needs.
 /// Strings are without quotes.
@@ -28,7 +28,7 @@ pub(crate) struct Frame {
 
 impl Frame {
     /// Scans the object that starts at `at`, in one pass.
-    pub(crate) fn scan(text: &[u8], at: usize) -> Result<Self, Broken> {
+    pub(crate) fn scan(text: &[u8], at: usize) -> Result<Self, ScanError> {
         let mut cursor = Cursor { text, at, member: at };
         cursor.space();
         let start = cursor.at;
@@ -38,7 +38,7 @@ impl Frame {
         Ok(frame)
     }
 
-    fn metadata(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Broken> {
+    fn metadata(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ScanError> {
         if cursor.peek() != Some(b'{') {
             return cursor.skip();
         }
@@ -102,8 +102,8 @@ impl<'a> Cursor<'a> {
     /// behind the value.
     pub(crate) fn members(
         &mut self,
-        mut each: impl FnMut(&mut Self, &'a [u8]) -> Result<(), Broken>,
-    ) -> Result<(), Broken> {
+        mut each: impl FnMut(&mut Self, &'a [u8]) -> Result<(), ScanError>,
+    ) -> Result<(), ScanError> {
         self.expect(b'{', "an object was expected")?;
         self.space();
         if self.eat(b'}') {
@@ -128,7 +128,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The text of a string between its quotes; any other value is skipped.
-    pub(crate) fn string_value(&mut self) -> Result<Option<Range<usize>>, Broken> {
+    pub(crate) fn string_value(&mut self) -> Result<Option<Range<usize>>, ScanError> {
         if self.peek() == Some(b'"') {
             return self.string().map(Some);
         }
@@ -137,7 +137,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Moves behind the value that starts here.
-    pub(crate) fn skip(&mut self) -> Result<(), Broken> {
+    pub(crate) fn skip(&mut self) -> Result<(), ScanError> {
         match self.peek() {
             Some(b'"') => self.string().map(drop),
             Some(b'{' | b'[') => self.skip_nested(),
@@ -147,11 +147,11 @@ impl<'a> Cursor<'a> {
                 }
                 Ok(())
             }
-            _ => Err(Broken("a value was expected")),
+            _ => Err(ScanError("a value was expected")),
         }
     }
 
-    fn skip_nested(&mut self) -> Result<(), Broken> {
+    fn skip_nested(&mut self) -> Result<(), ScanError> {
         let mut depth = 0usize;
         let mut at = self.at;
         loop {
@@ -166,14 +166,14 @@ impl<'a> Cursor<'a> {
                     }
                 }
                 Some(_) => {}
-                None => return Err(Broken("its brackets do not match")),
+                None => return Err(ScanError("its brackets do not match")),
             }
             at += 1;
         }
     }
 
     /// Scans a string and returns the text between its quotes.
-    fn string(&mut self) -> Result<Range<usize>, Broken> {
+    fn string(&mut self) -> Result<Range<usize>, ScanError> {
         self.expect(b'"', "a string was expected")?;
         let start = self.at;
         let end = string_end(self.text, start)?;
@@ -187,20 +187,20 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    fn expect(&mut self, byte: u8, otherwise: &'static str) -> Result<(), Broken> {
-        if self.eat(byte) { Ok(()) } else { Err(Broken(otherwise)) }
+    fn expect(&mut self, byte: u8, otherwise: &'static str) -> Result<(), ScanError> {
+        if self.eat(byte) { Ok(()) } else { Err(ScanError(otherwise)) }
     }
 }
 
 /// The position of the closing quote of the string that began before `at`.
-fn string_end(text: &[u8], mut at: usize) -> Result<usize, Broken> {
+fn string_end(text: &[u8], mut at: usize) -> Result<usize, ScanError> {
     loop {
         let rest = text.get(at..).unwrap_or_default();
         match memchr2(b'"', b'\\', rest).map(|found| at + found) {
             Some(found) if text.get(found) == Some(&b'"') => return Ok(found),
             // The byte after a backslash is never the closing quote.
             Some(found) => at = found + 2,
-            None => return Err(Broken("a string does not end")),
+            None => return Err(ScanError("a string does not end")),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Id;
+use super::EntryId;
 
 /// The longest time until a granted permission is noticed.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -26,7 +26,7 @@ pub(super) struct Barred {
 
 #[derive(Debug, Default)]
 struct Line {
-    keys: BTreeSet<(u64, Id)>,
+    keys: BTreeSet<(u64, EntryId)>,
     /// The number of probes that were refused in a row.
     refused: u32,
     probe_at: Option<Instant>,
@@ -39,7 +39,7 @@ impl Barred {
     pub(super) fn join(
         &mut self,
         refusal: u64,
-        id: Id,
+        id: EntryId,
         again: bool,
         delay: impl Fn(u32) -> Duration,
         now: Instant,
@@ -68,7 +68,7 @@ impl Barred {
     }
 
     /// Removes a key from its line, because it runs or because it was deleted.
-    pub(super) fn leave(&mut self, refusal: u64, place: u64, id: Id) {
+    pub(super) fn leave(&mut self, refusal: u64, place: u64, id: EntryId) {
         if let Some(line) = self.lines.get_mut(&refusal) {
             line.keys.remove(&(place, id));
         }
@@ -76,7 +76,7 @@ impl Barred {
 
     /// Opens a line after a call of one of its keys succeeded. Returns the number
     /// of keys that still wait in it.
-    pub(super) fn pass(&mut self, refusal: u64, now: Instant) -> usize {
+    pub(super) fn open_after_success(&mut self, refusal: u64, now: Instant) -> usize {
         self.plan(refusal, None);
         let Some(line) = self.lines.get_mut(&refusal) else { return 0 };
         line.refused = 0;
@@ -88,14 +88,14 @@ impl Barred {
     /// Makes the next probe due now. The key before it was deleted, was not called,
     /// or failed for another reason, so it is still unknown whether the permission
     /// is granted.
-    pub(super) fn hasten(&mut self, refusal: u64, now: Instant) {
+    pub(super) fn probe_now(&mut self, refusal: u64, now: Instant) {
         if self.lines.get(&refusal).is_some_and(|line| line.opened_at.is_none()) {
             self.plan(refusal, Some(now));
         }
     }
 
     /// Takes the next key whose probe is due.
-    pub(super) fn probe(&mut self, now: Instant) -> Option<Id> {
+    pub(super) fn probe(&mut self, now: Instant) -> Option<EntryId> {
         while let Some(&(_, refusal)) = self.probes.first().filter(|(at, _)| *at <= now) {
             let first = self.lines.get_mut(&refusal).and_then(|line| line.keys.pop_first());
             // The next probe, in case this one takes long.
@@ -109,7 +109,7 @@ impl Barred {
     }
 
     /// Takes the next key of an open line.
-    pub(super) fn admit(&mut self) -> Option<Id> {
+    pub(super) fn admit(&mut self) -> Option<EntryId> {
         while let Some(&(_, refusal)) = self.open.first() {
             match self.lines.get_mut(&refusal).and_then(|line| line.keys.pop_first()) {
                 Some((_, id)) => return Some(id),
@@ -125,7 +125,7 @@ impl Barred {
     }
 
     /// Whether a key is the next probe of its line.
-    pub(super) fn is_first(&self, refusal: u64, place: u64, id: Id) -> bool {
+    pub(super) fn is_first(&self, refusal: u64, place: u64, id: EntryId) -> bool {
         self.lines.get(&refusal).is_some_and(|line| line.keys.first() == Some(&(place, id)))
     }
 

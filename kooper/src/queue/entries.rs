@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-use super::Id;
-use super::entry::Entry;
+use super::EntryId;
+use super::entry::KeyEntry;
 use crate::object::key::ObjectKey;
 
 /// The number of maps that the keys are spread over. A map that grows moves all
@@ -18,9 +18,9 @@ const CHUNK: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Entries {
     hasher: RandomState,
-    ids: Vec<HashMap<ObjectKey, Id>>,
-    chunks: Vec<Vec<Option<Entry>>>,
-    free: Vec<Id>,
+    ids: Vec<HashMap<ObjectKey, EntryId>>,
+    chunks: Vec<Vec<Option<KeyEntry>>>,
+    free: Vec<EntryId>,
     known: usize,
 }
 
@@ -33,17 +33,17 @@ impl Default for Entries {
 
 impl Entries {
     /// The entry of a key, if it has one.
-    pub(super) fn find(&self, key: &ObjectKey) -> Option<Id> {
+    pub(super) fn find(&self, key: &ObjectKey) -> Option<EntryId> {
         self.ids.get(self.shard(key))?.get(key).copied()
     }
 
     /// The entry of a key. Creates it if it does not exist.
-    pub(super) fn of(&mut self, key: &ObjectKey) -> Id {
+    pub(super) fn of(&mut self, key: &ObjectKey) -> EntryId {
         let shard = self.shard(key);
         if let Some(&id) = self.ids.get(shard).and_then(|ids| ids.get(key)) {
             return id;
         }
-        let entry = Entry::new(key.clone());
+        let entry = KeyEntry::new(key.clone());
         let id = match self.free.pop() {
             Some(id) => {
                 if let Some(slot) = self.slot(id) {
@@ -60,15 +60,15 @@ impl Entries {
         id
     }
 
-    pub(super) fn get(&self, id: Id) -> Option<&Entry> {
+    pub(super) fn get(&self, id: EntryId) -> Option<&KeyEntry> {
         self.chunks.get(id as usize / CHUNK)?.get(id as usize % CHUNK)?.as_ref()
     }
 
-    pub(super) fn get_mut(&mut self, id: Id) -> Option<&mut Entry> {
+    pub(super) fn get_mut(&mut self, id: EntryId) -> Option<&mut KeyEntry> {
         self.slot(id)?.as_mut()
     }
 
-    pub(super) fn remove(&mut self, id: Id) {
+    pub(super) fn remove(&mut self, id: EntryId) {
         let Some(entry) = self.slot(id).and_then(Option::take) else { return };
         let shard = self.shard(&entry.key);
         if let Some(ids) = self.ids.get_mut(shard) {
@@ -84,21 +84,21 @@ impl Entries {
     }
 
     #[cfg(test)]
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &KeyEntry> {
         self.chunks.iter().flatten().flatten()
     }
 
-    fn push(&mut self, entry: Entry) -> Id {
+    fn push(&mut self, entry: KeyEntry) -> EntryId {
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
             self.chunks.push(Vec::with_capacity(CHUNK));
         }
         let before = (self.chunks.len() - 1) * CHUNK;
-        let Some(chunk) = self.chunks.last_mut() else { return Id::MAX };
+        let Some(chunk) = self.chunks.last_mut() else { return EntryId::MAX };
         chunk.push(Some(entry));
-        (before + chunk.len() - 1) as Id
+        (before + chunk.len() - 1) as EntryId
     }
 
-    fn slot(&mut self, id: Id) -> Option<&mut Option<Entry>> {
+    fn slot(&mut self, id: EntryId) -> Option<&mut Option<KeyEntry>> {
         self.chunks.get_mut(id as usize / CHUNK)?.get_mut(id as usize % CHUNK)
     }
 

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::writes::{Echo, Notes, Write};
-use super::{Id, Lane, Outcome, Urgency};
-use crate::backoff::Bucket;
+use super::writes::{Echo, Revision, TrackedWrites};
+use super::{Completion, EntryId, Lane, Urgency};
+use crate::backoff::TokenBucket;
 use crate::object::key::ObjectKey;
 use crate::queue::reason::Reasons;
 
 /// The position of a waiting key: the time of the add plus the delay of its lane,
 /// then the order of arrival.
-pub(super) type Place = (Instant, u64, Id);
+pub(super) type QueuePlace = (Instant, u64, EntryId);
 
 /// Changes that are not urgent run a failing key at most once in this time.
 pub(super) const LONGEST_HOLD: Duration = Duration::from_secs(10);
@@ -33,22 +33,22 @@ pub(super) enum Timer {
 }
 
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct KeyEntry {
     pub(super) key: ObjectKey,
     pub(super) reasons: Reasons,
     /// Its position in the queue.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<QueuePlace>,
     /// The position to which it returns when the caches have its calls' writes;
     /// until then it is not in the queue.
-    pub(super) parked: Option<Place>,
+    pub(super) parked: Option<QueuePlace>,
     /// When it was first added since it was last taken.
     pub(super) added_at: Option<Instant>,
     /// The run, while a worker processes it.
-    pub(super) run: Option<Box<Run>>,
+    pub(super) run: Option<Box<KeyRun>>,
     /// The failures since its last success.
-    pub(super) failing: Option<Box<Failing>>,
+    pub(super) failing: Option<Box<KeyFailures>>,
     /// The writes of its calls.
-    pub(super) notes: Notes,
+    pub(super) writes: TrackedWrites,
     pub(super) pending: Option<(Instant, Timer)>,
     pub(super) resync_at: Option<Instant>,
     /// When the resync was due that caused the current or the next run.
@@ -59,7 +59,7 @@ pub(super) struct Entry {
 
 /// One run of a key, from when a worker takes it until the worker returns it.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct KeyRun {
     pub(super) number: u64,
     /// Whether its only reason is the first list, or that this replica became the
     /// leader.
@@ -72,13 +72,13 @@ pub(super) struct Run {
 
 #[derive(Debug)]
 pub(super) struct Heard {
-    pub(super) event: Write,
+    pub(super) event: Revision,
     pub(super) lane: Lane,
     pub(super) urgency: Urgency,
 }
 
 #[derive(Debug)]
-pub(super) struct Failing {
+pub(super) struct KeyFailures {
     /// The failures in a row since the last success or urgent change.
     pub(super) failures: u32,
     /// The failures that count towards the limit of retries.
@@ -90,14 +90,14 @@ pub(super) struct Failing {
     /// Until when the server requested a pause.
     pub(super) pause: Option<Instant>,
     /// The tokens for runs because of urgent changes.
-    pub(super) tokens: Bucket,
+    pub(super) tokens: TokenBucket,
     /// Whether an urgent change still waits for a token.
     pub(super) owed: bool,
     /// If a permission is missing: the refusal, and the place in its line.
     pub(super) barred: Option<(u64, u64)>,
 }
 
-impl Entry {
+impl KeyEntry {
     pub(super) fn new(key: ObjectKey) -> Self {
         Self {
             key,
@@ -107,7 +107,7 @@ impl Entry {
             added_at: None,
             run: None,
             failing: None,
-            notes: Notes::default(),
+            writes: TrackedWrites::default(),
             pending: None,
             resync_at: None,
             phase: None,
@@ -121,7 +121,7 @@ impl Entry {
             && self.parked.is_none()
             && self.run.is_none()
             && self.failing.is_none()
-            && self.notes.is_empty()
+            && self.writes.is_empty()
             && self.pending.is_none()
             && self.resync_at.is_none()
     }
@@ -133,15 +133,15 @@ impl Entry {
     }
 }
 
-impl Entry {
+impl KeyEntry {
     /// The adds and events that queue the key again as soon as its run ends. The
     /// echoes of its own writes do not queue a key that failed, and those of the
     /// runtime's writes never queue one.
-    pub(super) fn news(&self, run: &Run, outcome: Outcome) -> Option<(Lane, Urgency)> {
-        let changes = run.heard.iter().filter_map(|heard| match self.notes.echo(&heard.event) {
+    pub(super) fn news(&self, run: &KeyRun, completion: Completion) -> Option<(Lane, Urgency)> {
+        let changes = run.heard.iter().filter_map(|heard| match self.writes.echo(&heard.event) {
             Echo::Foreign => Some((heard.lane, heard.urgency)),
-            Echo::Own if outcome.is_failure() => None,
-            Echo::Silent if outcome != Outcome::Gone => None,
+            Echo::Own if completion.is_failure() => None,
+            Echo::Silent if completion != Completion::Gone => None,
             Echo::Own | Echo::Silent => Some((heard.lane, Urgency::Idle)),
         });
         let all = changes.chain(run.again);
@@ -149,7 +149,7 @@ impl Entry {
     }
 }
 
-impl Run {
+impl KeyRun {
     /// Records an add during the run.
     pub(super) fn again(&mut self, lane: Lane, urgency: Urgency) {
         let (before, most) = self.again.unwrap_or((lane, urgency));
@@ -157,7 +157,7 @@ impl Run {
     }
 }
 
-impl Failing {
+impl KeyFailures {
     pub(super) fn new(now: Instant) -> Self {
         let (interval, burst) = URGENT;
         Self {
@@ -166,7 +166,7 @@ impl Failing {
             delay: Duration::ZERO,
             event_run: None,
             pause: None,
-            tokens: Bucket::every(interval, burst, now),
+            tokens: TokenBucket::every(interval, burst, now),
             owed: false,
             barred: None,
         }

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Id;
+use super::EntryId;
 use super::barred::Barred;
 use super::entries::Entries;
-use super::entry::{Entry, Failing, Heard, Place, Run, Timer};
-use super::writes::{Awaited, Echo, Write};
-use super::{Item, Lane, Outcome, QueueOptions, Returned, Ticket, Urgency};
-use crate::backoff::Bucket;
+use super::entry::{Heard, KeyEntry, KeyFailures, KeyRun, QueuePlace, Timer};
+use super::writes::{Awaited, Echo, Revision};
+use super::{Completion, Item, Lane, QueueOptions, Returned, Ticket, Urgency};
+use crate::backoff::TokenBucket;
 use crate::object::key::ObjectKey;
 use crate::queue::reason::{Reason, Reasons};
 
@@ -34,20 +34,20 @@ fn later(now: Instant, delay: Duration) -> Instant {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct QueueState {
     options: QueueOptions,
     entries: Entries,
-    waiting: BTreeSet<Place>,
+    waiting: BTreeSet<QueuePlace>,
     /// Requeues, and changes that the back-off delays.
-    delayed: BTreeSet<(Instant, Id)>,
+    delayed: BTreeSet<(Instant, EntryId)>,
     /// Failed keys; each retry needs a token.
-    retries: BTreeSet<(Instant, Id)>,
-    resyncs: BTreeSet<(Instant, Id)>,
+    retries: BTreeSet<(Instant, EntryId)>,
+    resyncs: BTreeSet<(Instant, EntryId)>,
     /// Failed keys that lack a permission.
     barred: Barred,
     /// The keys that wait for a cache.
     awaited: Awaited,
-    bucket: Bucket,
+    bucket: TokenBucket,
     arrivals: u64,
     runs: u64,
     spread: RandomState,
@@ -63,11 +63,11 @@ const fn head_start(lane: Lane) -> Duration {
     }
 }
 
-impl State {
+impl QueueState {
     pub(super) fn new(options: QueueOptions, now: Instant) -> Self {
         let (rate, burst) = options.retry_rate;
         Self {
-            bucket: Bucket::new(rate, burst, now),
+            bucket: TokenBucket::new(rate, burst, now),
             options,
             entries: Entries::default(),
             waiting: BTreeSet::new(),
@@ -96,21 +96,21 @@ impl State {
 
     /// Like [`add`](Self::add), for an event that may be the echo of a write by
     /// one of the key's own calls. `event` is only called if such writes are known.
-    pub(super) fn hear(
+    pub(super) fn add_from_event(
         &mut self,
         key: &ObjectKey,
         lane: Lane,
         reason: Reason,
         urgency: Urgency,
-        event: impl FnOnce() -> Write,
+        event: impl FnOnce() -> Revision,
         now: Instant,
     ) {
         let entry = self.entries.find(key).and_then(|id| self.entries.get_mut(id));
-        let Some(entry) = entry.filter(|entry| entry.run.is_some() || !entry.notes.is_empty()) else {
+        let Some(entry) = entry.filter(|entry| entry.run.is_some() || !entry.writes.is_empty()) else {
             return self.add(key, lane, reason, urgency, now);
         };
         let event = event();
-        entry.notes.hear(&event);
+        entry.writes.record_event(&event);
         match &mut entry.run {
             // Whether it is an echo may only be known when the call ends.
             Some(run) if run.heard.len() < COMPARED => {
@@ -119,7 +119,7 @@ impl State {
                 run.heard.push(Heard { event, lane, urgency });
             }
             Some(_) => self.add(key, lane, reason, urgency, now),
-            None => match entry.notes.echo(&event) {
+            None => match entry.writes.echo(&event) {
                 Echo::Silent => {}
                 // It does not run a failing key.
                 Echo::Own if entry.failing.is_some() => {}
@@ -130,32 +130,32 @@ impl State {
     }
 
     /// Whether the urgency of a change matters for a key.
-    pub(super) fn minds(&self, key: &ObjectKey) -> bool {
+    pub(super) fn uses_urgency(&self, key: &ObjectKey) -> bool {
         let entry = self.entries.find(key).and_then(|id| self.entries.get(id));
         entry.is_some_and(|entry| entry.failing.is_some() || entry.run.is_some())
     }
 
     /// Records a write by a call of the key. Its response was this version of an
     /// object; `echo` classifies the event of that version.
-    pub(super) fn wrote(&mut self, key: &ObjectKey, write: &Write, echo: Echo, now: Instant) {
+    pub(super) fn record_write(&mut self, key: &ObjectKey, write: &Revision, echo: Echo, now: Instant) {
         let id = self.entries.of(key);
         let Some(entry) = self.entries.get_mut(id) else { return };
         let heard = entry.run.as_ref().map_or(&[][..], |run| &run.heard);
-        entry.notes.add(write.clone(), echo, heard.iter().map(|heard| &heard.event), now);
+        entry.writes.add(write.clone(), echo, heard.iter().map(|heard| &heard.event), now);
         self.awaited.add(id, write, now);
     }
 
     /// Whether any key waits for a cache.
-    pub(super) fn awaits(&self) -> bool {
+    pub(super) fn is_awaiting(&self) -> bool {
         !self.awaited.is_empty()
     }
 
     /// Records that a cache has processed an event.
-    pub(super) fn saw(&mut self, event: &Write) {
-        for id in self.awaited.by(event.view, &event.object) {
+    pub(super) fn cache_reached(&mut self, event: &Revision) {
+        for id in self.awaited.keys_waiting_for(event.view, &event.object) {
             let Some(entry) = self.entries.get_mut(id) else { continue };
-            let complete = entry.notes.see(event);
-            self.awaited.remove(id, event.view, &event.object, Some(&entry.notes));
+            let complete = entry.writes.cache_reached(event);
+            self.awaited.remove(id, event.view, &event.object, Some(&entry.writes));
             if complete {
                 self.unpark(id);
             }
@@ -183,7 +183,7 @@ impl State {
             let id = place.2;
             let Some(entry) = self.entries.get_mut(id) else { continue };
             entry.place = None;
-            if entry.notes.is_awaiting() {
+            if entry.writes.is_awaiting() {
                 entry.parked = Some(place);
                 continue;
             }
@@ -203,7 +203,7 @@ impl State {
                 }
             }
             self.runs += 1;
-            entry.run = Some(Box::new(Run {
+            entry.run = Some(Box::new(KeyRun {
                 number: self.runs,
                 initial: reasons.only_first(),
                 again: None,
@@ -223,33 +223,33 @@ impl State {
         }
     }
 
-    pub(super) fn finish(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) -> Returned {
+    pub(super) fn finish(&mut self, ticket: Ticket, completion: Completion, now: Instant) -> Returned {
         let id = ticket.id;
         let Some(entry) = self.entries.get_mut(id) else { return Returned::default() };
         let Some(run) = entry.run.take_if(|run| run.number == ticket.number) else { return Returned::default() };
-        let again = entry.news(&run, outcome);
+        let again = entry.news(&run, completion);
         if again.is_none() {
             entry.reasons = Reasons::default();
             entry.added_at = None;
         }
-        entry.notes.tidy();
+        entry.writes.prune();
         let (mut retried, mut released) = (false, 0);
-        match outcome {
-            Outcome::Success(delay) => {
+        match completion {
+            Completion::Success(delay) => {
                 if let Some(delay) = delay {
                     let delay = self.requeue_delay(id, delay);
                     self.set_pending(id, Some((later(now, delay), Timer::Requeue)));
                 }
-                released = self.heal(id, now);
+                released = self.clear_failures(id, now);
             }
-            Outcome::Skipped => self.excuse(id, now),
-            Outcome::Gone => {
+            Completion::Skipped => self.drop_failures(id, now),
+            Completion::Gone => {
                 self.set_pending(id, None);
-                self.bury(id, now);
+                self.forget_object(id, now);
             }
-            _ => retried = self.fail(id, outcome, now),
+            _ => retried = self.fail(id, completion, now),
         }
-        if outcome != Outcome::Gone {
+        if completion != Completion::Gone {
             self.plan_resync(id, run.initial, now);
         }
         if let Some((lane, urgency)) = again {
@@ -262,7 +262,7 @@ impl State {
 
     /// The time until a key runs without a new event. The flag is true if this is
     /// the time of a probe with another key that lacks the same permission.
-    fn next_run(&self, id: Id, now: Instant) -> (Option<Duration>, bool) {
+    fn next_run(&self, id: EntryId, now: Instant) -> (Option<Duration>, bool) {
         let Some(entry) = self.entries.get(id) else { return (None, false) };
         let queued = entry.place.map(|_| now);
         let barred = entry.failing.as_ref().and_then(|failing| failing.barred);
@@ -279,7 +279,7 @@ impl State {
         let Some(id) = self.entries.find(key) else { return };
         self.set_pending(id, None);
         self.set_resync(id, None);
-        self.bury(id, now);
+        self.forget_object(id, now);
         self.unpark(id);
         // An event that the back-off delayed runs the key now.
         if self
@@ -317,61 +317,63 @@ impl State {
 
     /// Clears the failures of a key whose call succeeded. Returns the number of
     /// other keys that are retried because of it.
-    fn heal(&mut self, id: Id, now: Instant) -> usize {
+    fn clear_failures(&mut self, id: EntryId, now: Instant) -> usize {
         let failing = self.entries.get_mut(id).and_then(|entry| entry.failing.take());
-        failing.and_then(|failing| failing.barred).map_or(0, |(refusal, _)| self.barred.pass(refusal, now))
+        failing
+            .and_then(|failing| failing.barred)
+            .map_or(0, |(refusal, _)| self.barred.open_after_success(refusal, now))
     }
 
     /// Forgets the failures and writes of a key whose object was deleted.
-    fn bury(&mut self, id: Id, now: Instant) {
+    fn forget_object(&mut self, id: EntryId, now: Instant) {
         let Some(entry) = self.entries.get_mut(id) else { return };
-        entry.notes = super::writes::Notes::default();
-        self.excuse(id, now);
+        entry.writes = super::writes::TrackedWrites::default();
+        self.drop_failures(id, now);
     }
 
     /// Clears the failures of a key although no call succeeded. A permission that
     /// it lacked may still be missing, so the next key of its line is the probe.
-    fn excuse(&mut self, id: Id, now: Instant) {
+    fn drop_failures(&mut self, id: EntryId, now: Instant) {
         let failing = self.entries.get_mut(id).and_then(|entry| entry.failing.take());
         if let Some((refusal, place)) = failing.and_then(|failing| failing.barred) {
             self.barred.leave(refusal, place, id);
-            self.barred.hasten(refusal, now);
+            self.barred.probe_now(refusal, now);
         }
     }
 
     /// The delay of a requeue. Immediate requeues back off until the key has
     /// another reason to run.
-    fn requeue_delay(&mut self, id: Id, delay: Duration) -> Duration {
+    fn requeue_delay(&mut self, id: EntryId, delay: Duration) -> Duration {
         let Some(entry) = self.entries.get_mut(id).filter(|_| delay < AT_ONCE) else { return delay };
         entry.repeats = entry.repeats.saturating_add(1);
         self.options.backoff.delay(entry.repeats)
     }
 
     /// Schedules the retry of a key that failed; returns whether there is one.
-    fn fail(&mut self, id: Id, outcome: Outcome, now: Instant) -> bool {
+    fn fail(&mut self, id: EntryId, completion: Completion, now: Instant) -> bool {
         let (backoff, limit) = (self.options.backoff, self.options.retries);
         let Some(entry) = self.entries.get_mut(id) else { return false };
-        let failing = entry.failing.get_or_insert_with(|| Box::new(Failing::new(now)));
+        let failing = entry.failing.get_or_insert_with(|| Box::new(KeyFailures::new(now)));
         failing.failures = failing.failures.saturating_add(1);
         failing.tries = failing.tries.saturating_add(1);
-        let delay = match outcome {
-            Outcome::FailureAfter(delay) | Outcome::Paused(delay) => delay.min(LONGEST),
+        let delay = match completion {
+            Completion::FailureAfter(delay) | Completion::Paused(delay) => delay.min(LONGEST),
             // A change may fix it, so changes are not delayed.
-            Outcome::FailureForGood => Duration::ZERO,
+            Completion::FailureForGood => Duration::ZERO,
             _ => backoff.delay(failing.failures).min(LONGEST),
         };
         failing.delay = delay;
-        failing.pause = matches!(outcome, Outcome::Paused(_)).then(|| now + delay);
+        failing.pause = matches!(completion, Completion::Paused(_)).then(|| now + delay);
         let spent = limit.is_some_and(|limit| failing.tries > limit);
         if spent {
             failing.tries = 0;
         }
-        let retried = !spent && outcome != Outcome::FailureForGood;
+        let retried = !spent && completion != Completion::FailureForGood;
         failing.owed &= retried;
         let urgent = failing.owed.then(|| failing.tokens.next(now));
         let before = failing.barred.take().map(|(refusal, _)| refusal);
-        let refusal = match outcome {
-            Outcome::Forbidden(refusal) => Some(refusal),
+        let refusal = match completion {
+            Completion::Forbidden(refusal) => Some(refusal),
             _ => None,
         };
         if let Some(refusal) = refusal.filter(|_| retried) {
@@ -384,7 +386,7 @@ impl State {
             self.set_pending(id, retried.then_some((at, Timer::Retry)));
         }
         match before {
-            Some(before) if refusal != Some(before) => self.barred.hasten(before, now),
+            Some(before) if refusal != Some(before) => self.barred.probe_now(before, now),
             Some(before) if !retried => self.barred.refuse(before, |refused| backoff.delay(refused), now),
             _ => {}
         }
@@ -393,7 +395,7 @@ impl State {
 
     /// Queues a key. If it fails and the add is not urgent, the run is delayed; the
     /// next run has the reason of the add too.
-    fn admit(&mut self, id: Id, lane: Lane, urgency: Urgency, now: Instant) {
+    fn admit(&mut self, id: EntryId, lane: Lane, urgency: Urgency, now: Instant) {
         let patient = self.options.retries != Some(0);
         let Some(entry) = self.entries.get_mut(id) else { return };
         let (held, absent) = (entry.is_held(), entry.place.is_none() && entry.parked.is_none());
@@ -425,7 +427,7 @@ impl State {
         self.enqueue(id, lane, now);
     }
 
-    fn enqueue(&mut self, id: Id, lane: Lane, now: Instant) {
+    fn enqueue(&mut self, id: EntryId, lane: Lane, now: Instant) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         let at = now + head_start(lane);
         // It is already waiting, at an earlier position.
@@ -445,7 +447,7 @@ impl State {
     }
 
     /// Queues a key again when the caches have its calls' writes.
-    fn unpark(&mut self, id: Id) {
+    fn unpark(&mut self, id: EntryId) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         if let Some(place) = entry.parked.take() {
             entry.place = Some(place);
@@ -454,8 +456,8 @@ impl State {
     }
 
     /// Removes the entry of a key that has no state.
-    fn drop_if_idle(&mut self, id: Id) {
-        if self.entries.get(id).is_some_and(Entry::is_idle) {
+    fn drop_if_idle(&mut self, id: EntryId) {
+        if self.entries.get(id).is_some_and(KeyEntry::is_idle) {
             self.entries.remove(id);
         }
     }

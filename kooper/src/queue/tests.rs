@@ -25,7 +25,7 @@ const RESOLUTION: Duration = Duration::from_millis(2);
 
 /// One run of a key by a consumer.
 #[derive(Debug, Clone)]
-struct Run {
+struct KeyRun {
     key: ObjectKey,
     taken: Instant,
     until: Instant,
@@ -33,14 +33,14 @@ struct Run {
     retry: Option<(Instant, usize)>,
 }
 
-type Log = Arc<Mutex<Vec<Run>>>;
+type Log = Arc<Mutex<Vec<KeyRun>>>;
 
 /// Starts consumers that take some time for each key and may fail. `work` gets the
 /// key and the number of its earlier runs.
 fn consumers(
     count: usize,
     queue: &Arc<WorkQueue>,
-    work: impl Fn(&ObjectKey, usize) -> (Duration, Outcome) + Copy + Send + 'static,
+    work: impl Fn(&ObjectKey, usize) -> (Duration, Completion) + Copy + Send + 'static,
 ) -> (JoinSet<()>, Log) {
     let log = Log::default();
     let mut tasks = JoinSet::new();
@@ -51,17 +51,17 @@ fn consumers(
                 let taken = Instant::now();
                 let (index, calls) = {
                     let mut log = log.lock().unwrap();
-                    log.push(Run { key: item.key.clone(), taken, until: taken + NEVER, retry: None });
+                    log.push(KeyRun { key: item.key.clone(), taken, until: taken + NEVER, retry: None });
                     (log.len() - 1, log.iter().filter(|run| run.key == item.key).count() - 1)
                 };
-                let (time, outcome) = work(&item.key, calls);
+                let (time, completion) = work(&item.key, calls);
                 tokio::time::sleep(time).await;
-                let next = queue.finish(item.ticket, outcome).next;
+                let next = queue.finish(item.ticket, completion).next;
                 let mut log = log.lock().unwrap();
                 let begun = log.len();
                 let run = &mut log[index];
                 run.until = Instant::now();
-                run.retry = next.filter(|_| outcome.is_failure()).map(|next| (run.until + next, begun));
+                run.retry = next.filter(|_| completion.is_failure()).map(|next| (run.until + next, begun));
             }
         });
     }
@@ -69,8 +69,8 @@ fn consumers(
 }
 
 /// Succeeds after the given number of seconds.
-fn seconds(seconds: u64) -> (Duration, Outcome) {
-    (Duration::from_secs(seconds), Outcome::Success(None))
+fn seconds(seconds: u64) -> (Duration, Completion) {
+    (Duration::from_secs(seconds), Completion::Success(None))
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,7 +127,7 @@ async fn a_failed_key_is_retried_after_another_timer_was_cancelled() {
     let queue = queue();
     let fails = |key: &ObjectKey, calls| {
         let fails = key.name() == "fails" && calls == 0;
-        (ms(1), if fails { Outcome::Failure } else { Outcome::Success(None) })
+        (ms(1), if fails { Completion::Failure } else { Completion::Success(None) })
     };
     let (_tasks, log) = consumers(2, &queue, fails);
     cancel_a_timer(&queue).await;
@@ -152,7 +152,7 @@ async fn a_resync_runs_after_the_timer_of_an_earlier_one_was_cancelled() {
 }
 
 /// A time by which a key must be taken.
-struct Due {
+struct Deadline {
     key: ObjectKey,
     at: Instant,
     /// When the key was added or its timer was set.
@@ -164,7 +164,7 @@ struct Due {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum Op {
     Add(u8),
     After(u8, u64),
     Sleep(u64),
@@ -172,12 +172,12 @@ enum Step {
     Visit(u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        2 => (0u8..8).prop_map(Step::Add),
-        4 => (0u8..8, 0u64..3000).prop_map(|(key, delay)| Step::After(key, delay)),
-        2 => (0u64..2000).prop_map(Step::Sleep),
-        1 => (1u64..2000).prop_map(Step::Visit),
+        2 => (0u8..8).prop_map(Op::Add),
+        4 => (0u8..8, 0u64..3000).prop_map(|(key, delay)| Op::After(key, delay)),
+        2 => (0u64..2000).prop_map(Op::Sleep),
+        1 => (1u64..2000).prop_map(Op::Visit),
     ]
 }
 
@@ -186,38 +186,38 @@ proptest! {
 
     /// A key that is due is taken at once if a consumer is idle.
     #[test]
-    fn no_due_key_waits_while_a_consumer_is_idle(steps in prop::collection::vec(step(), 1..40), count in 1usize..4, work in 1u64..5000) {
+    fn no_due_key_waits_while_a_consumer_is_idle(ops in prop::collection::vec(op(), 1..40), count in 1usize..4, work in 1u64..5000) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let queue = queue();
             let fails = move |key: &ObjectKey, calls| {
                 // It fails so rarely that no change is delayed.
                 let fails = key.name() < "3" && calls < 3;
-                (ms(work), if fails { Outcome::Failure } else { Outcome::Success(None) })
+                (ms(work), if fails { Completion::Failure } else { Completion::Success(None) })
             };
             let (_tasks, log) = consumers(count, &queue, fails);
-            let mut dues: Vec<Due> = Vec::new();
-            for step in steps {
+            let mut dues: Vec<Deadline> = Vec::new();
+            for op in ops {
                 tokio::task::yield_now().await;
                 let (since, begun) = (Instant::now(), log.lock().unwrap().len());
-                match step {
-                    Step::Add(n) => {
+                match op {
+                    Op::Add(n) => {
                         let key = key(&n.to_string());
                         queue.add(&key, Lane::Event, Reason::External);
-                        dues.push(Due { key, at: since, since, begun, delayed: false });
+                        dues.push(Deadline { key, at: since, since, begun, delayed: false });
                     }
-                    Step::After(n, delay) => {
+                    Op::After(n, delay) => {
                         let key = key(&n.to_string());
                         queue.add_after(&key, ms(delay));
-                        dues.push(Due { key, at: since + ms(delay), since, begun, delayed: true });
+                        dues.push(Deadline { key, at: since + ms(delay), since, begun, delayed: true });
                     }
-                    Step::Sleep(time) => tokio::time::sleep(ms(time)).await,
-                    Step::Visit(time) => {
+                    Op::Sleep(time) => tokio::time::sleep(ms(time)).await,
+                    Op::Visit(time) => {
                         let (queue, log) = (queue.clone(), log.clone());
                         tokio::spawn(async move {
                             if let Ok(Some(item)) = tokio::time::timeout(ms(time), queue.get()).await {
                                 let taken = Instant::now();
-                                log.lock().unwrap().push(Run { key: item.key.clone(), taken, until: taken, retry: None });
+                                log.lock().unwrap().push(KeyRun { key: item.key.clone(), taken, until: taken, retry: None });
                                 // Add it again for the consumers.
                                 queue.done(&item);
                                 queue.add(&item.key, Lane::Event, Reason::External);
@@ -230,10 +230,10 @@ proptest! {
             let log = log.lock().unwrap();
             for run in log.iter() {
                 if let Some((at, begun)) = run.retry {
-                    dues.push(Due { key: run.key.clone(), at, since: run.until, begun, delayed: true });
+                    dues.push(Deadline { key: run.key.clone(), at, since: run.until, begun, delayed: true });
                 }
             }
-            let running = |run: &Run, time: Instant| run.taken <= time && time < run.until;
+            let running = |run: &KeyRun, time: Instant| run.taken <= time && time < run.until;
             for due in &mut dues {
                 // A key does not run twice at the same time.
                 let until = log[..due.begun].iter().filter(|run| run.key == due.key && running(run, due.at)).map(|run| run.until);
@@ -244,7 +244,7 @@ proptest! {
                 let taken = log.iter().filter(|run| run.key == *key).map(|run| run.taken).find(|taken| *taken >= at);
                 // While no consumer is idle, a delay can still be replaced.
                 let until = taken.unwrap_or(due.at);
-                let replaced = |other: &Due| other.delayed && other.key == *key && (due.since..=until).contains(&other.since);
+                let replaced = |other: &Deadline| other.delayed && other.key == *key && (due.since..=until).contains(&other.since);
                 let others = dues.iter().enumerate().any(|(other, replacing)| other != index && replaced(replacing));
                 let called = log[due.begun..].iter().any(|run| run.key == *key && run.taken < at);
                 if due.delayed && (called || others) {

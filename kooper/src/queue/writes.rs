@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Id;
+use super::EntryId;
 use crate::object::key::ObjectKey;
 use crate::object::{Object, older};
 use crate::watch::cache_id::CacheId;
@@ -33,7 +33,7 @@ pub(crate) enum View {
 
 /// A version of an object: the response to a write, or the content of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Write {
+pub(crate) struct Revision {
     pub(crate) view: View,
     pub(crate) object: ObjectKey,
     pub(crate) uid: String,
@@ -56,11 +56,11 @@ pub(crate) enum Echo {
 
 /// The tracked writes of one key.
 #[derive(Debug, Default)]
-pub(super) struct Notes(Vec<Note>);
+pub(super) struct TrackedWrites(Vec<TrackedWrite>);
 
 #[derive(Debug)]
-struct Note {
-    write: Write,
+struct TrackedWrite {
+    write: Revision,
     at: Instant,
     /// The classification of its event.
     echo: Echo,
@@ -73,11 +73,11 @@ struct Note {
 /// The keys that wait for objects in a cache, and when they stop waiting.
 #[derive(Debug, Default)]
 pub(super) struct Awaited {
-    objects: HashMap<(View, ObjectKey), Vec<Id>>,
-    fading: VecDeque<(Instant, Id, View, ObjectKey)>,
+    objects: HashMap<(View, ObjectKey), Vec<EntryId>>,
+    expiries: VecDeque<(Instant, EntryId, View, ObjectKey)>,
 }
 
-impl Write {
+impl Revision {
     /// The version that an event reports; `gone` is whether the object was deleted.
     pub(crate) fn event(view: View, object: &Object, gone: bool) -> Self {
         let version = (!gone).then(|| object.version().to_owned());
@@ -97,22 +97,28 @@ impl Write {
     }
 }
 
-impl Notes {
+impl TrackedWrites {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Tracks a write by its response. `heard` are the events that were received
     /// during the call.
-    pub(super) fn add<'a>(&mut self, write: Write, echo: Echo, heard: impl Iterator<Item = &'a Write>, now: Instant) {
+    pub(super) fn add<'a>(
+        &mut self,
+        write: Revision,
+        echo: Echo,
+        heard: impl Iterator<Item = &'a Revision>,
+        now: Instant,
+    ) {
         // The response to a write that changes nothing has the version of an earlier one.
-        if let Some(note) = self.0.iter_mut().find(|note| note.write == write) {
-            note.echo = note.echo.min(echo);
+        if let Some(tracked) = self.0.iter_mut().find(|tracked| tracked.write == write) {
+            tracked.echo = tracked.echo.min(echo);
             return;
         }
         // Keep a few for each object: the echo of an earlier one may still arrive.
-        let same = |note: &Note| (note.write.view, &note.write.object) == (write.view, &write.object);
-        if self.0.iter().filter(|note| same(note)).count() >= KEPT
+        let same = |tracked: &TrackedWrite| (tracked.write.view, &tracked.write.object) == (write.view, &write.object);
+        if self.0.iter().filter(|tracked| same(tracked)).count() >= KEPT
             && let Some(oldest) = self.0.iter().position(same)
         {
             self.0.remove(oldest);
@@ -120,51 +126,51 @@ impl Notes {
         if self.0.len() >= LIMIT {
             self.0.remove(0);
         }
-        let mut note = Note { write, at: now, echo, heard: false, seen: false };
-        heard.for_each(|event| note.hear(event));
-        self.0.push(note);
+        let mut tracked = TrackedWrite { write, at: now, echo, heard: false, seen: false };
+        heard.for_each(|event| tracked.record_event(event));
+        self.0.push(tracked);
     }
 
     /// Classifies an event by the tracked writes.
-    pub(super) fn echo(&self, event: &Write) -> Echo {
+    pub(super) fn echo(&self, event: &Revision) -> Echo {
         // The deletion of a handled object always queues its key, even if a call deleted it.
         if (event.view, &event.version) == (View::Primary, &None) {
             return Echo::Foreign;
         }
-        match self.0.iter().find(|note| note.write == *event) {
-            Some(note) if note.echo == Echo::Silent && event.version.is_none() => Echo::Own,
-            Some(note) => note.echo,
+        match self.0.iter().find(|tracked| tracked.write == *event) {
+            Some(tracked) if tracked.echo == Echo::Silent && event.version.is_none() => Echo::Own,
+            Some(tracked) => tracked.echo,
             None => Echo::Foreign,
         }
     }
 
     /// Records an event.
-    pub(super) fn hear(&mut self, event: &Write) {
-        self.0.iter_mut().for_each(|note| note.hear(event));
+    pub(super) fn record_event(&mut self, event: &Revision) {
+        self.0.iter_mut().for_each(|tracked| tracked.record_event(event));
     }
 
     /// Records that a cache has processed an event. Returns whether the caches now
     /// have all tracked writes.
-    pub(super) fn see(&mut self, event: &Write) -> bool {
-        for note in &mut self.0 {
-            note.seen |= note.write.is_shown_by(event);
+    pub(super) fn cache_reached(&mut self, event: &Revision) -> bool {
+        for tracked in &mut self.0 {
+            tracked.seen |= tracked.write.is_shown_by(event);
         }
         !self.is_awaiting()
     }
 
     /// Whether a cache lacks any write.
     pub(super) fn is_awaiting(&self) -> bool {
-        self.0.iter().any(|note| !note.seen)
+        self.0.iter().any(|tracked| !tracked.seen)
     }
 
     /// Whether a cache lacks a write of this object.
     fn awaits(&self, view: View, object: &ObjectKey) -> bool {
-        self.0.iter().any(|note| !note.seen && (note.write.view, &note.write.object) == (view, object))
+        self.0.iter().any(|tracked| !tracked.seen && (tracked.write.view, &tracked.write.object) == (view, object))
     }
 
     /// Drops the writes whose event was received and that the cache has.
-    pub(super) fn tidy(&mut self) {
-        self.0.retain(|note| !(note.heard && note.seen));
+    pub(super) fn prune(&mut self) {
+        self.0.retain(|tracked| !(tracked.heard && tracked.seen));
         if self.0.is_empty() {
             self.0 = Vec::new();
         }
@@ -172,9 +178,9 @@ impl Notes {
 
     /// Drops the writes that are too old. Returns whether the key stops waiting
     /// because of it.
-    pub(super) fn fade(&mut self, now: Instant) -> bool {
+    pub(super) fn expire(&mut self, now: Instant) -> bool {
         let before = self.is_awaiting();
-        self.0.retain(|note| now < note.at + PATIENCE);
+        self.0.retain(|tracked| now < tracked.at + PATIENCE);
         if self.0.is_empty() {
             self.0 = Vec::new();
         }
@@ -182,8 +188,8 @@ impl Notes {
     }
 }
 
-impl Note {
-    fn hear(&mut self, event: &Write) {
+impl TrackedWrite {
+    fn record_event(&mut self, event: &Revision) {
         self.heard |= self.write == *event;
         // A deleted object has no more events: none is expected.
         if event.version.is_none() && self.write.is_shown_by(event) {
@@ -195,12 +201,12 @@ impl Note {
 
 impl Awaited {
     /// Records that a key waits for a write.
-    pub(super) fn add(&mut self, id: Id, write: &Write, now: Instant) {
+    pub(super) fn add(&mut self, id: EntryId, write: &Revision, now: Instant) {
         let ids = self.objects.entry((write.view, write.object.clone())).or_default();
         if !ids.contains(&id) {
             ids.push(id);
         }
-        self.fading.push_back((now + PATIENCE, id, write.view, write.object.clone()));
+        self.expiries.push_back((now + PATIENCE, id, write.view, write.object.clone()));
     }
 
     /// Whether no key waits; that is the usual case.
@@ -209,14 +215,14 @@ impl Awaited {
     }
 
     /// The keys that wait for an object.
-    pub(super) fn by(&self, view: View, object: &ObjectKey) -> Vec<Id> {
+    pub(super) fn keys_waiting_for(&self, view: View, object: &ObjectKey) -> Vec<EntryId> {
         self.objects.get(&(view, object.clone())).cloned().unwrap_or_default()
     }
 
     /// Records that a key does not wait for an object any longer, unless the cache
     /// lacks one of its tracked writes.
-    pub(super) fn remove(&mut self, id: Id, view: View, object: &ObjectKey, notes: Option<&Notes>) {
-        if notes.is_some_and(|notes| notes.awaits(view, object)) {
+    pub(super) fn remove(&mut self, id: EntryId, view: View, object: &ObjectKey, writes: Option<&TrackedWrites>) {
+        if writes.is_some_and(|writes| writes.awaits(view, object)) {
             return;
         }
         let object = (view, object.clone());
@@ -229,13 +235,13 @@ impl Awaited {
     }
 
     /// Takes the next wait that has expired.
-    pub(super) fn faded(&mut self, now: Instant) -> Option<(Id, View, ObjectKey)> {
-        self.fading.front().filter(|(at, ..)| *at <= now)?;
-        self.fading.pop_front().map(|(_, id, view, object)| (id, view, object))
+    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<(EntryId, View, ObjectKey)> {
+        self.expiries.front().filter(|(at, ..)| *at <= now)?;
+        self.expiries.pop_front().map(|(_, id, view, object)| (id, view, object))
     }
 
     /// When the next wait expires.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.fading.front().map(|(at, ..)| *at)
+        self.expiries.front().map(|(at, ..)| *at)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kube::Client;
 
-use super::retriever::{self, ApiRetriever, Erased, Scope};
+use super::retriever::{self, ApiRetriever, ErasedRetriever, Scope};
 use crate::object::kind::{Kind, KindInfo};
 
 /// A cache that must be synced before the first call.
@@ -13,7 +13,7 @@ use crate::object::kind::{Kind, KindInfo};
 pub(crate) struct CacheRequest {
     pub(crate) id: CacheId,
     pub(crate) kind: KindInfo,
-    pub(crate) open: fn(Client, Scope) -> Arc<dyn Erased>,
+    pub(crate) open: fn(Client, Scope) -> Arc<dyn ErasedRetriever>,
 }
 
 /// Identifies a cache within its controller: the Rust type, and whether it has

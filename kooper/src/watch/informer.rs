@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::backoff::{Backoff, fraction};
 use crate::error;
 use crate::object::older;
-use crate::watch::retriever::{Erased, Event, ListRequest, RetrieveError, WatchRequest};
+use crate::watch::retriever::{ErasedRetriever, Event, ListRequest, RetrieveError, WatchRequest};
 use crate::watch::store::{Change, Store};
 
 pub(crate) use shared::{SharedWatches, Watched};
@@ -62,7 +62,7 @@ pub(crate) trait Sink: Send + Sync {
 
 /// One watch with its store.
 pub(crate) struct Informer {
-    pub(crate) retriever: Arc<dyn Erased>,
+    pub(crate) retriever: Arc<dyn ErasedRetriever>,
     pub(crate) store: Arc<Store>,
     pub(crate) status: Arc<WatchStatus>,
     pub(crate) sink: Arc<dyn Sink>,
@@ -97,7 +97,7 @@ enum End {
 
 impl Informer {
     pub(crate) fn new(
-        retriever: Arc<dyn Erased>,
+        retriever: Arc<dyn ErasedRetriever>,
         store: Arc<Store>,
         status: Arc<WatchStatus>,
         sink: Arc<dyn Sink>,
@@ -128,8 +128,7 @@ impl Informer {
         let forever = async {
             loop {
                 if let Err(panic) = AssertUnwindSafe(self.turn()).catch_unwind().await {
-                    let text = format!("the retriever panicked: {}", error::panic_text(&*panic));
-                    self.pause(&RetrieveError::Transport(text)).await;
+                    self.pause(&RetrieveError::Panicked(error::panic_text(&*panic))).await;
                 }
             }
         };
@@ -182,10 +181,7 @@ impl Informer {
                 }
                 End::Closed if started.elapsed() >= SHORT => {}
                 End::Closed if heard => tokio::time::sleep(BACKOFF.first).await,
-                End::Closed => {
-                    self.pause(&RetrieveError::Transport("the watch was closed as soon as it was opened".to_owned()))
-                        .await;
-                }
+                End::Closed => self.pause(&RetrieveError::Closed).await,
                 // If the version is newer than the server's, no events follow: treat
                 // it as silence.
                 End::Failed(error @ RetrieveError::TooLargeVersion(_)) => {
@@ -258,7 +254,7 @@ impl Informer {
         let request = WatchRequest { version, initial_events };
         match timeout(self.silence, self.retriever.watch(request)).await {
             Ok(events) => events,
-            Err(_elapsed) => Err(RetrieveError::Transport(format!("no answer within {} s", self.silence.as_secs()))),
+            Err(_elapsed) => Err(RetrieveError::Silent(self.silence)),
         }
     }
 

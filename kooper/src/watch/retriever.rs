@@ -11,18 +11,22 @@ mod erased;
 mod frames;
 mod status;
 
+use std::error::Error as StdError;
 use std::future::Future;
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::Stream;
 
+use crate::error::BoxError;
 use crate::metrics::WatchFault;
 use crate::object::{MalformedObject, Object};
 
 pub use api::{ApiRetriever, Scope};
 pub use channel::{Sender, channel, fixed};
 pub use closures::from_fns;
-pub(crate) use erased::{Erased, erase};
+pub(crate) use erased::{ErasedRetriever, erase};
 
 /// Lists and watches the objects of the kind `K`.
 ///
@@ -158,6 +162,9 @@ pub enum Event {
 }
 
 /// Why a list or watch request failed.
+///
+/// The first variants are errors that the API server returns, with its message. A
+/// retriever of your own returns [`RetrieveError::other`].
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum RetrieveError {
@@ -197,9 +204,55 @@ pub enum RetrieveError {
         /// The server's message.
         message: String,
     },
-    /// The connection failed, or the response was invalid.
-    #[error("{0}")]
-    Transport(String),
+    /// The request could not be sent, or the connection failed.
+    #[error("the request failed")]
+    Connection(#[source] SharedError),
+    /// Nothing was received for this time.
+    #[error("no answer within {} s", .0.as_secs())]
+    Silent(Duration),
+    /// The watch was closed before it yielded an event.
+    #[error("the watch was closed as soon as it was opened")]
+    Closed,
+    /// A streaming list was closed before its last object.
+    #[error("the list ended early")]
+    Incomplete,
+    /// The response is not one of the Kubernetes API.
+    #[error("the response is invalid: {0}")]
+    InvalidResponse(String),
+    /// The list is older than the last one, as from a server that lags behind.
+    #[error("a list has version {version}, which is older than {last}, the last one")]
+    Outdated {
+        /// The version of the list.
+        version: String,
+        /// The version of the last list or event.
+        last: String,
+    },
+    /// The retriever panicked, with this message.
+    #[error("the retriever panicked: {0}")]
+    Panicked(String),
+    /// Another error of a retriever.
+    #[error("the retriever failed")]
+    Other(#[source] SharedError),
+}
+
+/// The source of a [`RetrieveError`], which can be cloned. It is only accessible
+/// as the [`source`](std::error::Error::source) of that error.
+#[derive(Debug, Clone)]
+pub struct SharedError(Arc<dyn StdError + Send + Sync>);
+
+impl SharedError {
+    fn new(error: impl Into<BoxError>) -> Self {
+        let error: BoxError = error.into();
+        Self(error.into())
+    }
+}
+
+impl Deref for SharedError {
+    type Target = dyn StdError + Send + Sync;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
 }
 
 impl RetrieveError {
@@ -209,21 +262,74 @@ impl RetrieveError {
             Self::Forbidden(_) => WatchFault::Forbidden,
             Self::NotFound(_) => WatchFault::NotFound,
             Self::Unauthorized(_) => WatchFault::Unauthorized,
-            Self::Transport(_) => WatchFault::Connection,
-            _ => WatchFault::Server,
+            _ if self.is_from_server() => WatchFault::Server,
+            _ => WatchFault::Connection,
         }
     }
 
-    /// An error of a retriever of your own. Its message contains those of its
-    /// sources.
+    /// Whether the server returned it, in a `Status`.
+    pub(crate) fn is_from_server(&self) -> bool {
+        match self {
+            Self::Expired(_)
+            | Self::TooLargeVersion(_)
+            | Self::NoStreaming(_)
+            | Self::Forbidden(_)
+            | Self::NotFound(_)
+            | Self::Unauthorized(_)
+            | Self::Busy { .. }
+            | Self::Status { .. } => true,
+            Self::Connection(_)
+            | Self::Silent(_)
+            | Self::Closed
+            | Self::Incomplete
+            | Self::InvalidResponse(_)
+            | Self::Outdated { .. }
+            | Self::Panicked(_)
+            | Self::Other(_) => false,
+        }
+    }
+
+    /// An error of a retriever of your own; `error` is its source.
     ///
     /// ```
+    /// use std::error::Error;
+    ///
     /// use kooper::retriever::RetrieveError;
     ///
     /// let error = RetrieveError::other("the database is unavailable");
-    /// assert_eq!(error.to_string(), "the database is unavailable");
+    /// assert_eq!(error.to_string(), "the retriever failed");
+    /// assert_eq!(error.source().unwrap().to_string(), "the database is unavailable");
     /// ```
-    pub fn other(error: impl Into<crate::error::BoxError>) -> Self {
-        Self::Transport(crate::error::chain(&*error.into()))
+    pub fn other(error: impl Into<BoxError>) -> Self {
+        Self::Other(SharedError::new(error))
+    }
+
+    /// A failed connection.
+    fn connection(error: impl Into<BoxError>) -> Self {
+        Self::Connection(SharedError::new(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::chain;
+
+    #[test]
+    fn the_message_of_an_error_does_not_repeat_its_source() {
+        let refused = std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "connection refused");
+        let error = RetrieveError::connection(refused);
+        assert_eq!(error.to_string(), "the request failed");
+        let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+        assert_eq!(source.map(std::io::Error::kind), Some(std::io::ErrorKind::ConnectionRefused));
+        assert_eq!(chain(&error), "the request failed: connection refused");
+        assert_eq!(chain(&RetrieveError::other("no database")), "the retriever failed: no database");
+    }
+
+    #[test]
+    fn a_source_that_may_quote_a_secret_is_not_shown() {
+        let plugin = kube::client::AuthError::AuthExec("canary".to_owned());
+        let text = chain(&RetrieveError::connection(plugin));
+        assert_eq!(text, "the request failed: the credentials of the user cannot be used");
     }
 }

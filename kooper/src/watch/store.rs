@@ -14,7 +14,7 @@ use crate::object::key::ObjectKey;
 use crate::object::{Dictionary, Object};
 pub(crate) use cache::Cache;
 pub(crate) use change::Change;
-pub(crate) use index::{Found, Indexer};
+pub(crate) use index::{IndexHit, Indexer};
 pub(crate) use listed::Listed;
 use shard::{Keyed, SHARDS, Shard, shard_of};
 

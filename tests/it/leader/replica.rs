@@ -94,7 +94,11 @@ impl Replica {
     }
 
     pub(super) fn wait_until_leads(&self, lease: &str) {
-        until(&format!("it is the leader by {lease}"), || self.leads(lease).then_some(()), || format!("{:?}", self.ready()));
+        until(
+            &format!("it is the leader by {lease}"),
+            || self.leads(lease).then_some(()),
+            || format!("{:?}", self.ready()),
+        );
     }
 
     pub(super) fn wait_until_lost(&self, lease: &str) {

@@ -16,13 +16,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use kooper_grammar::selector::{Operator, Selector};
+use kooper_grammar::selector::{Comparator, Selector};
 use kube::Resource as _;
 
 use super::object::AsObject;
 use crate::object::kind::Kind;
 use crate::object::{DecodeError, Object};
-use crate::watch::store::{Cache, Found, Indexer};
+use crate::watch::store::{Cache, IndexHit, Indexer};
 
 pub use kooper_grammar::selector::SelectorError;
 
@@ -145,7 +145,7 @@ impl<T> Selection<T> {
     pub(super) fn of(self, cache: &Cache) -> Vec<Result<Arc<Object>, DecodeError>> {
         let mut found = self.candidates(cache);
         found.sort_unstable_by(|one, other| one.object.key().cmp(other.object.key()));
-        let read = found.into_iter().filter_map(|Found { object, error }| match (self.matches(&object), error) {
+        let read = found.into_iter().filter_map(|IndexHit { object, error }| match (self.matches(&object), error) {
             (Ok(false), _) => None,
             (Ok(true), None) => Some(Ok(object)),
             (Ok(true), Some(error)) | (Err(error), _) => Some(Err(error)),
@@ -154,7 +154,7 @@ impl<T> Selection<T> {
     }
 
     /// The objects that one index finds, or all objects.
-    fn candidates(&self, cache: &Cache) -> Vec<Found> {
+    fn candidates(&self, cache: &Cache) -> Vec<IndexHit> {
         let find = |by, values: &[String]| cache.find(by, values, self.namespace.as_deref());
         if let Some((by, value)) = &self.index {
             return find(*by, std::slice::from_ref(value));
@@ -166,12 +166,12 @@ impl<T> Selection<T> {
             return find(Indexer::labels(), &[format!("{key}={value}")]);
         }
         let mut requirements = self.selector.requirements().iter();
-        if let Some(one) = requirements.find(|requirement| requirement.operator() == Operator::In) {
+        if let Some(one) = requirements.find(|requirement| requirement.operator() == Comparator::In) {
             let values: Vec<_> = one.values().iter().map(|value| format!("{}={value}", one.key())).collect();
             return find(Indexer::labels(), &values);
         }
         let all = cache.all(self.namespace.as_deref()).into_iter();
-        all.map(|object| Found { object, error: None }).collect()
+        all.map(|object| IndexHit { object, error: None }).collect()
     }
 
     fn matches(&self, object: &Object) -> Result<bool, DecodeError> {

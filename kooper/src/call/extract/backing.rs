@@ -13,7 +13,7 @@ use crate::call::events::EventSink;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
-use crate::queue::{Echo, QueueOptions, View, WorkQueue, Write};
+use crate::queue::{Echo, QueueOptions, Revision, View, WorkQueue};
 use crate::watch::cache_id::CacheId;
 use crate::watch::store::Cache;
 
@@ -105,13 +105,13 @@ impl Backing {
         let other = cache.map(|cache| (View::Other(kind), cache));
         let primary = (kind == self.primary && object == key).then_some((View::Primary, &self.own));
         for (view, cache) in other.into_iter().chain(primary) {
-            let write = |version| Write { view, object: object.clone(), uid: uid.to_owned(), version };
-            self.queue.wrote(key, &write(version.map(str::to_owned)), echo);
+            let write = |version| Revision { view, object: object.clone(), uid: uid.to_owned(), version };
+            self.queue.record_write(key, &write(version.map(str::to_owned)), echo);
             // The event may have arrived before the response. There is none for an
             // object that is not selected.
             match cache.get(object) {
-                Some(now) => self.queue.saw(|| Write::event(view, &now, false)),
-                None if view == View::Primary || version.is_none() => self.queue.saw(|| write(None)),
+                Some(now) => self.queue.cache_reached(|| Revision::event(view, &now, false)),
+                None if view == View::Primary || version.is_none() => self.queue.cache_reached(|| write(None)),
                 None => {}
             }
         }
@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
     use crate::queue::reason::Reason;
-    use crate::queue::{Lane, Outcome};
+    use crate::queue::{Completion, Lane};
     use crate::watch::store::Store;
 
     fn backing(reads: bool) -> (Backing, Arc<Store>) {
@@ -155,7 +155,7 @@ mod tests {
         backing.queue.add(&a, Lane::Event, Reason::Added);
         let item = backing.queue.get().await.unwrap();
         backing.wrote(&a, backing.primary, (&b, "u"), Some("5"), Echo::Own);
-        backing.queue.finish(item.ticket, Outcome::Success(None));
+        backing.queue.finish(item.ticket, Completion::Success(None));
         backing.queue.add(&a, Lane::Event, Reason::Added);
         tokio::time::timeout(std::time::Duration::ZERO, backing.queue.get()).await.is_ok()
     }
@@ -165,9 +165,9 @@ mod tests {
         let (backing, _store) = backing(true);
         assert!(!writes(&backing).await);
         let id = backing.primary;
-        backing.queue.saw(|| Write::event(View::Primary, &object("5"), false));
+        backing.queue.cache_reached(|| Revision::event(View::Primary, &object("5"), false));
         assert!(backing.queue.is_empty(), "the cache of the selected objects is another one");
-        backing.queue.saw(|| Write::event(View::Other(id), &object("5"), false));
+        backing.queue.cache_reached(|| Revision::event(View::Other(id), &object("5"), false));
         assert_eq!(backing.queue.len(), 1);
     }
 

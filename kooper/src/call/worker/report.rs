@@ -13,7 +13,7 @@ use crate::error::RetryHint;
 use crate::metrics::{Counter, MetricsRecorder};
 use crate::object::DecodeError;
 use crate::object::key::ObjectKey;
-use crate::queue::{Outcome, Returned, Ticket};
+use crate::queue::{Completion, Returned, Ticket};
 
 /// Where the results of calls are reported.
 pub(crate) struct Reporter {
@@ -37,7 +37,7 @@ impl Workers {
             Ok(None) => return self.gone(&attempt.key, attempt.ticket, attempt.started),
             Ok(Some(action)) => {
                 let recovered = self.reporter.failing.forget(&attempt.key);
-                let released = self.give_back(attempt.ticket, Outcome::Success(action.delay())).released;
+                let released = self.give_back(attempt.ticket, Completion::Success(action.delay())).released;
                 self.reporter.metrics.count(
                     self.name(),
                     if action.delay().is_some() { Counter::RequeueAfter } else { Counter::Success },
@@ -64,10 +64,10 @@ impl Workers {
     fn fail(&self, attempt: &Attempt, failure: &Failure) -> bool {
         let hint = failure.retry_hint();
         let outcome = match hint {
-            RetryHint::Backoff => failure.missing_permission().map_or(Outcome::Failure, Outcome::Forbidden),
-            RetryHint::After(delay) => Outcome::FailureAfter(delay),
-            RetryHint::Pause(delay) => Outcome::Paused(delay),
-            RetryHint::Never => Outcome::FailureForGood,
+            RetryHint::Backoff => failure.missing_permission().map_or(Completion::Failure, Completion::Forbidden),
+            RetryHint::After(delay) => Completion::FailureAfter(delay),
+            RetryHint::Pause(delay) => Completion::Paused(delay),
+            RetryHint::Never => Completion::FailureForGood,
         };
         self.reporter.failing.note(&attempt.key, matches!(failure, Failure::Decode(_)));
         let returned = self.give_back(attempt.ticket, outcome);
@@ -146,7 +146,7 @@ impl Workers {
     /// Handles a key without an object. It counts as a processed key, as in Kooper for Go.
     pub(super) fn gone(&self, key: &ObjectKey, ticket: Ticket, started: Instant) {
         self.reporter.failing.forget(key);
-        self.give_back(ticket, Outcome::Gone);
+        self.give_back(ticket, Completion::Gone);
         self.reporter.metrics.observe_processing_duration(self.name(), true, started.elapsed());
     }
 }

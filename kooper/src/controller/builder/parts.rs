@@ -29,8 +29,11 @@ pub(crate) struct Handlers {
 /// The parts of a running controller, independent of its types.
 pub(crate) trait Parts: Send + Sync {
     /// The retriever of each scope, or only the custom one.
-    fn retrievers(&self, client: Option<Client>, scopes: &[Scope])
-    -> Result<Vec<Arc<dyn retriever::Erased>>, BoxError>;
+    fn retrievers(
+        &self,
+        client: Option<Client>,
+        scopes: &[Scope],
+    ) -> Result<Vec<Arc<dyn retriever::ErasedRetriever>>, BoxError>;
 
     /// The filter before the queue.
     fn wants(&self) -> handler::Wants;
@@ -108,7 +111,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         &self,
         client: Option<Client>,
         scopes: &[Scope],
-    ) -> Result<Vec<Arc<dyn retriever::Erased>>, BoxError> {
+    ) -> Result<Vec<Arc<dyn retriever::ErasedRetriever>>, BoxError> {
         if let Some(make) = &self.retriever {
             return Ok(vec![make(client)?]);
         }

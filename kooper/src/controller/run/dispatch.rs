@@ -16,7 +16,7 @@ use crate::object::kind::KindInfo;
 use crate::object::sections::Changed;
 use crate::object::{DecodeError, Metadata, Object, differs};
 use crate::queue::reason::Reason;
-use crate::queue::{Lane, Urgency, View, WorkQueue, Write};
+use crate::queue::{Lane, Revision, Urgency, View, WorkQueue};
 use crate::watch::cache_id::CacheId;
 use crate::watch::informer::{Seen, Sink};
 use crate::watch::retriever::RetrieveError;
@@ -60,7 +60,8 @@ impl Gate {
         let urgency = || urgency(change);
         match change.last() {
             Some(object) if seen == Seen::Watched => {
-                self.queue.hear(key, lane, reason, urgency, || Write::event(view, object, change.new.is_none()));
+                self.queue
+                    .add_from_event(key, lane, reason, urgency, || Revision::event(view, object, change.new.is_none()));
             }
             // Behind the own write that a list shows there may be others.
             _ => self.queue.add_urgent(key, lane, reason, urgency()),
@@ -293,7 +294,7 @@ impl Sink for Progress {
         }
         if let Some(object) = change.last() {
             for view in &self.views {
-                self.backing.queue.saw(|| Write::event(*view, object, change.new.is_none()));
+                self.backing.queue.cache_reached(|| Revision::event(*view, object, change.new.is_none()));
             }
         }
     }

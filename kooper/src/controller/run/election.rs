@@ -13,7 +13,7 @@ use super::{EVENTS_GRACE, Process, Runner, Starting};
 use crate::call::events::{EventSink, Note};
 use crate::controller::config::Leases;
 use crate::controller::error::ControllerError;
-use crate::leader::{Elector, ElectorOptions, Told};
+use crate::leader::{Announcement, Elector, ElectorOptions};
 use crate::queue::reason::Reason;
 use crate::queue::{Lane, Urgency};
 
@@ -77,7 +77,7 @@ impl Runner {
         let election = config.leader.clone()?;
         let client = self.process.lease_client.clone().or_else(|| self.process.client.clone())?;
         let leases = config.leases(&self.process.installation, &self.process.lease_namespace)?;
-        let told = tell(events, &leases, &self.process.identity);
+        let announce = record(events, &leases, &self.process.identity);
         Some(Elector::new(ElectorOptions {
             controller: config.name.as_str().into(),
             mark: leases.mark.into(),
@@ -91,7 +91,7 @@ impl Runner {
             client,
             metrics: self.process.metrics.clone(),
             leadership: self.leadership.clone(),
-            told,
+            announce,
         }))
     }
 }
@@ -128,9 +128,9 @@ impl Holding {
     }
 }
 
-/// Makes Kubernetes Events about the Lease, with client-go's reason, of what
-/// the elector tells. The log has it from the elector itself.
-fn tell(events: EventSink, leases: &Leases, identity: &str) -> Arc<dyn Fn(Told) + Send + Sync> {
+/// Records the announcements of the elector as Kubernetes Events on the Lease, with
+/// client-go's reason. The elector itself logs them.
+fn record(events: EventSink, leases: &Leases, identity: &str) -> Arc<dyn Fn(Announcement) + Send + Sync> {
     let identity = identity.to_owned();
     let regarding = ObjectReference {
         api_version: Some("coordination.k8s.io/v1".to_owned()),
@@ -139,12 +139,12 @@ fn tell(events: EventSink, leases: &Leases, identity: &str) -> Arc<dyn Fn(Told) 
         namespace: Some(leases.namespace.clone()),
         ..ObjectReference::default()
     };
-    Arc::new(move |told| {
-        let (warning, action, message) = match told {
-            Told::Became => (false, "Lead", format!("{identity} became leader")),
-            Told::Lost(why) => (true, "StepDown", format!("{identity} stopped leading: {why}")),
-            Told::Stopped => (false, "StepDown", format!("{identity} stopped leading")),
-            Told::Foreign { holder } => {
+    Arc::new(move |announcement| {
+        let (warning, action, message) = match announcement {
+            Announcement::Became => (false, "Lead", format!("{identity} became leader")),
+            Announcement::Lost(why) => (true, "StepDown", format!("{identity} stopped leading: {why}")),
+            Announcement::Stopped => (false, "StepDown", format!("{identity} stopped leading")),
+            Announcement::Foreign { holder } => {
                 (true, "Wait", format!("{identity} waits: the lease is held by {holder}, which is not a replica of it"))
             }
         };

@@ -55,7 +55,7 @@ pub(in crate::leader) struct LeaseWrite {
 
 /// The result of a write.
 #[derive(Debug)]
-pub(in crate::leader) enum Answer {
+pub(in crate::leader) enum WriteResult {
     /// The stored record.
     Committed(Record),
     /// Another version is stored.
@@ -66,7 +66,7 @@ pub(in crate::leader) enum Answer {
 
 /// The last known state of the Lease.
 #[derive(Debug)]
-pub(super) enum Known {
+pub(super) enum KnownLease {
     Nothing,
     /// The Lease does not exist. If it was deleted, it must not be created again
     /// before `guarded`.
@@ -76,7 +76,7 @@ pub(super) enum Known {
     Held(Record),
 }
 
-impl Known {
+impl KnownLease {
     pub(super) fn record(&self) -> Option<&Record> {
         match self {
             Self::Held(record) => Some(record),
@@ -91,13 +91,13 @@ impl Known {
 
 /// A write whose result is unknown.
 #[derive(Debug, Clone)]
-pub(super) struct Sent {
+pub(super) struct SentWrite {
     pub(super) base: Option<Arc<str>>,
     pub(super) renewed: i64,
     pub(super) at: Moment,
 }
 
-impl Sent {
+impl SentWrite {
     /// The most that are kept. A record from an older write is treated as that of
     /// another candidate.
     pub(super) const MOST: usize = 32;

@@ -8,7 +8,7 @@ use crate::leader::clock::Moment;
 
 /// The next step.
 #[derive(Debug)]
-pub(in crate::leader) enum Step {
+pub(in crate::leader) enum NextStep {
     Read,
     Write(LeaseWrite),
     /// Wait until then, unless the record changes.
@@ -16,7 +16,7 @@ pub(in crate::leader) enum Step {
     /// Leadership was lost.
     Lost(Lost),
     /// The lease was released, or was not held.
-    Left,
+    Idle,
 }
 
 /// Why leadership was lost.

@@ -8,24 +8,24 @@ use crate::leader::claim::{LeaseWrite, Record};
 
 /// A server with one Lease and the checks of the real one.
 #[derive(Default)]
-pub(super) struct Server {
+pub(super) struct SimServer {
     pub(super) record: Option<Record>,
     version: u64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum PutError {
     Conflict,
     Invalid,
 }
 
-impl Server {
-    pub(super) fn put(&mut self, write: &LeaseWrite, mark: &Arc<str>) -> Result<Record, Refusal> {
+impl SimServer {
+    pub(super) fn put(&mut self, write: &LeaseWrite, mark: &Arc<str>) -> Result<Record, PutError> {
         if write.seconds < 1 {
-            return Err(Refusal::Invalid);
+            return Err(PutError::Invalid);
         }
         if write.base.as_ref() != self.record.as_ref().map(|record| &record.version) {
-            return Err(Refusal::Conflict);
+            return Err(PutError::Conflict);
         }
         self.version += 1;
         let record = stored(write, mark, self.version.to_string().into());
@@ -50,7 +50,7 @@ pub(super) fn stored(write: &LeaseWrite, mark: &Arc<str>, version: Arc<str>) -> 
 
 /// The faults of one candidate's connection, each until the given time.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Way {
+pub(super) struct Link {
     pub(super) cut: Duration,
     pub(super) slow_requests: Duration,
     pub(super) slow_answers: Duration,
@@ -59,7 +59,7 @@ pub(super) struct Way {
     pub(super) bad_watch: Duration,
 }
 
-impl Way {
+impl Link {
     /// The time that a message takes; `None` if it never arrives.
     pub(super) fn request(&self, now: Duration, dice: &mut Dice) -> Option<Duration> {
         (now >= self.cut).then(|| travel(self.slow_requests.saturating_sub(now), dice))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Mutant;
 use super::dice::Dice;
-use super::network::Way;
+use super::network::Link;
 use crate::leader::Leadership;
 use crate::leader::claim::{Candidate, Claim, LeaseWrite, Terms};
 use crate::leader::clock::{Clock, Moment};
@@ -53,7 +53,7 @@ impl Clock for LocalClock {
 
 /// The activity of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum Activity {
     Campaign,
     Hold,
     /// The handlers end; then the lease is released. With `last` the process ends
@@ -69,24 +69,24 @@ pub(super) enum Mode {
 }
 
 /// A request without a response yet.
-pub(super) struct Request {
+pub(super) struct SimRequest {
     pub(super) id: u64,
     pub(super) sent: Moment,
     pub(super) write: Option<LeaseWrite>,
 }
 
-pub(super) struct Process {
+pub(super) struct SimProcess {
     pub(super) clock: LocalClock,
     pub(super) claim: Claim,
     pub(super) terms: Terms,
     pub(super) leadership: Leadership,
-    pub(super) mode: Mode,
+    pub(super) activity: Activity,
     /// The index of its latest term among all terms.
     pub(super) reign: Option<usize>,
-    pub(super) way: Way,
+    pub(super) link: Link,
     /// The end of its pause, in true time.
     pub(super) paused: Duration,
-    pub(super) request: Option<Request>,
+    pub(super) request: Option<SimRequest>,
     /// The number of its watch, and when the last event of it arrives.
     pub(super) watch: Option<(u64, Duration)>,
     pub(super) watch_at: Moment,
@@ -96,7 +96,7 @@ pub(super) struct Process {
     stuck_wall: bool,
 }
 
-impl Process {
+impl SimProcess {
     pub(super) fn new(
         name: String,
         mark: &Arc<str>,
@@ -115,14 +115,14 @@ impl Process {
         }
         let me = Candidate { identity: name.into(), program: Arc::clone(mark), former: Vec::new() };
         let mut claim = Claim::new(me, terms, clock.now());
-        claim.stand();
+        claim.campaign();
         Self {
             leadership: Leadership::by(Arc::new(clock.clone())),
             claim,
             terms,
-            mode: Mode::Campaign,
+            activity: Activity::Campaign,
             reign: None,
-            way: Way::default(),
+            link: Link::default(),
             paused: Duration::ZERO,
             request: None,
             watch: None,
@@ -140,9 +140,9 @@ impl Process {
     }
 
     /// Updates the token from the claim, as the elector does.
-    pub(super) fn look(&self, mutant: Option<Mutant>) {
-        let runs_on = mutant == Some(Mutant::EarlyRelease) && matches!(self.mode, Mode::Release { .. });
-        if self.mode != Mode::Gone && !runs_on {
+    pub(super) fn update_token(&self, mutant: Option<Mutant>) {
+        let runs_on = mutant == Some(Mutant::EarlyRelease) && matches!(self.activity, Activity::Release { .. });
+        if self.activity != Activity::Gone && !runs_on {
             self.leadership.set(self.claim.until());
         }
     }
@@ -168,7 +168,7 @@ impl Process {
     }
 
     pub(super) fn crash(&mut self) {
-        self.mode = Mode::Gone;
+        self.activity = Activity::Gone;
         self.leadership.set(None);
         self.request = None;
         self.watch = None;

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use super::Mutant;
 use super::dice::Dice;
-use super::network::{Refusal, Server, stored};
-use super::plan::{Entry, Event, Fault, Outcome, Plan, Trouble};
-use super::process::{Mode, Process, Request};
-use crate::leader::claim::{Answer, LeaseWrite, Record, Step};
+use super::network::{PutError, SimServer, stored};
+use super::process::{Activity, SimProcess, SimRequest};
+use super::scenario::{Disruption, DisruptionKind, Scenario, Scheduled, SimEvent, Summary};
+use crate::leader::claim::{LeaseWrite, NextStep, Record, WriteResult};
 use crate::leader::clock::Clock;
 
 mod work;
@@ -20,67 +20,67 @@ mod work;
 use work::Reign;
 
 pub(super) struct World {
-    plan: Plan,
+    scenario: Scenario,
     dice: Dice,
     /// The randomness of the handlers and their writes.
-    luck: Dice,
+    handler_dice: Dice,
     mark: Arc<str>,
     truth: Arc<AtomicU64>,
     now: Duration,
-    heap: BinaryHeap<Reverse<Entry>>,
+    heap: BinaryHeap<Reverse<Scheduled>>,
     next: u64,
-    server: Server,
-    processes: Vec<Process>,
+    server: SimServer,
+    processes: Vec<SimProcess>,
     /// All terms, in the order in which they began.
     reigns: Vec<Reign>,
     last_led: Vec<bool>,
-    outcome: Outcome,
+    summary: Summary,
     broken: Option<String>,
     started: u64,
 }
 
 impl World {
-    pub(super) fn new(plan: Plan, dice: Dice, luck: Dice) -> Self {
-        let outcome = Outcome { lease: plan.terms[0], ..Outcome::default() };
+    pub(super) fn new(scenario: Scenario, dice: Dice, handler_dice: Dice) -> Self {
+        let summary = Summary { lease: scenario.terms[0], ..Summary::default() };
         let mut world = Self {
-            last_led: vec![false; plan.candidates],
-            plan,
+            last_led: vec![false; scenario.candidates],
+            scenario,
             dice,
-            luck,
+            handler_dice,
             mark: "sim/echo".into(),
             truth: Arc::new(AtomicU64::new(0)),
             now: Duration::ZERO,
             heap: BinaryHeap::new(),
             next: 0,
-            server: Server::default(),
+            server: SimServer::default(),
             processes: Vec::new(),
             reigns: Vec::new(),
-            outcome,
+            summary,
             broken: None,
             started: 0,
         };
-        for who in 0..world.plan.candidates {
+        for who in 0..world.scenario.candidates {
             let process = world.process();
             world.processes.push(process);
-            let at = world.dice.within(world.plan.terms[2]);
-            world.at(at, Event::Wake(who, 0));
-            world.at(at, Event::Work(who));
+            let at = world.dice.within(world.scenario.terms[2]);
+            world.at(at, SimEvent::Wake(who, 0));
+            world.at(at, SimEvent::Work(who));
         }
-        for index in 0..world.plan.faults.len() {
-            world.at(world.plan.faults[index].0, Event::Fault(index));
+        for index in 0..world.scenario.faults.len() {
+            world.at(world.scenario.faults[index].0, SimEvent::Fault(index));
         }
         world
     }
 
     /// Runs until all faults are over and there has been a leader for a while.
-    pub(super) fn run(mut self) -> Result<Outcome, String> {
-        let last = self.plan.faults.iter().map(|(at, fault)| *at + fault.lasts).max().unwrap_or_default();
-        self.at(last, Event::Healed);
+    pub(super) fn run(mut self) -> Result<Summary, String> {
+        let last = self.scenario.faults.iter().map(|(at, fault)| *at + fault.lasts).max().unwrap_or_default();
+        self.at(last, SimEvent::Healed);
         // A record has whole seconds, and the slowest clock waits longest.
-        let lease = Duration::from_secs(self.plan.terms[0].as_millis().div_ceil(1000) as u64);
-        let bound = last + lease.mul_f64(1.25) + self.plan.terms[2] * 2 + Duration::from_secs(1);
+        let lease = Duration::from_secs(self.scenario.terms[0].as_millis().div_ceil(1000) as u64);
+        let bound = last + lease.mul_f64(1.25) + self.scenario.terms[2] * 2 + Duration::from_secs(1);
         let mut recovered = None;
-        while let Some(Reverse(Entry { at, event, .. })) = self.heap.pop() {
+        while let Some(Reverse(Scheduled { at, event, .. })) = self.heap.pop() {
             self.now = at;
             self.truth.store(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
             self.happen(event);
@@ -91,38 +91,40 @@ impl World {
             if at >= last && recovered.is_none() && self.processes.iter().any(|process| process.leadership.is_held()) {
                 recovered = Some(at - last);
             }
-            if at > recovered.map_or(bound, |recovered| last + recovered + self.plan.terms[0]) {
+            if at > recovered.map_or(bound, |recovered| last + recovered + self.scenario.terms[0]) {
                 break;
             }
         }
-        self.outcome.recovered =
+        self.summary.recovered =
             recovered.ok_or_else(|| format!("there is no leader {:?} after the last fault", bound - last))?;
-        Ok(self.outcome)
+        Ok(self.summary)
     }
 
-    fn process(&mut self) -> Process {
+    fn process(&mut self) -> SimProcess {
         self.started += 1;
         let name = format!("candidate-{}", self.started);
-        Process::new(name, &self.mark, self.plan.terms, &self.truth, self.plan.mutant, &mut self.dice)
+        SimProcess::new(name, &self.mark, self.scenario.terms, &self.truth, self.scenario.mutant, &mut self.dice)
     }
 
-    fn at(&mut self, at: Duration, event: Event) {
+    fn at(&mut self, at: Duration, event: SimEvent) {
         self.next += 1;
-        self.heap.push(Reverse(Entry { at: at.max(self.now), number: self.next, event }));
+        self.heap.push(Reverse(Scheduled { at: at.max(self.now), number: self.next, event }));
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: SimEvent) {
         let who = match &event {
-            Event::Wake(who, _)
-            | Event::Answer(who, ..)
-            | Event::Timeout(who, _)
-            | Event::Opened(who, _)
-            | Event::Seen(who, ..)
-            | Event::Closed(who, _)
-            | Event::Work(who)
-            | Event::Write(who, _)
-            | Event::Depart(who, ..) => Some(*who),
-            Event::Arrive(..) | Event::Land(_) | Event::Fault(_) | Event::Restart(_) | Event::Healed => None,
+            SimEvent::Wake(who, _)
+            | SimEvent::Answer(who, ..)
+            | SimEvent::Timeout(who, _)
+            | SimEvent::Opened(who, _)
+            | SimEvent::Seen(who, ..)
+            | SimEvent::Closed(who, _)
+            | SimEvent::Work(who)
+            | SimEvent::Write(who, _)
+            | SimEvent::Depart(who, ..) => Some(*who),
+            SimEvent::Arrive(..) | SimEvent::Land(_) | SimEvent::Fault(_) | SimEvent::Restart(_) | SimEvent::Healed => {
+                None
+            }
         };
         if let Some(who) = who
             && self.now < self.processes[who].paused
@@ -131,18 +133,18 @@ impl World {
             return self.at(self.processes[who].paused, event);
         }
         match event {
-            Event::Wake(who, wake) if wake == self.processes[who].wake => self.drive(who),
-            Event::Wake(..) => {}
-            Event::Arrive(who, id, write) => self.arrive(who, id, write),
-            Event::Answer(who, id, answer) => self.answered(who, id, answer),
-            Event::Timeout(who, id) => self.answered(who, id, None),
-            Event::Opened(who, watch) => {
+            SimEvent::Wake(who, wake) if wake == self.processes[who].wake => self.drive(who),
+            SimEvent::Wake(..) => {}
+            SimEvent::Arrive(who, id, write) => self.arrive(who, id, write),
+            SimEvent::Answer(who, id, answer) => self.answered(who, id, answer),
+            SimEvent::Timeout(who, id) => self.answered(who, id, None),
+            SimEvent::Opened(who, watch) => {
                 let record = self.server.record.clone();
                 if record.is_some() {
                     self.tell(who, watch, record);
                 }
             }
-            Event::Seen(who, watch, record) => {
+            SimEvent::Seen(who, watch, record) => {
                 let process = &mut self.processes[who];
                 if process.watch.is_some_and(|(open, _)| open == watch) {
                     let now = process.clock.now();
@@ -152,7 +154,7 @@ impl World {
                     }
                 }
             }
-            Event::Closed(who, watch) => {
+            SimEvent::Closed(who, watch) => {
                 let process = &mut self.processes[who];
                 if process.watch.is_some_and(|(open, _)| open == watch) {
                     process.unwatch();
@@ -161,26 +163,26 @@ impl World {
                     }
                 }
             }
-            Event::Work(who) => {
+            SimEvent::Work(who) => {
                 self.begin(who);
                 let pause = Duration::from_millis(100) + self.dice.within(Duration::from_millis(900));
-                self.at(self.now + pause, Event::Work(who));
+                self.at(self.now + pause, SimEvent::Work(who));
             }
-            Event::Write(who, reign) => self.write(who, reign),
-            Event::Depart(who, reign, travel) => self.depart(who, reign, travel),
-            Event::Land(reign) => self.land(reign),
-            Event::Fault(index) => self.fault(self.plan.faults[index].1),
-            Event::Restart(who) => {
+            SimEvent::Write(who, reign) => self.write(who, reign),
+            SimEvent::Depart(who, reign, travel) => self.depart(who, reign, travel),
+            SimEvent::Land(reign) => self.land(reign),
+            SimEvent::Fault(index) => self.fault(self.scenario.faults[index].1),
+            SimEvent::Restart(who) => {
                 let process = self.process();
                 self.processes[who] = process;
                 self.last_led[who] = false;
                 self.drive(who);
             }
-            Event::Healed => self.processes.iter_mut().for_each(|process| process.way.heal()),
+            SimEvent::Healed => self.processes.iter_mut().for_each(|process| process.link.heal()),
         }
     }
 
-    fn fault(&mut self, mut fault: Fault) {
+    fn fault(&mut self, mut fault: Disruption) {
         if let Some(leader) = self.processes.iter().position(|process| process.leadership.is_held())
             && fault.leader
         {
@@ -188,91 +190,92 @@ impl World {
         }
         let until = self.now + fault.lasts;
         let process = &mut self.processes[fault.who];
-        match fault.what {
-            Trouble::Partition => process.way.cut = until,
-            Trouble::SlowRequests => process.way.slow_requests = until,
-            Trouble::SlowAnswers => process.way.slow_answers = until,
-            Trouble::LostAnswers => process.way.lost_answers = until,
-            Trouble::Errors => process.way.errors = until,
-            Trouble::BadWatch => {
-                process.way.bad_watch = until;
+        match fault.kind {
+            DisruptionKind::Partition => process.link.cut = until,
+            DisruptionKind::SlowRequests => process.link.slow_requests = until,
+            DisruptionKind::SlowAnswers => process.link.slow_answers = until,
+            DisruptionKind::LostAnswers => process.link.lost_answers = until,
+            DisruptionKind::Errors => process.link.errors = until,
+            DisruptionKind::BadWatch => {
+                process.link.bad_watch = until;
                 if let Some((watch, _)) = process.watch
                     && self.dice.chance(0.3)
                 {
-                    self.at(self.now, Event::Closed(fault.who, watch));
+                    self.at(self.now, SimEvent::Closed(fault.who, watch));
                 }
             }
-            Trouble::Pause => process.suspend(self.now, until, self.plan.mutant),
-            Trouble::Crash if process.mode != Mode::Gone => {
+            DisruptionKind::Pause => process.suspend(self.now, until, self.scenario.mutant),
+            DisruptionKind::Crash if process.activity != Activity::Gone => {
                 process.crash();
-                self.at(until, Event::Restart(fault.who));
+                self.at(until, SimEvent::Restart(fault.who));
             }
-            Trouble::Stop if matches!(process.mode, Mode::Campaign | Mode::Hold) => {
+            DisruptionKind::Stop if matches!(process.activity, Activity::Campaign | Activity::Hold) => {
                 self.drain(fault.who, true);
-                self.at(until, Event::Restart(fault.who));
+                self.at(until, SimEvent::Restart(fault.who));
             }
-            Trouble::Crash | Trouble::Stop => {}
+            DisruptionKind::Crash | DisruptionKind::Stop => {}
         }
     }
 
     /// Handlers end, then the lease is released. It is renewed in the meantime.
     fn drain(&mut self, who: usize, last: bool) {
-        let works = self.processes[who].mode == Mode::Hold && self.plan.mutant != Some(Mutant::EarlyRelease);
-        let drain = if works { self.dice.within(self.plan.terms[0] / 2) } else { Duration::ZERO };
-        self.processes[who].mode = Mode::Draining { until: self.now + drain, last };
+        let works =
+            self.processes[who].activity == Activity::Hold && self.scenario.mutant != Some(Mutant::EarlyRelease);
+        let drain = if works { self.dice.within(self.scenario.terms[0] / 2) } else { Duration::ZERO };
+        self.processes[who].activity = Activity::Draining { until: self.now + drain, last };
         self.wake(who, self.now);
     }
 
     fn wake(&mut self, who: usize, at: Duration) {
         self.processes[who].wake += 1;
-        self.at(at, Event::Wake(who, self.processes[who].wake));
+        self.at(at, SimEvent::Wake(who, self.processes[who].wake));
     }
 
     /// Does what the elector and its controller do.
     fn drive(&mut self, who: usize) {
         for _ in 0..100 {
             let process = &mut self.processes[who];
-            if process.mode == Mode::Gone || process.request.is_some() || self.now < process.paused {
+            if process.activity == Activity::Gone || process.request.is_some() || self.now < process.paused {
                 return;
             }
-            if let Mode::Draining { until, last } = process.mode
+            if let Activity::Draining { until, last } = process.activity
                 && self.now >= until
             {
                 let now = process.clock.now();
-                process.claim.leave(now);
+                process.claim.step_down(now);
                 process.unwatch();
-                if self.plan.mutant != Some(Mutant::EarlyRelease) {
+                if self.scenario.mutant != Some(Mutant::EarlyRelease) {
                     process.leadership.set(None);
                 }
-                process.mode = Mode::Release { last };
+                process.activity = Activity::Release { last };
             }
             let (now, wall) = (process.clock.now(), process.wall());
             let step = process.claim.next(now, wall);
-            if process.mode == Mode::Campaign && process.claim.until().is_some_and(|until| now < until) {
-                process.mode = Mode::Hold;
+            if process.activity == Activity::Campaign && process.claim.until().is_some_and(|until| now < until) {
+                process.activity = Activity::Hold;
                 process.unwatch();
             }
             match step {
-                Step::Read => return self.send(who, None),
-                Step::Write(write) => return self.send(who, Some(write)),
-                Step::Wait(until) => return self.wait(who, until),
-                Step::Lost(_) => {
+                NextStep::Read => return self.send(who, None),
+                NextStep::Write(write) => return self.send(who, Some(write)),
+                NextStep::Wait(until) => return self.wait(who, until),
+                NextStep::Lost(_) => {
                     process.leadership.set(None);
-                    match process.mode {
-                        Mode::Hold => {
+                    match process.activity {
+                        Activity::Hold => {
                             process.claim.abandon();
                             return self.drain(who, false);
                         }
-                        Mode::Draining { .. } => process.claim.abandon(),
+                        Activity::Draining { .. } => process.claim.abandon(),
                         _ => {}
                     }
                 }
-                Step::Left => match process.mode {
-                    Mode::Release { last: true } => return process.crash(),
-                    Mode::Draining { until, .. } => return self.wake(who, until),
+                NextStep::Idle => match process.activity {
+                    Activity::Release { last: true } => return process.crash(),
+                    Activity::Draining { until, .. } => return self.wake(who, until),
                     _ => {
-                        process.claim.stand();
-                        process.mode = Mode::Campaign;
+                        process.claim.campaign();
+                        process.activity = Activity::Campaign;
                     }
                 },
             }
@@ -284,18 +287,18 @@ impl World {
         let process = &mut self.processes[who];
         let now = process.clock.now();
         let mut at = process.clock.truly(until);
-        if process.mode == Mode::Campaign && process.watch.is_none() && now >= process.watch_at {
+        if process.activity == Activity::Campaign && process.watch.is_none() && now >= process.watch_at {
             self.next += 1;
             let watch = self.next;
             process.watch = Some((watch, self.now));
             process.claim.watching(true);
-            let opened = process.way.request(self.now, &mut self.dice);
+            let opened = process.link.request(self.now, &mut self.dice);
             match opened {
-                Some(travel) => self.at(self.now + travel, Event::Opened(who, watch)),
-                None => self.at(self.now + self.plan.terms[2], Event::Closed(who, watch)),
+                Some(travel) => self.at(self.now + travel, SimEvent::Opened(who, watch)),
+                None => self.at(self.now + self.scenario.terms[2], SimEvent::Closed(who, watch)),
             }
         }
-        if let Mode::Draining { until, .. } = self.processes[who].mode {
+        if let Activity::Draining { until, .. } = self.processes[who].activity {
             at = at.min(until);
         }
         self.wake(who, at + Duration::from_nanos(1));
@@ -307,15 +310,15 @@ impl World {
         let process = &mut self.processes[who];
         let sent = process.clock.now();
         let timeout = process.clock.truly(sent + process.patience());
-        process.request = Some(Request { id, sent, write: write.clone() });
-        if let Some(travel) = process.way.request(self.now, &mut self.dice) {
-            self.at(self.now + travel, Event::Arrive(who, id, write));
+        process.request = Some(SimRequest { id, sent, write: write.clone() });
+        if let Some(travel) = process.link.request(self.now, &mut self.dice) {
+            self.at(self.now + travel, SimEvent::Arrive(who, id, write));
         }
-        self.at(timeout, Event::Timeout(who, id));
+        self.at(timeout, SimEvent::Timeout(who, id));
     }
 
     fn arrive(&mut self, who: usize, id: u64, write: Option<LeaseWrite>) {
-        let bad = self.now < self.processes[who].way.errors && self.dice.chance(0.6);
+        let bad = self.now < self.processes[who].link.errors && self.dice.chance(0.6);
         let (fails_before, fails_after) = (bad && self.dice.chance(0.5), bad);
         let answer = match write {
             _ if fails_before => None,
@@ -323,22 +326,23 @@ impl World {
             Some(write) => Some(self.put(write).map(Some)),
         };
         let answer = if fails_after { None } else { answer };
-        if let Some(travel) = self.processes[who].way.answer(self.now, &mut self.dice) {
-            self.at(self.now + travel, Event::Answer(who, id, answer));
+        if let Some(travel) = self.processes[who].link.answer(self.now, &mut self.dice) {
+            self.at(self.now + travel, SimEvent::Answer(who, id, answer));
         }
     }
 
     /// The error is whether it was a conflict.
     fn put(&mut self, mut write: LeaseWrite) -> Result<Record, bool> {
         let released = write.holder.is_empty();
-        if self.plan.mutant == Some(Mutant::BlindWrites) || (released && self.plan.mutant == Some(Mutant::BlindRelease))
+        if self.scenario.mutant == Some(Mutant::BlindWrites)
+            || (released && self.scenario.mutant == Some(Mutant::BlindRelease))
         {
             write.base = self.server.record.as_ref().map(|record| Arc::clone(&record.version));
         }
         let before = self.server.record.as_ref().map(|record| Arc::clone(&record.holder));
         match self.server.put(&write, &self.mark) {
             Ok(record) => {
-                self.outcome.commits += 1;
+                self.summary.commits += 1;
                 let erased = before.filter(|before| *before != write.holder);
                 self.respected(erased, &write.holder);
                 for who in 0..self.processes.len() {
@@ -348,11 +352,11 @@ impl World {
                 }
                 Ok(record)
             }
-            Err(Refusal::Conflict) => {
-                self.outcome.conflicts += 1;
+            Err(PutError::Conflict) => {
+                self.summary.conflicts += 1;
                 Err(true)
             }
-            Err(Refusal::Invalid) => {
+            Err(PutError::Invalid) => {
                 self.broken = Some("the server rejects the record".to_owned());
                 Err(false)
             }
@@ -373,11 +377,11 @@ impl World {
     fn tell(&mut self, who: usize, watch: u64, record: Option<Record>) {
         let now = self.now;
         let process = &mut self.processes[who];
-        let Some(travel) = process.way.event(now, &mut self.dice) else { return };
+        let Some(travel) = process.link.event(now, &mut self.dice) else { return };
         if let Some((_, last)) = &mut process.watch {
             *last = (*last).max(now + travel);
             let at = *last;
-            self.at(at, Event::Seen(who, watch, record));
+            self.at(at, SimEvent::Seen(who, watch, record));
         }
     }
 
@@ -388,7 +392,7 @@ impl World {
         }
         let Some(request) = process.request.take() else { return };
         let (now, sent) = (process.clock.now(), request.sent);
-        let mutant = self.plan.mutant;
+        let mutant = self.scenario.mutant;
         if mutant == Some(Mutant::FromTheAnswer) {
             process.claim.sent_at(now);
         }
@@ -401,16 +405,16 @@ impl World {
                 process.claim.read(sent, now, found);
             }
             (None, _) => process.claim.read_failed(sent, now),
-            (Some(_), Some(Ok(Some(record)))) => process.claim.written(now, Answer::Committed(record)),
-            (Some(_), Some(Err(true))) => process.claim.written(now, Answer::Conflict),
+            (Some(_), Some(Ok(Some(record)))) => process.claim.written(now, WriteResult::Committed(record)),
+            (Some(_), Some(Err(true))) => process.claim.written(now, WriteResult::Conflict),
             (Some(write), _) if mutant == Some(Mutant::TrustingWrites) => {
                 // The mutant treats a write without a response as committed.
                 let version = write.base.clone().unwrap_or_else(|| "0".into());
-                process.claim.written(now, Answer::Committed(stored(&write, &self.mark, version)));
+                process.claim.written(now, WriteResult::Committed(stored(&write, &self.mark, version)));
             }
-            (Some(_), _) => process.claim.written(now, Answer::Failed),
+            (Some(_), _) => process.claim.written(now, WriteResult::Failed),
         }
-        process.look(mutant);
+        process.update_token(mutant);
         self.alone(who);
         self.drive(who);
     }
@@ -418,7 +422,7 @@ impl World {
     /// Checks that no other process is the leader if this one is.
     fn alone(&mut self, who: usize) {
         let held = self.processes[who].leadership.is_held();
-        self.outcome.terms += u64::from(held && !self.last_led[who]);
+        self.summary.terms += u64::from(held && !self.last_led[who]);
         self.last_led[who] = held;
         let other = (0..self.processes.len()).find(|&other| other != who && self.processes[other].leadership.is_held());
         if let (true, Some(other)) = (held, other) {

@@ -20,8 +20,8 @@ fn text(error: &kube::Error) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_request_without_leadership_is_not_sent() {
     let server = FakeServer::new();
-    let stand = Stand::new(&server, "a");
-    let client = stand.leadership.fence(server.client());
+    let candidate = TestCandidate::new(&server, "a");
+    let client = candidate.leadership.fence(server.client());
     let error = client.send(get(LEASE)).await.expect_err("it is not the leader");
     assert!(text(&error).contains("was not sent: this process is not the leader"), "{}", text(&error));
     assert!(text(&error).contains(LEASE), "{}", text(&error));
@@ -31,8 +31,8 @@ async fn a_request_without_leadership_is_not_sent() {
 #[tokio::test(start_paused = true)]
 async fn a_request_of_the_leader_is_sent() {
     let server = FakeServer::new();
-    let stand = Stand::leading(&server, "a").await;
-    let answer = stand.leadership.fence(server.client()).send(get(LEASE)).await.unwrap();
+    let candidate = TestCandidate::leading(&server, "a").await;
+    let answer = candidate.leadership.fence(server.client()).send(get(LEASE)).await.unwrap();
     assert!(answer.status().is_success());
     let body = answer.into_body().collect_bytes().await.unwrap();
     assert!(!body.is_empty());
@@ -41,10 +41,10 @@ async fn a_request_of_the_leader_is_sent() {
 #[tokio::test(start_paused = true)]
 async fn a_running_request_is_aborted_when_the_token_expires() {
     let server = FakeServer::new();
-    let stand = Stand::leading(&server, "a").await;
+    let candidate = TestCandidate::leading(&server, "a").await;
     server.decide(|_, _| Fate::Hang);
     let begun = Instant::now();
-    let error = stand.leadership.fence(server.client()).send(get(LEASE)).await.expect_err("it is aborted");
+    let error = candidate.leadership.fence(server.client()).send(get(LEASE)).await.expect_err("it is aborted");
     assert_eq!(begun.elapsed(), SECOND * 10);
     assert!(text(&error).contains("lost leadership while it waited"), "{}", text(&error));
 }
@@ -52,13 +52,13 @@ async fn a_running_request_is_aborted_when_the_token_expires() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_ends_when_leadership_is_dropped() {
     let server = FakeServer::new();
-    let mut stand = Stand::leading(&server, "a").await;
-    let mut body = stand.leadership.fence(server.client()).send(get(WATCH)).await.unwrap().into_body();
+    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let mut body = candidate.leadership.fence(server.client()).send(get(WATCH)).await.unwrap().into_body();
     assert!(body.frame().await.unwrap().is_ok(), "the first event arrives");
     let begun = Instant::now();
     let (frame, ()) = tokio::join!(body.frame(), async {
         sleep(SECOND).await;
-        stand.elector.abandon();
+        candidate.elector.abandon();
     });
     let error = frame.unwrap().expect_err("it is cut off");
     assert!(text(&error).contains("cut off"), "{}", text(&error));
@@ -69,11 +69,11 @@ async fn a_watch_ends_when_leadership_is_dropped() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_of_one_term_does_not_continue_in_the_next() {
     let server = FakeServer::new();
-    let mut stand = Stand::leading(&server, "a").await;
-    let mut body = stand.leadership.fence(server.client()).send(get(WATCH)).await.unwrap().into_body();
-    stand.elector.release().await;
-    stand.elector.campaign().await;
-    assert!(stand.leadership.is_held());
+    let mut candidate = TestCandidate::leading(&server, "a").await;
+    let mut body = candidate.leadership.fence(server.client()).send(get(WATCH)).await.unwrap().into_body();
+    candidate.elector.release().await;
+    candidate.elector.campaign().await;
+    assert!(candidate.leadership.is_held());
     assert!(body.frame().await.unwrap().is_err());
 }
 
@@ -89,11 +89,11 @@ async fn without_leader_election_every_process_is_the_leader_forever() {
 #[tokio::test(start_paused = true)]
 async fn a_task_that_waits_for_leadership_is_woken() {
     let server = FakeServer::new();
-    let mut stand = Stand::new(&server, "a");
-    let leadership = stand.leadership.clone();
+    let mut candidate = TestCandidate::new(&server, "a");
+    let leadership = candidate.leadership.clone();
     let waits = tokio::spawn(async move { leadership.held().await });
     advance(SECOND).await;
     assert!(!waits.is_finished());
-    stand.elector.campaign().await;
+    candidate.elector.campaign().await;
     waits.await.unwrap();
 }

@@ -18,7 +18,7 @@ fn the_error_for_an_invalid_setting_names_it_and_what_to_write() {
         (election().retry_period(SECOND * 9), "not more than 1.2 times `retry_period`"),
     ] {
         let error = wrong.check().expect_err(part);
-        assert!(error.contains(part), "{error}");
+        assert!(error.to_string().contains(part), "{error}");
     }
 }
 
@@ -32,10 +32,10 @@ fn the_server_accepts_the_shortest_valid_lease() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let server = FakeServer::new();
-        let mut stand = Stand::with(&server, "a", shortest, &[], Arc::new(NoMetrics));
-        stand.elector.campaign().await;
+        let mut candidate = TestCandidate::with(&server, "a", shortest, &[], Arc::new(NoMetrics));
+        candidate.elector.campaign().await;
         assert_eq!(server.get("shop-echo")["spec"]["leaseDurationSeconds"], 2);
-        assert!(timeout(SECOND * 60, stand.elector.hold()).await.is_err());
+        assert!(timeout(SECOND * 60, candidate.elector.hold()).await.is_err());
     });
 }
 
@@ -43,31 +43,31 @@ fn the_server_accepts_the_shortest_valid_lease() {
 async fn readiness_names_a_missing_rule_until_it_is_granted() {
     let server = FakeServer::new();
     server.decide(|_, _| Fate::Fail(403));
-    let mut stand = Stand::new(&server, "a");
-    assert_eq!(stand.ready(), Err("echo: the Lease shops/shop-echo has not been read yet".to_owned()));
-    stand.stands_in_vain(SECOND * 3).await;
-    let reason = stand.ready().expect_err("the rule is missing");
+    let mut candidate = TestCandidate::new(&server, "a");
+    assert_eq!(candidate.ready(), Err("echo: the Lease shops/shop-echo has not been read yet".to_owned()));
+    candidate.does_not_acquire(SECOND * 3).await;
+    let reason = candidate.ready().expect_err("the rule is missing");
     for part in
         ["get", "\"coordination.k8s.io/leases: create, get, update, watch\"", "`shop-echo`", "namespace `shops`"]
     {
         assert!(reason.contains(part), "{reason}");
     }
     server.decide(|_, _| Fate::Pass);
-    stand.elector.campaign().await;
-    assert_eq!(stand.ready(), Ok(None));
+    candidate.elector.campaign().await;
+    assert_eq!(candidate.ready(), Ok(None));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_transient_failure_makes_a_standby_not_ready_only_if_it_lasts() {
     let server = FakeServer::new();
     held_by(&server, "b", OURS);
-    let mut stand = Stand::new(&server, "a");
-    stand.stands_in_vain(SECOND).await;
+    let mut candidate = TestCandidate::new(&server, "a");
+    candidate.does_not_acquire(SECOND).await;
     server.decide(|_, _| Fate::Fail(500));
-    stand.stands_in_vain(SECOND * 16).await;
-    assert!(stand.ready().is_ok(), "{:?}", stand.ready());
-    stand.stands_in_vain(SECOND * 30).await;
-    let reason = stand.ready().expect_err("it lasts");
+    candidate.does_not_acquire(SECOND * 16).await;
+    assert!(candidate.ready().is_ok(), "{:?}", candidate.ready());
+    candidate.does_not_acquire(SECOND * 30).await;
+    let reason = candidate.ready().expect_err("it lasts");
     assert!(reason.contains("this request fails"), "{reason}");
 }
 
@@ -78,9 +78,9 @@ async fn the_metrics_of_an_election_show_its_state() {
     metrics.register_queue_length("echo", Box::new(|| 0.0)).unwrap();
     let text = || prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
     let server = FakeServer::new();
-    let mut stand = Stand::with(&server, "a", LeaderElection::new(), &[], Arc::new(metrics));
+    let mut candidate = TestCandidate::with(&server, "a", LeaderElection::new(), &[], Arc::new(metrics));
     assert!(text().contains(r#"leader_election_master_status{name="shop-echo"} 0"#), "{}", text());
-    stand.elector.campaign().await;
+    candidate.elector.campaign().await;
     for line in [
         r#"leader_election_master_status{name="shop-echo"} 1"#,
         r#"kooper_leader_transitions_total{controller="echo"} 1"#,
@@ -89,7 +89,7 @@ async fn the_metrics_of_an_election_show_its_state() {
     ] {
         assert!(text().contains(line), "{line} is missing in {}", text());
     }
-    stand.elector.release().await;
+    candidate.elector.release().await;
     assert!(text().contains(r#"leader_election_master_status{name="shop-echo"} 0"#));
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::lease::LeaseError;
 use super::super::scope::WatchedNamespaces;
-use super::super::status::{About, ElectionStatus, Phase};
+use super::super::status::{ElectionStatus, Phase, RequestPurpose};
 use super::*;
 use crate::metrics::health::Probe;
 
@@ -27,28 +27,28 @@ fn status() -> ElectionStatus {
 #[tokio::test(start_paused = true)]
 async fn a_failure_is_reported_until_a_request_of_the_same_sort_succeeds() {
     let status = status();
-    status.worked(About::Read);
+    status.worked(RequestPurpose::Read);
     assert!(status.ready().is_ok());
 
-    status.failed(About::Former, &refused("get"));
-    status.worked(About::Read);
-    status.worked(About::Write);
+    status.failed(RequestPurpose::Former, &refused("get"));
+    status.worked(RequestPurpose::Read);
+    status.worked(RequestPurpose::Write);
     assert!(status.ready().is_err(), "the success was with our own Lease");
-    status.worked(About::Former);
+    status.worked(RequestPurpose::Former);
     assert!(status.ready().is_ok());
 
-    status.failed(About::Write, &refused("create"));
-    status.worked(About::Read);
+    status.failed(RequestPurpose::Write, &refused("create"));
+    status.worked(RequestPurpose::Read);
     assert!(status.ready().unwrap_err().contains("cannot create"));
-    status.worked(About::Write);
+    status.worked(RequestPurpose::Write);
     assert!(status.ready().is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_is_ready_although_its_last_write_was_forbidden() {
     let status = status();
-    status.failed(About::Write, &refused("update"));
-    status.worked(About::Read);
+    status.failed(RequestPurpose::Write, &refused("update"));
+    status.worked(RequestPurpose::Read);
     assert!(status.ready().is_err());
     status.enter(Phase::Standby("other".into()));
     assert!(status.ready().unwrap().unwrap().contains("held by other"));

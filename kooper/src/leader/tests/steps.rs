@@ -5,43 +5,43 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn a_release_does_not_overwrite_another_holder() {
     let server = FakeServer::new();
-    let mut stand = Stand::leading(&server, "a").await;
+    let mut candidate = TestCandidate::leading(&server, "a").await;
     held_by(&server, "b", OURS);
-    stand.elector.release().await;
+    candidate.elector.release().await;
     assert_eq!(server.get("shop-echo")["spec"]["holderIdentity"], "b");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_conflicts_does_not_overwrite_the_next_holder() {
     let server = FakeServer::new();
-    let mut stand = Stand::leading(&server, "a").await;
+    let mut candidate = TestCandidate::leading(&server, "a").await;
     let mut writes = 0;
     server.decide(move |method, _| {
         writes += usize::from(method == Method::PUT);
         if method == Method::PUT && writes == 1 { Fate::Overtaken } else { Fate::Pass }
     });
-    stand.elector.release().await;
+    candidate.elector.release().await;
     assert_eq!(server.get("shop-echo")["spec"]["holderIdentity"], "b");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_release_succeeds_after_a_renewal_without_a_response() {
     let server = FakeServer::new();
-    let mut stand = Stand::leading(&server, "a").await;
+    let mut candidate = TestCandidate::leading(&server, "a").await;
     server.decide(|method, _| if method == Method::PUT { Fate::DoneAndHang } else { Fate::Pass });
-    assert!(timeout(SECOND * 3, stand.elector.hold()).await.is_err(), "cut off in the middle of a renewal");
+    assert!(timeout(SECOND * 3, candidate.elector.hold()).await.is_err(), "cut off in the middle of a renewal");
     server.decide(|_, _| Fate::Pass);
-    stand.elector.release().await;
+    candidate.elector.release().await;
     assert_eq!(server.get("shop-echo")["spec"]["holderIdentity"], "");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_release_drops_leadership_at_once_and_takes_little_time() {
     let server = FakeServer::new();
-    let mut stand = Stand::leading(&server, "a").await;
+    let mut candidate = TestCandidate::leading(&server, "a").await;
     server.decide(|_, _| Fate::Hang);
-    let (begun, leadership) = (Instant::now(), stand.leadership.clone());
-    tokio::join!(stand.elector.release(), async {
+    let (begun, leadership) = (Instant::now(), candidate.leadership.clone());
+    tokio::join!(candidate.elector.release(), async {
         leadership.lost().await;
         assert_eq!(begun.elapsed(), Duration::ZERO);
     });
@@ -52,34 +52,34 @@ async fn a_release_drops_leadership_at_once_and_takes_little_time() {
 async fn a_candidate_that_was_never_the_leader_sends_no_request_to_release() {
     let server = FakeServer::new();
     held_by(&server, "b", OURS);
-    let mut stand = Stand::new(&server, "a");
-    stand.stands_in_vain(SECOND).await;
+    let mut candidate = TestCandidate::new(&server, "a");
+    candidate.does_not_acquire(SECOND).await;
     let before = server.count(&Method::GET, false);
-    stand.elector.release().await;
+    candidate.elector.release().await;
     assert_eq!(server.count(&Method::GET, false), before);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_lease_keeps_its_holder_until_it_expires() {
     let server = FakeServer::new();
-    let mut stand = Stand::leading(&server, "a").await;
-    stand.elector.abandon();
-    assert!(!stand.leadership.is_held());
-    assert_eq!(stand.elector.hold().await, Lost::NeverHeld);
+    let mut candidate = TestCandidate::leading(&server, "a").await;
+    candidate.elector.abandon();
+    assert!(!candidate.leadership.is_held());
+    assert_eq!(candidate.elector.hold().await, Lost::NeverHeld);
     assert_eq!(server.get("shop-echo")["spec"]["holderIdentity"], "a");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_elector_can_become_the_leader_again_after_a_loss_or_a_release() {
     let server = FakeServer::new();
-    let mut stand = Stand::leading(&server, "a").await;
+    let mut candidate = TestCandidate::leading(&server, "a").await;
     server.decide(|_, _| Fate::Fail(503));
-    assert_eq!(stand.elector.hold().await, Lost::Deadline);
+    assert_eq!(candidate.elector.hold().await, Lost::Deadline);
     server.decide(|_, _| Fate::Pass);
-    timeout(SECOND * 3, stand.elector.campaign()).await.expect("the record is its own");
+    timeout(SECOND * 3, candidate.elector.campaign()).await.expect("the record is its own");
     assert_eq!(server.get("shop-echo")["spec"]["leaseTransitions"], 0);
-    stand.elector.release().await;
-    stand.elector.campaign().await;
+    candidate.elector.release().await;
+    candidate.elector.campaign().await;
     assert_eq!(server.get("shop-echo")["spec"]["leaseTransitions"], 1);
 }
 
@@ -87,16 +87,16 @@ async fn an_elector_can_become_the_leader_again_after_a_loss_or_a_release() {
 async fn a_cancelled_campaign_recognizes_its_own_write_later() {
     let server = FakeServer::new();
     server.decide(|method, _| if method == Method::PUT { Fate::DoneAndHang } else { Fate::Pass });
-    let mut stand = Stand::new(&server, "a");
-    stand.stands_in_vain(SECOND).await;
+    let mut candidate = TestCandidate::new(&server, "a");
+    candidate.does_not_acquire(SECOND).await;
     server.decide(|_, _| Fate::Pass);
-    timeout(SECOND, stand.elector.campaign()).await.expect("the record is its own");
+    timeout(SECOND, candidate.elector.campaign()).await.expect("the record is its own");
 }
 
 #[tokio::test(start_paused = true)]
 async fn hold_can_be_cancelled_at_any_moment_without_losing_leadership() {
     let server = FakeServer::new();
-    let mut stand = Stand::leading(&server, "a").await;
+    let mut candidate = TestCandidate::leading(&server, "a").await;
     let slow = Arc::new(Mutex::new(0));
     server.decide(move |_, _| {
         let mut count = slow.lock().unwrap();
@@ -105,63 +105,63 @@ async fn hold_can_be_cancelled_at_any_moment_without_losing_leadership() {
     });
     for cut in 1..200 {
         let cut = Duration::from_millis(37 * (cut % 50));
-        assert!(timeout(cut, stand.elector.hold()).await.is_err());
+        assert!(timeout(cut, candidate.elector.hold()).await.is_err());
     }
-    assert!(stand.leadership.is_held());
+    assert!(candidate.leadership.is_held());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_lease_ends_leadership_and_is_created_again() {
     let server = FakeServer::new();
-    let mut stand = Stand::leading(&server, "a").await;
+    let mut candidate = TestCandidate::leading(&server, "a").await;
     server.delete("shop-echo");
-    assert_eq!(stand.elector.hold().await, Lost::Deleted);
-    stand.elector.campaign().await;
-    assert!(stand.leadership.is_held());
+    assert_eq!(candidate.elector.hold().await, Lost::Deleted);
+    candidate.elector.campaign().await;
+    assert!(candidate.leadership.is_held());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_respects_the_holder_of_a_lease_that_was_deleted() {
     let server = FakeServer::new();
     held_by(&server, "b", OURS);
-    let mut stand = Stand::new(&server, "a");
-    stand.stands_in_vain(SECOND * 5).await;
+    let mut candidate = TestCandidate::new(&server, "a");
+    candidate.does_not_acquire(SECOND * 5).await;
     server.delete("shop-echo");
-    stand.stands_in_vain(SECOND * 9).await;
-    timeout(SECOND * 2, stand.elector.campaign()).await.expect("its term is over");
+    candidate.does_not_acquire(SECOND * 9).await;
+    timeout(SECOND * 2, candidate.elector.campaign()).await.expect("its term is over");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_leadership_is_announced_once() {
     let server = FakeServer::new();
-    let mut stand = Stand::leading(&server, "a").await;
-    stand.elector.release().await;
-    assert_eq!(stand.told(), [Told::Became, Told::Stopped]);
-    stand.elector.campaign().await;
+    let mut candidate = TestCandidate::leading(&server, "a").await;
+    candidate.elector.release().await;
+    assert_eq!(candidate.announced(), [Announcement::Became, Announcement::Stopped]);
+    candidate.elector.campaign().await;
     held_by(&server, "b", OURS);
-    stand.elector.hold().await;
-    stand.elector.release().await;
-    let lost = Told::Lost("the lease is held by b".to_owned());
-    assert_eq!(stand.told(), [Told::Became, Told::Stopped, Told::Became, lost]);
+    candidate.elector.hold().await;
+    candidate.elector.release().await;
+    let lost = Announcement::Lost("the lease is held by b".to_owned());
+    assert_eq!(candidate.announced(), [Announcement::Became, Announcement::Stopped, Announcement::Became, lost]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn removing_the_holder_from_the_lease_ends_leadership() {
     let server = FakeServer::new();
-    let mut stand = Stand::leading(&server, "a").await;
+    let mut candidate = TestCandidate::leading(&server, "a").await;
     server.change("shop-echo", |lease| lease["spec"]["holderIdentity"] = json!(""));
-    assert_eq!(stand.elector.hold().await, Lost::Emptied);
+    assert_eq!(candidate.elector.hold().await, Lost::Emptied);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_respects_a_holder_that_was_removed_by_hand() {
     let server = FakeServer::new();
     held_by(&server, "b", OURS);
-    let mut stand = Stand::new(&server, "a");
-    stand.stands_in_vain(SECOND * 5).await;
+    let mut candidate = TestCandidate::new(&server, "a");
+    candidate.does_not_acquire(SECOND * 5).await;
     server.change("shop-echo", |lease| lease["spec"]["holderIdentity"] = json!(""));
-    stand.stands_in_vain(SECOND * 14).await;
-    timeout(SECOND * 2, stand.elector.campaign()).await.expect("its term is over");
+    candidate.does_not_acquire(SECOND * 14).await;
+    timeout(SECOND * 2, candidate.elector.campaign()).await.expect("its term is over");
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,11 +169,11 @@ async fn the_lease_of_another_controller_is_never_acquired() {
     for holder in ["b", ""] {
         let server = FakeServer::new();
         held_by(&server, holder, Some("bank/echo"));
-        let mut stand = Stand::new(&server, "a");
-        stand.stands_in_vain(SECOND * 200).await;
+        let mut candidate = TestCandidate::new(&server, "a");
+        candidate.does_not_acquire(SECOND * 200).await;
         let shown = if holder.is_empty() { "bank/echo" } else { "bank/echo (b)" };
-        assert_eq!(stand.told(), [Told::Foreign { holder: shown.to_owned() }]);
-        let reason = stand.ready().expect_err("this is a mistake");
+        assert_eq!(candidate.announced(), [Announcement::Foreign { holder: shown.to_owned() }]);
+        let reason = candidate.ready().expect_err("this is a mistake");
         assert!(reason.contains("belongs to `bank/echo`") && reason.contains("this is `shop/echo`"), "{reason}");
     }
 }
@@ -182,12 +182,12 @@ async fn the_lease_of_another_controller_is_never_acquired() {
 async fn a_holder_without_a_mark_is_announced_and_replaced_when_it_releases_the_lease() {
     let server = FakeServer::new();
     held_by(&server, "go-7f9", None);
-    let mut stand = Stand::new(&server, "a");
-    stand.stands_in_vain(SECOND * 5).await;
-    assert_eq!(stand.told(), [Told::Foreign { holder: "go-7f9".to_owned() }]);
-    assert!(stand.ready().is_ok_and(|remark| remark.is_some_and(|remark| remark.contains("go-7f9"))));
+    let mut candidate = TestCandidate::new(&server, "a");
+    candidate.does_not_acquire(SECOND * 5).await;
+    assert_eq!(candidate.announced(), [Announcement::Foreign { holder: "go-7f9".to_owned() }]);
+    assert!(candidate.ready().is_ok_and(|remark| remark.is_some_and(|remark| remark.contains("go-7f9"))));
     held_by(&server, "", None);
-    timeout(SECOND / 4, stand.elector.campaign()).await.expect("it is free");
+    timeout(SECOND / 4, candidate.elector.campaign()).await.expect("it is free");
     assert_eq!(server.get("shop-echo")["metadata"]["annotations"][MARK], "shop/echo");
 }
 
@@ -197,12 +197,12 @@ async fn the_holder_of_a_lease_of_a_former_name_is_respected() {
     server.change("shop-old", |lease| {
         lease["spec"] = json!({"holderIdentity": "b", "renewTime": "2020-01-01T00:00:00.000000Z"});
     });
-    let mut stand = Stand::with(&server, "a", LeaderElection::new(), &["shop-old"], Arc::new(NoMetrics));
-    stand.stands_in_vain(SECOND * 10).await;
-    let remark = stand.ready().unwrap().unwrap();
+    let mut candidate = TestCandidate::with(&server, "a", LeaderElection::new(), &["shop-old"], Arc::new(NoMetrics));
+    candidate.does_not_acquire(SECOND * 10).await;
+    let remark = candidate.ready().unwrap().unwrap();
     assert!(remark.contains("`shop-old` of a former name is held by b"), "{remark}");
     server.change("shop-old", |lease| lease["spec"]["holderIdentity"] = json!(""));
-    timeout(SECOND * 5, stand.elector.campaign()).await.expect("it was released");
+    timeout(SECOND * 5, candidate.elector.campaign()).await.expect("it was released");
     assert_eq!(server.get("shop-old")["spec"]["holderIdentity"], "", "it is not written");
 }
 
@@ -212,42 +212,42 @@ async fn an_instance_waits_for_the_installation_without_a_name() {
     server.change("shop-echo", |lease| {
         lease["spec"] = json!({"holderIdentity": "b", "renewTime": "2020-01-01T00:00:00.000000Z"});
     });
-    let mut stand = Stand::made(&server, "a", |options| {
+    let mut candidate = TestCandidate::made(&server, "a", |options| {
         options.lease = "shop-echo.blue".to_owned();
         options.former = vec![FormerLease { name: "shop-echo".to_owned(), whose: Whose::NoInstance }];
     });
-    stand.stands_in_vain(SECOND * 10).await;
+    candidate.does_not_acquire(SECOND * 10).await;
     assert_eq!(
-        stand.ready().unwrap().unwrap(),
+        candidate.ready().unwrap().unwrap(),
         "echo: standby: the lease `shop-echo` of the installation without an instance name is held by b: stop that \
          one, or give it a name with `--instance NAME`"
     );
     server.change("shop-echo", |lease| lease["spec"]["holderIdentity"] = json!(""));
-    timeout(SECOND * 5, stand.elector.campaign()).await.expect("it was released");
+    timeout(SECOND * 5, candidate.elector.campaign()).await.expect("it was released");
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_installations_with_one_lease_are_advised_to_have_instance_names() {
     let server = FakeServer::new();
     let watching = |identity, namespaces: &[&str]| {
-        Stand::made(&server, identity, |options| {
+        TestCandidate::made(&server, identity, |options| {
             options.namespaces = namespaces.iter().map(ToString::to_string).collect();
         })
     };
     let mut leader = watching("a", &["y", "x"]);
     leader.elector.campaign().await;
     let mut replica = watching("b", &["x", "y"]);
-    replica.stands_in_vain(SECOND * 5).await;
+    replica.does_not_acquire(SECOND * 5).await;
     assert_eq!(replica.ready().unwrap().unwrap(), "echo: standby: the lease is held by a");
     let mut other = watching("c", &["z"]);
-    other.stands_in_vain(SECOND * 5).await;
+    other.does_not_acquire(SECOND * 5).await;
     assert_eq!(
         other.ready().unwrap().unwrap(),
         "echo: standby: the lease is held by a, which watches namespaces x, y, not namespace z: to run both \
          installations, name each with `--instance NAME`"
     );
     let mut everywhere = watching("d", &[]);
-    everywhere.stands_in_vain(SECOND * 5).await;
+    everywhere.does_not_acquire(SECOND * 5).await;
     assert!(everywhere.ready().unwrap().unwrap().contains(", not all namespaces"));
 }
 
@@ -257,14 +257,14 @@ async fn a_former_lease_that_is_not_renewed_expires() {
     server.change("shop-old", |lease| {
         lease["spec"] = json!({"holderIdentity": "b", "renewTime": "2020-01-01T00:00:00.000000Z"});
     });
-    let mut stand = Stand::with(&server, "a", LeaderElection::new(), &["shop-old"], Arc::new(NoMetrics));
-    timeout(SECOND * 20, stand.elector.campaign()).await.expect("it expired");
+    let mut candidate = TestCandidate::with(&server, "a", LeaderElection::new(), &["shop-old"], Arc::new(NoMetrics));
+    timeout(SECOND * 20, candidate.elector.campaign()).await.expect("it expired");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_with_the_mark_of_a_former_name_can_be_acquired() {
     let server = FakeServer::new();
     held_by(&server, "", Some("shop/old"));
-    let mut stand = Stand::with(&server, "a", LeaderElection::new(), &["shop-old"], Arc::new(NoMetrics));
-    timeout(SECOND, stand.elector.campaign()).await.expect("only the name has changed");
+    let mut candidate = TestCandidate::with(&server, "a", LeaderElection::new(), &["shop-old"], Arc::new(NoMetrics));
+    timeout(SECOND, candidate.elector.campaign()).await.expect("only the name has changed");
 }

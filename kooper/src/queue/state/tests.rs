@@ -21,17 +21,17 @@ fn options() -> QueueOptions {
 }
 
 /// A queue and its current time.
-struct Clock {
-    state: State,
+struct TimedQueue {
+    state: QueueState,
     now: Instant,
     /// The last run of each key.
     runs: BTreeMap<String, Ticket>,
 }
 
-impl Clock {
+impl TimedQueue {
     fn new(options: QueueOptions) -> Self {
         let now = Instant::now();
-        Self { state: State::new(options, now), now, runs: BTreeMap::new() }
+        Self { state: QueueState::new(options, now), now, runs: BTreeMap::new() }
     }
 
     fn event(&mut self, name: &str) {
@@ -58,12 +58,12 @@ impl Clock {
         self.take().map(|(name, ..)| name)
     }
 
-    fn finish(&mut self, name: &str, outcome: Outcome) -> bool {
-        self.give_back(name, outcome).retried
+    fn finish(&mut self, name: &str, completion: Completion) -> bool {
+        self.give_back(name, completion).retried
     }
 
-    fn give_back(&mut self, name: &str, outcome: Outcome) -> Returned {
-        self.runs.get(name).map_or_else(Returned::default, |ticket| self.state.finish(*ticket, outcome, self.now))
+    fn give_back(&mut self, name: &str, completion: Completion) -> Returned {
+        self.runs.get(name).map_or_else(Returned::default, |ticket| self.state.finish(*ticket, completion, self.now))
     }
 
     /// Waits until a key can be taken, for at most a day; returns the time.
@@ -84,7 +84,7 @@ impl Clock {
 
 #[test]
 fn a_waiting_key_is_in_the_queue_once_however_often_it_is_added() {
-    let mut queue = Clock::new(options());
+    let mut queue = TimedQueue::new(options());
     queue.event("a");
     queue.add("a", Lane::Background, Reason::Resync);
     queue.event("a");
@@ -94,21 +94,21 @@ fn a_waiting_key_is_in_the_queue_once_however_often_it_is_added() {
 
 #[test]
 fn a_key_that_is_added_during_its_run_runs_once_more_afterwards() {
-    let mut queue = Clock::new(options());
+    let mut queue = TimedQueue::new(options());
     queue.event("a");
     queue.take();
     queue.event("a");
     queue.event("a");
     assert_eq!(queue.take(), None, "one worker at a time");
-    queue.finish("a", Outcome::Success(None));
+    queue.finish("a", Completion::Success(None));
     assert_eq!(queue.name().as_deref(), Some("a"));
-    queue.finish("a", Outcome::Success(None));
+    queue.finish("a", Completion::Success(None));
     assert_eq!((queue.take(), queue.state.known()), (None, 0));
 }
 
 #[test]
 fn events_come_before_retries_and_retries_before_background_keys() {
-    let mut queue = Clock::new(options());
+    let mut queue = TimedQueue::new(options());
     for (name, lane) in [("low", Lane::Background), ("mid", Lane::Retry), ("b", Lane::Event), ("a", Lane::Event)] {
         queue.add(name, lane, Reason::External);
     }
@@ -118,7 +118,7 @@ fn events_come_before_retries_and_retries_before_background_keys() {
 
 #[test]
 fn an_event_moves_a_background_key_to_the_front() {
-    let mut queue = Clock::new(options());
+    let mut queue = TimedQueue::new(options());
     for name in ["x", "y", "z"] {
         queue.add(name, Lane::Background, Reason::Initial);
     }
@@ -129,7 +129,7 @@ fn an_event_moves_a_background_key_to_the_front() {
 
 #[test]
 fn many_events_do_not_starve_background_keys() {
-    let mut queue = Clock::new(options());
+    let mut queue = TimedQueue::new(options());
     queue.add("low", Lane::Background, Reason::Resync);
     for round in 0.. {
         for n in 0..10 {
@@ -141,7 +141,7 @@ fn many_events_do_not_starve_background_keys() {
             assert!((9_000..=11_000).contains(&round), "taken after {round} ms");
             break;
         }
-        queue.finish(&name, Outcome::Success(None));
+        queue.finish(&name, Completion::Success(None));
         queue.now += ms(1);
         assert!(round < 20_000, "never taken");
     }
@@ -149,30 +149,30 @@ fn many_events_do_not_starve_background_keys() {
 
 #[test]
 fn the_delay_of_a_failing_key_grows_until_a_success_resets_it() {
-    let mut queue = Clock::new(options());
+    let mut queue = TimedQueue::new(options());
     queue.event("a");
     let mut delays = Vec::new();
     for attempt in 1..=6 {
         assert_eq!(queue.take().unwrap().2, attempt);
-        assert!(queue.finish("a", Outcome::Failure));
+        assert!(queue.finish("a", Completion::Failure));
         delays.push(queue.wait().unwrap().as_millis());
     }
     assert_eq!(delays, [100, 200, 400, 800, 1000, 1000]);
     assert_eq!(queue.take().unwrap().1, "retry");
-    queue.finish("a", Outcome::Success(None));
+    queue.finish("a", Completion::Success(None));
     queue.event("a");
     assert_eq!(queue.take().unwrap().2, 1, "the count is reset");
 }
 
 #[test]
 fn after_the_last_retry_a_key_waits_for_its_next_event() {
-    let mut queue = Clock::new(QueueOptions { retries: Some(2), ..options() });
+    let mut queue = TimedQueue::new(QueueOptions { retries: Some(2), ..options() });
     queue.event("a");
     let mut calls = 0;
     while queue.wait().is_some() {
         queue.take();
         calls += 1;
-        queue.finish("a", Outcome::Failure);
+        queue.finish("a", Completion::Failure);
     }
     assert_eq!(calls, 3, "one call and two retries");
     queue.event("a");
@@ -181,14 +181,14 @@ fn after_the_last_retry_a_key_waits_for_its_next_event() {
 
 #[test]
 fn events_run_a_failing_key_at_once_but_only_once_per_delay() {
-    let mut queue = Clock::new(options());
+    let mut queue = TimedQueue::new(options());
     queue.event("a");
     queue.take();
-    queue.finish("a", Outcome::Failure);
+    queue.finish("a", Completion::Failure);
     queue.now += ms(10);
     queue.event("a");
     assert_eq!(queue.take().map(|taken| taken.2), Some(2), "at once, and the attempts are still counted");
-    queue.finish("a", Outcome::Failure);
+    queue.finish("a", Completion::Failure);
     for _ in 0..5 {
         queue.now += ms(10);
         queue.event("a");
@@ -200,13 +200,13 @@ fn events_run_a_failing_key_at_once_but_only_once_per_delay() {
 
 #[test]
 fn frequent_events_of_a_key_without_retries_left_do_not_spin() {
-    let mut queue = Clock::new(QueueOptions { retries: Some(1), ..options() });
+    let mut queue = TimedQueue::new(QueueOptions { retries: Some(1), ..options() });
     let mut calls = 0;
     for _ in 0..1000 {
         queue.event("a");
         if queue.take().is_some() {
             calls += 1;
-            queue.finish("a", Outcome::Failure);
+            queue.finish("a", Completion::Failure);
         }
         queue.now += ms(1);
     }
@@ -215,58 +215,58 @@ fn frequent_events_of_a_key_without_retries_left_do_not_spin() {
 
 #[test]
 fn a_new_requeue_replaces_a_pending_one() {
-    let mut queue = Clock::new(options());
+    let mut queue = TimedQueue::new(options());
     queue.event("a");
     queue.take();
-    queue.finish("a", Outcome::Success(Some(ms(60_000))));
+    queue.finish("a", Completion::Success(Some(ms(60_000))));
     queue.event("a");
     queue.take();
-    queue.finish("a", Outcome::Success(Some(ms(5_000))));
+    queue.finish("a", Completion::Success(Some(ms(5_000))));
     assert_eq!(queue.wait(), Some(ms(5_000)));
     assert_eq!(queue.take().unwrap().1, "requeue");
-    queue.finish("a", Outcome::Success(None));
+    queue.finish("a", Completion::Success(None));
     assert_eq!((queue.wait(), queue.state.known()), (None, 0));
 }
 
 #[test]
 fn a_retry_after_error_sets_the_delay_and_a_permanent_one_is_not_retried() {
-    let mut queue = Clock::new(options());
+    let mut queue = TimedQueue::new(options());
     queue.event("a");
     queue.take();
-    assert!(queue.finish("a", Outcome::FailureAfter(ms(7_000))));
+    assert!(queue.finish("a", Completion::FailureAfter(ms(7_000))));
     assert_eq!(queue.wait(), Some(ms(7_000)));
     assert_eq!(queue.take().unwrap().1, "retry");
-    assert!(!queue.finish("a", Outcome::FailureForGood));
+    assert!(!queue.finish("a", Completion::FailureForGood));
     assert_eq!(queue.wait(), None);
 }
 
 #[test]
 fn returning_a_key_reports_the_time_until_its_next_run() {
-    let mut queue = Clock::new(QueueOptions { resync: Some(ms(60_000)), ..options() });
-    let mut next = |outcome, touched| {
+    let mut queue = TimedQueue::new(QueueOptions { resync: Some(ms(60_000)), ..options() });
+    let mut next = |completion, touched| {
         queue.event("a");
         queue.take();
         if touched {
             queue.event("a");
         }
-        queue.give_back("a", outcome).next
+        queue.give_back("a", completion).next
     };
-    assert_eq!(next(Outcome::FailureAfter(ms(7_000)), false), Some(ms(7_000)));
-    assert_eq!(next(Outcome::Success(Some(ms(5_000))), false), Some(ms(5_000)));
+    assert_eq!(next(Completion::FailureAfter(ms(7_000)), false), Some(ms(7_000)));
+    assert_eq!(next(Completion::Success(Some(ms(5_000))), false), Some(ms(5_000)));
     // The resync, a little earlier than its interval.
-    let resync = next(Outcome::FailureForGood, false).unwrap();
+    let resync = next(Completion::FailureForGood, false).unwrap();
     assert!((ms(54_000)..=ms(60_000)).contains(&resync), "{resync:?}");
-    assert_eq!(next(Outcome::Success(None), true), Some(Duration::ZERO));
-    assert_eq!(next(Outcome::Gone, false), None);
+    assert_eq!(next(Completion::Success(None), true), Some(Duration::ZERO));
+    assert_eq!(next(Completion::Gone, false), None);
 }
 
 #[test]
 fn the_longest_delay_does_not_overflow() {
-    let mut queue = Clock::new(QueueOptions { resync: Some(Duration::MAX), ..options() });
-    for outcome in [Outcome::Success(Some(Duration::MAX)), Outcome::FailureAfter(Duration::MAX)] {
+    let mut queue = TimedQueue::new(QueueOptions { resync: Some(Duration::MAX), ..options() });
+    for completion in [Completion::Success(Some(Duration::MAX)), Completion::FailureAfter(Duration::MAX)] {
         queue.event("a");
         assert!(queue.take().is_some());
-        queue.finish("a", outcome);
+        queue.finish("a", completion);
     }
     queue.state.add_after(&key("b"), Duration::MAX, queue.now);
     assert_eq!(queue.wait(), None);
@@ -274,22 +274,22 @@ fn the_longest_delay_does_not_overflow() {
 
 #[test]
 fn a_change_runs_a_permanently_failed_key_at_once_however_often_it_failed() {
-    let mut queue = Clock::new(options());
+    let mut queue = TimedQueue::new(options());
     for _ in 0..20 {
         queue.event("a");
         assert!(queue.take().is_some());
-        queue.finish("a", Outcome::FailureForGood);
+        queue.finish("a", Completion::FailureForGood);
     }
 }
 
 #[test]
 fn retries_of_all_keys_are_rate_limited_and_events_are_not() {
-    let mut queue = Clock::new(QueueOptions { retry_rate: (10, 5), ..options() });
+    let mut queue = TimedQueue::new(QueueOptions { retry_rate: (10, 5), ..options() });
     for n in 0..25 {
         queue.event(&n.to_string());
     }
     while let Some(name) = queue.name() {
-        queue.finish(&name, Outcome::Failure);
+        queue.finish(&name, Completion::Failure);
     }
     let start = queue.now;
     let mut retried = 0;
@@ -297,11 +297,11 @@ fn retries_of_all_keys_are_rate_limited_and_events_are_not() {
         queue.wait().unwrap();
         while let Some(name) = queue.name() {
             retried += 1;
-            queue.finish(&name, Outcome::Success(None));
+            queue.finish(&name, Completion::Success(None));
         }
         queue.event("fresh");
         assert_eq!(queue.name().as_deref(), Some("fresh"));
-        queue.finish("fresh", Outcome::Success(None));
+        queue.finish("fresh", Completion::Success(None));
     }
     let took = (queue.now - start).as_millis();
     assert!((2000..=2200).contains(&took), "5 at once, then 10 a second: {took} ms");
@@ -310,7 +310,7 @@ fn retries_of_all_keys_are_rate_limited_and_events_are_not() {
 #[test]
 fn after_the_first_list_resyncs_are_spread_evenly_and_no_gap_is_longer_than_the_interval() {
     let interval = Duration::from_secs(60);
-    let mut queue = Clock::new(QueueOptions { resync: Some(interval), ..options() });
+    let mut queue = TimedQueue::new(QueueOptions { resync: Some(interval), ..options() });
     let keys = 6000;
     for n in 0..keys {
         queue.add(&n.to_string(), Lane::Background, Reason::Initial);
@@ -318,7 +318,7 @@ fn after_the_first_list_resyncs_are_spread_evenly_and_no_gap_is_longer_than_the_
     let mut last: BTreeMap<String, Instant> = BTreeMap::new();
     while let Some(name) = queue.name() {
         last.insert(name.clone(), queue.now);
-        queue.finish(&name, Outcome::Success(None));
+        queue.finish(&name, Completion::Success(None));
     }
     let start = queue.now;
     let mut seconds = [0u32; 300];
@@ -330,7 +330,7 @@ fn after_the_first_list_resyncs_are_spread_evenly_and_no_gap_is_longer_than_the_
             *count += 1;
             let before = last.insert(name.clone(), queue.now).unwrap();
             assert!(queue.now - before <= interval);
-            queue.finish(&name, Outcome::Success(None));
+            queue.finish(&name, Completion::Success(None));
         }
     }
     let mean = seconds.iter().sum::<u32>() / 300;
@@ -340,61 +340,61 @@ fn after_the_first_list_resyncs_are_spread_evenly_and_no_gap_is_longer_than_the_
 
 #[test]
 fn an_event_postpones_the_resync() {
-    let mut queue = Clock::new(QueueOptions { resync: Some(ms(10_000)), ..options() });
+    let mut queue = TimedQueue::new(QueueOptions { resync: Some(ms(10_000)), ..options() });
     queue.event("a");
     queue.take();
-    queue.finish("a", Outcome::Success(None));
+    queue.finish("a", Completion::Success(None));
     queue.now += ms(8_000);
     queue.event("a");
     queue.take();
-    queue.finish("a", Outcome::Success(None));
+    queue.finish("a", Completion::Success(None));
     let wait = queue.wait().unwrap();
     assert!(wait >= ms(9_000) && wait <= ms(10_000), "{wait:?}");
 }
 
 #[test]
 fn forgetting_a_key_removes_all_its_state() {
-    let mut queue = Clock::new(QueueOptions { resync: Some(ms(10_000)), ..options() });
+    let mut queue = TimedQueue::new(QueueOptions { resync: Some(ms(10_000)), ..options() });
     queue.event("a");
     queue.take();
-    queue.finish("a", Outcome::Failure);
+    queue.finish("a", Completion::Failure);
     let now = queue.now;
     queue.state.forget(&key("a"), now);
     assert_eq!((queue.state.known(), queue.wait()), (0, None));
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum Op {
     Add(u8, Lane, Reason),
     AddAfter(u8, u64),
     Take,
-    Finish(u8, Outcome),
+    Finish(u8, Completion),
     Forget(u8),
     Advance(u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn op() -> impl Strategy<Value = Op> {
     let lane = prop_oneof![Just(Lane::Event), Just(Lane::Retry), Just(Lane::Background)];
-    let outcome = prop_oneof![
-        Just(Outcome::Success(None)),
-        (1u64..3000).prop_map(|delay| Outcome::Success(Some(ms(delay)))),
-        Just(Outcome::Failure),
-        (1u64..3000).prop_map(|delay| Outcome::FailureAfter(ms(delay))),
-        (1u64..3000).prop_map(|delay| Outcome::Paused(ms(delay))),
-        (0u64..2).prop_map(Outcome::Forbidden),
-        Just(Outcome::FailureForGood),
-        Just(Outcome::Skipped),
-        Just(Outcome::Gone),
+    let completion = prop_oneof![
+        Just(Completion::Success(None)),
+        (1u64..3000).prop_map(|delay| Completion::Success(Some(ms(delay)))),
+        Just(Completion::Failure),
+        (1u64..3000).prop_map(|delay| Completion::FailureAfter(ms(delay))),
+        (1u64..3000).prop_map(|delay| Completion::Paused(ms(delay))),
+        (0u64..2).prop_map(Completion::Forbidden),
+        Just(Completion::FailureForGood),
+        Just(Completion::Skipped),
+        Just(Completion::Gone),
     ];
     let reason =
         prop_oneof![Just(Reason::External), Just(Reason::Modified), Just(Reason::Resync), Just(Reason::Deleted)];
     prop_oneof![
-        4 => (0u8..5, lane, reason).prop_map(|(key, lane, reason)| Step::Add(key, lane, reason)),
-        1 => (0u8..5, 0u64..2000).prop_map(|(key, delay)| Step::AddAfter(key, delay)),
-        4 => Just(Step::Take),
-        4 => (0u8..5, outcome).prop_map(|(key, outcome)| Step::Finish(key, outcome)),
-        1 => (0u8..5).prop_map(Step::Forget),
-        2 => (0u64..1500).prop_map(Step::Advance),
+        4 => (0u8..5, lane, reason).prop_map(|(key, lane, reason)| Op::Add(key, lane, reason)),
+        1 => (0u8..5, 0u64..2000).prop_map(|(key, delay)| Op::AddAfter(key, delay)),
+        4 => Just(Op::Take),
+        4 => (0u8..5, completion).prop_map(|(key, completion)| Op::Finish(key, completion)),
+        1 => (0u8..5).prop_map(Op::Forget),
+        2 => (0u64..1500).prop_map(Op::Advance),
     ]
 }
 
@@ -404,8 +404,8 @@ proptest! {
     /// Every add is followed by a run that starts after it, a key has at most one
     /// run at a time, and no state is left at the end.
     #[test]
-    fn no_add_is_lost_and_no_key_has_two_runs_at_once(steps in prop::collection::vec(step(), 0..120), resync: bool, limited: bool) {
-        let mut queue = Clock::new(QueueOptions {
+    fn no_add_is_lost_and_no_key_has_two_runs_at_once(ops in prop::collection::vec(op(), 0..120), resync: bool, limited: bool) {
+        let mut queue = TimedQueue::new(QueueOptions {
             resync: resync.then(|| ms(4_000)),
             retries: limited.then_some(1),
             retry_rate: (5, 2),
@@ -413,38 +413,38 @@ proptest! {
         });
         let mut running: BTreeSet<String> = BTreeSet::new();
         let mut added: BTreeSet<String> = BTreeSet::new();
-        for step in steps {
-            match step {
-                Step::Add(n, lane, reason) => {
+        for op in ops {
+            match op {
+                Op::Add(n, lane, reason) => {
                     queue.add(&n.to_string(), lane, reason);
                     added.insert(n.to_string());
                 }
-                Step::AddAfter(n, delay) => {
+                Op::AddAfter(n, delay) => {
                     queue.state.add_after(&key(&n.to_string()), ms(delay), queue.now);
                 }
-                Step::Take => if let Some(name) = queue.name() {
+                Op::Take => if let Some(name) = queue.name() {
                     prop_assert!(running.insert(name.clone()), "two workers process {}", name);
                     added.remove(&name);
                 },
-                Step::Finish(n, outcome) => {
-                    queue.finish(&n.to_string(), outcome);
+                Op::Finish(n, completion) => {
+                    queue.finish(&n.to_string(), completion);
                     running.remove(&n.to_string());
                 }
-                Step::Forget(n) => queue.state.forget(&key(&n.to_string()), queue.now),
-                Step::Advance(by) => queue.now += ms(by),
+                Op::Forget(n) => queue.state.forget(&key(&n.to_string()), queue.now),
+                Op::Advance(by) => queue.now += ms(by),
             }
             let places = queue.state.entries.iter().filter(|entry| entry.place.is_some()).count();
             prop_assert_eq!(places, queue.state.ready());
         }
         for name in std::mem::take(&mut running) {
-            queue.finish(&name, Outcome::Success(None));
+            queue.finish(&name, Completion::Success(None));
         }
         let deadline = queue.now + Duration::from_secs(120);
         while !added.is_empty() {
             prop_assert!(queue.wait().is_some() && queue.now < deadline, "never run: {:?}", added);
             while let Some(name) = queue.name() {
                 added.remove(&name);
-                queue.finish(&name, Outcome::Success(None));
+                queue.finish(&name, Completion::Success(None));
             }
         }
         for n in 0..5u8 {
@@ -452,7 +452,7 @@ proptest! {
         }
         while queue.state.known() > 0 {
             while let Some(name) = queue.name() {
-                queue.finish(&name, Outcome::Success(None));
+                queue.finish(&name, Completion::Success(None));
                 queue.state.forget(&key(&name), queue.now);
             }
             if queue.state.known() > 0 {
@@ -467,15 +467,15 @@ proptest! {
 
 #[test]
 fn a_cleared_queue_has_no_state_and_a_late_return_does_not_add_any() {
-    let mut queue = Clock::new(QueueOptions { resync: Some(ms(60_000)), ..options() });
+    let mut queue = TimedQueue::new(QueueOptions { resync: Some(ms(60_000)), ..options() });
     queue.event("fails");
     queue.name();
-    queue.finish("fails", Outcome::Failure);
+    queue.finish("fails", Completion::Failure);
     queue.event("runs");
     queue.name();
     queue.event("waits");
     queue.state.clear(queue.now);
-    assert!(!queue.finish("runs", Outcome::Failure));
+    assert!(!queue.finish("runs", Completion::Failure));
     assert_eq!((queue.state.known(), queue.state.earliest()), (0, None));
     queue.event("fails");
     assert_eq!(queue.take(), Some(("fails".to_owned(), "modified".to_owned(), 1)));

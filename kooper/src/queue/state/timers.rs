@@ -5,9 +5,9 @@ use std::hash::BuildHasher;
 
 use tokio::time::Instant;
 
-use super::{LONGEST, State};
+use super::{LONGEST, QueueState};
 use crate::backoff::fraction;
-use crate::queue::Id;
+use crate::queue::EntryId;
 use crate::queue::entry::Timer;
 use crate::queue::reason::Reason;
 use crate::queue::{Lane, Urgency};
@@ -16,14 +16,14 @@ use crate::queue::{Lane, Urgency};
 /// meanwhile.
 const STEP: usize = 1024;
 
-impl State {
+impl QueueState {
     /// Queues the keys that are due; if there are many, only some of them.
     pub(in crate::queue) fn wake(&mut self, now: Instant) {
         for _ in 0..STEP {
-            let Some((id, view, object)) = self.awaited.faded(now) else { break };
+            let Some((id, view, object)) = self.awaited.pop_expired(now) else { break };
             let entry = self.entries.get_mut(id);
-            let complete = entry.is_some_and(|entry| entry.notes.fade(now));
-            self.awaited.remove(id, view, &object, self.entries.get(id).map(|entry| &entry.notes));
+            let complete = entry.is_some_and(|entry| entry.writes.expire(now));
+            self.awaited.remove(id, view, &object, self.entries.get(id).map(|entry| &entry.writes));
             if complete {
                 self.unpark(id);
             }
@@ -37,7 +37,7 @@ impl State {
             if let Some(failing) = self.entries.get_mut(id).and_then(|entry| entry.failing.as_mut()) {
                 failing.event_run = Some(now);
             }
-            self.arrive(id, Lane::Retry, reason, now);
+            self.fire(id, Lane::Retry, reason, now);
         }
         for _ in 0..STEP {
             let Some(id) = due(&self.retries, now) else { break };
@@ -45,17 +45,17 @@ impl State {
                 break;
             }
             self.set_pending(id, None);
-            self.arrive(id, Lane::Retry, Some(Reason::Retry), now);
+            self.fire(id, Lane::Retry, Some(Reason::Retry), now);
         }
         for _ in 0..STEP {
             let Some(id) = self.barred.probe(now) else { break };
-            self.arrive(id, Lane::Retry, Some(Reason::Retry), now);
+            self.fire(id, Lane::Retry, Some(Reason::Retry), now);
         }
         for _ in 0..STEP {
             let admitted = (self.bucket.next(now) <= now).then(|| self.barred.admit());
             let Some(id) = admitted.flatten() else { break };
             if self.bucket.take(now).is_ok() {
-                self.arrive(id, Lane::Retry, Some(Reason::Retry), now);
+                self.fire(id, Lane::Retry, Some(Reason::Retry), now);
             }
         }
         for _ in 0..STEP {
@@ -65,7 +65,7 @@ impl State {
             // The retry schedules the next resync.
             if !entry.is_held() {
                 entry.phase = due;
-                self.arrive(id, Lane::Background, Some(Reason::Resync), now);
+                self.fire(id, Lane::Background, Some(Reason::Resync), now);
             }
         }
     }
@@ -91,7 +91,7 @@ impl State {
     }
 
     /// Queues a key whose timer has fired.
-    fn arrive(&mut self, id: Id, lane: Lane, reason: Option<Reason>, now: Instant) {
+    fn fire(&mut self, id: EntryId, lane: Lane, reason: Option<Reason>, now: Instant) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         if let Some(reason) = reason {
             entry.reasons.add(reason);
@@ -104,7 +104,7 @@ impl State {
     }
 
     /// Sets the timer of a key, and returns the purpose of the previous one.
-    pub(super) fn set_pending(&mut self, id: Id, pending: Option<(Instant, Timer)>) -> Option<Timer> {
+    pub(super) fn set_pending(&mut self, id: EntryId, pending: Option<(Instant, Timer)>) -> Option<Timer> {
         let entry = self.entries.get_mut(id)?;
         let before = std::mem::replace(&mut entry.pending, pending);
         if let Some((at, timer)) = before {
@@ -116,14 +116,14 @@ impl State {
         before.map(|(_, timer)| timer)
     }
 
-    fn timers(&mut self, timer: Timer) -> &mut BTreeSet<(Instant, Id)> {
+    fn timers(&mut self, timer: Timer) -> &mut BTreeSet<(Instant, EntryId)> {
         match timer {
             Timer::Retry => &mut self.retries,
             Timer::Requeue | Timer::Held => &mut self.delayed,
         }
     }
 
-    pub(super) fn set_resync(&mut self, id: Id, at: Option<Instant>) -> Option<Instant> {
+    pub(super) fn set_resync(&mut self, id: EntryId, at: Option<Instant>) -> Option<Instant> {
         let entry = self.entries.get_mut(id)?;
         let before = std::mem::replace(&mut entry.resync_at, at);
         if let Some(before) = before {
@@ -139,7 +139,7 @@ impl State {
     /// resyncs are spread over the whole interval; then each key keeps its phase.
     /// After an event the next resync is up to a tenth of the interval earlier, so
     /// that keys that changed together do not stay together.
-    pub(super) fn plan_resync(&mut self, id: Id, initial: bool, now: Instant) {
+    pub(super) fn plan_resync(&mut self, id: EntryId, initial: bool, now: Instant) {
         let Some(interval) = self.options.resync else { return };
         let Some(entry) = self.entries.get_mut(id) else { return };
         let interval = interval.min(LONGEST);
@@ -155,6 +155,6 @@ impl State {
     }
 }
 
-fn due(set: &BTreeSet<(Instant, Id)>, now: Instant) -> Option<Id> {
+fn due(set: &BTreeSet<(Instant, EntryId)>, now: Instant) -> Option<EntryId> {
     set.first().filter(|(at, _)| *at <= now).map(|(_, id)| *id)
 }

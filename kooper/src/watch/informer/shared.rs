@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Informer, Seen, Sink, WatchStatus};
 use crate::watch::cache_id::CacheId;
-use crate::watch::retriever::{Erased, RetrieveError, Scope};
+use crate::watch::retriever::{ErasedRetriever, RetrieveError, Scope};
 use crate::watch::store::{Change, Store};
 
 /// The watches of a process. All users of the same kind, scope and form share
@@ -44,7 +44,7 @@ impl SharedWatches {
     }
 
     /// Starts a watch unless it is running.
-    pub(crate) fn start(&self, watched: &Watched, retriever: impl FnOnce() -> Arc<dyn Erased>) {
+    pub(crate) fn start(&self, watched: &Watched, retriever: impl FnOnce() -> Arc<dyn ErasedRetriever>) {
         if std::mem::replace(&mut *lock(&watched.started), true) {
             return;
         }

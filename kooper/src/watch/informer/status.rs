@@ -10,6 +10,7 @@ use kube::core::Status;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::error;
 use crate::error::refusal::{Needs, Refusal};
 use crate::metrics::health::Probe;
 use crate::object::MalformedObject;
@@ -36,7 +37,7 @@ pub(crate) struct WatchStatus {
     /// Whether a controller cannot handle any object without this watch, although
     /// it is for one namespace. Then the process is not ready without it.
     synced_required: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<WatchState>,
     first: watch::Sender<First>,
 }
 
@@ -49,7 +50,7 @@ enum First {
 }
 
 #[derive(Debug)]
-struct State {
+struct WatchState {
     heard: Instant,
     error: Option<String>,
     /// Whether the cluster does not serve the kind.
@@ -67,7 +68,7 @@ impl WatchStatus {
     /// `resource` is `plural` or `plural.group`; `selected` is whether the watch has
     /// a selector, and `server` whether its source is the API server.
     pub(crate) fn new(controller: &str, resource: &str, namespace: Option<&str>, selected: bool, server: bool) -> Self {
-        let state = State {
+        let state = WatchState {
             heard: Instant::now(),
             error: None,
             missing: false,
@@ -157,12 +158,12 @@ impl WatchStatus {
             }
             changed
         });
-        let text = format!("{error}{}", self.advice(error));
+        let text = format!("{}{}", error::chain(error), self.advice(error));
         let mut state = self.lock();
         state.error = Some(text.clone());
         state.missing = matches!(error, RetrieveError::NotFound(_));
         state.refused = refused;
-        let quiet = failures == 1 && matches!(error, RetrieveError::Transport(_));
+        let quiet = failures == 1 && !error.is_from_server();
         if quiet || state.logged.as_ref() == Some(&text) {
             drop(state);
             tracing::debug!(watch = %self, retry_in = ?retry_in, "{text}");
@@ -217,18 +218,18 @@ impl WatchStatus {
             RetrieveError::Forbidden(message) => refusal(403, message),
             RetrieveError::NotFound(message) => refusal(404, message),
             RetrieveError::Unauthorized(message) => refusal(401, message),
-            RetrieveError::Transport(text) if is_certificate(text) => {
+            RetrieveError::Connection(_) if is_certificate(&error::chain(error)) => {
                 "; the server's certificate is not signed by the CA of the kubeconfig: check `certificate-authority`"
                     .to_owned()
             }
-            RetrieveError::Transport(_) if self.from_server => {
+            error if self.from_server && !error.is_from_server() => {
                 "; check that the API server runs and that its address is correct".to_owned()
             }
             _ => String::new(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WatchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

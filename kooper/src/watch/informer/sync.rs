@@ -54,10 +54,8 @@ impl Informer {
         let mut listed = Listed::default();
         let broken = loop {
             match timeout(self.silence, events.next()).await {
-                Err(_elapsed) => {
-                    break RetrieveError::Transport(format!("the list stopped for {} s", self.silence.as_secs()));
-                }
-                Ok(None) => break RetrieveError::Transport("the list ended early".to_owned()),
+                Err(_elapsed) => break RetrieveError::Silent(self.silence),
+                Ok(None) => break RetrieveError::Incomplete,
                 Ok(Some(Err(error))) => break error,
                 Ok(Some(Ok(event))) => match event {
                     Event::Added(object) | Event::Modified(object) => listed.add(object, &self.store),
@@ -136,10 +134,7 @@ impl Informer {
             self.went_back = 0;
             return Ok(());
         }
-        Err(RetrieveError::Transport(format!(
-            "a list has version {version}, which is older than {}, the last one",
-            self.version
-        )))
+        Err(RetrieveError::Outdated { version: version.to_owned(), last: self.version.clone() })
     }
 
     /// Puts a list into the store and informs the sink of the changes. It yields

@@ -61,7 +61,7 @@ impl Script {
 
 /// Records what a controller would receive.
 #[derive(Default)]
-struct Told {
+struct RecordingSink {
     objects: Mutex<BTreeMap<String, String>>,
     log: Mutex<Vec<String>>,
     relists: Mutex<u32>,
@@ -70,7 +70,7 @@ struct Told {
     changed: Notify,
 }
 
-impl Sink for Told {
+impl Sink for RecordingSink {
     fn changed(&self, change: &Change, seen: Seen) {
         let key = change.key().map(ObjectKey::to_string).unwrap_or_default();
         let mut log = self.log.lock().unwrap();
@@ -110,8 +110,8 @@ impl Sink for Told {
     }
 }
 
-struct Run {
-    seen: Arc<Told>,
+struct RunningInformer {
+    seen: Arc<RecordingSink>,
     store: Arc<Store>,
     status: Arc<WatchStatus>,
     script: Arc<Script>,
@@ -141,7 +141,7 @@ impl<K: 'static, R: crate::watch::retriever::Retriever<K>> crate::watch::retriev
 }
 
 /// Runs an informer over a script, with or without streaming lists.
-fn run(script: Script, streaming: bool) -> Run {
+fn run(script: Script, streaming: bool) -> RunningInformer {
     let script = Arc::new(script);
     let (lists, watches) = (script.clone(), script.clone());
     let source = from_fns::<(), _, _, _, _, _>(
@@ -177,19 +177,19 @@ fn run(script: Script, streaming: bool) -> Run {
 }
 
 /// Runs an informer over a retriever.
-fn run_over(script: impl Into<Arc<Script>>, retriever: Arc<dyn Erased>) -> Run {
+fn run_over(script: impl Into<Arc<Script>>, retriever: Arc<dyn ErasedRetriever>) -> RunningInformer {
     let script = script.into();
-    let (seen, store) = (Arc::new(Told::default()), Arc::new(Store::default()));
+    let (seen, store) = (Arc::new(RecordingSink::default()), Arc::new(Store::default()));
     let status = Arc::new(WatchStatus::new("test", "pods", None, false, true));
     status.require();
     let stop = CancellationToken::new();
     let informer = Informer::new(retriever, store.clone(), status.clone(), seen.clone());
     tokio::spawn(informer.run(stop.clone()));
-    Run { seen, store, status, script, stop }
+    RunningInformer { seen, store, status, script, stop }
 }
 
-impl Run {
-    async fn until(&self, what: &str, holds: impl Fn(&Told) -> bool) {
+impl RunningInformer {
+    async fn until(&self, what: &str, holds: impl Fn(&RecordingSink) -> bool) {
         let wait = async {
             while !holds(&self.seen) {
                 let _ = timeout(Duration::from_millis(100), self.seen.changed.notified()).await;
@@ -215,7 +215,7 @@ impl Run {
     }
 }
 
-impl Drop for Run {
+impl Drop for RunningInformer {
     fn drop(&mut self) {
         self.stop.cancel();
     }

@@ -104,12 +104,12 @@ impl<K: 'static> Retriever<K> for ApiRetriever<K> {
         };
         let path = kube::core::Request::new(&self.path);
         let request = if self.scope.metadata_only { path.list_metadata(&params) } else { path.list(&params) };
-        let request = request.map_err(RetrieveError::other)?;
+        let request = request.map_err(RetrieveError::connection)?;
         let mut body = in_time(send(&self.client, request)).await??.into_body();
         let mut page = Cutter::default();
         // The page may take as long as it needs: only silence is limited.
         while let Some(frame) = in_time(body.frame()).await? {
-            if let Ok(chunk) = frame.map_err(RetrieveError::other)?.into_data() {
+            if let Ok(chunk) = frame.map_err(RetrieveError::connection)?.into_data() {
                 page.push(&chunk)?;
             }
         }
@@ -136,12 +136,14 @@ impl<K: 'static> Retriever<K> for ApiRetriever<K> {
                 path.watch(&params, &request.version)
             };
             let response =
-                send(&self.client, request_.map_err(RetrieveError::other)?).await.map_err(|error| match error {
-                    RetrieveError::Status { code: 400 | 422, message } if request.initial_events => {
-                        RetrieveError::NoStreaming(message)
-                    }
-                    error => error,
-                })?;
+                send(&self.client, request_.map_err(RetrieveError::connection)?).await.map_err(
+                    |error| match error {
+                        RetrieveError::Status { code: 400 | 422, message } if request.initial_events => {
+                            RetrieveError::NoStreaming(message)
+                        }
+                        error => error,
+                    },
+                )?;
             Ok(events(response.into_body()))
         }
     }
@@ -175,7 +177,7 @@ fn events(body: Body) -> impl Stream<Item = Result<Event, RetrieveError>> + Send
                     Err(_trailers) => continue,
                 },
                 Err(error) => {
-                    reading.ready.push_back(Err(RetrieveError::other(error)));
+                    reading.ready.push_back(Err(RetrieveError::connection(error)));
                     continue;
                 }
             };
@@ -192,8 +194,7 @@ fn events(body: Body) -> impl Stream<Item = Result<Event, RetrieveError>> + Send
 }
 
 async fn in_time<T>(answer: impl Future<Output = T>) -> Result<T, RetrieveError> {
-    let silent = |_| RetrieveError::Transport(format!("no answer within {} s", SILENCE.as_secs()));
-    timeout(SILENCE, answer).await.map_err(silent)
+    timeout(SILENCE, answer).await.map_err(|_| RetrieveError::Silent(SILENCE))
 }
 
 /// Sends a request. A response other than success is an error with the server's
@@ -212,12 +213,12 @@ async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<Response<Bod
     Err(status_error(&body.unwrap_or_default(), Some(code), pause))
 }
 
-/// A failed request with the message of the layer that failed.
+/// A failed request, with the error of the layer that failed.
 fn transport(error: kube::Error) -> RetrieveError {
     match error {
-        kube::Error::Service(error) => RetrieveError::other(error),
-        kube::Error::HyperError(error) => RetrieveError::other(error),
-        error => RetrieveError::other(error),
+        kube::Error::Service(error) => RetrieveError::connection(error),
+        kube::Error::HyperError(error) => RetrieveError::connection(error),
+        error => RetrieveError::connection(error),
     }
 }
 

@@ -11,7 +11,7 @@ use futures_util::stream::BoxStream;
 use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 
 /// A retriever of any kind, as the informer holds it.
-pub(crate) trait Erased: Send + Sync {
+pub(crate) trait ErasedRetriever: Send + Sync {
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page, RetrieveError>>;
     fn watch(
         &self,
@@ -21,13 +21,13 @@ pub(crate) trait Erased: Send + Sync {
     fn longest_silence(&self) -> Option<Duration>;
 }
 
-struct Typed<K, R>(R, PhantomData<fn() -> K>);
+struct TypedRetriever<K, R>(R, PhantomData<fn() -> K>);
 
-pub(crate) fn erase<K: 'static, R: Retriever<K>>(retriever: R) -> Arc<dyn Erased> {
-    Arc::new(Typed(retriever, PhantomData))
+pub(crate) fn erase<K: 'static, R: Retriever<K>>(retriever: R) -> Arc<dyn ErasedRetriever> {
+    Arc::new(TypedRetriever(retriever, PhantomData))
 }
 
-impl<K: 'static, R: Retriever<K>> Erased for Typed<K, R> {
+impl<K: 'static, R: Retriever<K>> ErasedRetriever for TypedRetriever<K, R> {
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page, RetrieveError>> {
         Box::pin(self.0.list(request))
     }

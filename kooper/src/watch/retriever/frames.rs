@@ -7,7 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::{Event, RetrieveError};
-use crate::object::scan::{Broken, Cursor, Frame};
+use crate::object::scan::{Cursor, Frame, ScanError};
 use crate::object::{Object, head};
 pub(super) use cutter::Cutter;
 
@@ -35,8 +35,8 @@ impl Lines {
             self.start = 0;
         }
         if self.buffer.len() + chunk.len() > LONGEST_LINE {
-            return Err(RetrieveError::Transport(format!(
-                "the server sent a line of more than {} MiB",
+            return Err(RetrieveError::InvalidResponse(format!(
+                "it has a line of more than {} MiB",
                 LONGEST_LINE >> 20
             )));
         }
@@ -83,7 +83,7 @@ pub(super) fn event(line: &[u8]) -> Result<Event, RetrieveError> {
         })
         .map_err(|broken| broken_line(broken, line))?;
     let kind = kind.and_then(|range| line.get(range)).unwrap_or_default();
-    let frame = frame.ok_or_else(|| broken_line(Broken("it has no object"), line))?;
+    let frame = frame.ok_or_else(|| broken_line(ScanError("it has no object"), line))?;
     let object = || Object::from_frame(line, &frame);
     let event = match kind {
         b"ADDED" => object().map(Event::Added),
@@ -92,10 +92,8 @@ pub(super) fn event(line: &[u8]) -> Result<Event, RetrieveError> {
         b"BOOKMARK" => return Ok(bookmark(line, &frame)),
         b"ERROR" => return Err(super::status::status_error(line.get(frame.whole).unwrap_or_default(), None, None)),
         other => {
-            return Err(RetrieveError::Transport(format!(
-                "a watch event of unknown type `{}`",
-                String::from_utf8_lossy(other)
-            )));
+            let kind = String::from_utf8_lossy(other);
+            return Err(RetrieveError::InvalidResponse(format!("it has a watch event of the unknown type `{kind}`")));
         }
     };
     Ok(event.unwrap_or_else(Event::Malformed))
@@ -108,12 +106,9 @@ fn bookmark(line: &[u8], frame: &Frame) -> Event {
     Event::Bookmark { version: String::from_utf8_lossy(text(&frame.version)).into_owned(), initial_events_end: end }
 }
 
-fn broken_line(broken: Broken, text: &[u8]) -> RetrieveError {
+fn broken_line(broken: ScanError, text: &[u8]) -> RetrieveError {
     let (bytes, head) = (text.len(), head(text));
-    RetrieveError::Transport(format!(
-        "the server did not send JSON: {}; it has {bytes} bytes and begins with {head:?}",
-        broken.0
-    ))
+    RetrieveError::InvalidResponse(format!("{}; it has {bytes} bytes and begins with {head:?}", broken.0))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Found, Indexer, Store};
+use super::{IndexHit, Indexer, Store};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 
@@ -48,7 +48,7 @@ impl Cache {
 
     /// The objects of a namespace, or of all, that have one of the values, and those
     /// that cannot be read, in no particular order.
-    pub(crate) fn find(&self, by: Indexer, values: &[String], namespace: Option<&str>) -> Vec<Found> {
+    pub(crate) fn find(&self, by: Indexer, values: &[String], namespace: Option<&str>) -> Vec<IndexHit> {
         let found = self.of(namespace).flat_map(|store| store.find(by, values));
         found.filter(|found| is_in(&found.object, namespace)).collect()
     }

@@ -73,10 +73,10 @@ impl Indexer {
     }
 
     /// The object, if it has one of the values or cannot be read.
-    fn check(self, object: Arc<Object>, values: &[String]) -> Option<Found> {
+    fn check(self, object: Arc<Object>, values: &[String]) -> Option<IndexHit> {
         match self.values(&object) {
-            Ok(own) => own.iter().any(|value| values.contains(value)).then_some(Found { object, error: None }),
-            Err(error) => Some(Found { object, error: Some(error) }),
+            Ok(own) => own.iter().any(|value| values.contains(value)).then_some(IndexHit { object, error: None }),
+            Err(error) => Some(IndexHit { object, error: Some(error) }),
         }
     }
 }
@@ -86,7 +86,7 @@ type ReadValues = (Result<Vec<String>, DecodeError>, Arc<Object>);
 
 /// An object that an index found.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct IndexHit {
     pub(crate) object: Arc<Object>,
     /// The reason if it could not be read, so that it may have any value.
     pub(crate) error: Option<DecodeError>,
@@ -96,7 +96,7 @@ impl Store {
     /// The objects that have one of the values, and those that cannot be read. It
     /// first reads all unread objects, which may take long; changes in that time
     /// may or may not be in the result.
-    pub(crate) fn find(&self, by: Indexer, values: &[String]) -> Vec<Found> {
+    pub(crate) fn find(&self, by: Indexer, values: &[String]) -> Vec<IndexHit> {
         let unread = self.shards.iter().map(|shard| shard.read().unread_count(by)).sum::<usize>();
         let read = || self.shards.iter().for_each(|shard| shard.read_all(by));
         if unread > MANY {
@@ -118,7 +118,7 @@ fn off_the_runtime(work: impl FnOnce()) {
 }
 
 impl Shard {
-    fn find(&self, by: Indexer, values: &[String]) -> Vec<Found> {
+    fn find(&self, by: Indexer, values: &[String]) -> Vec<IndexHit> {
         // Objects that changed meanwhile are checked here; the next call records them.
         let (mut found, late) = {
             let contents = self.read();
@@ -180,14 +180,14 @@ impl Contents {
         }
     }
 
-    fn find(&self, by: Indexer, values: &[String]) -> Vec<Found> {
+    fn find(&self, by: Indexer, values: &[String]) -> Vec<IndexHit> {
         let Some(catalogue) = self.catalogues.get(&by.id) else { return Vec::new() };
         let present = |key: &ObjectKey| self.get(key).filter(|_| !catalogue.unread.contains(key)).cloned();
         let readable = catalogue.under(values).into_iter().map(|key| (key, None));
         let unreadable = catalogue.unreadable.iter().map(|(key, error)| (key, Some(error)));
         readable
             .chain(unreadable)
-            .filter_map(|(key, error)| Some(Found { object: present(key)?, error: error.cloned() }))
+            .filter_map(|(key, error)| Some(IndexHit { object: present(key)?, error: error.cloned() }))
             .collect()
     }
 

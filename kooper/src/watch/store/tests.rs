@@ -65,7 +65,7 @@ fn a_cache_of_several_namespaces_looks_up_an_object_in_its_namespace() {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum Op {
     Put(usize, u32),
     Remove(usize),
     Replace(BTreeMap<usize, u32>),
@@ -73,33 +73,33 @@ enum Step {
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = prop_oneof![
-        (0..NAMES.len(), 1u32..9).prop_map(|(name, version)| Step::Put(name, version)),
-        (0..NAMES.len()).prop_map(Step::Remove),
-        prop::collection::btree_map(0..NAMES.len(), 1u32..9, 0..NAMES.len()).prop_map(Step::Replace),
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        (0..NAMES.len(), 1u32..9).prop_map(|(name, version)| Op::Put(name, version)),
+        (0..NAMES.len()).prop_map(Op::Remove),
+        prop::collection::btree_map(0..NAMES.len(), 1u32..9, 0..NAMES.len()).prop_map(Op::Replace),
     ];
-    prop::collection::vec(step, 0..40)
+    prop::collection::vec(op, 0..40)
 }
 
 proptest! {
     #[test]
-    fn the_reported_changes_add_up_to_the_contents(steps in steps()) {
+    fn the_reported_changes_add_up_to_the_contents(ops in ops()) {
         let store = Store::default();
         let mut model: BTreeMap<String, String> = BTreeMap::new();
         // The state according to the changes alone.
         let mut seen: BTreeMap<String, String> = BTreeMap::new();
-        for step in steps {
-            let changes = match step {
-                Step::Put(name, version) => {
+        for op in ops {
+            let changes = match op {
+                Op::Put(name, version) => {
                     model.insert(NAMES[name].to_owned(), version.to_string());
                     vec![store.put(object(NAMES[name], version))]
                 }
-                Step::Remove(name) => {
+                Op::Remove(name) => {
                     model.remove(NAMES[name]);
                     vec![store.remove(object(NAMES[name], 9))]
                 }
-                Step::Replace(list) => {
+                Op::Replace(list) => {
                     model = list.iter().map(|(name, version)| (NAMES[*name].to_owned(), version.to_string())).collect();
                     let mut listed = Listed::default();
                     for (name, version) in list {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::metrics::NoMetrics;
-use crate::queue::{Echo, Outcome, QueueOptions};
+use crate::queue::{Completion, Echo, QueueOptions};
 
 fn object(edit: impl Fn(&mut Value)) -> Option<Arc<Object>> {
     let mut value = json!({
@@ -54,9 +54,9 @@ async fn an_own_write_is_an_echo_in_the_watch_and_news_in_a_list() {
     gate.queue.add(&key, Lane::Event, Reason::Added);
     let item = gate.queue.get().await.unwrap();
     let change = Change::new(object(same), object(|v| v["metadata"]["resourceVersion"] = "6".into()));
-    gate.queue.wrote(&key, &Write::event(View::Primary, change.new.as_ref().unwrap(), false), Echo::Own);
-    gate.queue.saw(|| Write::event(View::Primary, change.new.as_ref().unwrap(), false));
-    gate.queue.finish(item.ticket, Outcome::FailureAfter(Duration::from_secs(3600)));
+    gate.queue.record_write(&key, &Revision::event(View::Primary, change.new.as_ref().unwrap(), false), Echo::Own);
+    gate.queue.cache_reached(|| Revision::event(View::Primary, change.new.as_ref().unwrap(), false));
+    gate.queue.finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
     gate.add(&key, Lane::Event, Reason::Modified, View::Primary, (&change, Seen::Watched), urgency);
     assert_eq!(gate.queue.len(), 0);
     gate.add(&key, Lane::Event, Reason::Modified, View::Primary, (&change, Seen::Listed), urgency);
@@ -79,9 +79,9 @@ async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
     gate.queue.add(&key, Lane::Event, Reason::Added);
     let item = gate.queue.get().await.unwrap();
     let own = held("6");
-    gate.queue.wrote(&key, &Write::event(View::Other(id), own.as_ref().unwrap(), false), Echo::Own);
-    gate.queue.saw(|| Write::event(View::Other(id), own.as_ref().unwrap(), false));
-    gate.queue.finish(item.ticket, Outcome::FailureAfter(Duration::from_secs(3600)));
+    gate.queue.record_write(&key, &Revision::event(View::Other(id), own.as_ref().unwrap(), false), Echo::Own);
+    gate.queue.cache_reached(|| Revision::event(View::Other(id), own.as_ref().unwrap(), false));
+    gate.queue.finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
     leaving.changed(&Change::new(held("5"), own.clone()), Seen::Watched);
     assert_eq!(gate.queue.len(), 0);
     leaving.changed(&Change::new(own, held("7")), Seen::Watched);

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Event, Mode, Mutant, World};
+use super::{Activity, Mutant, SimEvent, World};
 use crate::leader::clock::{Clock, Moment};
 
 /// A term of one process, and when the process must stop writing.
@@ -29,7 +29,9 @@ impl World {
             let known = process.reign.map(|reign| &mut self.reigns[reign]);
             match known {
                 // The term of a crashed process is not shortened.
-                Some(reign) if left.is_zero() && process.mode != Mode::Gone => reign.ends = reign.ends.min(self.now),
+                Some(reign) if left.is_zero() && process.activity != Activity::Gone => {
+                    reign.ends = reign.ends.min(self.now);
+                }
                 _ if left.is_zero() => {}
                 Some(reign) if reign.term == term && reign.until == until => {}
                 Some(reign) if reign.term == term => {
@@ -50,9 +52,9 @@ impl World {
         let (held, reign) = (process.leadership.is_held(), process.reign);
         if let (true, Some(reign)) = (held, reign) {
             self.alone(who);
-            let long = if self.luck.chance(0.1) { self.plan.terms[0] } else { Duration::from_millis(50) };
-            let works = self.luck.within(long);
-            self.at(self.now + works, Event::Write(who, reign));
+            let long = if self.handler_dice.chance(0.1) { self.scenario.terms[0] } else { Duration::from_millis(50) };
+            let works = self.handler_dice.within(long);
+            self.at(self.now + works, SimEvent::Write(who, reign));
         }
     }
 
@@ -61,16 +63,16 @@ impl World {
         if !self.lives(who, reign) {
             return;
         }
-        let unfenced = self.plan.mutant == Some(Mutant::EarlyLook);
+        let unfenced = self.scenario.mutant == Some(Mutant::EarlyLook);
         if !self.leads(who, reign) && !unfenced {
-            self.outcome.fenced += 1;
+            self.summary.fenced += 1;
             return;
         }
         // During a partition nothing is sent.
-        if let Some(travel) = self.processes[who].way.request(self.now, &mut self.luck) {
+        if let Some(travel) = self.processes[who].link.request(self.now, &mut self.handler_dice) {
             // The early check is the only fault of such a write.
-            let waits = if unfenced { Duration::ZERO } else { self.luck.within(travel) };
-            self.at(self.now + waits, Event::Depart(who, reign, travel - waits));
+            let waits = if unfenced { Duration::ZERO } else { self.handler_dice.within(travel) };
+            self.at(self.now + waits, SimEvent::Depart(who, reign, travel - waits));
         }
     }
 
@@ -79,17 +81,17 @@ impl World {
         if !self.lives(who, reign) {
             return;
         }
-        let unfenced = matches!(self.plan.mutant, Some(Mutant::EarlyLook | Mutant::LateRequests));
+        let unfenced = matches!(self.scenario.mutant, Some(Mutant::EarlyLook | Mutant::LateRequests));
         if !self.leads(who, reign) && !unfenced {
-            self.outcome.ended += 1;
+            self.summary.ended += 1;
             return;
         }
-        self.outcome.works += 1;
+        self.summary.works += 1;
         let Reign { by, ends, .. } = &self.reigns[reign];
         if self.now > *ends {
             self.broken = Some(format!("{by} sends a write {:?} after its term", self.now - *ends));
         }
-        self.at(self.now + travel, Event::Land(reign));
+        self.at(self.now + travel, SimEvent::Land(reign));
     }
 
     /// The write reaches the server, whether or not its process is still the leader.
@@ -97,15 +99,15 @@ impl World {
         let Reign { by, ends, .. } = &self.reigns[reign];
         let late = self.now.saturating_sub(*ends);
         let overtaken = self.reigns[reign + 1..].iter().any(|next| next.by != *by);
-        self.outcome.late += u64::from(!late.is_zero());
-        self.outcome.tail = self.outcome.tail.max(late);
-        self.outcome.overtaken += u64::from(overtaken);
+        self.summary.late += u64::from(!late.is_zero());
+        self.summary.tail = self.summary.tail.max(late);
+        self.summary.overtaken += u64::from(overtaken);
     }
 
     /// Whether the process of a term is still running.
     fn lives(&self, who: usize, reign: usize) -> bool {
         let process = &self.processes[who];
-        process.mode != Mode::Gone && *process.claim.identity() == self.reigns[reign].by
+        process.activity != Activity::Gone && *process.claim.identity() == self.reigns[reign].by
     }
 
     /// The check of the fence.

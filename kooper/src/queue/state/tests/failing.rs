@@ -7,31 +7,31 @@ fn secs(secs: u64) -> Duration {
 }
 
 /// A queue with a key that failed and is retried in an hour.
-fn failed(outcome: Outcome) -> Clock {
+fn failed(completion: Completion) -> TimedQueue {
     let hour = Backoff { first: secs(3600), longest: secs(3600) };
-    let mut queue = Clock::new(QueueOptions { backoff: hour, resync: Some(secs(60)), ..QueueOptions::default() });
+    let mut queue = TimedQueue::new(QueueOptions { backoff: hour, resync: Some(secs(60)), ..QueueOptions::default() });
     queue.event("a");
     queue.take();
-    queue.finish("a", outcome);
+    queue.finish("a", completion);
     queue
 }
 
 #[test]
 fn a_new_generation_a_deletion_and_an_external_add_run_a_failing_key_at_once_and_reset_the_back_off() {
-    for outcome in [Outcome::Failure, Outcome::FailureAfter(secs(86_400)), Outcome::Paused(secs(86_400))] {
+    for completion in [Completion::Failure, Completion::FailureAfter(secs(86_400)), Completion::Paused(secs(86_400))] {
         for urgency in [Urgency::Now, Urgency::Always] {
-            let mut queue = failed(outcome);
+            let mut queue = failed(completion);
             // Changes of children have used the free run.
             for _ in 0..3 {
                 queue.event("a");
                 if queue.take().is_some() {
-                    queue.finish("a", outcome);
+                    queue.finish("a", completion);
                 }
             }
             queue.urgent("a", urgency);
-            assert_eq!(queue.take().map(|taken| taken.2), Some(1), "{outcome:?}, {urgency:?}");
+            assert_eq!(queue.take().map(|taken| taken.2), Some(1), "{completion:?}, {urgency:?}");
         }
-        let mut queue = failed(outcome);
+        let mut queue = failed(completion);
         queue.add("a", Lane::Event, Reason::External);
         assert_eq!(queue.take().map(|taken| taken.2), Some(1));
     }
@@ -39,41 +39,42 @@ fn a_new_generation_a_deletion_and_an_external_add_run_a_failing_key_at_once_and
 
 #[test]
 fn a_conflict_after_a_new_generation_is_retried_with_the_first_delay() {
-    let mut queue = Clock::new(QueueOptions { resync: None, ..options() });
+    let mut queue = TimedQueue::new(QueueOptions { resync: None, ..options() });
     queue.event("a");
     for _ in 0..12 {
         queue.take();
-        queue.finish("a", Outcome::Failure);
+        queue.finish("a", Completion::Failure);
         queue.wait();
     }
     queue.take();
-    queue.finish("a", Outcome::Failure);
+    queue.finish("a", Completion::Failure);
     queue.urgent("a", Urgency::Now);
     assert_eq!(queue.take().map(|taken| taken.2), Some(1));
-    queue.finish("a", Outcome::Failure);
+    queue.finish("a", Completion::Failure);
     assert_eq!(queue.wait(), Some(ms(100)));
 }
 
 #[test]
 fn a_new_generation_during_a_run_that_fails_runs_the_key_at_once() {
-    let mut queue = failed(Outcome::Failure);
+    let mut queue = failed(Completion::Failure);
     queue.event("a");
     queue.take();
     queue.urgent("a", Urgency::Now);
-    queue.finish("a", Outcome::Failure);
+    queue.finish("a", Completion::Failure);
     assert_eq!(queue.take().map(|taken| taken.2), Some(1));
 }
 
 #[test]
 fn a_failing_handler_that_edits_its_own_spec_does_not_spin() {
-    let mut queue = Clock::new(QueueOptions { backoff: Backoff { first: secs(1), longest: secs(1000) }, ..options() });
+    let mut queue =
+        TimedQueue::new(QueueOptions { backoff: Backoff { first: secs(1), longest: secs(1000) }, ..options() });
     queue.event("a");
     let (start, mut calls) = (queue.now, 0);
     while queue.now < start + secs(600) {
         if queue.take().is_some() {
             calls += 1;
             queue.urgent("a", Urgency::Now);
-            queue.finish("a", Outcome::Failure);
+            queue.finish("a", Completion::Failure);
         }
         queue.now += ms(10);
     }
@@ -83,11 +84,11 @@ fn a_failing_handler_that_edits_its_own_spec_does_not_spin() {
 
 #[test]
 fn a_deletion_runs_the_key_at_once_although_the_tokens_are_used_up() {
-    let mut queue = failed(Outcome::Failure);
+    let mut queue = failed(Completion::Failure);
     for _ in 0..20 {
         queue.urgent("a", Urgency::Now);
         if queue.take().is_some() {
-            queue.finish("a", Outcome::Failure);
+            queue.finish("a", Completion::Failure);
         }
     }
     queue.urgent("a", Urgency::Now);
@@ -98,11 +99,11 @@ fn a_deletion_runs_the_key_at_once_although_the_tokens_are_used_up() {
 
 #[test]
 fn a_new_generation_without_a_token_runs_within_ten_seconds_and_resets_the_back_off() {
-    let mut queue = failed(Outcome::Failure);
+    let mut queue = failed(Completion::Failure);
     for _ in 0..20 {
         queue.urgent("a", Urgency::Now);
         if queue.take().is_some() {
-            queue.finish("a", Outcome::Failure);
+            queue.finish("a", Completion::Failure);
         }
     }
     let wait = queue.wait().unwrap();
@@ -112,11 +113,11 @@ fn a_new_generation_without_a_token_runs_within_ten_seconds_and_resets_the_back_
 
 #[test]
 fn other_changes_of_a_failing_key_wait_ten_seconds_at_most() {
-    for outcome in [Outcome::Failure, Outcome::FailureAfter(secs(86_400))] {
-        let mut queue = failed(outcome);
+    for completion in [Completion::Failure, Completion::FailureAfter(secs(86_400))] {
+        let mut queue = failed(completion);
         queue.event("a");
         assert!(queue.take().is_some(), "the first change runs it at once");
-        queue.finish("a", outcome);
+        queue.finish("a", completion);
         queue.now += secs(1);
         queue.event("a");
         assert_eq!((queue.take(), queue.wait()), (None, Some(secs(9))));
@@ -126,7 +127,7 @@ fn other_changes_of_a_failing_key_wait_ten_seconds_at_most() {
 
 #[test]
 fn other_changes_do_not_shorten_a_pause_that_the_server_requested() {
-    let mut queue = failed(Outcome::Paused(secs(60)));
+    let mut queue = failed(Completion::Paused(secs(60)));
     queue.now += secs(20);
     queue.event("a");
     assert_eq!((queue.take(), queue.wait()), (None, Some(secs(40))));
@@ -134,30 +135,30 @@ fn other_changes_do_not_shorten_a_pause_that_the_server_requested() {
 
 #[test]
 fn a_resync_does_not_shorten_the_delay_of_a_failing_key() {
-    for outcome in [Outcome::Failure, Outcome::FailureAfter(secs(3600)), Outcome::Paused(secs(3600))] {
-        let mut queue = failed(outcome);
+    for completion in [Completion::Failure, Completion::FailureAfter(secs(3600)), Completion::Paused(secs(3600))] {
+        let mut queue = failed(completion);
         queue.add("a", Lane::Background, Reason::Resync);
         assert_eq!(queue.take(), None);
-        assert_eq!(queue.wait(), Some(secs(3600)), "{outcome:?}");
+        assert_eq!(queue.wait(), Some(secs(3600)), "{completion:?}");
         assert_eq!(queue.take().map(|taken| taken.1), Some("resync, retry".to_owned()));
-        queue.finish("a", Outcome::Success(None));
+        queue.finish("a", Completion::Success(None));
         assert!(queue.wait().is_some_and(|wait| wait <= secs(60)), "the resync is scheduled again");
     }
     // If no retry is scheduled, the resync runs the key.
-    let mut queue = failed(Outcome::FailureForGood);
+    let mut queue = failed(Completion::FailureForGood);
     assert!(queue.wait().is_some_and(|wait| wait <= secs(60)));
 }
 
 #[test]
 fn a_change_and_a_resync_have_all_retries_again_after_they_were_used_up() {
     let backoff = Backoff { first: ms(1), longest: ms(1) };
-    let mut queue = Clock::new(QueueOptions { backoff, retries: Some(2), resync: Some(secs(60)), ..options() });
-    let series = |queue: &mut Clock| {
+    let mut queue = TimedQueue::new(QueueOptions { backoff, retries: Some(2), resync: Some(secs(60)), ..options() });
+    let series = |queue: &mut TimedQueue| {
         let mut calls = 0;
         while queue.wait().is_some_and(|wait| wait < secs(1)) {
             queue.take();
             calls += 1;
-            queue.finish("a", Outcome::Failure);
+            queue.finish("a", Completion::Failure);
         }
         calls
     };
@@ -171,19 +172,19 @@ fn a_change_and_a_resync_have_all_retries_again_after_they_were_used_up() {
 
 #[test]
 fn changes_are_not_delayed_if_there_are_no_retries() {
-    let mut queue = Clock::new(QueueOptions { retries: Some(0), ..options() });
+    let mut queue = TimedQueue::new(QueueOptions { retries: Some(0), ..options() });
     for _ in 0..100 {
         for urgency in [Urgency::Soon, Urgency::Now] {
             queue.urgent("a", urgency);
             assert!(queue.take().is_some());
-            assert!(!queue.finish("a", Outcome::Failure));
+            assert!(!queue.finish("a", Completion::Failure));
         }
     }
 }
 
 #[test]
 fn the_time_in_the_queue_does_not_include_the_back_off() {
-    let mut queue = failed(Outcome::Failure);
+    let mut queue = failed(Completion::Failure);
     queue.wait();
     queue.now += secs(2);
     queue.state.wake(queue.now);
@@ -192,14 +193,14 @@ fn the_time_in_the_queue_does_not_include_the_back_off() {
 
 #[test]
 fn immediate_requeues_back_off_until_the_next_event() {
-    let mut queue = Clock::new(options());
+    let mut queue = TimedQueue::new(options());
     queue.event("a");
     let mut round = |event: bool| {
         if event {
             queue.event("a");
         }
         assert!(queue.take().is_some());
-        queue.finish("a", Outcome::Success(Some(Duration::ZERO)));
+        queue.finish("a", Completion::Success(Some(Duration::ZERO)));
         let next = queue.state.next_run(queue.state.entries.find(&key("a")).unwrap(), queue.now);
         if !event {
             queue.wait();
@@ -212,31 +213,31 @@ fn immediate_requeues_back_off_until_the_next_event() {
 
 #[test]
 fn returning_a_key_twice_has_an_effect_once() {
-    let mut queue = Clock::new(options());
+    let mut queue = TimedQueue::new(options());
     queue.event("a");
     queue.take();
     let first = queue.runs["a"];
     queue.event("a");
-    queue.finish("a", Outcome::Success(None));
+    queue.finish("a", Completion::Success(None));
     assert!(queue.take().is_some());
     queue.event("a");
-    assert_eq!(queue.state.finish(first, Outcome::Success(None), queue.now), Returned::default());
+    assert_eq!(queue.state.finish(first, Completion::Success(None), queue.now), Returned::default());
     assert_eq!(queue.take(), None, "the second run is not over");
     // Returning a key that was taken before the queue was cleared has no effect either.
     let second = queue.runs["a"];
     queue.state.clear(queue.now);
     queue.event("a");
     queue.take();
-    queue.state.finish(second, Outcome::Success(None), queue.now);
+    queue.state.finish(second, Completion::Success(None), queue.now);
     queue.event("a");
     assert_eq!(queue.take(), None);
 }
 
 /// Runs the keys that are due, all with the same result, and returns their names.
-fn serve(queue: &mut Clock, outcome: Outcome) -> Vec<String> {
+fn serve(queue: &mut TimedQueue, completion: Completion) -> Vec<String> {
     let mut called = Vec::new();
     while let Some(name) = queue.name() {
-        queue.finish(&name, outcome);
+        queue.finish(&name, completion);
         called.push(name);
     }
     called
@@ -245,11 +246,11 @@ fn serve(queue: &mut Clock, outcome: Outcome) -> Vec<String> {
 #[test]
 fn only_one_key_that_lacks_a_permission_is_retried_until_it_succeeds_then_the_others_at_the_retry_rate() {
     let backoff = Backoff { first: ms(5), longest: secs(1000) };
-    let mut queue = Clock::new(QueueOptions { backoff, retry_rate: (10, 20), ..options() });
+    let mut queue = TimedQueue::new(QueueOptions { backoff, retry_rate: (10, 20), ..options() });
     for n in 0..100 {
         queue.event(&n.to_string());
     }
-    assert_eq!(serve(&mut queue, Outcome::Forbidden(7)).len(), 100);
+    assert_eq!(serve(&mut queue, Completion::Forbidden(7)).len(), 100);
     let start = queue.now;
     let mut tried = 0;
     let mut last = start;
@@ -257,7 +258,7 @@ fn only_one_key_that_lacks_a_permission_is_retried_until_it_succeeds_then_the_ot
         assert!(queue.wait().is_some());
         assert!(queue.now - last <= secs(30));
         last = queue.now;
-        let called = serve(&mut queue, Outcome::Forbidden(7));
+        let called = serve(&mut queue, Completion::Forbidden(7));
         assert_eq!(called.len(), 1, "only a probe");
         tried += 1;
     }
@@ -266,15 +267,15 @@ fn only_one_key_that_lacks_a_permission_is_retried_until_it_succeeds_then_the_ot
     queue.event("50");
     assert_eq!(queue.take(), None);
     queue.urgent("50", Urgency::Always);
-    assert_eq!(serve(&mut queue, Outcome::Forbidden(7)), ["50"]);
+    assert_eq!(serve(&mut queue, Completion::Forbidden(7)), ["50"]);
     // The permission is granted.
     assert!(queue.wait().is_some_and(|wait| wait <= secs(30)));
     let name = queue.name().unwrap();
     let granted = queue.now;
-    assert_eq!(queue.give_back(&name, Outcome::Success(None)).released, 99);
+    assert_eq!(queue.give_back(&name, Completion::Success(None)).released, 99);
     let mut called = 1;
     while queue.wait().is_some() {
-        called += serve(&mut queue, Outcome::Success(None)).len();
+        called += serve(&mut queue, Completion::Success(None)).len();
     }
     assert_eq!((called, queue.state.known()), (100, 0));
     let took = queue.now - granted;
@@ -283,11 +284,11 @@ fn only_one_key_that_lacks_a_permission_is_retried_until_it_succeeds_then_the_ot
 
 #[test]
 fn keys_that_lack_different_permissions_do_not_wait_for_each_other() {
-    let mut queue = Clock::new(options());
+    let mut queue = TimedQueue::new(options());
     for n in 0..10u64 {
         queue.event(&n.to_string());
         let name = queue.name().unwrap();
-        queue.finish(&name, Outcome::Forbidden(n % 2));
+        queue.finish(&name, Completion::Forbidden(n % 2));
     }
     // The permission of the even ones is granted.
     let allowed = |name: &str| name.parse::<u64>().is_ok_and(|n| n % 2 == 0);
@@ -296,8 +297,8 @@ fn keys_that_lack_different_permissions_do_not_wait_for_each_other() {
     while served.len() < 5 {
         assert!(queue.wait().is_some() && queue.now < start + secs(30));
         while let Some(name) = queue.name() {
-            let outcome = if allowed(&name) { Outcome::Success(None) } else { Outcome::Forbidden(1) };
-            queue.finish(&name, outcome);
+            let completion = if allowed(&name) { Completion::Success(None) } else { Completion::Forbidden(1) };
+            queue.finish(&name, completion);
             if allowed(&name) {
                 served.insert(name);
             }
@@ -308,31 +309,31 @@ fn keys_that_lack_different_permissions_do_not_wait_for_each_other() {
 
 #[test]
 fn the_next_key_is_the_probe_if_the_first_was_deleted_or_is_never_returned() {
-    let mut queue = Clock::new(options());
+    let mut queue = TimedQueue::new(options());
     for name in ["a", "b", "c"] {
         queue.event(name);
         queue.name();
-        queue.finish(name, Outcome::Forbidden(7));
+        queue.finish(name, Completion::Forbidden(7));
     }
     queue.wait();
     let first = queue.name().unwrap();
-    queue.finish(&first, Outcome::Gone);
+    queue.finish(&first, Completion::Gone);
     assert_eq!(queue.wait(), Some(Duration::ZERO));
     queue.name();
     // The second one hangs.
     assert!(queue.wait().is_some_and(|wait| wait <= secs(30)));
     let third = queue.name().unwrap();
-    queue.finish(&third, Outcome::Success(None));
+    queue.finish(&third, Completion::Success(None));
     assert_eq!(queue.state.known(), 1);
 }
 
 /// A hundred keys that lack a permission. The first of them is being probed.
-fn probed(options: QueueOptions) -> (Clock, String) {
-    let mut queue = Clock::new(options);
+fn probed(options: QueueOptions) -> (TimedQueue, String) {
+    let mut queue = TimedQueue::new(options);
     for n in 0..100 {
         queue.event(&n.to_string());
     }
-    serve(&mut queue, Outcome::Forbidden(7));
+    serve(&mut queue, Completion::Forbidden(7));
     queue.wait();
     let probe = queue.name().unwrap();
     (queue, probe)
@@ -340,32 +341,37 @@ fn probed(options: QueueOptions) -> (Clock, String) {
 
 #[test]
 fn a_probe_that_fails_for_another_reason_is_followed_by_the_next_probe_only() {
-    let outcomes =
-        [Outcome::Failure, Outcome::FailureAfter(secs(60)), Outcome::FailureForGood, Outcome::Skipped, Outcome::Gone];
-    for outcome in outcomes {
+    let completions = [
+        Completion::Failure,
+        Completion::FailureAfter(secs(60)),
+        Completion::FailureForGood,
+        Completion::Skipped,
+        Completion::Gone,
+    ];
+    for completion in completions {
         let (mut queue, probe) = probed(options());
-        assert_eq!(queue.give_back(&probe, outcome).released, 0);
-        assert!(queue.name().is_some_and(|next| next != probe), "{outcome:?}: the next probe");
-        assert_eq!(queue.name(), None, "{outcome:?}: one at a time");
+        assert_eq!(queue.give_back(&probe, completion).released, 0);
+        assert!(queue.name().is_some_and(|next| next != probe), "{completion:?}: the next probe");
+        assert_eq!(queue.name(), None, "{completion:?}: one at a time");
     }
 }
 
 #[test]
 fn a_forbidden_probe_without_retries_left_does_not_release_the_other_keys() {
     let (mut queue, probe) = probed(QueueOptions { retries: Some(1), ..options() });
-    let returned = queue.give_back(&probe, Outcome::Forbidden(7));
+    let returned = queue.give_back(&probe, Completion::Forbidden(7));
     assert_eq!((returned.retried, returned.released), (false, 0));
     assert_eq!(queue.name(), None, "the next probe is later");
     assert!(queue.wait().is_some_and(|wait| wait <= secs(30)));
-    assert_eq!(serve(&mut queue, Outcome::Forbidden(7)).len(), 1);
+    assert_eq!(serve(&mut queue, Completion::Forbidden(7)).len(), 1);
 }
 
 #[test]
 fn a_returned_key_that_waits_for_the_probe_of_another_is_reported_as_barred() {
-    let mut queue = Clock::new(options());
+    let mut queue = TimedQueue::new(options());
     for (name, behind) in [("a", false), ("b", true)] {
         queue.event(name);
         queue.take();
-        assert_eq!(queue.give_back(name, Outcome::Forbidden(7)).barred, behind, "{name}");
+        assert_eq!(queue.give_back(name, Completion::Forbidden(7)).barred, behind, "{name}");
     }
 }

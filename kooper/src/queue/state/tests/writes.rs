@@ -6,45 +6,45 @@ use super::super::super::writes::{PATIENCE, View};
 use super::*;
 use crate::watch::cache_id::CacheId;
 
-fn child(uid: &str, version: Option<u32>) -> Write {
+fn child(uid: &str, version: Option<u32>) -> Revision {
     let version = version.map(|version| version.to_string());
     let view = View::Other(CacheId::of::<ConfigMap>());
-    Write { view, object: ObjectKey::cluster_scoped("child"), uid: uid.to_owned(), version }
+    Revision { view, object: ObjectKey::cluster_scoped("child"), uid: uid.to_owned(), version }
 }
 
 /// The key's own object.
-fn own(version: Option<u32>) -> Write {
-    Write { view: View::Primary, object: key("a"), ..child("u", version) }
+fn own(version: Option<u32>) -> Revision {
+    Revision { view: View::Primary, object: key("a"), ..child("u", version) }
 }
 
-impl Clock {
-    fn wrote(&mut self, write: &Write) {
-        self.state.wrote(&key("a"), write, Echo::Own, self.now);
+impl TimedQueue {
+    fn wrote(&mut self, write: &Revision) {
+        self.state.record_write(&key("a"), write, Echo::Own, self.now);
     }
 
-    fn wrote_silently(&mut self, write: &Write) {
-        self.state.wrote(&key("a"), write, Echo::Silent, self.now);
+    fn wrote_silently(&mut self, write: &Revision) {
+        self.state.record_write(&key("a"), write, Echo::Silent, self.now);
     }
 
     /// An event reaches the cache and the key.
-    fn hears(&mut self, event: &Write) {
-        self.state.hear(&key("a"), Lane::Event, Reason::Modified, Urgency::Soon, || event.clone(), self.now);
-        self.state.saw(event);
+    fn hears(&mut self, event: &Revision) {
+        self.state.add_from_event(&key("a"), Lane::Event, Reason::Modified, Urgency::Soon, || event.clone(), self.now);
+        self.state.cache_reached(event);
     }
 }
 
 /// A queue whose key is being processed.
-fn running() -> Clock {
-    let mut queue = Clock::new(options());
+fn running() -> TimedQueue {
+    let mut queue = TimedQueue::new(options());
     queue.event("a");
     queue.take();
     queue
 }
 
 /// A queue whose key failed and is retried in a while.
-fn failed() -> Clock {
+fn failed() -> TimedQueue {
     let mut queue = running();
-    queue.finish("a", Outcome::FailureAfter(ms(60_000)));
+    queue.finish("a", Completion::FailureAfter(ms(60_000)));
     queue
 }
 
@@ -57,9 +57,9 @@ fn an_echo_is_recognized_whether_it_arrives_before_or_after_the_response() {
         }
         queue.wrote(&child("u", Some(5)));
         if before {
-            queue.state.saw(&child("u", Some(5)));
+            queue.state.cache_reached(&child("u", Some(5)));
         }
-        queue.finish("a", Outcome::FailureAfter(ms(60_000)));
+        queue.finish("a", Completion::FailureAfter(ms(60_000)));
         if !before {
             queue.hears(&child("u", Some(5)));
         }
@@ -76,12 +76,12 @@ fn a_change_by_another_client_queues_the_key_although_a_write_without_effect_ret
         if before {
             queue.hears(&child("u", Some(5)));
         }
-        queue.state.wrote(&key("a"), &child("u", Some(5)), Echo::Foreign, queue.now);
-        queue.finish("a", Outcome::FailureAfter(ms(60_000)));
+        queue.state.record_write(&key("a"), &child("u", Some(5)), Echo::Foreign, queue.now);
+        queue.finish("a", Completion::FailureAfter(ms(60_000)));
         if !before {
             queue.hears(&child("u", Some(5)));
         } else {
-            queue.state.saw(&child("u", Some(5)));
+            queue.state.cache_reached(&child("u", Some(5)));
         }
         assert!(queue.take().is_some(), "before the response: {before}");
     }
@@ -91,8 +91,8 @@ fn a_change_by_another_client_queues_the_key_although_a_write_without_effect_ret
 fn an_own_write_is_still_recognized_after_a_later_one_without_effect() {
     let mut queue = running();
     queue.wrote(&child("u", Some(5)));
-    queue.state.wrote(&key("a"), &child("u", Some(5)), Echo::Foreign, queue.now);
-    queue.finish("a", Outcome::FailureAfter(ms(60_000)));
+    queue.state.record_write(&key("a"), &child("u", Some(5)), Echo::Foreign, queue.now);
+    queue.finish("a", Completion::FailureAfter(ms(60_000)));
     queue.hears(&child("u", Some(5)));
     assert_eq!(queue.take(), None);
 }
@@ -102,8 +102,8 @@ fn an_own_write_queues_the_key_again_after_a_successful_call() {
     let mut queue = running();
     queue.hears(&child("u", Some(5)));
     queue.wrote(&child("u", Some(5)));
-    queue.state.saw(&child("u", Some(5)));
-    queue.finish("a", Outcome::Success(None));
+    queue.state.cache_reached(&child("u", Some(5)));
+    queue.finish("a", Completion::Success(None));
     assert_eq!(queue.take().map(|taken| taken.1), Some("modified".to_owned()));
 }
 
@@ -112,8 +112,8 @@ fn a_write_of_the_runtime_does_not_queue_the_key_or_add_a_reason() {
     let mut queue = running();
     queue.hears(&own(Some(5)));
     queue.wrote_silently(&own(Some(5)));
-    queue.state.saw(&own(Some(5)));
-    queue.finish("a", Outcome::Success(None));
+    queue.state.cache_reached(&own(Some(5)));
+    queue.finish("a", Completion::Success(None));
     assert_eq!(queue.take(), None);
     queue.add("a", Lane::Event, Reason::External);
     assert_eq!(queue.take().map(|taken| taken.1), Some("external".to_owned()));
@@ -125,7 +125,7 @@ fn one_change_by_another_client_queues_a_failing_key() {
     queue.wrote(&child("u", Some(5)));
     queue.hears(&child("u", Some(5)));
     queue.hears(&child("u", Some(6)));
-    queue.finish("a", Outcome::FailureAfter(ms(60_000)));
+    queue.finish("a", Completion::FailureAfter(ms(60_000)));
     assert!(queue.take().is_some());
 }
 
@@ -135,9 +135,9 @@ fn events_beyond_the_limit_of_comparisons_count_as_changes_by_other_clients() {
     for version in 1..=100 {
         queue.hears(&child("u", Some(version)));
         queue.wrote(&child("u", Some(version)));
-        queue.state.saw(&child("u", Some(version)));
+        queue.state.cache_reached(&child("u", Some(version)));
     }
-    queue.finish("a", Outcome::FailureAfter(ms(60_000)));
+    queue.finish("a", Completion::FailureAfter(ms(60_000)));
     assert!(queue.take().is_some());
 }
 
@@ -151,11 +151,11 @@ fn the_deletion_of_the_handled_object_queues_the_key_even_if_the_call_deleted_it
         queue.hears(&own(None));
         if !answered {
             queue.wrote_silently(&own(None));
-            queue.state.saw(&own(None));
+            queue.state.cache_reached(&own(None));
         }
-        queue.finish("a", Outcome::FailureAfter(ms(60_000)));
+        queue.finish("a", Completion::FailureAfter(ms(60_000)));
         assert!(queue.take().is_some(), "response first: {answered}");
-        queue.finish("a", Outcome::Gone);
+        queue.finish("a", Completion::Gone);
         assert_eq!(queue.state.known(), 0);
     }
 }
@@ -175,14 +175,14 @@ fn the_deletion_of_a_child_is_an_echo_if_the_call_deleted_it() {
 fn a_key_that_waits_for_its_cache_takes_no_worker_and_keeps_its_position() {
     let mut queue = running();
     queue.wrote(&child("u", Some(6)));
-    queue.finish("a", Outcome::Success(None));
+    queue.finish("a", Completion::Success(None));
     queue.event("a");
     queue.event("b");
     assert_eq!(queue.name().as_deref(), Some("b"), "the worker takes another key");
     queue.event("c");
     queue.hears(&child("u", Some(5)));
     assert_eq!((queue.state.ready(), queue.state.known()), (1, 3));
-    queue.state.saw(&child("u", Some(7)));
+    queue.state.cache_reached(&child("u", Some(7)));
     assert_eq!([queue.name(), queue.name()].map(Option::unwrap), ["a", "c"]);
 }
 
@@ -190,7 +190,7 @@ fn a_key_that_waits_for_its_cache_takes_no_worker_and_keeps_its_position() {
 fn a_key_waits_for_its_cache_for_a_limited_time() {
     let mut queue = running();
     queue.wrote(&child("u", Some(6)));
-    queue.finish("a", Outcome::Success(None));
+    queue.finish("a", Completion::Success(None));
     queue.event("a");
     assert_eq!(queue.take(), None);
     assert_eq!(queue.wait(), Some(PATIENCE));
@@ -206,7 +206,7 @@ fn a_key_does_not_wait_for_a_write_of_an_object_that_was_deleted_since() {
             queue.hears(&child("u", None));
         }
         queue.wrote(&child("u", Some(6)));
-        queue.finish("a", Outcome::Success(None));
+        queue.finish("a", Completion::Success(None));
         if !before {
             queue.hears(&child("u", None));
         }
@@ -216,7 +216,7 @@ fn a_key_does_not_wait_for_a_write_of_an_object_that_was_deleted_since() {
     let mut queue = running();
     queue.wrote(&child("v", Some(9)));
     queue.hears(&child("u", None));
-    queue.finish("a", Outcome::Success(None));
+    queue.finish("a", Completion::Success(None));
     assert_eq!(queue.take(), None);
 }
 
@@ -225,15 +225,15 @@ fn a_key_has_no_state_after_its_writes_have_reached_the_cache_or_have_expired() 
     let mut queue = running();
     queue.wrote(&child("u", Some(6)));
     queue.hears(&child("u", Some(6)));
-    queue.finish("a", Outcome::Failure);
+    queue.finish("a", Completion::Failure);
     queue.wait();
     queue.take();
-    queue.finish("a", Outcome::Success(None));
+    queue.finish("a", Completion::Success(None));
     assert_eq!(queue.state.known(), 0);
     // This one never reaches the cache.
     let mut queue = running();
     queue.wrote(&child("u", Some(6)));
-    queue.finish("a", Outcome::Success(None));
+    queue.finish("a", Completion::Success(None));
     assert_eq!((queue.wait(), queue.state.known()), (None, 0));
 }
 
@@ -264,9 +264,9 @@ proptest! {
     /// wait has expired. No state of the key is left at the end.
     #[test]
     fn a_call_sees_the_writes_of_earlier_calls(moves in prop::collection::vec(movement(), 0..80)) {
-        let mut queue = Clock::new(options());
+        let mut queue = TimedQueue::new(options());
         let object = |n: u8, uid: u32, version: Option<u32>| {
-            Write { object: ObjectKey::cluster_scoped(&n.to_string()), ..child(&uid.to_string(), version) }
+            Revision { object: ObjectKey::cluster_scoped(&n.to_string()), ..child(&uid.to_string(), version) }
         };
         // The version that the server has of each object, and the cache.
         let (mut server, mut cache, mut uids) = ([0u32; 3], [0u32; 3], [0u32; 3]);
@@ -281,14 +281,14 @@ proptest! {
                     prop_assert_eq!(missing, None);
                 },
                 Move::Finish(success) => if std::mem::take(&mut running) {
-                    queue.finish("a", if success { Outcome::Success(None) } else { Outcome::Failure });
+                    queue.finish("a", if success { Completion::Success(None) } else { Completion::Failure });
                 },
                 Move::Write(n, silent) => if running {
                     let at = usize::from(n);
                     server[at] += 1;
                     let write = object(n, uids[at], Some(server[at]));
                     let echo = if silent { Echo::Silent } else { Echo::Own };
-                    queue.state.wrote(&key("a"), &write, echo, queue.now);
+                    queue.state.record_write(&key("a"), &write, echo, queue.now);
                     written.push((at, server[at], queue.now));
                 },
                 Move::Event(n, gone) => {
@@ -306,14 +306,14 @@ proptest! {
                 Move::Advance(by) => queue.now += ms(by),
             }
             let parked = queue.state.entries.iter().filter(|entry| entry.parked.is_some());
-            prop_assert!(parked.into_iter().all(|entry| entry.notes.is_awaiting()), "a key waits although the cache has everything");
+            prop_assert!(parked.into_iter().all(|entry| entry.writes.is_awaiting()), "a key waits although the cache has everything");
         }
         if running {
-            queue.finish("a", Outcome::Success(None));
+            queue.finish("a", Completion::Success(None));
         }
         while queue.wait().is_some() {
             while queue.take().is_some() {
-                queue.finish("a", Outcome::Success(None));
+                queue.finish("a", Completion::Success(None));
             }
         }
         prop_assert_eq!(queue.state.known(), 0);

@@ -8,13 +8,13 @@ use crate::object::Object;
 use crate::watch::store::Listed;
 
 #[derive(Default)]
-struct Told {
+struct RecordingSink {
     keys: Mutex<Vec<String>>,
     /// A sink that subscribes at the first change.
-    late: Mutex<Option<(Weak<Watched>, Arc<Told>)>>,
+    late: Mutex<Option<(Weak<Watched>, Arc<RecordingSink>)>>,
 }
 
-impl Told {
+impl RecordingSink {
     fn keys(&self) -> Vec<String> {
         let mut keys = lock(&self.keys).clone();
         keys.sort();
@@ -23,7 +23,7 @@ impl Told {
     }
 }
 
-impl Sink for Told {
+impl Sink for RecordingSink {
     fn changed(&self, change: &Change, _: Seen) {
         lock(&self.keys).extend(change.key().map(ToString::to_string));
         let late = lock(&self.late).take();
@@ -40,7 +40,7 @@ fn watched() -> Arc<Watched> {
 }
 
 /// Subscribes a sink. There are so few objects that reporting them does not yield.
-fn subscribe(watched: &Watched, sink: &Arc<Told>) {
+fn subscribe(watched: &Watched, sink: &Arc<RecordingSink>) {
     watched.subscribe(&(sink.clone() as Arc<dyn Sink>)).now_or_never().expect("no pause");
 }
 
@@ -60,7 +60,7 @@ fn list(watched: &Watched, names: &[&str]) {
 #[test]
 fn a_sink_that_subscribes_during_the_first_list_receives_all_of_it() {
     let watched = watched();
-    let (first, late) = (Arc::<Told>::default(), Arc::<Told>::default());
+    let (first, late) = (Arc::<RecordingSink>::default(), Arc::<RecordingSink>::default());
     *lock(&first.late) = Some((Arc::downgrade(&watched), late.clone()));
     subscribe(&watched, &first);
     list(&watched, &["a", "b", "c"]);
@@ -72,7 +72,7 @@ fn a_sink_that_subscribes_during_the_first_list_receives_all_of_it() {
 fn a_sink_that_subscribes_after_the_first_list_receives_all_known_objects() {
     let watched = watched();
     list(&watched, &["a", "b"]);
-    let late = Arc::<Told>::default();
+    let late = Arc::<RecordingSink>::default();
     subscribe(&watched, &late);
     assert_eq!(late.keys(), ["a", "b"]);
 }
@@ -90,7 +90,7 @@ async fn other_tasks_run_while_a_late_subscriber_receives_many_objects() {
             tokio::task::yield_now().await;
         }
     });
-    let late = Arc::<Told>::default();
+    let late = Arc::<RecordingSink>::default();
     watched.subscribe(&(late.clone() as Arc<dyn Sink>)).await;
     other.abort();
     assert_eq!(late.keys().len(), names.len());

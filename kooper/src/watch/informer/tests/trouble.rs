@@ -34,7 +34,7 @@ fn a_kind_that_is_no_longer_served_is_not_ready_until_it_is_served_again() {
     status.synced(0);
     assert_eq!(status.ready(), Ok(None));
     // The process stays ready with another error as long as the watch is not silent for long.
-    status.failed(&RetrieveError::Transport("connection refused".to_owned()), Duration::ZERO, 1);
+    status.failed(&RetrieveError::other("connection refused"), Duration::ZERO, 1);
     assert!(status.ready().is_ok());
 }
 
@@ -46,7 +46,7 @@ async fn requests_are_retried_after_any_error_and_the_status_shows_it() {
         RetrieveError::Unauthorized("Unauthorized".to_owned()),
         RetrieveError::Busy { after: Duration::from_secs(3), message: "too many requests".to_owned() },
         RetrieveError::Status { code: 500, message: "boom".to_owned() },
-        RetrieveError::Transport("connection refused".to_owned()),
+        RetrieveError::other("connection refused"),
         RetrieveError::TooLargeVersion("too large".to_owned()),
     ] {
         let run = run(
@@ -56,7 +56,7 @@ async fn requests_are_retried_after_any_error_and_the_status_shows_it() {
         tokio::time::sleep(Duration::from_millis(1)).await;
         let not_ready = run.status.ready().unwrap_err();
         assert!(
-            not_ready.starts_with("test: pods: not synced yet: ") && not_ready.contains(&error.to_string()),
+            not_ready.starts_with("test: pods: not synced yet: ") && not_ready.contains(&error::chain(&error)),
             "{not_ready}"
         );
         run.until_seen(&[("a", "1")]).await;
@@ -185,7 +185,7 @@ async fn a_forbidden_namespace_is_left_out_and_reported_as_a_remark() {
 #[tokio::test(start_paused = true)]
 async fn the_first_list_of_a_namespace_may_fail_several_times_before_it_is_left_out() {
     let status = WatchStatus::new("test", "pods", Some("shop"), false, true);
-    let refused = RetrieveError::Transport("connection refused".to_owned());
+    let refused = RetrieveError::other("connection refused");
     for failures in 1..=3 {
         let tried = timeout(Duration::from_secs(60), status.wait_tried()).await.is_ok();
         assert!(!tried && status.left_out().is_none() && status.ready().is_err(), "after {} failures", failures - 1);

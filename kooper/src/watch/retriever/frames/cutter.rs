@@ -4,7 +4,7 @@ use memchr::memchr2;
 
 use super::{LONGEST_LINE, broken_line};
 use crate::object::Object;
-use crate::object::scan::{Broken, Cursor};
+use crate::object::scan::{Cursor, ScanError};
 use crate::watch::retriever::{Page, RetrieveError};
 
 /// The text around the items of a list is short.
@@ -118,7 +118,7 @@ impl Cutter {
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => {
                 let depth = self.depth.checked_sub(1);
-                self.depth = depth.ok_or_else(|| broken_line(Broken("its brackets do not match"), &self.outline))?;
+                self.depth = depth.ok_or_else(|| broken_line(ScanError("its brackets do not match"), &self.outline))?;
                 if self.in_items && self.depth == ITEMS {
                     self.cut();
                 }
@@ -150,5 +150,5 @@ fn is_items(outline: &[u8]) -> bool {
 }
 
 fn too_long(what: &str, limit: usize) -> RetrieveError {
-    RetrieveError::Transport(format!("the server sent {what} of more than {} MiB", limit >> 20))
+    RetrieveError::InvalidResponse(format!("it has {what} of more than {} MiB", limit >> 20))
 }

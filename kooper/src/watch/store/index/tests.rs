@@ -150,7 +150,7 @@ fn labels_and_owners_are_found_without_decoding() {
 type Colours = Option<Vec<&'static str>>;
 
 #[derive(Debug, Clone)]
-enum Step {
+enum Op {
     Put(usize, Colours),
     Remove(usize),
     Replace(BTreeMap<usize, Colours>),
@@ -159,18 +159,18 @@ enum Step {
     FindAmid(&'static str, usize, Colours),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn ops() -> impl Strategy<Value = Vec<Op>> {
     let name = 0..NAMES.len();
     let colour = || prop::sample::select(&COLOURS[..]);
     let colours = || prop::option::weighted(0.8, prop::collection::vec(colour(), 0..3));
-    let step = prop_oneof![
-        3 => (name.clone(), colours()).prop_map(|(name, colours)| Step::Put(name, colours)),
-        1 => name.clone().prop_map(Step::Remove),
-        1 => prop::collection::btree_map(name.clone(), colours(), 0..NAMES.len()).prop_map(Step::Replace),
-        2 => prop::collection::vec(colour(), 1..3).prop_map(Step::Find),
-        1 => (colour(), name, colours()).prop_map(|(colour, name, colours)| Step::FindAmid(colour, name, colours)),
+    let op = prop_oneof![
+        3 => (name.clone(), colours()).prop_map(|(name, colours)| Op::Put(name, colours)),
+        1 => name.clone().prop_map(Op::Remove),
+        1 => prop::collection::btree_map(name.clone(), colours(), 0..NAMES.len()).prop_map(Op::Replace),
+        2 => prop::collection::vec(colour(), 1..3).prop_map(Op::Find),
+        1 => (colour(), name, colours()).prop_map(|(colour, name, colours)| Op::FindAmid(colour, name, colours)),
     ];
-    prop::collection::vec(step, 0..60)
+    prop::collection::vec(op, 0..60)
 }
 
 fn scan(model: &BTreeMap<usize, Colours>, values: &[&str]) -> Vec<String> {
@@ -180,21 +180,21 @@ fn scan(model: &BTreeMap<usize, Colours>, values: &[&str]) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn an_index_finds_what_a_scan_finds(steps in steps()) {
+    fn an_index_finds_what_a_scan_finds(ops in ops()) {
         let store = Arc::new(Store::default());
         let mut model: BTreeMap<usize, Colours> = BTreeMap::new();
-        for (version, step) in (1u32..).zip(steps) {
+        for (version, op) in (1u32..).zip(ops) {
             let object = |name: usize, colours: &Colours| lamp(NAMES[name], version, colours.as_deref());
-            match step {
-                Step::Put(name, colours) => {
+            match op {
+                Op::Put(name, colours) => {
                     store.put(object(name, &colours));
                     model.insert(name, colours);
                 }
-                Step::Remove(name) => {
+                Op::Remove(name) => {
                     store.remove(object(name, &None));
                     model.remove(&name);
                 }
-                Step::Replace(list) => {
+                Op::Replace(list) => {
                     let mut listed = Listed::default();
                     for (name, colours) in &list {
                         listed.add(object(*name, colours), &store);
@@ -202,14 +202,14 @@ proptest! {
                     store.replace(listed).for_each(drop);
                     model = list;
                 }
-                Step::Find(values) => {
+                Op::Find(values) => {
                     let owned: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
                     let mut found: Vec<_> =
                         store.find(colours(), &owned).iter().map(|one| one.object.key().to_string()).collect();
                     found.sort();
                     prop_assert_eq!(found, scan(&model, &values));
                 }
-                Step::FindAmid(value, name, colours) => {
+                Op::FindAmid(value, name, colours) => {
                     CHANGED.set(Some((store.clone(), object(name, &colours))));
                     let found = find(&store, value);
                     // If there was nothing to read, the change was not made.

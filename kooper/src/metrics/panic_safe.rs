@@ -10,13 +10,13 @@ use crate::error::panic_text;
 
 /// Wraps a recorder that may panic. Then the measurement is lost, and the measured
 /// code continues.
-pub(crate) struct Guarded {
+pub(crate) struct PanicSafe {
     recorder: Arc<dyn MetricsRecorder>,
     /// Whether a panic was logged already.
     reported: AtomicBool,
 }
 
-impl Guarded {
+impl PanicSafe {
     pub(crate) fn new(recorder: Arc<dyn MetricsRecorder>) -> Self {
         Self { recorder, reported: AtomicBool::new(false) }
     }
@@ -32,7 +32,7 @@ impl Guarded {
     }
 }
 
-impl MetricsRecorder for Guarded {
+impl MetricsRecorder for PanicSafe {
     fn inc_event_queued(&self, controller: &str, requeue: bool) {
         self.record((), |recorder| recorder.inc_event_queued(controller, requeue));
     }

@@ -14,20 +14,20 @@ const SHORTEST_VALUE: usize = 4;
 
 /// A mismatch, and where it is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct Mismatch {
     /// The path of the value, such as `spec.ports[0].name`; empty for the object.
     pub(super) path: String,
     /// `expected a map, found a string`.
     pub(super) problem: String,
 }
 
-impl Fault {
+impl Mismatch {
     pub(super) fn of(json: &[u8], error: &serde_json::Error) -> Self {
         let words = error.to_string();
         let words = words.rsplit_once(" at line ").map_or(&*words, |(words, _)| words);
         // serde_json reports a list that is longer than its type as a syntax error.
         let broken = !error.is_data() && serde_json::from_slice::<IgnoredAny>(json).is_err();
-        let place = Place::at(json, offset(json, error.line(), error.column()));
+        let place = JsonPlace::at(json, offset(json, error.line(), error.column()));
         let Some(place) = place.filter(|_| !broken) else {
             return Self { path: String::new(), problem: "its JSON is broken".to_owned() };
         };
@@ -56,7 +56,7 @@ fn offset(json: &[u8], line: usize, column: usize) -> usize {
 
 /// A value of a JSON text.
 #[derive(Debug)]
-struct Place {
+struct JsonPlace {
     path: String,
     found: &'static str,
     /// The raw value, unless it is a map or a list.
@@ -71,7 +71,7 @@ enum Around {
     List(usize),
 }
 
-impl Place {
+impl JsonPlace {
     /// The value at which a parser was after it had read `read` bytes: the one that
     /// ends there, or the one that begins there.
     fn at(json: &[u8], read: usize) -> Option<Self> {
@@ -270,9 +270,9 @@ mod tests {
         }
     }
 
-    fn fault<T: DeserializeOwned + fmt::Debug>(json: &str) -> String {
+    fn mismatch<T: DeserializeOwned + fmt::Debug>(json: &str) -> String {
         let error = serde_json::from_str::<T>(json).expect_err(json);
-        let Fault { path, problem } = Fault::of(json.as_bytes(), &error);
+        let Mismatch { path, problem } = Mismatch::of(json.as_bytes(), &error);
         format!("{path}: {problem}")
     }
 
@@ -303,7 +303,7 @@ mod tests {
             (r#"{"password": "#, ": its JSON is broken"),
             (r#"{"password": hunter22}"#, ": its JSON is broken"),
         ] {
-            let message = fault::<Shop>(json);
+            let message = mismatch::<Shop>(json);
             assert_eq!(message, expected, "{json}");
             assert!(!message.contains("hunter22") && !message.contains("12345"), "{message}");
         }
@@ -331,7 +331,7 @@ mod tests {
             let json = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
             let json = json.map_err(|error| TestCaseError::fail(error.to_string()))?;
             if let Err(error) = serde_json::from_str::<Shop>(&json) {
-                let Fault { path, problem } = Fault::of(json.as_bytes(), &error);
+                let Mismatch { path, problem } = Mismatch::of(json.as_bytes(), &error);
                 let message = format!("{path}: {problem}");
                 prop_assert!(!message.contains("canary"), "{message} of {json}");
                 prop_assert!(!message.contains("broken"), "{message} of {json}: {error}");

@@ -6,26 +6,26 @@ use super::Mutant;
 use super::dice::Dice;
 use crate::leader::claim::{LeaseWrite, Record};
 
-pub(super) struct Plan {
+pub(super) struct Scenario {
     /// The lease duration, renew deadline and retry period.
     pub(super) terms: [Duration; 3],
     pub(super) candidates: usize,
-    pub(super) faults: Vec<(Duration, Fault)>,
+    pub(super) faults: Vec<(Duration, Disruption)>,
     pub(super) mutant: Option<Mutant>,
 }
 
 /// A fault of one candidate, and how long it lasts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Fault {
+pub(super) struct Disruption {
     pub(super) who: usize,
     /// Whether it affects the leader at that time instead of `who`.
     pub(super) leader: bool,
-    pub(super) what: Trouble,
+    pub(super) kind: DisruptionKind,
     pub(super) lasts: Duration,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Trouble {
+pub(super) enum DisruptionKind {
     Partition,
     Pause,
     SlowRequests,
@@ -37,28 +37,28 @@ pub(super) enum Trouble {
     Crash,
 }
 
-impl Fault {
+impl Disruption {
     pub(super) fn any(dice: &mut Dice, candidates: usize, lease: Duration) -> Self {
-        const ALL: [Trouble; 9] = [
-            Trouble::Partition,
-            Trouble::Pause,
-            Trouble::SlowRequests,
-            Trouble::SlowAnswers,
-            Trouble::LostAnswers,
-            Trouble::Errors,
-            Trouble::BadWatch,
-            Trouble::Stop,
-            Trouble::Crash,
+        const ALL: [DisruptionKind; 9] = [
+            DisruptionKind::Partition,
+            DisruptionKind::Pause,
+            DisruptionKind::SlowRequests,
+            DisruptionKind::SlowAnswers,
+            DisruptionKind::LostAnswers,
+            DisruptionKind::Errors,
+            DisruptionKind::BadWatch,
+            DisruptionKind::Stop,
+            DisruptionKind::Crash,
         ];
-        let what = ALL[dice.below(ALL.len() as u64) as usize];
+        let kind = ALL[dice.below(ALL.len() as u64) as usize];
         let (who, leader) = (dice.below(candidates as u64) as usize, dice.chance(0.6));
-        Self { who, leader, what, lasts: dice.within(lease * 2) }
+        Self { who, leader, kind, lasts: dice.within(lease * 2) }
     }
 }
 
 /// The result of a scenario.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Outcome {
+pub(super) struct Summary {
     pub(super) lease: Duration,
     pub(super) terms: u64,
     /// The writes of handlers that were sent.
@@ -81,7 +81,7 @@ pub(super) struct Outcome {
 }
 
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum SimEvent {
     Wake(usize, u64),
     Arrive(usize, u64, Option<LeaseWrite>),
     Answer(usize, u64, Option<Result<Option<Record>, bool>>),
@@ -102,28 +102,28 @@ pub(super) enum Event {
 
 /// An event and its time. Events at the same time are in the order in which they
 /// were scheduled.
-pub(super) struct Entry {
+pub(super) struct Scheduled {
     pub(super) at: Duration,
     pub(super) number: u64,
-    pub(super) event: Event,
+    pub(super) event: SimEvent,
 }
 
-impl Ord for Entry {
+impl Ord for Scheduled {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.at, self.number).cmp(&(other.at, other.number))
     }
 }
 
-impl PartialOrd for Entry {
+impl PartialOrd for Scheduled {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Entry {
+impl PartialEq for Scheduled {
     fn eq(&self, other: &Self) -> bool {
         self.number == other.number
     }
 }
 
-impl Eq for Entry {}
+impl Eq for Scheduled {}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// How a call completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum Completion {
     /// It succeeded, and may have requested a requeue after a delay.
     Success(Option<Duration>),
     /// The handler was not called, because the object is filtered out or
@@ -26,7 +26,7 @@ pub(crate) enum Outcome {
     Gone,
 }
 
-impl Outcome {
+impl Completion {
     pub(super) fn is_failure(self) -> bool {
         !matches!(self, Self::Success(_) | Self::Skipped | Self::Gone)
     }
