@@ -25,7 +25,6 @@ pub(crate) const MASTERS: &str = "system:masters";
 /// The tokens of one server.
 pub(crate) struct Authority {
     tokens: RwLock<HashMap<String, User>>,
-    admin: String,
 }
 
 impl std::fmt::Debug for Authority {
@@ -34,16 +33,24 @@ impl std::fmt::Debug for Authority {
     }
 }
 
-impl Authority {
-    pub(crate) fn new() -> Self {
-        let authority = Self { tokens: RwLock::default(), admin: random::token() };
-        authority.add(authority.admin.clone(), User::new("admin", &[MASTERS]));
-        authority
-    }
+/// The message about groups or a uid that are impersonated without a name, as Go prints them.
+fn nameless(request: &Request) -> String {
+    let groups: Vec<_> = request.headers.get_all("impersonate-group").iter().collect();
+    let groups: Vec<_> = groups.iter().map(|group| format!("{:?}", group.to_str().unwrap_or_default())).collect();
+    let groups = if groups.is_empty() { "(nil)".to_owned() } else { format!("{{{}}}", groups.join(", ")) };
+    let uid = request.header("impersonate-uid").unwrap_or_default();
+    format!(
+        "requested &user.DefaultInfo{{Name:\"\", UID:{uid:?}, Groups:[]string{groups}, Extra:map[string][]string(nil)}} \
+         without impersonating a user name"
+    )
+}
 
-    /// The token of a user who may do everything.
-    pub(crate) fn admin(&self) -> &str {
-        &self.admin
+impl Authority {
+    /// Knows the token of a user who may do everything, and no other.
+    pub(crate) fn new(admin: &str) -> Self {
+        let authority = Self { tokens: RwLock::default() };
+        authority.add(admin.to_owned(), User::new("admin", &[MASTERS]));
+        authority
     }
 
     /// A new token for a user.
@@ -63,12 +70,13 @@ impl Authority {
 
     /// The user whose token the request carries.
     pub(crate) fn user(&self, request: &Request) -> Result<User, Refusal> {
-        match request.header(http::header::AUTHORIZATION) {
-            None => Ok(User::anonymous()),
-            Some(value) => {
-                let token = value.strip_prefix("Bearer ").or_else(|| value.strip_prefix("bearer "));
-                token.and_then(|token| self.user_of_token(token.trim())).ok_or_else(Refusal::unauthorized)
+        let mut words = request.header(http::header::AUTHORIZATION).unwrap_or_default().split_whitespace();
+        match (words.next(), words.next()) {
+            (Some(scheme), Some(token)) if scheme.eq_ignore_ascii_case("bearer") => {
+                self.user_of_token(token).ok_or_else(Refusal::unauthorized)
             }
+            // Another scheme identifies no one.
+            _ => Ok(User::anonymous()),
         }
     }
 
@@ -76,9 +84,7 @@ impl Authority {
     pub(crate) fn impersonated(&self, core: &Arc<Core>, user: &User, request: &Request) -> Result<User, Refusal> {
         let Some(name) = request.header("impersonate-user") else {
             if request.headers.contains_key("impersonate-group") || request.headers.contains_key("impersonate-uid") {
-                return Err(Refusal::internal(
-                    "Internal error occurred: requested [{Group}] without impersonating a user",
-                ));
+                return Err(Refusal::bad_request(nameless(request)));
             }
             return Ok(user.clone());
         };

@@ -28,14 +28,14 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// A server with the built-in kinds and the objects that a new cluster has.
-    pub(crate) fn new() -> Arc<Self> {
+    /// A server with the built-in kinds and the objects that a new cluster has; `admin` is the token of its administrator.
+    pub(crate) fn new(admin: &str) -> Arc<Self> {
         let store = Store::new();
         let kinds = Kinds::builtin(&store);
         let core = Arc::new(Self {
             store,
             kinds: RwLock::new(Arc::new(kinds)),
-            authority: Authority::new(),
+            authority: Authority::new(admin),
             controllers: Controllers::default(),
             faults: faults::State::default(),
         });

@@ -12,6 +12,7 @@
 
 mod admission;
 mod auth;
+mod base64;
 mod bootstrap;
 mod controllers;
 mod core;
@@ -38,4 +39,4 @@ mod verbs;
 
 pub use self::auth::User;
 pub use self::http::Body;
-pub use self::server::{ApiServer, Service};
+pub use self::server::{ApiServer, Builder, Credentials, CredentialsError, Service};

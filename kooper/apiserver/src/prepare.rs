@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
-use crate::meta;
 use crate::status::Cause;
+use crate::{base64, meta};
 
 /// Readies a new object.
 pub(crate) fn create(kind: &Kind, object: &mut Value) {
@@ -65,26 +65,11 @@ fn defaults(kind: &Kind, object: &mut Value) {
         let Some(entries) = object.as_object_mut() else { return };
         if let Some(Value::Object(texts)) = entries.remove("stringData") {
             for (key, text) in texts {
-                let encoded = base64(text.as_str().unwrap_or_default().as_bytes());
+                let encoded = base64::encode(text.as_str().unwrap_or_default().as_bytes());
                 object["data"][key] = json!(encoded);
             }
         }
     }
-}
-
-/// Standard base64 with padding.
-pub(crate) fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for index in 0..4 {
-            let letter = LETTERS[(bits >> (18 - 6 * index) & 63) as usize];
-            text.push(if index <= chunk.len() { char::from(letter) } else { '=' });
-        }
-    }
-    text
 }
 
 /// The rules that an object violates.
@@ -139,18 +124,5 @@ fn bad_data_key(key: &str) -> Option<String> {
         ".." => Some("must not be '..'".to_owned()),
         _ if key.starts_with("..") => Some("must not start with '..'".to_owned()),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::base64;
-
-    #[test]
-    fn bytes_are_encoded_as_base64() {
-        assert_eq!(
-            ["", "a", "ab", "abc", "abcd"].map(|text| base64(text.as_bytes())),
-            ["", "YQ==", "YWI=", "YWJj", "YWJjZA=="]
-        );
     }
 }

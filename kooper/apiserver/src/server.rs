@@ -1,26 +1,30 @@
-//! The server: a socket on loopback, and the same thing without one.
+//! The server: HTTPS on a socket, and the same thing without one.
 
-use std::future::Future;
+mod connections;
+mod credentials;
+mod kubeconfig;
+mod service;
+mod tls;
+
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use http::{HeaderValue, Request, Response, header};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
+pub use self::credentials::{Credentials, CredentialsError};
+pub use self::service::Service;
 use crate::auth::User;
 use crate::core::Core;
 use crate::faults::{Faults, Report};
-use crate::http::Body;
 
 /// A Kubernetes API server in this process, with data of its own.
 ///
-/// It is in memory and listens on loopback. Dropping it ends its connections.
+/// It is in memory, listens on loopback and speaks HTTPS (HTTP/2 and
+/// HTTP/1.1). Dropping it ends its connections at once;
+/// [`shutdown`](Self::shutdown) lets them finish.
 ///
 /// ```no_run
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -28,7 +32,7 @@ use crate::http::Body;
 ///
 /// let server = ApiServer::start().await?;
 /// let client = server.client();
-/// println!("serving on {}", server.address());
+/// std::fs::write("kubeconfig.yaml", server.kubeconfig())?;
 /// # drop(client);
 /// # Ok(())
 /// # }
@@ -38,9 +42,52 @@ use crate::http::Body;
 pub struct ApiServer {
     core: Arc<Core>,
     address: SocketAddr,
-    /// Closed when the server is dropped.
-    _running: watch::Sender<()>,
+    credentials: Credentials,
+    /// A value asks the connections to finish; without its sender they end at once.
+    running: watch::Sender<()>,
+    accepting: JoinHandle<()>,
     _report: Report,
+}
+
+/// Settings of a server that is not started yet, from [`ApiServer::builder`].
+#[derive(Debug)]
+#[must_use = "nothing happens until it is started"]
+pub struct Builder {
+    address: SocketAddr,
+    credentials: Option<Credentials>,
+}
+
+impl Builder {
+    /// Where to listen: a free port of 127.0.0.1 unless set.
+    ///
+    /// The server's certificate is for loopback and for this address.
+    pub fn address(mut self, address: impl Into<SocketAddr>) -> Self {
+        self.address = address.into();
+        self
+    }
+
+    /// The certificate authority and the token of the administrator: new ones unless set.
+    pub fn credentials(mut self, credentials: Credentials) -> Self {
+        self.credentials = Some(credentials);
+        self
+    }
+
+    /// Starts the server.
+    ///
+    /// # Errors
+    ///
+    /// When the address cannot be listened on.
+    pub async fn start(self) -> io::Result<ApiServer> {
+        let listener = TcpListener::bind(self.address).await?;
+        let address = listener.local_addr()?;
+        let credentials = self.credentials.unwrap_or_else(Credentials::generate);
+        let tls = tls::acceptor(&credentials, address.ip())?;
+        let core = Core::new(&credentials.token);
+        let (running, stopped) = watch::channel(());
+        let accepting = tokio::spawn(connections::accept(listener, tls, Arc::clone(&core), stopped));
+        let report = Report::of(&core);
+        Ok(ApiServer { core, address, credentials, running, accepting, _report: report })
+    }
 }
 
 impl ApiServer {
@@ -50,19 +97,49 @@ impl ApiServer {
     ///
     /// When loopback cannot be listened on.
     pub async fn start() -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let address = listener.local_addr()?;
-        let core = Core::new();
-        let (running, stopped) = watch::channel(());
-        tokio::spawn(accept(listener, Arc::clone(&core), stopped));
-        let report = Report::of(&core);
-        Ok(Self { core, address, _running: running, _report: report })
+        Self::builder().start().await
+    }
+
+    /// A server whose address or credentials are given.
+    ///
+    /// ```no_run
+    /// # async fn run(saved: &str) -> Result<(), Box<dyn std::error::Error>> {
+    /// use kooper_apiserver::ApiServer;
+    ///
+    /// let server = ApiServer::builder().address(([127, 0, 0, 1], 6443)).credentials(saved.parse()?).start().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder() -> Builder {
+        Builder { address: (Ipv4Addr::LOCALHOST, 0).into(), credentials: None }
+    }
+
+    /// Stops listening, ends the watches, and waits until the requests that
+    /// are being served are answered, for at most 2 seconds.
+    ///
+    /// Clients without a socket are served as long as they live.
+    pub async fn shutdown(self) {
+        self.running.send_replace(());
+        // It ends by itself: a panic in it was reported by the panic hook.
+        drop(self.accepting.await);
     }
 
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The URL of the server for clients on this machine, without a path.
+    #[must_use]
+    pub fn url(&self) -> String {
+        kubeconfig::url(self.address)
+    }
+
+    /// What the server is verified by, and the token of the user who may do everything.
+    #[must_use]
+    pub fn credentials(&self) -> &Credentials {
+        &self.credentials
     }
 
     /// A client of a user who may do everything. It needs no socket.
@@ -81,13 +158,13 @@ impl ApiServer {
     /// The server without its socket: requests carry the token of a user who may do everything, unless they have one.
     #[must_use]
     pub fn service(&self) -> Service {
-        Service::new(&self.core, self.core.authority.admin())
+        Service::new(&self.core, self.token())
     }
 
     /// The bearer token of a user who may do everything.
     #[must_use]
     pub fn token(&self) -> &str {
-        self.core.authority.admin()
+        &self.credentials.token
     }
 
     /// A new bearer token for a user.
@@ -99,13 +176,15 @@ impl ApiServer {
     /// A kubeconfig, in YAML, for the user who may do everything.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
-        format!(
-            "apiVersion: v1\nkind: Config\nclusters:\n- name: kooper\n  cluster:\n    server: http://{}\nusers:\n- name: \
-             admin\n  user:\n    token: {}\ncontexts:\n- name: kooper\n  context:\n    cluster: kooper\n    user: \
-             admin\ncurrent-context: kooper\n",
-            self.address,
-            self.token()
-        )
+        kubeconfig::kubeconfig(self.address, &self.credentials.certificate_pem(), "admin", self.token())
+    }
+
+    /// A kubeconfig, in YAML, with a new token for a user.
+    #[must_use]
+    pub fn kubeconfig_of(&self, user: User) -> String {
+        let name = user.name().to_owned();
+        let token = self.core.authority.issue(user);
+        kubeconfig::kubeconfig(self.address, &self.credentials.certificate_pem(), &name, &token)
     }
 
     /// The faults that a test injects. From the first call on, requests are counted and the last ones are kept.
@@ -126,75 +205,5 @@ impl ApiServer {
     /// Forgets the changes of the past, as a compaction of etcd does: older watches and pages get `410 Gone`.
     pub fn compact(&self) {
         self.core.expire_history();
-    }
-}
-
-/// Accepts connections until the server is dropped.
-async fn accept(listener: TcpListener, core: Arc<Core>, mut stopped: watch::Receiver<()>) {
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = stopped.changed() => return,
-        };
-        // A connection that ended before it was accepted, or too many open files: others may come.
-        let Ok((stream, _)) = accepted else {
-            tokio::task::yield_now().await;
-            continue;
-        };
-        // Small answers are sent at once; without it they only take longer.
-        drop(stream.set_nodelay(true));
-        let core = Arc::clone(&core);
-        let mut stopped = stopped.clone();
-        tokio::spawn(async move {
-            let service = hyper::service::service_fn(move |request| {
-                let core = Arc::clone(&core);
-                async move { core.serve(request).await }
-            });
-            let mut builder = auto::Builder::new(TokioExecutor::new());
-            builder.http1().timer(TokioTimer::new());
-            let connection = builder.serve_connection(TokioIo::new(stream), service);
-            tokio::select! {
-                // A client that goes away in the middle is its own business.
-                _ = connection => {}
-                _ = stopped.changed() => {}
-            }
-        });
-    }
-}
-
-/// The server as a `tower::Service`, so that a client needs no socket.
-#[derive(Clone, Debug)]
-pub struct Service {
-    core: Arc<Core>,
-    authorization: Option<HeaderValue>,
-}
-
-impl Service {
-    fn new(core: &Arc<Core>, token: &str) -> Self {
-        Self { core: Arc::clone(core), authorization: HeaderValue::from_str(&format!("Bearer {token}")).ok() }
-    }
-}
-
-impl<B> tower::Service<Request<B>> for Service
-where
-    B: http_body::Body + Send + 'static,
-    B::Data: Send,
-    B::Error: std::fmt::Display,
-{
-    type Response = Response<Body>;
-    /// The connection is reset, as an injected fault requests.
-    type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        if let (None, Some(value)) = (request.headers().get(header::AUTHORIZATION), &self.authorization) {
-            request.headers_mut().insert(header::AUTHORIZATION, value.clone());
-        }
-        let core = Arc::clone(&self.core);
-        Box::pin(async move { core.serve(request).await })
     }
 }

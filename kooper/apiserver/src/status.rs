@@ -185,6 +185,12 @@ impl Refusal {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
+    /// The request took too long to arrive.
+    pub(crate) fn timeout() -> Self {
+        let message = "Timeout: request did not complete within the allotted time";
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with_details(json!({}))
+    }
+
     pub(crate) fn too_large(limit: usize) -> Self {
         Self::new(
             StatusCode::PAYLOAD_TOO_LARGE,

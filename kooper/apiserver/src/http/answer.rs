@@ -33,6 +33,14 @@ impl Body {
     pub(crate) fn stream(stream: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
         Self(Inner::Stream(Box::pin(stream)))
     }
+
+    /// Ends a stream between two of its frames when `stop` is done; other bodies are sent whole.
+    pub(crate) fn until(self, stop: impl Future<Output = ()> + Send + 'static) -> Self {
+        match self.0 {
+            Inner::Stream(stream) => Self(Inner::Stream(Box::pin(stream.take_until(stop)))),
+            other => Self(other),
+        }
+    }
 }
 
 impl http_body::Body for Body {

@@ -1,5 +1,7 @@
 //! A request, read to its end.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
@@ -10,6 +12,8 @@ use crate::status::Refusal;
 
 /// The longest body that is read, as on the real server.
 const BODY_LIMIT: usize = 3 << 20;
+/// How long a client may take to send it, as on the real server.
+const BODY_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request with its body.
 #[derive(Debug)]
@@ -27,7 +31,7 @@ impl Request {
         B: http_body::Body,
         B::Error: std::fmt::Display,
     {
-        let body = read_body(body).await?;
+        let body = tokio::time::timeout(BODY_PATIENCE, read_body(body)).await.map_err(|_| Refusal::timeout())??;
         Ok(Self {
             path: decoded(parts.uri.path(), false).into_owned(),
             query: Query::parse(parts.uri.query().unwrap_or_default()),

@@ -41,16 +41,25 @@ pub(crate) fn definition(name: &str) -> Option<&'static Value> {
     Some(definition.value.get_or_init(|| serde_json::from_str(definition.text).unwrap_or_default()))
 }
 
+/// The JSON of a definition, as text.
+pub(crate) fn text(name: &str) -> Option<&'static str> {
+    DEFINITIONS.get(name).map(|definition| definition.text)
+}
+
+/// The name of the definition of a built-in kind.
+pub(crate) fn name_of(group: &str, version: &str, kind: &str) -> Option<&'static str> {
+    let suffix = format!(".{version}.{kind}");
+    // The keys of each definition are sorted.
+    let named = format!(r#"{{"group":"{group}","kind":"{kind}","version":"{version}"}}"#);
+    let mut found = DEFINITIONS.iter();
+    let found = found.find(|(name, definition)| name.ends_with(&suffix) && definition.text.contains(&named));
+    found.map(|(name, _)| *name)
+}
+
 impl Typed {
     /// The schema of a built-in kind; where none is published, nothing is known of its fields.
     pub(super) fn builtin(facts: &Facts) -> Self {
-        let suffix = format!(".{}.{}", facts.version, facts.kind);
-        // The keys of each definition are sorted.
-        let named = format!(r#"{{"group":"{}","kind":"{}","version":"{}"}}"#, facts.group, facts.kind, facts.version);
-        let name = DEFINITIONS
-            .iter()
-            .find(|(name, definition)| name.ends_with(&suffix) && definition.text.contains(&named))
-            .map(|(name, _)| *name);
+        let name = name_of(&facts.group, &facts.version, &facts.kind);
         let schema = name.and_then(|name| Schema::named(&TYPES, name)).unwrap_or_else(Schema::deduced);
         let zero = zero::zero(&schema, &facts.api_version(), &facts.kind);
         Self { schema, zero, definition: name.and_then(definition).cloned().unwrap_or(Value::Null) }

@@ -1,0 +1,49 @@
+//! The server as a service of this process.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{HeaderValue, Request, Response, header};
+
+use crate::core::Core;
+use crate::http::Body;
+
+/// The server as a `tower::Service`, so that a client needs no socket.
+#[derive(Clone, Debug)]
+pub struct Service {
+    core: Arc<Core>,
+    authorization: Option<HeaderValue>,
+}
+
+impl Service {
+    pub(super) fn new(core: &Arc<Core>, token: &str) -> Self {
+        Self { core: Arc::clone(core), authorization: HeaderValue::from_str(&format!("Bearer {token}")).ok() }
+    }
+}
+
+impl<B> tower::Service<Request<B>> for Service
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: std::fmt::Display,
+{
+    type Response = Response<Body>;
+    /// The connection is reset, as an injected fault requests.
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        if let (None, Some(value)) = (request.headers().get(header::AUTHORIZATION), &self.authorization) {
+            request.headers_mut().insert(header::AUTHORIZATION, value.clone());
+        }
+        let core = Arc::clone(&self.core);
+        Box::pin(async move { core.serve(request).await })
+    }
+}
