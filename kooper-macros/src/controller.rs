@@ -17,6 +17,8 @@ mod value;
 
 use proc_macro2::TokenStream;
 
+pub(crate) use self::types::plain;
+
 use crate::support::errors::Errors;
 
 /// What the attribute and the item below it expand to.

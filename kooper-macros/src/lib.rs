@@ -1,8 +1,9 @@
-//! The attribute macro of [kooper](https://docs.rs/kooper), which re-exports it.
+//! The attribute macros of [kooper](https://docs.rs/kooper), which re-exports them.
 #![cfg_attr(not(test), warn(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used))]
 
 mod controller;
 mod support;
+mod test;
 
 use proc_macro::TokenStream;
 
@@ -10,4 +11,10 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn controller(attribute: TokenStream, item: TokenStream) -> TokenStream {
     controller::expand(attribute.into(), &item.into()).into()
+}
+
+#[doc = include_str!("test.md")]
+#[proc_macro_attribute]
+pub fn test(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    test::expand(attribute.into(), &item.into()).into()
 }

@@ -20,7 +20,6 @@ pages! {
     cleaning_up = "../../docs/guide/07-cleaning-up.md"
     state_and_settings = "../../docs/guide/08-state-and-settings.md"
     several_controllers_and_filters = "../../docs/guide/09-several-controllers-and-filters.md"
-    testing = "../../docs/guide/10-testing.md"
     permissions = "../../docs/guide/11-permissions.md"
     leader_election = "../../docs/guide/12-leader-election.md"
     production = "../../docs/guide/13-production.md"
@@ -39,3 +38,8 @@ pages! {
     how_to_test = "../../docs/contributing/testing.md"
     style = "../../docs/contributing/style.md"
 }
+
+/// Its tests need the embedded API server.
+#[cfg(feature = "apiserver")]
+#[doc = include_str!("../../docs/guide/10-testing.md")]
+mod testing {}

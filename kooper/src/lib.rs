@@ -54,7 +54,7 @@
 //! | `macros` | yes | the attribute |
 //! | `cli` | yes | [`main!`] and the generated `main` |
 //! | `otel` | | traces for an OpenTelemetry collector |
-//! | `apiserver` | | the embedded API server, for tests and development |
+//! | `apiserver` | | the embedded API server, for tests and development; brings `cli` |
 //! | `rustls-tls` | yes | TLS with rustls |
 //! | `ring` | yes | the ring provider for rustls |
 //! | `aws-lc-rs` | | the aws-lc-rs provider for rustls, instead of ring |
@@ -95,7 +95,7 @@ pub use error::{BoxError, HandlerError, Result};
 #[cfg(feature = "apiserver")]
 pub use kooper_apiserver as apiserver;
 #[cfg(feature = "macros")]
-pub use kooper_macros::controller;
+pub use kooper_macros::{controller, test};
 pub use metrics::health::Health;
 pub use object::key::ObjectKey;
 pub use object::kind::{Kind, Namespaced};

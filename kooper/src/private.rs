@@ -40,6 +40,26 @@ macro_rules! __require_cli {
     };
 }
 
+/// Nothing, in a build with the feature `apiserver`, which `#[kooper::test]` needs.
+#[cfg(feature = "apiserver")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __require_apiserver {
+    () => {};
+}
+
+/// The error of `#[kooper::test]` in a build without the feature `apiserver`.
+#[cfg(not(feature = "apiserver"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __require_apiserver {
+    () => {
+        ::core::compile_error!(
+            "`#[kooper::test]` needs the feature `apiserver` of kooper: add it to the dev-dependency"
+        );
+    };
+}
+
 /// The keys of the attribute, where an editor looks for them.
 #[path = "private/keys.rs"]
 pub mod keys;
@@ -64,6 +84,7 @@ pub mod v1 {
     use serde::de::DeserializeOwned;
 
     pub use crate::__complete as complete;
+    pub use crate::__require_apiserver as require_apiserver;
     pub use crate::__require_cli as require_cli;
     use crate::call::action::Outcome;
     use crate::call::extract::Argument;
@@ -216,6 +237,15 @@ pub mod v1 {
     /// Stands in for the program in a build without the feature `cli`: `require_cli!` has refused it.
     #[cfg(not(feature = "cli"))]
     pub fn main(_: &str, _: &str, _: &[fn(&mut Program)]) -> ExitCode {
+        ExitCode::FAILURE
+    }
+
+    #[cfg(feature = "apiserver")]
+    pub use crate::testing::test;
+
+    /// Stands in for the test in a build without the feature `apiserver`: `require_apiserver!` has refused it.
+    #[cfg(not(feature = "apiserver"))]
+    pub fn test<C, F>(_: &[fn(&mut Program)], _: impl FnOnce(C) -> F) -> ExitCode {
         ExitCode::FAILURE
     }
 

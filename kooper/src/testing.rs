@@ -7,6 +7,8 @@
 
 mod answer;
 mod arguments;
+#[cfg(feature = "apiserver")]
+mod cluster;
 mod reply;
 mod sent;
 
@@ -35,6 +37,11 @@ use crate::watch::store::{Cache, Store};
 
 pub use crate::call::events::Note;
 pub use arguments::Arguments;
+#[cfg(feature = "apiserver")]
+#[doc(hidden)]
+pub use cluster::test;
+#[cfg(feature = "apiserver")]
+pub use cluster::{Cluster, LiveArguments, Named, Running};
 pub use reply::Reply;
 pub use sent::Sent;
 

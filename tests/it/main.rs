@@ -3,6 +3,7 @@
 mod access;
 mod bad_objects;
 mod capabilities;
+mod cluster;
 mod control_plane;
 mod controllers;
 mod crd_commands;
@@ -21,6 +22,7 @@ mod parity;
 mod patches;
 mod rbac;
 mod readers;
+mod reliability;
 mod rooms;
 mod secrets;
 mod watch_faults;

@@ -235,7 +235,8 @@ impl Drop for ControlPlane {
 }
 
 /// The folder with the binaries: looked for, and built if need be, once per process.
-fn assets() -> Option<&'static Path> {
+#[must_use]
+pub fn assets() -> Option<&'static Path> {
     static ASSETS: OnceLock<Option<PathBuf>> = OnceLock::new();
     ASSETS.get_or_init(find_assets).as_deref()
 }

@@ -1,4 +1,4 @@
-//! What the attribute refuses, and how: the files of `mistakes`, one for each theme.
+//! What the attributes refuse, and how: the files of `mistakes`, one for each theme.
 //!
 //! A case is a title, a program, and below each line of it the messages that stand there, under the
 //! words that they are about:
@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 
 use super::expand;
+use crate::test::expand as expand_test;
 
 /// The file of a theme, with its cases.
 struct Theme {
@@ -65,25 +66,36 @@ fn case(written: &str) -> Case {
     Case { title, lines, written: written.to_owned() }
 }
 
-/// The attribute's tokens with its place, and the item's.
-fn parts(program: &str) -> (TokenStream, (Span, Span), TokenStream) {
+/// A program's attribute: its name, the tokens in its parentheses, and its place.
+struct Given {
+    name: String,
+    tokens: TokenStream,
+    place: (Span, Span),
+}
+
+/// The attribute and the item below it.
+fn parts(program: &str) -> (Given, TokenStream) {
     let (mut before, mut attribute) = (None, None);
     let mut item = TokenStream::new();
     for token in program.parse::<TokenStream>().expect("the program is tokens") {
         match (&attribute, &token) {
             (None, TokenTree::Punct(pound)) => before = Some(pound.span()),
             (None, TokenTree::Group(group)) if group.delimiter() == Delimiter::Bracket => {
-                let inside = group.stream().into_iter().find_map(|token| match token {
-                    TokenTree::Group(group) => Some(group.stream()),
-                    _ => None,
-                });
-                attribute = Some((inside.unwrap_or_default(), group.span()));
+                let (mut name, mut tokens) = (String::new(), TokenStream::new());
+                for token in group.stream() {
+                    match token {
+                        TokenTree::Ident(word) => name = word.to_string(),
+                        TokenTree::Group(group) => tokens = group.stream(),
+                        _ => {}
+                    }
+                }
+                attribute = Some((name, tokens, group.span()));
             }
             _ => item.extend([token]),
         }
     }
-    let (attribute, span) = attribute.expect("the program begins with `#[controller(…)]`");
-    (attribute, (before.expect("a pound sign"), span), item)
+    let (name, tokens, span) = attribute.expect("the program begins with an attribute");
+    (Given { name, tokens, place: (before.expect("a pound sign"), span) }, item)
 }
 
 /// The messages in an expansion. One without a place of its own is about the whole attribute.
@@ -106,8 +118,12 @@ fn messages(expansion: TokenStream, attribute: (Span, Span)) -> Vec<Message> {
 impl Case {
     /// The case as it has to be written.
     fn rendered(&self) -> String {
-        let (attribute, place, item) = parts(&self.lines.join("\n"));
-        let expansion = expand(attribute, &item);
+        let (Given { name, tokens, place }, item) = parts(&self.lines.join("\n"));
+        let expansion = match &*name {
+            "controller" => expand(tokens, &item),
+            "test" => expand_test(tokens, &item),
+            other => panic!("{}: `{other}` is not an attribute of this crate", self.title),
+        };
         let found = messages(expansion.clone(), place);
         assert!(!found.is_empty(), "{} is accepted", self.title);
         syn2::parse_file(&expansion.to_string()).unwrap_or_else(|error| panic!("{}: {error}", self.title));

@@ -62,6 +62,7 @@ mod walk;
 mod watch_events;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use self::effect::{Effect, EventEffect};
 pub use self::journal::Answered;
@@ -176,9 +177,10 @@ impl Faults {
     }
 
     /// The seed, what was injected, and how to repeat it; `None` if no fault was ever added. It is printed when the
-    /// server is dropped by a panic. The faults are written to a file, as [`replay`](Self::replay) takes them.
+    /// server is dropped by a panic, unless it was asked for before. The faults are written to a file, as [`replay`](Self::replay) takes them.
     #[must_use]
     pub fn report(&self) -> Option<String> {
+        self.core.faults.reported.store(true, Ordering::Release);
         report::text(&self.core)
     }
 

@@ -85,6 +85,7 @@ pub(crate) struct Runner {
     states: Arc<States>,
     busy: Arc<Busy>,
     failing: Arc<Failing>,
+    starting: Arc<Starting>,
     /// Background tasks, until the controller ends.
     background: JoinSet<()>,
 }
@@ -135,6 +136,9 @@ impl Runner {
         process.health.add(busy.clone());
         let failing = Arc::new(Failing::new(name.clone()));
         process.health.add(failing.clone());
+        // From now on: whoever asks before it runs must not hear that it is ready.
+        let starting = Arc::new(Starting::new(&config.name));
+        process.health.add(starting.clone());
         // A state whose client is fenced by one Lease is not shared.
         let states = if config.leader.is_some() { Arc::default() } else { process.states.clone() };
         let runner = Self {
@@ -148,6 +152,7 @@ impl Runner {
             states,
             busy,
             failing,
+            starting,
             background: JoinSet::new(),
         };
         runner.worker_gauges();
@@ -160,8 +165,7 @@ impl Runner {
 
     /// Until `shutdown` is cancelled and everything has ended.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), ControllerError> {
-        let starting = Arc::new(Starting::new(self.controller.name()));
-        self.process.health.add(starting.clone());
+        let starting = self.starting.clone();
         let _closing = Closing(self.gate.clone());
         if let (Some(finalizer), false) = (self.controller.finalizer(), self.controller.namespaces().is_empty()) {
             let (controller, namespaces) = (self.controller.name(), self.controller.namespaces().join(", "));

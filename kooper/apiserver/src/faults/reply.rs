@@ -92,14 +92,23 @@ impl Reply {
 
     /// The reason and the message that a server gives with this code.
     fn usual(&self, request: &Sighting) -> (String, String) {
-        let Sighting { resource, name, user, verb, .. } = request;
+        let Sighting { resource, namespace, name, user, verb } = request;
         let (reason, message) = match self.code {
             400 => ("BadRequest", "the server could not understand the request".to_owned()),
             401 => ("Unauthorized", "Unauthorized".to_owned()),
-            403 => (
-                "Forbidden",
-                format!("{resource} {name:?} is forbidden: User {user:?} cannot {verb} resource {resource:?}"),
-            ),
+            403 => {
+                let (whole, sub) = resource
+                    .split_once('/')
+                    .map_or((&**resource, String::new()), |(whole, sub)| (whole, format!("/{sub}")));
+                let (kind, group) = whole.split_once('.').unwrap_or((whole, ""));
+                let place = match namespace.as_str() {
+                    "" => "at the cluster scope".to_owned(),
+                    namespace => format!("in the namespace {namespace:?}"),
+                };
+                let denied =
+                    format!("User {user:?} cannot {verb} resource \"{kind}{sub}\" in API group {group:?} {place}");
+                ("Forbidden", format!("{whole} {name:?} is forbidden: {denied}"))
+            }
             404 => ("NotFound", format!("{resource} {name:?} not found")),
             409 if verb == "create" => ("AlreadyExists", format!("{resource} {name:?} already exists")),
             409 => (

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::core::Core;
 
@@ -37,7 +38,7 @@ pub(super) fn text(core: &Core) -> Option<String> {
 
 impl Drop for Report {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        if !std::thread::panicking() || self.0.faults.reported.load(Ordering::Acquire) {
             return;
         }
         if let Some(text) = text(&self.0) {

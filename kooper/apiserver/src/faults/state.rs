@@ -15,6 +15,8 @@ use super::view::{View, Views};
 #[derive(Debug, Default)]
 pub(crate) struct State {
     armed: AtomicBool,
+    /// Whether the report was asked for, and need not be printed again.
+    pub(super) reported: AtomicBool,
     /// Whether watch events are looked at.
     watching: AtomicBool,
     rules: Mutex<Rules>,

@@ -1,0 +1,79 @@
+//! `#[kooper::test]`: an async function becomes a test with a cluster of its own.
+
+mod args;
+mod body;
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote, quote_spanned};
+
+use self::args::Args;
+use self::body::Body;
+use crate::support::crate_path::CratePath;
+use crate::support::errors::Errors;
+
+/// What the attribute and the item below it expand to.
+pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream {
+    let mut errors = Errors::new();
+    let args = Args::parse(attribute, &mut errors);
+    let body = Body::parse(item, &mut errors);
+    match (errors.check(), body) {
+        (Ok(()), Some(body)) => emit(&args, &body),
+        (result, body) => {
+            let errors = result.err().into_iter().flatten().map(|error| error.to_compile_error());
+            // Where it is a function, nothing calls it; beside a method nothing else may be.
+            let unused = body.filter(|body| !body.method).map(|_| quote!(#[allow(dead_code)]));
+            quote!(#(#errors)* #unused #item)
+        }
+    }
+}
+
+/// A test of the function's name, which holds the function.
+fn emit(args: &Args, body: &Body) -> TokenStream {
+    let runtime = CratePath::new(args.krate.as_ref());
+    let Body { attributes, vis, signature, block, argument, .. } = body;
+    let (ident, controllers) = (&signature.ident, &args.controllers);
+    // A wrong argument is reported where its type is.
+    let place = argument.as_ref().map_or_else(|| ident.span(), |ty| syn::spanned::Spanned::span(&ty.to_token_stream()));
+    let given = quote_spanned!(place.resolved_at(ident.span())=> #ident);
+    quote! {
+        #(#attributes)*
+        #[::core::prelude::v1::test]
+        #vis fn #ident() -> #runtime::ExitCode {
+            #runtime::require_apiserver!();
+            #signature #block
+            #runtime::test(&[#(<#controllers as #runtime::Definition>::define),*], #given)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::expand;
+
+    fn expanded(attribute: proc_macro2::TokenStream, item: &proc_macro2::TokenStream) -> String {
+        let tokens = expand(attribute, item).to_string();
+        prettyplease::unparse(&syn2::parse_file(&tokens).expect("an expansion is a file of Rust"))
+    }
+
+    #[test]
+    fn a_test_with_controllers() {
+        let item = quote! {
+            /// What it shows.
+            #[ignore]
+            async fn a_shop_opens(cluster: Cluster) -> Result<()> {
+                Ok(())
+            }
+        };
+        insta::assert_snapshot!(expanded(quote!(shops, orders::orders), &item));
+    }
+
+    #[test]
+    fn a_test_of_a_renamed_crate() {
+        let item = quote! {
+            async fn a_shop_opens(cluster: Cluster) {}
+        };
+        insta::assert_snapshot!(expanded(quote!(crate = platform::kooper), &item));
+    }
+}

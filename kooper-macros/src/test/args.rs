@@ -1,0 +1,90 @@
+//! What is between the parentheses: the controllers that run, and the crate.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{Lit, Path, Token};
+
+use crate::support::entries;
+use crate::support::errors::{Errors, message};
+use crate::support::place::Place;
+use crate::support::text::text;
+
+/// The controllers that run during the test, and the path to kooper.
+#[derive(Default)]
+pub(crate) struct Args {
+    pub(crate) controllers: Vec<Path>,
+    pub(crate) krate: Option<Path>,
+}
+
+enum Entry {
+    Controller(Path),
+    Crate(Path),
+}
+
+impl Args {
+    /// Reads the attribute's tokens. What cannot be read is noted and passed over.
+    pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
+        let mut args = Self::default();
+        let read = |input: ParseStream<'_>| {
+            let entries = entries::read(input, errors, unfinished, entry);
+            for entry in entries {
+                match entry {
+                    Entry::Crate(path) => args.krate = Some(path),
+                    Entry::Controller(path) => args.add(path, errors),
+                }
+            }
+            Ok(())
+        };
+        if let Err(error) = read.parse2(tokens) {
+            errors.push(error);
+        }
+        args
+    }
+
+    fn add(&mut self, controller: Path, errors: &mut Errors) {
+        let name = text(&controller);
+        if self.controllers.iter().any(|other| text(other) == name) {
+            errors.add(Place::of(&controller), message!("`{name}` is listed twice: write it once"));
+        } else {
+            self.controllers.push(controller);
+        }
+    }
+}
+
+fn unfinished(place: Span) -> syn::Error {
+    syn::Error::new(
+        place,
+        message!(
+            "a test takes the names of controllers, with commas between them: write `#[kooper::test(shops, orders)]`"
+        ),
+    )
+}
+
+fn entry(input: ParseStream<'_>) -> syn::Result<Entry> {
+    if let Ok(literal) = input.fork().parse::<Lit>() {
+        input.parse::<Lit>()?;
+        let name = match &literal {
+            Lit::Str(name) => name.value(),
+            _ => "shops".to_owned(),
+        };
+        return Err(syn::Error::new(literal.span(), message!("a controller is named by its function: write `{name}`")));
+    }
+    let ahead = input.fork();
+    if let (Ok(key), true) = (ahead.call(Ident::parse_any), ahead.peek(Token![=])) {
+        if key != "crate" {
+            return Err(syn::Error::new(
+                key.span(),
+                message!("unknown key `{key}`: write only the controllers that run, such as `#[kooper::test(shops)]`"),
+            ));
+        }
+        input.call(Ident::parse_any)?;
+        input.parse::<Token![=]>()?;
+        let place = input.span();
+        return input.call(Path::parse_mod_style).map(Entry::Crate).map_err(|_| {
+            syn::Error::new(place, message!("`crate` takes a path: write `crate = my_platform::kooper`"))
+        });
+    }
+    let place = input.span();
+    input.call(Path::parse_mod_style).map(Entry::Controller).map_err(|_| unfinished(place))
+}

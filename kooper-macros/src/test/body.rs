@@ -1,0 +1,82 @@
+//! The function that becomes a test.
+
+use proc_macro2::{Span, TokenStream};
+use syn::parse::{ParseStream, Parser};
+use syn::{Attribute, FnArg, Signature, Type, Visibility};
+
+use crate::controller::plain;
+use crate::support::errors::{Errors, message};
+use crate::support::place::Place;
+use crate::support::text::text;
+
+/// The function that becomes a test. What is between its braces is not read.
+pub(crate) struct Body {
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) vis: Visibility,
+    pub(crate) signature: Signature,
+    pub(crate) block: TokenStream,
+    /// The type of its argument.
+    pub(crate) argument: Option<Type>,
+    /// Whether it is one of an `impl`.
+    pub(crate) method: bool,
+}
+
+impl Body {
+    /// Reads the function and notes what no test may have. `None`: it is not a function.
+    pub(crate) fn parse(item: &TokenStream, errors: &mut Errors) -> Option<Self> {
+        let span = item.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
+        let read = |input: ParseStream<'_>| {
+            let attributes = input.call(Attribute::parse_outer)?;
+            Ok((attributes, input.parse::<Visibility>()?, input.parse::<Signature>()?, input.parse::<TokenStream>()?))
+        };
+        let Ok((attributes, vis, signature, block)) = read.parse2(item.clone()) else {
+            errors.add(span, message!("expected an async function: write `#[kooper::test]` above an `async fn`"));
+            return None;
+        };
+        for attribute in &attributes {
+            if attribute.path().segments.last().is_some_and(|last| last.ident == "test") {
+                errors.add(
+                    Place::of(attribute),
+                    message!("`#[kooper::test]` already makes the function a test: remove this attribute"),
+                );
+            }
+        }
+        let name = &signature.ident;
+        if signature.asyncness.is_none() {
+            errors.add(signature.fn_token.span, message!("a test must be async: write `async fn {name}`"));
+        }
+        if !signature.generics.params.is_empty() {
+            errors
+                .add(Place::of(&signature.generics.params), message!("a test has no generic parameters: remove them"));
+        }
+        let method = signature.receiver().is_some();
+        if let Some(receiver) = signature.receiver() {
+            errors.add(receiver.self_token.span, message!("a test cannot be a method: move it out of the `impl`"));
+        }
+        let argument = argument(&signature, errors);
+        Some(Self { attributes, vis, signature, block, argument, method })
+    }
+}
+
+/// The only argument.
+fn argument(signature: &Signature, errors: &mut Errors) -> Option<Type> {
+    let name = &signature.ident;
+    let mut arguments = signature.inputs.iter().filter_map(|input| match input {
+        FnArg::Typed(argument) => Some(argument),
+        FnArg::Receiver(_) => None,
+    });
+    let Some(first) = arguments.next() else {
+        if signature.receiver().is_none() {
+            errors.add(name.span(), message!("a test takes its cluster: write `async fn {name}(cluster: Cluster)`"));
+        }
+        return None;
+    };
+    for other in arguments {
+        errors.add(Place::of(other), message!("a test takes its cluster and nothing else: remove this argument"));
+    }
+    if let Type::Reference(reference) = plain(&first.ty) {
+        let owned = text(&reference.elem);
+        errors.add(Place::of(&first.ty), message!("a test takes its cluster by value: write `{owned}`"));
+    }
+    Some((*first.ty).clone())
+}

@@ -1,0 +1,99 @@
+//! The arguments of one call, from a cluster with a server.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kube::api::{Api, ListParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use tokio_util::sync::CancellationToken;
+
+use super::{Cluster, PROGRAM};
+use crate::call::events::EventSink;
+use crate::call::extract::{Argument, Backing, Context, State};
+use crate::call::plan::Plan;
+use crate::metrics::NoMetrics;
+use crate::object::Object;
+use crate::object::key::ObjectKey;
+use crate::object::kind::{Kind, KindInfo};
+use crate::testing::call;
+use crate::watch::cache_id::CacheId;
+use crate::watch::store::{Cache, Store};
+
+/// Makes the arguments of a handler's call for one object of a [`Cluster`].
+#[derive(Debug)]
+#[must_use = "`take` makes an argument"]
+pub struct LiveArguments<O> {
+    cluster: Cluster,
+    object: Arc<O>,
+    attempt: u32,
+    cancelled: CancellationToken,
+}
+
+impl<O: Kind> LiveArguments<O> {
+    pub(super) fn new(cluster: Cluster, object: Arc<O>) -> Self {
+        Self { cluster, object, attempt: 1, cancelled: CancellationToken::new() }
+    }
+
+    /// Sets the number of the attempt, which counts from 1. Default: 1.
+    pub fn attempt(self, attempt: u32) -> Self {
+        Self { attempt, ..self }
+    }
+
+    /// Cancels the call, as its `Call` argument shows.
+    pub fn cancel(&self) {
+        self.cancelled.cancel();
+    }
+
+    /// Makes an argument of the type that the handler takes: the object, a
+    /// `Call`, a `Client`, a `Recorder`, or any capability. What a `Reader` reads
+    /// is listed now; it does not follow later changes. A
+    /// [`State`](crate::State) is made with [`State::new`](crate::State::new)
+    /// instead.
+    ///
+    /// # Panics
+    /// If what a reader reads cannot be listed.
+    pub async fn take<A: Argument<O, (), M>, M>(&self) -> A {
+        let kind = KindInfo::of::<O>();
+        let mut plan = Plan::default();
+        A::plan(&mut plan);
+        let own = (CacheId::of::<O>(), self.list(&kind).await);
+        let mut caches = HashMap::from([own]);
+        for request in plan.caches() {
+            let cache = self.list(&request.kind).await;
+            caches.insert(request.id, cache);
+        }
+        let meta = self.object.meta();
+        let key = ObjectKey::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
+        let controller: Arc<str> = kind.kind.to_lowercase().into();
+        let client = self.cluster.client();
+        let events = EventSink::start(Some(client.clone()), PROGRAM, &controller, PROGRAM, Arc::new(NoMetrics));
+        let call = call(&controller, key, self.attempt, self.cancelled.clone());
+        let backing = Backing {
+            program: PROGRAM.into(),
+            controller,
+            client: Some(client),
+            events,
+            ..Backing::detached(kind, CacheId::of::<O>(), caches)
+        };
+        A::extract(&Context { object: self.object.clone(), call, state: State::new(()), backing: Arc::new(backing) })
+    }
+
+    /// The objects of a kind as they are now.
+    async fn list(&self, kind: &KindInfo) -> Cache {
+        let resource = ApiResource::from_gvk_with_plural(
+            &GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind),
+            &kind.plural,
+        );
+        let api: Api<DynamicObject> = Api::all_with(self.cluster.server.witness(), &resource);
+        let list = api.list(&ListParams::default()).await;
+        let list = list.unwrap_or_else(|error| panic!("the {} cannot be listed: {error}", kind.plural));
+        let store = Store::default();
+        for item in list.items {
+            let parsed = serde_json::to_vec(&item).ok().and_then(|json| Object::parse(&json).ok());
+            if let Some(object) = parsed {
+                store.put(object);
+            }
+        }
+        Cache::new([(None, Arc::new(store))])
+    }
+}

@@ -1,0 +1,87 @@
+//! What `#[kooper::test]` does around the body of a test.
+
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::process::{ExitCode, Termination};
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use tokio::runtime::Builder;
+
+use super::server::{Server, Skipped};
+use super::{Cluster, PATIENCE, Running};
+use crate::error::{BoxError, Result};
+use crate::program::Program;
+
+/// Runs the body of a test on a fresh cluster, with controllers that run on it
+/// from before the body begins until after it ends.
+pub fn test<F>(definitions: &[fn(&mut Program)], body: impl FnOnce(Cluster) -> F) -> ExitCode
+where
+    F: Future<Output: Termination>,
+{
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.unwrap_or_else(|error| panic!("tokio's runtime cannot be built: {error}"));
+    runtime.block_on(async {
+        let (cluster, running) = match start(definitions).await {
+            Ok(started) => started,
+            Err(Failed { error, report }) => return failed(&error.to_string(), &report),
+        };
+        let ended = AssertUnwindSafe(body(cluster.clone())).catch_unwind().await;
+        let stopped = match running {
+            Some(running) => running.stop().await,
+            None => Ok(()),
+        };
+        let stopped = stopped.and(cluster.server.clean().await);
+        match ended {
+            Err(payload) => match payload.downcast::<Skipped>() {
+                Ok(skipped) => {
+                    eprintln!("skipped: {}", skipped.0);
+                    ExitCode::SUCCESS
+                }
+                Err(payload) => {
+                    eprintln!("{}", cluster.server.report());
+                    resume_unwind(payload)
+                }
+            },
+            Ok(result) => {
+                let code = result.report();
+                match stopped {
+                    Err(error) => failed(&error.to_string(), &cluster.server.report()),
+                    Ok(()) if code != ExitCode::SUCCESS => {
+                        eprintln!("{}", cluster.server.report());
+                        code
+                    }
+                    Ok(()) => code,
+                }
+            }
+        }
+    })
+}
+
+/// Why the body did not begin.
+struct Failed {
+    error: BoxError,
+    report: String,
+}
+
+async fn start(definitions: &[fn(&mut Program)]) -> Result<(Cluster, Option<Running>), Failed> {
+    let early = |error: BoxError| Failed { error, report: String::new() };
+    let mut program = Program::default();
+    for define in definitions {
+        define(&mut program);
+    }
+    let controllers = program.into_controllers().map_err(|error| early(error.into()))?;
+    let server = Server::start().await.map_err(early)?.skipping();
+    let cluster = Cluster { server: Arc::new(server), patience: PATIENCE };
+    if controllers.is_empty() {
+        return Ok((cluster, None));
+    }
+    match cluster.run(controllers).await {
+        Ok(running) => Ok((cluster, Some(running))),
+        Err(error) => Err(Failed { error, report: cluster.server.report() }),
+    }
+}
+
+fn failed(error: &str, report: &str) -> ExitCode {
+    eprintln!("{error}\n{report}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,126 @@
+//! Controllers that run on a cluster.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{Cluster, PAUSE, PROGRAM, role};
+use crate::controller::Controller;
+use crate::controller::crd::{annotated, merged};
+use crate::controller::error::RunError;
+use crate::controller::operator::{Builder, Operator};
+use crate::error::Result;
+use crate::metrics::health::Health;
+
+/// How long controllers may take to become ready.
+const START: Duration = Duration::from_secs(30);
+
+/// Controllers that run on a [`Cluster`]. Dropping it stops them without waiting.
+#[derive(Debug)]
+#[must_use = "dropping it stops the controllers"]
+pub struct Running {
+    health: Health,
+    stop: CancellationToken,
+    ended: Option<JoinHandle<Result<(), RunError>>>,
+}
+
+impl Cluster {
+    /// Runs controllers as a program does: under a ServiceAccount with their
+    /// generated role, and with their CRDs installed. Returns when they are ready,
+    /// that is, when their caches are synced.
+    ///
+    /// ```no_run
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # async fn echo(_: std::sync::Arc<Pod>) {}
+    /// # async fn run(cluster: kooper::testing::Cluster) -> kooper::Result<()> {
+    /// let echo = kooper::Controller::builder::<Pod>("echo").handler(echo).build()?;
+    /// let running = cluster.run([echo]).await?;
+    /// // …
+    /// running.stop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// On the real server, controllers of namespaced kinds watch the test's namespace only.
+    ///
+    /// # Errors
+    /// When they cannot be built, their CRDs or roles are rejected, or they are not ready within 30 seconds.
+    pub async fn run(&self, controllers: impl IntoIterator<Item = Controller>) -> Result<Running> {
+        let mut controllers: Vec<_> = controllers.into_iter().collect();
+        if controllers.is_empty() {
+            return Err(RunError::NoControllers.into());
+        }
+        let namespace = self.namespace();
+        if self.server.is_shared() {
+            for controller in &mut controllers {
+                controller.set_namespaces(vec![namespace.to_owned()]);
+            }
+        }
+        for crd in merged(controllers.iter().filter_map(Controller::crd).map(|(crd, _)| crd)).into_values() {
+            self.install_crd(&annotated(crd, "0.0.0")).await?;
+        }
+        role::apply(&self.server.witness(), namespace, &controllers).await?;
+        let health = Health::default();
+        let operator = Operator::builder()
+            .program(PROGRAM)
+            .client(self.server.client_of_account(PROGRAM)?)
+            .lease_namespace(namespace)
+            .health(health.clone());
+        let operator = controllers.into_iter().fold(operator, Builder::controller).build()?;
+        let stop = CancellationToken::new();
+        let ended = tokio::spawn(operator.run(stop.clone()));
+        let mut running = Running { health, stop, ended: Some(ended) };
+        running.ready().await?;
+        Ok(running)
+    }
+}
+
+impl Running {
+    /// Waits until the controllers are ready.
+    async fn ready(&mut self) -> Result<()> {
+        let deadline = Instant::now() + START;
+        loop {
+            if self.ended.as_ref().is_none_or(JoinHandle::is_finished) {
+                self.join().await?;
+                return Err("the controllers ended at once".into());
+            }
+            let Err(problem) = self.health.ready() else { return Ok(()) };
+            if Instant::now() >= deadline {
+                return Err(format!("the controllers are not ready within {START:?}: {}", problem.trim_end()).into());
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Why the controllers are not ready; `None` if they are.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        self.health.ready().err()
+    }
+
+    /// Stops the controllers as SIGTERM does, and returns when they have drained.
+    ///
+    /// # Errors
+    /// When they had ended before.
+    pub async fn stop(mut self) -> Result<()> {
+        let early = self.ended.as_ref().is_none_or(JoinHandle::is_finished);
+        self.stop.cancel();
+        self.join().await?;
+        if early { Err("the controllers had ended before they were stopped".into()) } else { Ok(()) }
+    }
+
+    async fn join(&mut self) -> Result<()> {
+        match self.ended.take() {
+            Some(ended) => Ok(ended.await??),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}

@@ -1,0 +1,240 @@
+//! Tests on a cluster of their own, with the attribute `#[kooper::test]`.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::process::Command;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use kooper::Controller;
+use kooper::apiserver::faults::{Requests, Verb};
+use kooper::capability::PatchBody;
+use kooper::kube;
+use kooper::prelude::*;
+use kooper::testing::Cluster;
+use kooper_tests::control_plane;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "example.com", version = "v1", kind = "Shop", namespaced, status = "ShopStatus")]
+struct ShopSpec {
+    owner: String,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+struct ShopStatus {
+    open: bool,
+}
+
+/// A Secret for each Shop, and a log of the closed ones.
+#[kooper::controller(resource = Shop, cleanup = close, finalizer = "example.com/shop", backoff = ("5ms", "50ms"), main = false)]
+async fn shops(shop: Arc<Shop>, secrets: OwnedApplier<Secret>, statuses: StatusWriter<Shop>) -> Result<()> {
+    let mut secret = Secret::default();
+    secret.metadata.name = Some(format!("{}-key", shop.name_any()));
+    secret.string_data = Some(BTreeMap::from([("owner".to_owned(), shop.spec.owner.clone())]));
+    secrets.apply_owned(&shop, &secret).await?;
+    statuses.apply_status(&shop, &ShopStatus { open: true }).await?;
+    Ok(())
+}
+
+async fn close(shop: Arc<Shop>, logs: Applier<ConfigMap>) -> Result<()> {
+    let mut log = ConfigMap::default();
+    log.metadata.name = Some(format!("{}-closed", shop.name_any()));
+    log.metadata.namespace = shop.namespace();
+    logs.apply(&log).await?;
+    Ok(())
+}
+
+/// Reads what its role does not allow.
+#[kooper::controller(resource = ConfigMap, name = "curious", access("configmaps: get"), main = false)]
+async fn curious(config: Arc<ConfigMap>, client: Client) -> Result<()> {
+    let secrets: kube::Api<Secret> = kube::Api::namespaced(client, &config.namespace().unwrap_or_default());
+    secrets.get("any").await?;
+    Ok(())
+}
+
+fn shop(name: &str) -> Shop {
+    Shop::new(name, ShopSpec { owner: "ann".to_owned() })
+}
+
+fn config(name: &str) -> ConfigMap {
+    let mut config = ConfigMap::default();
+    config.metadata.name = Some(name.to_owned());
+    config
+}
+
+fn is_open(shop: &Shop) -> bool {
+    shop.status.as_ref().is_some_and(|status| status.open)
+}
+
+#[kooper::test(shops)]
+async fn a_shop_opens_and_closes(cluster: Cluster) -> Result<()> {
+    let shop = cluster.create(&shop("corner")).await?;
+    let open = cluster.wait(&shop, is_open).await;
+    assert_eq!(open.metadata.finalizers.as_deref(), Some(&["example.com/shop".to_owned()][..]));
+    let key = cluster.wait("corner-key", |_: &Secret| true).await;
+    assert_eq!(key.metadata.namespace.as_deref(), Some(cluster.namespace()));
+
+    cluster.delete(&shop).await?;
+    cluster.wait_deleted(&shop).await;
+    let closed: Option<ConfigMap> = cluster.get("corner-closed").await?;
+    assert!(closed.is_some());
+    Ok(())
+}
+
+#[kooper::test(shops)]
+async fn a_child_is_applied_again_after_a_fault(cluster: Cluster) -> Result<()> {
+    let secrets = cluster.faults().on(Verb::Patch.of("secrets")).first(2).reply(503);
+    let statuses = cluster.faults().on(Verb::Patch.of("shops/status")).nth(1).lose_answer();
+    cluster.create(&shop("corner")).await?;
+    cluster.wait("corner", is_open).await;
+    assert_eq!((secrets.times(), statuses.times()), (2, 1));
+    Ok(())
+}
+
+#[kooper::test]
+async fn controllers_run_under_their_own_role(cluster: Cluster) -> Result<()> {
+    let running = cluster.run([curious::controller()?]).await?;
+    cluster.create(&config("a")).await?;
+    let forbidden = async {
+        while !cluster.requests().iter().any(|request| {
+            request.resource() == "secrets"
+                && request.status() == Some(403)
+                && request.user() == "system:serviceaccount:default:test"
+        }) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), forbidden).await?;
+    running.stop().await
+}
+
+#[kooper::test]
+async fn what_the_test_asks_meets_no_faults(cluster: Cluster) -> Result<()> {
+    cluster.faults().on(Requests::all()).reply(503);
+    let _outage = cluster.faults().outage();
+    let created = cluster.create(&config("a")).await?;
+    let patched = cluster.patch(&created, json!({"data": {"k": "v"}})).await?;
+    assert_eq!(patched.data.as_ref().map(BTreeMap::len), Some(1));
+    let applied = cluster.apply(&config("b")).await?;
+    assert_eq!(applied.metadata.namespace.as_deref(), Some(cluster.namespace()));
+    assert_eq!(cluster.list::<ConfigMap>().await?.iter().filter(|map| map.name_any().len() == 1).count(), 2);
+    let default: Option<Namespace> = cluster.get("default").await?;
+    assert!(default.is_some(), "a cluster-scoped object has no namespace");
+    assert!(cluster.requests().is_empty());
+    Ok(())
+}
+
+#[kooper::test(shops)]
+async fn a_status_is_patched_and_an_invalid_object_is_rejected(cluster: Cluster) -> Result<()> {
+    let shop = cluster.create(&shop("corner")).await?;
+    cluster.wait(&shop, is_open).await;
+    let error = cluster.patch(&shop, json!({"spec": {"owner": 7}})).await.expect_err("it does not fit the schema");
+    assert!(matches!(&error, kube::Error::Api(status) if status.code == 422), "{error}");
+    let closed = cluster.patch_status(&shop, json!({"status": {"open": false}})).await?;
+    assert!(!is_open(&closed));
+    Ok(())
+}
+
+#[kooper::test]
+async fn arguments_are_of_the_cluster_as_it_is(cluster: Cluster) -> Result<()> {
+    async fn count(config: Arc<ConfigMap>, configs: Reader<ConfigMap>, patcher: Patcher<ConfigMap>) -> Result<usize> {
+        patcher.patch_object(&config, PatchBody::merge(json!({"data": {"seen": "yes"}}))).await?;
+        Ok(configs.list().count())
+    }
+    cluster.create(&config("a")).await?;
+    let config = Arc::new(cluster.create(&config("b")).await?);
+    let arguments = cluster.arguments(&config);
+    let counted = count(config.clone(), arguments.take().await, arguments.take().await).await?;
+    assert!(counted >= 2);
+    cluster.wait(&*config, |config: &ConfigMap| config.data.is_some()).await;
+    Ok(())
+}
+
+/// What a wait panics with.
+async fn message<T>(wait: impl Future<Output = T>) -> String {
+    let panic = AssertUnwindSafe(wait).catch_unwind().await.err().expect("it is not fulfilled");
+    *panic.downcast::<String>().expect("a message")
+}
+
+#[kooper::test]
+async fn a_wait_that_fails_shows_the_call_and_what_is_there(cluster: Cluster) -> Result<()> {
+    let cluster = cluster.with_patience(Duration::from_millis(30));
+    let created = cluster.create(&config("a")).await?;
+    let shown = message(cluster.wait("a", |a: &ConfigMap| a.data.is_some())).await;
+    let lines: Vec<_> = shown.lines().collect();
+    assert!(lines[0].contains("cluster.rs:") && lines[0].ends_with(": not within 30ms:"), "{shown}");
+    assert_eq!(lines[2], r#"    let shown = message(cluster.wait("a", |a: &ConfigMap| a.data.is_some())).await;"#);
+    assert_eq!(lines[4], format!("Instead the ConfigMap `{}/a` is:", cluster.namespace()));
+    assert!(lines[6..].contains(&"    kind: ConfigMap") && !shown.contains("managedFields"), "{shown}");
+
+    let shown = message(cluster.wait("b", |_: &ConfigMap| true)).await;
+    assert!(shown.contains(&format!("there is no ConfigMap `{}/b`, but `a`", cluster.namespace())), "{shown}");
+    let shown = message(cluster.wait("b", |_: &Secret| true)).await;
+    assert!(shown.contains(&format!("there is no Secret in the namespace `{}`", cluster.namespace())), "{shown}");
+    let shown = message(cluster.wait_deleted(&created)).await;
+    assert!(shown.contains(&format!("Instead the ConfigMap `{}/a` is:", cluster.namespace())), "{shown}");
+    Ok(())
+}
+
+/// Fails where `KOOPER_FAIL` says so, as the next test does.
+#[kooper::test(shops)]
+async fn a_test_may_fail(cluster: Cluster) -> Result<()> {
+    if std::env::var_os("KOOPER_FAIL").is_some() {
+        cluster.faults().on(Verb::Patch.of("secrets")).reply(503);
+        cluster.create(&shop("corner")).await?;
+        cluster.with_patience(Duration::from_millis(300)).wait("corner", is_open).await;
+    }
+    Ok(())
+}
+
+/// Runs one test of this file alone, and returns whether it passed and what it printed.
+fn alone(name: &str, set: &[(&str, &str)]) -> (bool, String) {
+    let program = std::env::current_exe().expect("a test knows its program");
+    let mut command = Command::new(program);
+    command.args(["--exact", "--nocapture", &format!("cluster::{name}")]).envs(set.iter().copied());
+    let output = command.output().expect("it can be run");
+    let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(printed.contains("running 1 test"), "{printed}");
+    (output.status.success(), printed)
+}
+
+#[test]
+fn a_failed_test_shows_the_last_requests_and_the_seed() {
+    let (passed, printed) = alone("a_test_may_fail", &[("KOOPER_FAIL", "1"), ("KOOPER_SEED", "7")]);
+    assert!(!passed);
+    for part in [
+        "not within 300ms",
+        "Instead the Shop `default/corner` is:",
+        "  patch secrets default/corner-key by system:serviceaccount:default:test: 503, injected",
+        "injected, seed 7",
+        "KOOPER_FAULTS=",
+    ] {
+        assert!(printed.contains(part), "{part}\n{printed}");
+    }
+}
+
+#[test]
+fn the_same_tests_run_on_the_real_server() {
+    let Some(assets) = control_plane::assets() else { return };
+    let set = [("KOOPER_TEST_SERVER", "real"), ("KUBEBUILDER_ASSETS", assets.to_str().expect("a path in UTF-8"))];
+    for name in ["a_shop_opens_and_closes", "a_wait_that_fails_shows_the_call_and_what_is_there"] {
+        let (passed, printed) = alone(name, &set);
+        assert!(passed, "{printed}");
+        assert!(!printed.contains("skipped:"), "{printed}");
+    }
+    let (passed, printed) = alone("a_child_is_applied_again_after_a_fault", &set);
+    assert!(passed && printed.contains("skipped: the real server injects no faults"), "{printed}");
+}
+
+#[tokio::test]
+async fn a_cluster_without_controllers_has_nothing_to_run() {
+    let cluster = Cluster::start().await.expect("it starts");
+    let controllers: [Controller; 0] = [];
+    let error = cluster.run(controllers).await.expect_err("nothing runs");
+    assert!(error.to_string().contains("no controller"), "{error}");
+}
