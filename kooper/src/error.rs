@@ -68,7 +68,7 @@ pub(crate) enum RetryHint {
     Backoff,
     /// After this time.
     After(Duration),
-    /// After this time, because the API server asked for it.
+    /// After this time, because the API server requested it.
     Pause(Duration),
     /// Not before the object changes, or the next resync.
     Never,

@@ -55,7 +55,7 @@ pub struct Object {
     settled: AtomicU64,
 }
 
-/// Bytes that are not a Kubernetes object: the JSON is broken, or it has no name.
+/// Bytes that are not a Kubernetes object: invalid JSON, or an object without a name.
 ///
 /// It holds only the length and the first character, because the bytes may be a
 /// secret.

@@ -251,7 +251,7 @@ impl fmt::Display for RuleError {
                 write!(f, "the rule \"{input}\" has the unknown verb `{verb}`: write `{nearest}`")
             }
             Self::Verb { input, verb, nearest: None } => {
-                write!(f, "the rule \"{input}\" has `{verb}` instead of a verb: write {} or *", USUAL.join(", "))
+                write!(f, "the rule \"{input}\" has `{verb}`, which is not a verb: write {} or *", USUAL.join(", "))
             }
             Self::Twice { input, verb } => {
                 write!(f, "the rule \"{input}\" has the verb `{verb}` twice: write it once")

@@ -64,7 +64,7 @@ fn errors_name_the_problem_and_what_to_write() {
         ("pods: lists", "the rule \"pods: lists\" has the unknown verb `lists`: write `list`"),
         (
             "pods: get,",
-            "the rule \"pods: get,\" has `` instead of a verb: \
+            "the rule \"pods: get,\" has ``, which is not a verb: \
              write get, list, watch, create, update, patch, delete, deletecollection or *",
         ),
         ("pods: get, get", "the rule \"pods: get, get\" has the verb `get` twice: write it once"),

@@ -29,7 +29,7 @@ impl Mismatch {
         let broken = !error.is_data() && serde_json::from_slice::<IgnoredAny>(json).is_err();
         let place = JsonPlace::at(json, offset(json, error.line(), error.column()));
         let Some(place) = place.filter(|_| !broken) else {
-            return Self { path: String::new(), problem: "its JSON is broken".to_owned() };
+            return Self { path: String::new(), problem: "its JSON is invalid".to_owned() };
         };
         let named = |prefix: &str| words.strip_prefix(prefix)?.strip_suffix('`');
         let within =
@@ -300,8 +300,8 @@ mod tests {
             (r#"{"odd": "hunter22", "mode": null}"#, "odd: expected a value that the type accepts, found a string"),
             // An untagged enum is read before it is decoded, so the field is named.
             (r#"{"choice": "hunter22", "x": 1}"#, "choice: expected a value that the type accepts, found a string"),
-            (r#"{"password": "#, ": its JSON is broken"),
-            (r#"{"password": hunter22}"#, ": its JSON is broken"),
+            (r#"{"password": "#, ": its JSON is invalid"),
+            (r#"{"password": hunter22}"#, ": its JSON is invalid"),
         ] {
             let message = mismatch::<Shop>(json);
             assert_eq!(message, expected, "{json}");
@@ -334,7 +334,7 @@ mod tests {
                 let Mismatch { path, problem } = Mismatch::of(json.as_bytes(), &error);
                 let message = format!("{path}: {problem}");
                 prop_assert!(!message.contains("canary"), "{message} of {json}");
-                prop_assert!(!message.contains("broken"), "{message} of {json}: {error}");
+                prop_assert!(!message.contains("JSON"), "{message} of {json}: {error}");
                 prop_assert!(problem.bytes().filter(u8::is_ascii_digit).count() < 3, "{message} of {json}");
             }
         }

@@ -104,7 +104,7 @@ impl<'a> Cursor<'a> {
         &mut self,
         mut each: impl FnMut(&mut Self, &'a [u8]) -> Result<(), ScanError>,
     ) -> Result<(), ScanError> {
-        self.expect(b'{', "an object was expected")?;
+        self.expect(b'{', "expected an object")?;
         self.space();
         if self.eat(b'}') {
             return Ok(());
@@ -123,7 +123,7 @@ impl<'a> Cursor<'a> {
             if self.eat(b'}') {
                 return Ok(());
             }
-            self.expect(b',', "an object does not end")?;
+            self.expect(b',', "an object is not closed")?;
         }
     }
 
@@ -147,7 +147,7 @@ impl<'a> Cursor<'a> {
                 }
                 Ok(())
             }
-            _ => Err(ScanError("a value was expected")),
+            _ => Err(ScanError("expected a value")),
         }
     }
 
@@ -174,7 +174,7 @@ impl<'a> Cursor<'a> {
 
     /// Scans a string and returns the text between its quotes.
     fn string(&mut self) -> Result<Range<usize>, ScanError> {
-        self.expect(b'"', "a string was expected")?;
+        self.expect(b'"', "expected a string")?;
         let start = self.at;
         let end = string_end(self.text, start)?;
         self.at = end + 1;
@@ -200,7 +200,7 @@ fn string_end(text: &[u8], mut at: usize) -> Result<usize, ScanError> {
             Some(found) if text.get(found) == Some(&b'"') => return Ok(found),
             // The byte after a backslash is never the closing quote.
             Some(found) => at = found + 2,
-            None => return Err(ScanError("a string does not end")),
+            None => return Err(ScanError("a string is not closed")),
         }
     }
 }

@@ -30,7 +30,7 @@ const SHORT: Duration = Duration::from_secs(1);
 /// The delays of a failing watch; each watch has its own.
 const BACKOFF: Backoff = Backoff { first: Duration::from_millis(200), longest: Duration::from_secs(30) };
 
-/// The longest pause that a server may ask for.
+/// The longest pause that a server may request.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// How a change was observed.

@@ -188,8 +188,8 @@ pub enum RetrieveError {
     /// The credentials were rejected (401).
     #[error("the API server rejected the credentials: {0}")]
     Unauthorized(String),
-    /// The server asks the client to wait (429, or 503 with `Retry-After`).
-    #[error("the API server asks for a pause of {} s: {message}", after.as_secs())]
+    /// The server requests a pause (429, or 503 with `Retry-After`).
+    #[error("the API server requests a pause of {} s: {message}", after.as_secs())]
     Busy {
         /// The time to wait.
         after: Duration,

@@ -48,7 +48,7 @@ pub(crate) enum Cause {
     Conflict,
     /// These fields cannot be changed.
     Immutable(Vec<String>),
-    /// The server or a PodDisruptionBudget asks the client to wait.
+    /// The server or a PodDisruptionBudget requests a pause.
     Busy(Duration),
     /// Anything else: the server's message is enough.
     Other,
@@ -139,7 +139,7 @@ impl Cause {
                 "{} cannot be changed: keep the value, or delete the object and let the next call create it again",
                 fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(", ")
             ),
-            Self::Busy(pause) => format!("the API server asks for a pause of {pause:?}"),
+            Self::Busy(pause) => format!("the API server requests a pause of {pause:?}"),
             Self::Gone | Self::Conflict | Self::Other => String::new(),
         }
     }

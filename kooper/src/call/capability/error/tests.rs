@@ -59,7 +59,7 @@ fn the_pause_that_the_server_asks_for_reaches_the_worker() {
     assert_eq!(retry_hint(&refused(429, "budget", details())), RetryHint::Pause(Duration::from_secs(5)));
     assert_eq!(retry_hint(&refused(409, "conflict", details())), RetryHint::Backoff);
     let text = chain(&refused(429, "budget", details()));
-    assert_eq!(text, "cannot apply Deployment `shop/web`: budget; the API server asks for a pause of 5s");
+    assert_eq!(text, "cannot apply Deployment `shop/web`: budget; the API server requests a pause of 5s");
 }
 
 #[test]
