@@ -1,6 +1,7 @@
 //! The folders of the runtime are in the order in which an object flows through
 //! them: a file imports only from its own folder or an earlier one, and neither
 //! the folders nor the modules within one import each other in a circle.
+//! The modules of the API server form no circle either.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -88,9 +89,9 @@ fn follow(base: &[String], rest: &str, modules: &BTreeSet<Module>, found: &mut V
     }
 }
 
-/// The modules that each module names, outside of comments and tests.
-fn imports() -> BTreeMap<Module, BTreeSet<Module>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kooper/src");
+/// The modules that each module of a crate names, outside of comments and tests.
+fn imports(krate: &str) -> BTreeMap<Module, BTreeSet<Module>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(krate).join("src");
     let mut files = Vec::new();
     sources(&root, &mut files);
     let module = |file: &Path| -> Module {
@@ -121,7 +122,7 @@ fn position(room: &str) -> usize {
 
 #[test]
 fn a_file_imports_only_from_its_own_or_an_earlier_folder() {
-    let imports = imports();
+    let imports = imports("kooper");
     let calls_queue = imports.iter().any(|(from, to)| from[0] == "call" && to.iter().any(|path| path[0] == "queue"));
     assert!(calls_queue, "the scan finds imports");
     for (module, named) in imports.iter().filter(|(module, _)| !ROOT.contains(&&*module[0])) {
@@ -138,6 +139,19 @@ fn a_file_imports_only_from_its_own_or_an_earlier_folder() {
 
 #[test]
 fn the_modules_of_a_folder_do_not_import_each_other_in_a_circle() {
+    find_circles("kooper");
+}
+
+#[test]
+fn the_modules_of_the_api_server_do_not_import_each_other_in_a_circle() {
+    let verbs_import_store = imports("kooper/apiserver")
+        .iter()
+        .any(|(from, to)| from[0] == "verbs" && to.iter().any(|path| path[0] == "store"));
+    assert!(verbs_import_store, "the scan finds imports");
+    find_circles("kooper/apiserver");
+}
+
+fn find_circles(krate: &str) {
     fn visit<'a>(module: &'a str, edges: &'a BTreeMap<String, BTreeSet<String>>, path: &mut Vec<&'a str>) {
         assert!(!path.contains(&module), "a circle: {} → {module}", path.join(" → "));
         path.push(module);
@@ -148,7 +162,7 @@ fn the_modules_of_a_folder_do_not_import_each_other_in_a_circle() {
     }
     // For each folder, the imports between its children.
     let mut folders: BTreeMap<Module, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
-    for (module, named) in imports() {
+    for (module, named) in imports(krate) {
         for other in named {
             let shared = module.iter().zip(&other).take_while(|(one, two)| one == two).count();
             if let (Some(from), Some(to)) = (module.get(shared), other.get(shared)) {

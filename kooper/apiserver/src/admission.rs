@@ -4,15 +4,20 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::core::Core;
+use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::meta;
 use crate::status::{Refusal, details};
 
 /// NamespaceLifecycle: nothing is created in a namespace that is absent or going.
-pub(crate) fn create(core: &Arc<Core>, kind: &Kind, namespace: Option<&str>, object: &Value) -> Result<(), Refusal> {
+pub(crate) fn create(
+    cluster: &Arc<Cluster>,
+    kind: &Kind,
+    namespace: Option<&str>,
+    object: &Value,
+) -> Result<(), Refusal> {
     let Some(namespace) = namespace else { return Ok(()) };
-    let Some(namespaces) = core.kind("", "v1", "namespaces") else { return Ok(()) };
+    let Some(namespaces) = cluster.kind("", "v1", "namespaces") else { return Ok(()) };
     let Some(found) = namespaces.table.get(namespace) else {
         return Err(Refusal::not_found(&namespaces, namespace));
     };

@@ -1,36 +1,82 @@
 //! Who asks, and whether they may.
 
-mod identity;
-mod rbac;
-mod review;
+pub(crate) mod rbac;
 
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-pub use self::identity::User;
-pub(crate) use self::rbac::Asked;
-pub(crate) use self::review::{is_review, review};
-use crate::core::Core;
+use self::rbac::Asked;
+use crate::cluster::Cluster;
 use crate::http::Request;
-use crate::kinds::Kind;
-use crate::random;
+use crate::identity::User;
 use crate::route::Target;
 use crate::status::{Refusal, details};
 
-/// The members of this group may do everything.
-pub(crate) const MASTERS: &str = "system:masters";
-
-/// The tokens of one server.
-pub(crate) struct Authority {
-    tokens: RwLock<HashMap<String, User>>,
+/// The user whose token the request carries.
+pub(crate) fn user(cluster: &Cluster, request: &Request) -> Result<User, Refusal> {
+    let mut words = request.header(http::header::AUTHORIZATION).unwrap_or_default().split_whitespace();
+    match (words.next(), words.next()) {
+        (Some(scheme), Some(token)) if scheme.eq_ignore_ascii_case("bearer") => {
+            cluster.tokens.user(token).ok_or_else(Refusal::unauthorized)
+        }
+        // Another scheme identifies no one.
+        _ => Ok(User::anonymous()),
+    }
 }
 
-impl std::fmt::Debug for Authority {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Authority").finish_non_exhaustive()
+/// The user that the request asks to act as, if its own user may do so.
+pub(crate) fn impersonated(cluster: &Arc<Cluster>, user: &User, request: &Request) -> Result<User, Refusal> {
+    let Some(name) = request.header("impersonate-user") else {
+        if request.headers.contains_key("impersonate-group") || request.headers.contains_key("impersonate-uid") {
+            return Err(Refusal::bad_request(nameless(request)));
+        }
+        return Ok(user.clone());
+    };
+    let groups: Vec<&str> =
+        request.headers.get_all("impersonate-group").iter().filter_map(|value| value.to_str().ok()).collect();
+    let check = |resource: &str, namespace: Option<&str>, name: &str| {
+        let target = Target {
+            resource: resource.to_owned(),
+            namespace: namespace.map(ToOwned::to_owned),
+            name: Some(name.to_owned()),
+            version: "v1".to_owned(),
+            ..Target::default()
+        };
+        check_resource(cluster, user, "impersonate", &target)
+    };
+    match name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')) {
+        Some((namespace, account)) => check("serviceaccounts", Some(namespace), account)?,
+        None => check("users", None, name)?,
     }
+    for group in &groups {
+        check("groups", None, group)?;
+    }
+    Ok(User::new(name, &groups).impersonated())
+}
+
+/// Refuses what the user may not do with a resource.
+pub(crate) fn check_resource(cluster: &Arc<Cluster>, user: &User, verb: &str, target: &Target) -> Result<(), Refusal> {
+    let asked = Asked::of(verb, target);
+    if rbac::allows(cluster, user, &asked) {
+        return Ok(());
+    }
+    let name = target.name.as_deref().unwrap_or_default();
+    let subject =
+        if target.group.is_empty() { target.resource.clone() } else { format!("{}.{}", target.resource, target.group) };
+    let what =
+        if name.is_empty() { format!("{subject} is forbidden") } else { format!("{subject} {name:?} is forbidden") };
+    let message = format!("{what}: {}", asked.denied(user));
+    Err(Refusal::forbidden(message, details(name, &target.group, &target.resource)))
+}
+
+/// Refuses a path that is not a resource.
+pub(crate) fn check_path(cluster: &Arc<Cluster>, user: &User, verb: &str, path: &str) -> Result<(), Refusal> {
+    if rbac::allows_path(cluster, user, verb, path) {
+        return Ok(());
+    }
+    let message = format!("forbidden: User {:?} cannot {verb} path {path:?}", user.name());
+    Err(Refusal::forbidden(message, json!({})))
 }
 
 /// The message about groups or a uid that are impersonated without a name, as Go prints them.
@@ -43,122 +89,4 @@ fn nameless(request: &Request) -> String {
         "requested &user.DefaultInfo{{Name:\"\", UID:{uid:?}, Groups:[]string{groups}, Extra:map[string][]string(nil)}} \
          without impersonating a user name"
     )
-}
-
-impl Authority {
-    /// Knows the token of a user who may do everything, and no other.
-    pub(crate) fn new(admin: &str) -> Self {
-        let authority = Self { tokens: RwLock::default() };
-        authority.add(admin.to_owned(), User::new("admin", &[MASTERS]));
-        authority
-    }
-
-    /// A new token for a user.
-    pub(crate) fn issue(&self, user: User) -> String {
-        let token = random::token();
-        self.add(token.clone(), user);
-        token
-    }
-
-    fn add(&self, token: String, user: User) {
-        self.tokens.write().unwrap_or_else(PoisonError::into_inner).insert(token, user.authenticated());
-    }
-
-    pub(crate) fn user_of_token(&self, token: &str) -> Option<User> {
-        self.tokens.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
-    }
-
-    /// The user whose token the request carries.
-    pub(crate) fn user(&self, request: &Request) -> Result<User, Refusal> {
-        let mut words = request.header(http::header::AUTHORIZATION).unwrap_or_default().split_whitespace();
-        match (words.next(), words.next()) {
-            (Some(scheme), Some(token)) if scheme.eq_ignore_ascii_case("bearer") => {
-                self.user_of_token(token).ok_or_else(Refusal::unauthorized)
-            }
-            // Another scheme identifies no one.
-            _ => Ok(User::anonymous()),
-        }
-    }
-
-    /// The user that the request asks to act as, if its own user may do so.
-    pub(crate) fn impersonated(&self, core: &Arc<Core>, user: &User, request: &Request) -> Result<User, Refusal> {
-        let Some(name) = request.header("impersonate-user") else {
-            if request.headers.contains_key("impersonate-group") || request.headers.contains_key("impersonate-uid") {
-                return Err(Refusal::bad_request(nameless(request)));
-            }
-            return Ok(user.clone());
-        };
-        let groups: Vec<&str> =
-            request.headers.get_all("impersonate-group").iter().filter_map(|value| value.to_str().ok()).collect();
-        let check = |resource: &str, namespace: Option<&str>, name: &str| {
-            let target = Target {
-                resource: resource.to_owned(),
-                namespace: namespace.map(ToOwned::to_owned),
-                name: Some(name.to_owned()),
-                version: "v1".to_owned(),
-                ..Target::default()
-            };
-            self.check_resource(core, user, "impersonate", &target)
-        };
-        match name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')) {
-            Some((namespace, account)) => check("serviceaccounts", Some(namespace), account)?,
-            None => check("users", None, name)?,
-        }
-        for group in &groups {
-            check("groups", None, group)?;
-        }
-        Ok(User::new(name, &groups).impersonated())
-    }
-
-    /// Refuses what the user may not do with a resource.
-    pub(crate) fn check_resource(
-        &self,
-        core: &Arc<Core>,
-        user: &User,
-        verb: &str,
-        target: &Target,
-    ) -> Result<(), Refusal> {
-        let asked = Asked::of(verb, target);
-        if rbac::allows(core, user, &asked) {
-            return Ok(());
-        }
-        let name = target.name.as_deref().unwrap_or_default();
-        let subject = if target.group.is_empty() {
-            target.resource.clone()
-        } else {
-            format!("{}.{}", target.resource, target.group)
-        };
-        let what = if name.is_empty() {
-            format!("{subject} is forbidden")
-        } else {
-            format!("{subject} {name:?} is forbidden")
-        };
-        let message = format!("{what}: {}", asked.denied(user));
-        Err(Refusal::forbidden(message, details(name, &target.group, &target.resource)))
-    }
-
-    /// Refuses a path that is not a resource.
-    pub(crate) fn check_path(&self, core: &Arc<Core>, user: &User, verb: &str, path: &str) -> Result<(), Refusal> {
-        if rbac::allows_path(core, user, verb, path) {
-            return Ok(());
-        }
-        let message = format!("forbidden: User {:?} cannot {verb} path {path:?}", user.name());
-        Err(Refusal::forbidden(message, json!({})))
-    }
-
-    /// Refuses a role with rules that the user does not have.
-    pub(crate) fn check_escalation(
-        &self,
-        core: &Arc<Core>,
-        user: &User,
-        kind: &Kind,
-        namespace: &str,
-        name: &str,
-        object: &Value,
-    ) -> Result<(), Refusal> {
-        if kind.group != "rbac.authorization.k8s.io" || user.is_master() {
-            return Ok(());
-        }
-        rbac::check_escalation(core, user, kind, namespace, name, object)
-    }
 }

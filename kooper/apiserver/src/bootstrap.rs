@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::core::Core;
+use crate::cluster::Cluster;
 use crate::{meta, prepare, route, verbs};
 
 /// Creates the namespaces and the roles that requests are judged by, and forgets how.
-pub(crate) fn create_objects(core: &Arc<Core>) {
+pub(crate) fn create_objects(cluster: &Arc<Cluster>) {
     for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
-        put(core, ("", "v1", "namespaces"), None, json!({"kind": "Namespace", "metadata": {"name": name}}));
+        put(cluster, ("", "v1", "namespaces"), None, json!({"kind": "Namespace", "metadata": {"name": name}}));
     }
     let labels = json!({"kubernetes.io/bootstrapping": "rbac-defaults"});
     let about = |name: &str| {
@@ -22,7 +22,7 @@ pub(crate) fn create_objects(core: &Arc<Core>) {
     };
     for (name, rules) in roles() {
         let role = json!({"kind": "ClusterRole", "metadata": about(name), "rules": rules});
-        put(core, ("rbac.authorization.k8s.io", "v1", "clusterroles"), None, role);
+        put(cluster, ("rbac.authorization.k8s.io", "v1", "clusterroles"), None, role);
     }
     let authenticated = ["system:authenticated"];
     let everybody = ["system:authenticated", "system:unauthenticated"];
@@ -39,11 +39,9 @@ pub(crate) fn create_objects(core: &Arc<Core>) {
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
             "subjects": groups.iter().map(subject).collect::<Vec<_>>()
         });
-        put(core, ("rbac.authorization.k8s.io", "v1", "clusterrolebindings"), None, binding);
+        put(cluster, ("rbac.authorization.k8s.io", "v1", "clusterrolebindings"), None, binding);
     }
-    for kind in core.kinds().stored() {
-        kind.table.compact();
-    }
+    cluster.store.compact();
 }
 
 fn roles() -> Vec<(&'static str, Value)> {
@@ -87,8 +85,13 @@ fn roles() -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn put(core: &Arc<Core>, (group, version, resource): (&str, &str, &str), namespace: Option<&str>, mut object: Value) {
-    let Some(kind) = core.kind(group, version, resource) else { return };
+fn put(
+    cluster: &Arc<Cluster>,
+    (group, version, resource): (&str, &str, &str),
+    namespace: Option<&str>,
+    mut object: Value,
+) {
+    let Some(kind) = cluster.kind(group, version, resource) else { return };
     object["apiVersion"] = json!(kind.api_version());
     meta::prepare_create(&kind, &mut object, namespace);
     prepare::create(&kind, &mut object);

@@ -2,193 +2,61 @@
 //!
 //! The work is done before the write is answered, one piece after the other, by whichever request came first.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod definitions;
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::core::Core;
+use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::verbs::{self, DeleteOptions};
+use crate::work::{Place, Task, owners};
 use crate::{crd, meta, route};
 
-/// What is still to be done, and which objects have owners.
-#[derive(Debug, Default)]
-pub(crate) struct Controllers {
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    queue: VecDeque<Work>,
-    /// Somebody is doing the work.
-    busy: bool,
-    /// The dependents of each owner, by the owner's uid.
-    dependents: HashMap<String, HashSet<Place>>,
-}
-
-/// Where an object is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Place {
-    group: String,
-    version: String,
-    resource: String,
-    key: String,
-}
-
-#[derive(Debug)]
-enum Work {
-    Establish(String),
-    CleanUpDefinition(String),
-    Namespace(String),
-    /// An object is marked and waits for its dependents.
-    Owner(Place),
-    /// An owner is gone.
-    Orphans(String),
-    /// An object whose owners may all be absent.
-    Dependent(Place),
-}
-
-impl Controllers {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+/// Does the work that is there and all that follows from it, unless another request is at it already.
+pub(crate) fn run(cluster: &Arc<Cluster>) {
+    if !cluster.work.begin() {
+        return;
     }
-}
-
-impl Place {
-    fn of(kind: &Kind, object: &Value) -> Self {
-        Self {
-            group: kind.group.clone(),
-            version: kind.version.clone(),
-            resource: kind.resource.clone(),
-            key: route::key(meta::text(object, "namespace"), meta::text(object, "name")),
-        }
-    }
-
-    fn kind(&self, core: &Core) -> Option<Arc<Kind>> {
-        core.kind(&self.group, &self.version, &self.resource)
-    }
-}
-
-fn owners(object: &Value) -> impl Iterator<Item = &Value> {
-    object["metadata"]["ownerReferences"].as_array().into_iter().flatten()
-}
-
-fn uid_of(owner: &Value) -> String {
-    owner["uid"].as_str().unwrap_or_default().to_owned()
-}
-
-pub(crate) fn after_write(core: &Arc<Core>, kind: &Arc<Kind>, object: &Value) {
-    let name = meta::text(object, "name");
-    let mut work = Vec::new();
-    if kind.custom.is_none() && kind.group == crd::GROUP {
-        work.push(if meta::is_deleting(object) {
-            Work::CleanUpDefinition(name.to_owned())
-        } else {
-            Work::Establish(name.to_owned())
-        });
-    }
-    if kind.is_namespace() && meta::is_deleting(object) {
-        work.push(Work::Namespace(name.to_owned()));
-    }
-    if owners(object).next().is_some() {
-        let place = Place::of(kind, object);
-        let mut state = core.controllers.state();
-        for owner in owners(object) {
-            state.dependents.entry(uid_of(owner)).or_default().insert(place.clone());
-        }
-        work.push(Work::Dependent(place));
-    }
-    if meta::is_deleting(object)
-        && meta::finalizers(object).iter().any(|name| matches!(*name, "foregroundDeletion" | "orphan"))
-    {
-        work.push(Work::Owner(Place::of(kind, object)));
-    }
-    run(core, work);
-}
-
-pub(crate) fn after_delete(core: &Arc<Core>, kind: &Arc<Kind>, object: &Value) {
-    let mut work = Vec::new();
-    let name = meta::text(object, "name");
-    let namespace = meta::text(object, "namespace");
-    if kind.custom.is_none() && kind.group == crd::GROUP {
-        crd::drop_kind(core, name);
-    }
-    if kind.custom.is_some() {
-        work.push(Work::CleanUpDefinition(format!("{}.{}", kind.resource, kind.group)));
-    }
-    if !namespace.is_empty() {
-        work.push(Work::Namespace(namespace.to_owned()));
-    }
-    {
-        let place = Place::of(kind, object);
-        let mut state = core.controllers.state();
-        for owner in owners(object) {
-            if let Some(places) = state.dependents.get_mut(&uid_of(owner)) {
-                places.remove(&place);
-                if places.is_empty() {
-                    state.dependents.remove(&uid_of(owner));
+    while let Some(task) = cluster.work.next() {
+        match task {
+            Task::Establish(name) => with_definitions(cluster, |kind| definitions::establish(cluster, kind, &name)),
+            Task::CleanUpDefinition(name) => {
+                with_definitions(cluster, |kind| definitions::clean_up(cluster, kind, &name));
+            }
+            Task::DropDefinition(name) => definitions::drop_kind(cluster, &name),
+            Task::Namespace(name) => empty_namespace(cluster, &name),
+            Task::Owner(place) => release_owner(cluster, &place),
+            Task::Released(owner, namespace) => {
+                if let Some((kind, key)) = find_owner(cluster, &owner, &namespace) {
+                    release_owner(cluster, &Place::of(&kind, key));
                 }
             }
-        }
-        let uid = meta::text(object, "uid");
-        if state.dependents.contains_key(uid) {
-            work.push(Work::Orphans(uid.to_owned()));
-        }
-    }
-    for owner in owners(object).filter(|owner| owner["blockOwnerDeletion"] == true) {
-        if let Some((kind, key)) = find_owner(core, owner, namespace) {
-            let (group, version, resource) = (kind.group.clone(), kind.version.clone(), kind.resource.clone());
-            work.push(Work::Owner(Place { group, version, resource, key }));
-        }
-    }
-    run(core, work);
-}
-
-/// Does this work and all that follows from it, unless somebody is at it already.
-fn run(core: &Arc<Core>, work: Vec<Work>) {
-    {
-        let mut state = core.controllers.state();
-        state.queue.extend(work);
-        if state.busy || state.queue.is_empty() {
-            return;
-        }
-        state.busy = true;
-    }
-    loop {
-        let next = {
-            let mut state = core.controllers.state();
-            let next = state.queue.pop_front();
-            state.busy = next.is_some();
-            next
-        };
-        let Some(work) = next else { return };
-        match work {
-            Work::Establish(name) => with_definitions(core, |kind| crd::establish(core, kind, &name)),
-            Work::CleanUpDefinition(name) => with_definitions(core, |kind| crd::clean_up(core, kind, &name)),
-            Work::Namespace(name) => empty_namespace(core, &name),
-            Work::Owner(place) => release_owner(core, &place),
-            Work::Orphans(uid) => {
-                let places: Vec<_> = core.controllers.state().dependents.remove(&uid).into_iter().flatten().collect();
-                for place in places {
-                    collect(core, &place);
+            Task::Orphans(uid) => {
+                for place in cluster.work.take_dependents(&uid) {
+                    collect(cluster, &place);
                 }
             }
-            Work::Dependent(place) => collect(core, &place),
+            Task::Dependent(place) => collect(cluster, &place),
         }
     }
 }
 
-fn with_definitions(core: &Arc<Core>, then: impl FnOnce(&Arc<Kind>)) {
-    if let Some(kind) = core.kind(crd::GROUP, "v1", "customresourcedefinitions") {
+fn kind_of(cluster: &Cluster, place: &Place) -> Option<Arc<Kind>> {
+    cluster.kind(&place.group, &place.version, &place.resource)
+}
+
+fn with_definitions(cluster: &Arc<Cluster>, then: impl FnOnce(&Arc<Kind>)) {
+    if let Some(kind) = cluster.kind(crd::GROUP, "v1", "customresourcedefinitions") {
         then(&kind);
     }
 }
 
 /// The owner that a reference names, if it still is that one.
-fn find_owner(core: &Core, owner: &Value, namespace: &str) -> Option<(Arc<Kind>, String)> {
+fn find_owner(cluster: &Cluster, owner: &Value, namespace: &str) -> Option<(Arc<Kind>, String)> {
     let text = |key: &str| owner[key].as_str().unwrap_or_default();
-    let kinds = core.kinds();
+    let kinds = cluster.kinds();
     let kind = kinds.of(text("apiVersion"), text("kind"))?;
     let key = route::key(if kind.namespaced { namespace } else { "" }, text("name"));
     let found = kind.table.get(&key)?;
@@ -196,8 +64,8 @@ fn find_owner(core: &Core, owner: &Value, namespace: &str) -> Option<(Arc<Kind>,
 }
 
 /// Deletes an object when it has owners and none of them is there.
-fn collect(core: &Arc<Core>, place: &Place) {
-    let Some(kind) = place.kind(core) else { return };
+fn collect(cluster: &Arc<Cluster>, place: &Place) {
+    let Some(kind) = kind_of(cluster, place) else { return };
     let Some(stored) = kind.table.get(&place.key) else { return };
     let object = stored.value();
     let namespace = meta::text(&object, "namespace");
@@ -205,68 +73,68 @@ fn collect(core: &Arc<Core>, place: &Place) {
     for owner in owners(&object) {
         // Owners of a kind that is not served are not known to be absent.
         let text = |key: &str| owner[key].as_str().unwrap_or_default();
-        let served = core.kinds().of(text("apiVersion"), text("kind")).is_some();
-        if !served || find_owner(core, owner, namespace).is_some() {
+        let served = cluster.kinds().of(text("apiVersion"), text("kind")).is_some();
+        if !served || find_owner(cluster, owner, namespace).is_some() {
             return;
         }
         known = true;
     }
     if known {
-        drop(verbs::remove_object(core, &kind, &place.key, &DeleteOptions::background()));
+        drop(verbs::remove_object(cluster, &kind, &place.key, &DeleteOptions::background()));
     }
 }
 
 /// Lets an owner go: its dependents are deleted first, or keep living without it.
-fn release_owner(core: &Arc<Core>, place: &Place) {
-    let Some(kind) = place.kind(core) else { return };
+fn release_owner(cluster: &Arc<Cluster>, place: &Place) {
+    let Some(kind) = kind_of(cluster, place) else { return };
     let Some(stored) = kind.table.get(&place.key) else { return };
     let object = stored.value();
     if !meta::is_deleting(&object) {
         return;
     }
     let uid = meta::text(&object, "uid").to_owned();
-    let dependents: Vec<Place> = core.controllers.state().dependents.get(&uid).into_iter().flatten().cloned().collect();
+    let dependents = cluster.work.dependents(&uid);
     let finalizers = meta::finalizers(&object);
     if finalizers.contains(&"orphan") {
         for dependent in &dependents {
-            disown(core, dependent, &uid);
+            disown(cluster, dependent, &uid);
         }
-        core.controllers.state().dependents.remove(&uid);
-        remove_finalizer(core, &kind, &place.key, "orphan");
+        drop(cluster.work.take_dependents(&uid));
+        remove_finalizer(cluster, &kind, &place.key, "orphan");
     } else if finalizers.contains(&"foregroundDeletion") {
         let mut blocked = false;
         for dependent in &dependents {
-            blocked |= delete_dependent(core, dependent, &uid);
+            blocked |= delete_dependent(cluster, dependent, &uid);
         }
         if !blocked {
-            remove_finalizer(core, &kind, &place.key, "foregroundDeletion");
+            remove_finalizer(cluster, &kind, &place.key, "foregroundDeletion");
         }
     }
 }
 
 /// Deletes a dependent; whether it is still there and holds its owner back.
-fn delete_dependent(core: &Arc<Core>, place: &Place, uid: &str) -> bool {
-    let Some(kind) = place.kind(core) else { return false };
+fn delete_dependent(cluster: &Arc<Cluster>, place: &Place, uid: &str) -> bool {
+    let Some(kind) = kind_of(cluster, place) else { return false };
     let Some(stored) = kind.table.get(&place.key) else { return false };
     let object = stored.value();
     let blocks = owners(&object).any(|owner| owner["uid"] == uid && owner["blockOwnerDeletion"] == true);
     let namespace = meta::text(&object, "namespace");
-    let others = owners(&object).any(|owner| owner["uid"] != uid && find_owner(core, owner, namespace).is_some());
+    let others = owners(&object).any(|owner| owner["uid"] != uid && find_owner(cluster, owner, namespace).is_some());
     if others {
-        disown(core, place, uid);
+        disown(cluster, place, uid);
         return false;
     }
     if !meta::is_deleting(&object) {
-        let has_own = core.controllers.state().dependents.contains_key(meta::text(&object, "uid"));
+        let has_own = cluster.work.has_dependents(meta::text(&object, "uid"));
         let options = if has_own { DeleteOptions::foreground() } else { DeleteOptions::background() };
-        drop(verbs::remove_object(core, &kind, &place.key, &options));
+        drop(verbs::remove_object(cluster, &kind, &place.key, &options));
     }
     blocks && kind.table.get(&place.key).is_some()
 }
 
 /// Removes the references to one owner.
-fn disown(core: &Arc<Core>, place: &Place, uid: &str) {
-    let Some(kind) = place.kind(core) else { return };
+fn disown(cluster: &Arc<Cluster>, place: &Place, uid: &str) {
+    let Some(kind) = kind_of(cluster, place) else { return };
     change(&kind, &place.key, |object| {
         let rest: Vec<_> = owners(object).filter(|owner| owner["uid"] != uid).cloned().collect();
         if rest.is_empty() {
@@ -277,7 +145,7 @@ fn disown(core: &Arc<Core>, place: &Place, uid: &str) {
     });
 }
 
-fn remove_finalizer(core: &Arc<Core>, kind: &Arc<Kind>, key: &str, finalizer: &str) {
+fn remove_finalizer(cluster: &Arc<Cluster>, kind: &Arc<Kind>, key: &str, finalizer: &str) {
     loop {
         let Some(stored) = kind.table.get(key) else { return };
         let mut object = stored.value();
@@ -285,7 +153,7 @@ fn remove_finalizer(core: &Arc<Core>, kind: &Arc<Kind>, key: &str, finalizer: &s
             meta::finalizers(&object).into_iter().filter(|name| *name != finalizer).map(ToOwned::to_owned).collect();
         if rest.is_empty() {
             if kind.table.remove(key, &stored).is_ok() {
-                return after_delete(core, kind, &object);
+                return cluster.work.after_delete(kind, &object);
             }
             continue;
         }
@@ -296,7 +164,7 @@ fn remove_finalizer(core: &Arc<Core>, kind: &Arc<Kind>, key: &str, finalizer: &s
     }
 }
 
-/// Writes a change of an object, whoever else writes.
+/// Writes a change of an object, and again when another write came first.
 fn change(kind: &Arc<Kind>, key: &str, change: impl Fn(&mut Value)) {
     loop {
         let Some(stored) = kind.table.get(key) else { return };
@@ -309,15 +177,15 @@ fn change(kind: &Arc<Kind>, key: &str, change: impl Fn(&mut Value)) {
 }
 
 /// Deletes what a terminating namespace holds, and the namespace when it is empty.
-fn empty_namespace(core: &Arc<Core>, name: &str) {
-    let Some(namespaces) = core.kind("", "v1", "namespaces") else { return };
+fn empty_namespace(cluster: &Arc<Cluster>, name: &str) {
+    let Some(namespaces) = cluster.kind("", "v1", "namespaces") else { return };
     let Some(stored) = namespaces.table.get(name) else { return };
     if !meta::is_deleting(&stored.value()) {
         return;
     }
     let prefix = format!("{name}/");
     let mut left = 0;
-    let kinds = core.kinds();
+    let kinds = cluster.kinds();
     for kind in kinds.stored().filter(|kind| kind.namespaced) {
         let content = |kind: &Kind| -> Vec<Arc<str>> {
             let snapshot = kind.table.snapshot();
@@ -329,7 +197,7 @@ fn empty_namespace(core: &Arc<Core>, name: &str) {
                 .collect()
         };
         for key in content(kind) {
-            drop(verbs::remove_object(core, kind, &key, &DeleteOptions::default()));
+            drop(verbs::remove_object(cluster, kind, &key, &DeleteOptions::default()));
         }
         left += content(kind).len();
     }
@@ -342,7 +210,7 @@ fn empty_namespace(core: &Arc<Core>, name: &str) {
         object["spec"]["finalizers"] = json!([]);
         if meta::finalizers(&object).is_empty() {
             if namespaces.table.remove(name, &stored).is_ok() {
-                return after_delete(core, &namespaces, &object);
+                return cluster.work.after_delete(&namespaces, &object);
             }
         } else if namespaces.table.put(name, Some(stored.version), verbs::draft(&namespaces, &object)).is_ok() {
             return;

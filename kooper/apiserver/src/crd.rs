@@ -1,16 +1,11 @@
-//! Custom resource definitions: from an object to a kind that is served.
-
-use std::sync::Arc;
+//! Custom resource definitions: what they leave out, and what they must hold.
 
 use serde_json::{Value, json};
 
-use crate::core::Core;
-use crate::kinds::{Facts, Kind, Strategy, Subresource};
-use crate::schema::Definition;
 use crate::status::Cause;
 use crate::{meta, time};
 
-const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
 
 /// Fills in what a definition leaves out.
@@ -45,7 +40,7 @@ pub(crate) fn prepare(object: &mut Value, present: Option<&Value>) {
     }
 }
 
-fn versions(object: &Value) -> impl Iterator<Item = &Value> {
+pub(crate) fn versions(object: &Value) -> impl Iterator<Item = &Value> {
     object["spec"]["versions"].as_array().into_iter().flatten()
 }
 
@@ -98,110 +93,6 @@ pub(crate) fn validate(object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// Serves what a stored definition says, and writes its conditions.
-pub(crate) fn establish(core: &Arc<Core>, kind: &Arc<Kind>, name: &str) {
-    let Some(stored) = kind.table.get(name) else { return };
-    let mut object = stored.value();
-    if meta::is_deleting(&object) {
-        return;
-    }
-    serve(core, &object);
-    let present = object.clone();
-    let now = time::now();
-    let condition = |kind: &str, reason: &str, message: &str| {
-        let old = present["status"]["conditions"].as_array().into_iter().flatten().find(|one| one["type"] == kind);
-        let since = old.map_or_else(|| json!(now), |old| old["lastTransitionTime"].clone());
-        json!({
-            "type": kind, "status": "True", "lastTransitionTime": since, "reason": reason, "message": message
-        })
-    };
-    object["status"]["conditions"] = json!([
-        condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-        condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-    ]);
-    object["status"]["acceptedNames"] = object["spec"]["names"].clone();
-    let mut finalizers: Vec<_> = meta::finalizers(&object).into_iter().map(ToOwned::to_owned).collect();
-    if !finalizers.iter().any(|name| name == FINALIZER) {
-        finalizers.push(FINALIZER.to_owned());
-        meta::of(&mut object).insert("finalizers".into(), json!(finalizers));
-    }
-    if object != present && kind.table.put(name, Some(stored.version), crate::verbs::draft(kind, &object)).is_err() {
-        // Somebody wrote in between: what they wrote is established in turn.
-        establish(core, kind, name);
-    }
-}
-
-/// Replaces the kinds of a definition by those that it has now.
-fn serve(core: &Arc<Core>, object: &Value) {
-    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (group, resource) = (text("/spec/group"), text("/spec/names/plural"));
-    let words = |path: &str| -> Vec<String> {
-        let list = object.pointer(path).and_then(Value::as_array).into_iter().flatten();
-        list.filter_map(Value::as_str).map(ToOwned::to_owned).collect()
-    };
-    let verbs = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
-    let since = core.store.version();
-    core.change_kinds(|kinds| {
-        let present: Vec<_> =
-            kinds.iter().filter(|kind| kind.group == group && kind.resource == resource).cloned().collect();
-        if present.iter().any(|kind| kind.custom.is_none()) {
-            return;
-        }
-        let table = present.first().map_or_else(|| core.store.table(), |kind| Arc::clone(&kind.table));
-        kinds.remove(&group, &resource);
-        let mut served: Vec<&Value> = versions(object).filter(|version| version["served"] == true).collect();
-        served.sort_by_key(|version| std::cmp::Reverse(priority(version["name"].as_str().unwrap_or_default())));
-        for version in served {
-            let mut definition = Definition::read(object, version, since);
-            if let Some(same) =
-                present.iter().filter_map(|kind| kind.custom.as_ref()).find(|other| other.same_schema(&definition))
-            {
-                definition.keep_age(same);
-            }
-            let mut subresources = Vec::new();
-            let names = |verbs: &[&str]| verbs.iter().map(|verb| (*verb).to_owned()).collect();
-            if definition.has_status {
-                subresources.push(Subresource {
-                    name: "status".to_owned(),
-                    group_version: None,
-                    kind: text("/spec/names/kind"),
-                    verbs: names(&["get", "patch", "update"]),
-                });
-            }
-            if definition.scale.is_some() {
-                subresources.push(Subresource {
-                    name: "scale".to_owned(),
-                    group_version: Some(("autoscaling".to_owned(), "v1".to_owned())),
-                    kind: "Scale".to_owned(),
-                    verbs: names(&["get", "patch", "update"]),
-                });
-            }
-            let fields = version["selectableFields"].as_array().into_iter().flatten();
-            let facts = Facts {
-                group: group.clone(),
-                version: version["name"].as_str().unwrap_or_default().to_owned(),
-                resource: resource.clone(),
-                singular: text("/spec/names/singular"),
-                kind: text("/spec/names/kind"),
-                list_kind: text("/spec/names/listKind"),
-                namespaced: object["spec"]["scope"] == "Namespaced",
-                verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
-                short_names: words("/spec/names/shortNames"),
-                categories: words("/spec/names/categories"),
-                storage_hash: None,
-                subresources,
-                strategy: Strategy::default(),
-                fields: fields
-                    .filter_map(|field| field["jsonPath"].as_str())
-                    .map(|path| path.trim_start_matches('.').to_owned())
-                    .collect(),
-                ..Facts::default()
-            };
-            kinds.add(Kind { facts: Arc::new(facts), table: Arc::clone(&table), custom: Some(Arc::new(definition)) });
-        }
-    });
-}
-
 /// The order of versions in discovery: v2, v1, v1beta2, v1alpha1, others.
 pub(crate) fn priority(version: &str) -> (u8, u32, u32) {
     let Some(rest) = version.strip_prefix('v') else { return (0, 0, 0) };
@@ -233,53 +124,5 @@ pub(crate) fn mark(object: &mut Value) {
     match &mut object["status"]["conditions"] {
         Value::Array(conditions) => conditions.push(condition),
         conditions => *conditions = json!([condition]),
-    }
-}
-
-/// Deletes the objects of a definition that is going, and lets it go when none is left.
-pub(crate) fn clean_up(core: &Arc<Core>, kind: &Arc<Kind>, name: &str) {
-    let Some(stored) = kind.table.get(name) else { return };
-    let mut object = stored.value();
-    if !meta::is_deleting(&object) || !meta::finalizers(&object).contains(&FINALIZER) {
-        return;
-    }
-    let (resource, group) = name.split_once('.').unwrap_or((name, ""));
-    let custom = core.kinds().iter().find(|kind| kind.group == group && kind.resource == resource).cloned();
-    if let Some(custom) = custom {
-        let snapshot = custom.table.snapshot();
-        for (key, _) in snapshot.tree.range("") {
-            // What is gone already needs no deletion.
-            drop(crate::verbs::remove_object(core, &custom, key, &crate::verbs::DeleteOptions::default()));
-        }
-        if custom.table.snapshot().tree.len() > 0 {
-            return;
-        }
-    }
-    let finalizers: Vec<_> =
-        meta::finalizers(&object).into_iter().filter(|name| *name != FINALIZER).map(ToOwned::to_owned).collect();
-    if finalizers.is_empty() {
-        if kind.table.remove(name, &stored).is_err() {
-            return clean_up(core, kind, name);
-        }
-        drop_kind(core, name);
-        return;
-    }
-    meta::of(&mut object).insert("finalizers".into(), json!(finalizers));
-    if kind.table.put(name, Some(stored.version), crate::verbs::draft(kind, &object)).is_err() {
-        clean_up(core, kind, name);
-    }
-}
-
-/// Serves the kind of a definition no longer.
-pub(crate) fn drop_kind(core: &Arc<Core>, name: &str) {
-    let (resource, group) = name.split_once('.').unwrap_or((name, ""));
-    let found = core
-        .kinds()
-        .iter()
-        .find(|kind| kind.group == group && kind.resource == resource && kind.custom.is_some())
-        .cloned();
-    core.change_kinds(|kinds| kinds.remove(group, resource));
-    if let Some(kind) = found {
-        kind.table.close();
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::core::Core;
+use crate::cluster::Cluster;
 use crate::http::{Answer, Request};
 use crate::kinds::{Kind, Subresource};
 
@@ -38,9 +38,9 @@ fn wants_aggregated(request: &Request) -> bool {
     request.accepts().find(|range| range.starts_with("application/json")).is_some_and(wanted)
 }
 
-pub(crate) fn core(core: &Arc<Core>, request: &Request) -> Answer {
+pub(crate) fn core(cluster: &Arc<Cluster>, request: &Request) -> Answer {
     if wants_aggregated(request) {
-        return aggregated(core, &[String::new()]);
+        return aggregated(cluster, &[String::new()]);
     }
     let versions = json!({
         "kind": "APIVersions",
@@ -50,29 +50,29 @@ pub(crate) fn core(core: &Arc<Core>, request: &Request) -> Answer {
     Answer::json(StatusCode::OK, &versions)
 }
 
-pub(crate) fn groups(core: &Arc<Core>, request: &Request) -> Answer {
-    let names = group_names(core);
+pub(crate) fn groups(cluster: &Arc<Cluster>, request: &Request) -> Answer {
+    let names = group_names(cluster);
     if wants_aggregated(request) {
-        return aggregated(core, &names);
+        return aggregated(cluster, &names);
     }
-    let groups: Vec<_> = names.iter().map(|name| group_value(core, name)).collect();
+    let groups: Vec<_> = names.iter().map(|name| group_value(cluster, name)).collect();
     Answer::json(StatusCode::OK, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
 }
 
-pub(crate) fn group(core: &Arc<Core>, name: &str) -> Answer {
-    if name.is_empty() || !core.kinds().serves_group(name) {
+pub(crate) fn group(cluster: &Arc<Cluster>, name: &str) -> Answer {
+    if name.is_empty() || !cluster.kinds().serves_group(name) {
         return Answer::no_page();
     }
-    let mut group = group_value(core, name);
+    let mut group = group_value(cluster, name);
     group["kind"] = json!("APIGroup");
     group["apiVersion"] = json!("v1");
     Answer::json(StatusCode::OK, &group)
 }
 
 /// The groups but the core one, in the order in which they came.
-fn group_names(core: &Arc<Core>) -> Vec<String> {
+fn group_names(cluster: &Arc<Cluster>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for kind in core.kinds().iter().filter(|kind| !kind.group.is_empty()) {
+    for kind in cluster.kinds().iter().filter(|kind| !kind.group.is_empty()) {
         if !names.contains(&kind.group) {
             names.push(kind.group.clone());
         }
@@ -80,9 +80,9 @@ fn group_names(core: &Arc<Core>) -> Vec<String> {
     names
 }
 
-fn versions(core: &Arc<Core>, group: &str) -> Vec<String> {
+fn versions(cluster: &Arc<Cluster>, group: &str) -> Vec<String> {
     let mut versions: Vec<String> = Vec::new();
-    for kind in core.kinds().iter().filter(|kind| kind.group == group) {
+    for kind in cluster.kinds().iter().filter(|kind| kind.group == group) {
         if !versions.contains(&kind.version) {
             versions.push(kind.version.clone());
         }
@@ -91,16 +91,16 @@ fn versions(core: &Arc<Core>, group: &str) -> Vec<String> {
     versions
 }
 
-fn group_value(core: &Arc<Core>, name: &str) -> Value {
-    let versions: Vec<_> = versions(core, name)
+fn group_value(cluster: &Arc<Cluster>, name: &str) -> Value {
+    let versions: Vec<_> = versions(cluster, name)
         .iter()
         .map(|version| json!({"groupVersion": format!("{name}/{version}"), "version": version}))
         .collect();
     json!({"name": name, "versions": versions, "preferredVersion": versions.first()})
 }
 
-pub(crate) fn resources(core: &Arc<Core>, group: &str, version: &str) -> Answer {
-    let kinds = core.kinds();
+pub(crate) fn resources(cluster: &Arc<Cluster>, group: &str, version: &str) -> Answer {
+    let kinds = cluster.kinds();
     if !kinds.serves_group_version(group, version) {
         return Answer::no_page();
     }
@@ -140,12 +140,12 @@ pub(crate) fn resources(core: &Arc<Core>, group: &str, version: &str) -> Answer 
     Answer::json(StatusCode::OK, &list)
 }
 
-fn aggregated(core: &Arc<Core>, groups: &[String]) -> Answer {
-    let kinds = core.kinds();
+fn aggregated(cluster: &Arc<Cluster>, groups: &[String]) -> Answer {
+    let kinds = cluster.kinds();
     let items: Vec<_> = groups
         .iter()
         .map(|group| {
-            let versions: Vec<_> = versions(core, group)
+            let versions: Vec<_> = versions(cluster, group)
                 .iter()
                 .map(|version| {
                     let of_version = kinds.iter().filter(|kind| kind.group == *group && kind.version == *version);

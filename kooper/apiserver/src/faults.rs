@@ -78,18 +78,19 @@ pub use self::view::Frozen;
 pub(crate) use self::view::View;
 pub(crate) use self::walk::serve;
 pub use self::watch_events::{WatchEvent, WatchEvents};
-use crate::core::Core;
+use crate::store::Store;
 
 /// The faults of a server. All clones are of the same server. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct Faults {
-    core: Arc<Core>,
+    state: Arc<State>,
+    store: Store,
 }
 
 impl Faults {
-    pub(crate) fn of(core: &Arc<Core>) -> Self {
-        core.faults.arm();
-        Self { core: Arc::clone(core) }
+    pub(crate) fn of(state: &Arc<State>, store: &Store) -> Self {
+        state.arm();
+        Self { state: Arc::clone(state), store: store.clone() }
     }
 
     /// Begins a fault for requests: for [`Requests`], a [`Verb`] or the name of a resource.
@@ -120,14 +121,14 @@ impl Faults {
     /// # Ok::<_, std::io::Error>(())
     /// ```
     pub fn freeze(&self, requests: impl Into<Requests>) -> Frozen {
-        self.core.faults.views.freeze(requests.into(), self.core.store.version())
+        self.state.views.freeze(requests.into(), self.store.version())
     }
 
     /// Makes the server unavailable until the answer is dropped: watches are cut,
     /// and requests end without an answer. Its data and its tokens remain, its
     /// history does not: watches that continue from before get `410 Gone`.
     pub fn outage(&self) -> Outage {
-        Outage::begin(&self.core)
+        Outage::begin(&self.state, &self.store)
     }
 
     /// Restarts the server with the same data: an [`outage`](Self::outage) that is over at once.
@@ -138,29 +139,29 @@ impl Faults {
     /// Spares a user, such as the one by which a test looks at the result: its requests meet no faults,
     /// no frozen view and no outage, and are not among [`requests`](Self::requests).
     pub fn spare(&self, user: &str) {
-        self.core.faults.rules().spared.insert(user.to_owned());
+        self.state.rules().spared.insert(user.to_owned());
     }
 
     /// Removes all faults that were added. What is frozen or out of service remains so.
     pub fn clear(&self) {
-        self.core.faults.rules().clear();
+        self.state.rules().clear();
     }
 
     /// The seed of chance.
     #[must_use]
     pub fn seed(&self) -> u64 {
-        self.core.faults.rules().seed
+        self.state.rules().seed
     }
 
     /// Sets the seed of chance, for tests that try many.
     pub fn set_seed(&self, seed: u64) {
-        self.core.faults.rules().seed = seed;
+        self.state.rules().seed = seed;
     }
 
     /// The faults that were injected so far, a line of JSON for each: what [`replay`](Self::replay) takes.
     #[must_use]
     pub fn injected(&self) -> String {
-        self.core.faults.rules().injected()
+        self.state.rules().injected()
     }
 
     /// Injects these faults again, each into the same request or watch event, and none of those that are added.
@@ -171,8 +172,8 @@ impl Faults {
     /// When a line cannot be read.
     pub fn replay(&self, injected: &str) -> Result<(), PlanError> {
         let plan = plan::parse(injected)?;
-        self.core.faults.rules().replay(plan);
-        self.core.faults.watch_events();
+        self.state.rules().replay(plan);
+        self.state.watch_events();
         Ok(())
     }
 
@@ -180,13 +181,13 @@ impl Faults {
     /// server is dropped by a panic, unless it was asked for before. The faults are written to a file, as [`replay`](Self::replay) takes them.
     #[must_use]
     pub fn report(&self) -> Option<String> {
-        self.core.faults.reported.store(true, Ordering::Release);
-        report::text(&self.core)
+        self.state.reported.store(true, Ordering::Release);
+        report::text(&self.state)
     }
 
     /// The last requests and how they were answered, at most a hundred, the oldest first.
     #[must_use]
     pub fn requests(&self) -> Vec<Answered> {
-        self.core.faults.journal.requests()
+        self.state.journal.requests()
     }
 }

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::core::Core;
+use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::patch::apply::ApplyError;
 use crate::patch::field_manager::FieldManager;
@@ -26,8 +26,8 @@ impl Versions for Served {
 }
 
 /// Runs `then` with the field manager of writes to a kind, or to a subresource of it.
-fn with<T>(core: &Core, kind: &Kind, subresource: &str, then: impl FnOnce(&FieldManager<'_>) -> T) -> T {
-    let kinds = core.kinds();
+fn with<T>(cluster: &Cluster, kind: &Kind, subresource: &str, then: impl FnOnce(&FieldManager<'_>) -> T) -> T {
+    let kinds = cluster.kinds();
     let same = kinds.iter().filter(|other| std::sync::Arc::ptr_eq(&other.table, &kind.table));
     let versions = Served(same.map(|kind| (kind.api_version(), kind.typed().schema.clone())).collect());
     let reset = reset(kind, subresource);
@@ -59,21 +59,21 @@ fn reset(kind: &Kind, subresource: &str) -> Reset {
 }
 
 /// A new object with its `managedFields`.
-pub(crate) fn created(core: &Core, kind: &Kind, object: Value, writer: &str) -> Value {
+pub(crate) fn created(cluster: &Cluster, kind: &Kind, object: Value, writer: &str) -> Value {
     let zero = kind.typed().zero.clone();
-    with(core, kind, "", |fields| fields.update(&zero, object, writer, &time::now()))
+    with(cluster, kind, "", |fields| fields.update(&zero, object, writer, &time::now()))
 }
 
 /// The next state of an object with its `managedFields`.
 pub(crate) fn updated(
-    core: &Core,
+    cluster: &Cluster,
     kind: &Kind,
     subresource: &str,
     present: &Value,
     object: Value,
     writer: &str,
 ) -> Value {
-    let mut object = with(core, kind, subresource, |fields| fields.update(present, object, writer, &time::now()));
+    let mut object = with(cluster, kind, subresource, |fields| fields.update(present, object, writer, &time::now()));
     settle(&mut object, present);
     object
 }
@@ -93,7 +93,7 @@ pub(crate) fn drop_empty(object: &mut Value) {
 
 /// The present object, if there is one, with a configuration applied to it.
 pub(crate) fn applied(
-    core: &Core,
+    cluster: &Cluster,
     kind: &Kind,
     subresource: &str,
     present: Option<&Value>,
@@ -103,7 +103,7 @@ pub(crate) fn applied(
 ) -> Result<Value, Refusal> {
     let zero = kind.typed().zero.clone();
     let live = present.unwrap_or(&zero);
-    let result = with(core, kind, subresource, |fields| fields.apply(live, config, writer, force, &time::now()));
+    let result = with(cluster, kind, subresource, |fields| fields.apply(live, config, writer, force, &time::now()));
     let mut object = result.map_err(|error| refusal(&error))?;
     if let Some(present) = present {
         noop::keep_times(&mut object, present);

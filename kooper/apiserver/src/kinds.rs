@@ -5,11 +5,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use serde_json::Value;
 
-pub(crate) mod schemas;
-
-pub(crate) use self::schemas::Typed;
-
-use crate::schema::Definition;
+use crate::schema::{Definition, Typed};
 use crate::store::{Store, Table, Traits};
 
 /// The built-in kinds and subresources, from the discovery of a real server.
@@ -98,7 +94,7 @@ impl Kind {
 
 impl Facts {
     pub(crate) fn typed(&self) -> &Typed {
-        self.typed.get_or_init(|| Typed::builtin(self))
+        self.typed.get_or_init(|| Typed::builtin(&self.group, &self.version, &self.kind))
     }
 
     /// `apps/v1`, or `v1` in the core group.
@@ -311,6 +307,13 @@ mod tests {
         for line in STRATEGIES.lines().filter(|line| !line.starts_with('#')) {
             let kind = line.split_whitespace().next();
             assert!(kinds.iter().any(|facts| Some(facts.kind.as_str()) == kind), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_built_in_kind_has_a_schema() {
+        for facts in parse(BUILTIN, STRATEGIES) {
+            assert!(facts.typed().definition.is_object(), "{} {}", facts.api_version(), facts.kind);
         }
     }
 

@@ -3,10 +3,12 @@
 //! An in-memory API server for tests and development: any client of the
 //! Kubernetes API can talk to it. It is not meant for production.
 //!
-//! Reading order follows a request: [`core`] takes it in, [`route`] finds what
-//! it is about, [`auth`] whether its user may, [`verbs`] what it does with the
-//! objects of [`kinds`], with [`admission`], [`prepare`] and [`schema`] on the
-//! way; [`store`] keeps the result, [`controllers`] do what follows from it.
+//! Reading order follows a request: [`server`] has its socket, [`walk`] takes it
+//! in, [`route`] finds what it is about, [`auth`] whether its user may, [`verbs`]
+//! what it does with the objects of [`kinds`], with [`admission`], [`prepare`] and
+//! [`schema`] on the way; the [`store`] of the [`cluster`] keeps the result, and
+//! [`controllers`] do what follows from it before the answer goes out. A module
+//! imports from those before it, never in a circle.
 
 #![allow(rustdoc::private_intra_doc_links, reason = "the reading order is for those who read the source")]
 
@@ -14,13 +16,15 @@ mod admission;
 mod auth;
 mod base64;
 mod bootstrap;
+mod cause;
+mod cluster;
 mod controllers;
-mod core;
 mod crd;
 mod discovery;
 pub mod faults;
 mod fields;
 mod http;
+mod identity;
 mod kinds;
 mod meta;
 mod openapi;
@@ -36,7 +40,9 @@ mod status;
 mod store;
 mod time;
 mod verbs;
+mod walk;
+mod work;
 
-pub use self::auth::User;
 pub use self::http::Body;
+pub use self::identity::User;
 pub use self::server::{ApiServer, Builder, Credentials, CredentialsError, Service};

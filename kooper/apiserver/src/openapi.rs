@@ -12,16 +12,17 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use crate::core::Core;
+use crate::cluster::Cluster;
 use crate::http::Answer;
-use crate::kinds::{Kind, schemas};
+use crate::kinds::Kind;
+use crate::schema::published;
 
 /// What references to schemas begin with.
 const SCHEMAS: &str = "#/components/schemas/";
 
 /// The index, or the document of one group and version.
-pub(crate) fn answer(core: &Arc<Core>, path: Option<&str>) -> Answer {
-    let kinds = core.kinds();
+pub(crate) fn answer(cluster: &Arc<Cluster>, path: Option<&str>) -> Answer {
+    let kinds = cluster.kinds();
     let Some(path) = path else {
         let paths: Map<String, Value> = kinds
             .iter()
@@ -58,7 +59,7 @@ fn document(kinds: &[Arc<Kind>]) -> Bytes {
     let mut wanted: Vec<String> = referred(&paths).map(ToOwned::to_owned).collect();
     wanted.extend(definitions.values().flat_map(|text| referred(text)).map(ToOwned::to_owned).collect::<Vec<_>>());
     while let Some(name) = wanted.pop() {
-        if let (false, Some(text)) = (definitions.contains_key(&name), schemas::text(&name)) {
+        if let (false, Some(text)) = (definitions.contains_key(&name), published::text(&name)) {
             wanted.extend(referred(text).map(ToOwned::to_owned));
             definitions.insert(name, text.to_owned());
         }
@@ -80,7 +81,7 @@ fn referred(text: &str) -> impl Iterator<Item = &str> {
 /// The name of a kind's schema: that of its Go type where it is built in, else its reversed group.
 fn schema_name(kind: &Kind) -> String {
     if kind.custom.is_none()
-        && let Some(name) = schemas::name_of(&kind.group, &kind.version, &kind.kind)
+        && let Some(name) = published::name_of(&kind.group, &kind.version, &kind.kind)
     {
         return name.to_owned();
     }

@@ -3,7 +3,7 @@
 //! Every function here is pure: it takes JSON values and a description of the
 //! schema, and returns the patched value.
 //!
-//! From the leaves up: [`schema`] says how a kind is merged, [`path`],
+//! From the leaves up: [`types`] and [`schema`] say how a kind is merged, [`path`],
 //! [`fields`] and [`fields_v1`] name its fields, [`managed`] who owns them.
 //! [`field_manager`] keeps that over writes ([`update`]) and applies ([`apply`]).
 //! [`merge`] and [`strategic`] are the other patches.
@@ -29,6 +29,7 @@ pub mod schema;
 pub mod strategic;
 mod time;
 mod typed;
+pub mod types;
 pub mod update;
 pub mod user_agent;
 pub mod versions;

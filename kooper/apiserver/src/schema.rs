@@ -4,13 +4,14 @@ mod cel;
 mod columns;
 mod default;
 mod prune;
+pub(crate) mod published;
 mod validate;
 
 use serde_json::Value;
 
 pub(crate) use self::columns::Column;
-use crate::kinds::Typed;
-use crate::status::Cause;
+pub(crate) use self::published::Typed;
+use crate::cause::Cause;
 
 /// Drops what the schema of a built-in kind does not know, and names it.
 pub(crate) fn prune_builtin(object: &mut Value, definition: &Value) -> Vec<String> {
@@ -33,7 +34,7 @@ fn resolved(schema: &Value) -> &Value {
 fn referred(schema: &Value) -> Option<&'static Value> {
     let reference = schema.get("$ref").or_else(|| schema["allOf"].get(0).and_then(|schema| schema.get("$ref")));
     let name = reference.and_then(Value::as_str).and_then(|reference| reference.rsplit('/').next());
-    name.and_then(crate::kinds::schemas::definition)
+    name.and_then(published::definition)
 }
 
 /// One version of a custom resource definition.

@@ -16,9 +16,10 @@ use tokio::task::JoinHandle;
 
 pub use self::credentials::{Credentials, CredentialsError};
 pub use self::service::Service;
-use crate::auth::User;
-use crate::core::Core;
+use crate::bootstrap;
+use crate::cluster::Cluster;
 use crate::faults::{Faults, Report};
+use crate::identity::User;
 
 /// A Kubernetes API server in this process, with data of its own.
 ///
@@ -40,7 +41,7 @@ use crate::faults::{Faults, Report};
 #[derive(Debug)]
 #[must_use = "dropping it stops the server"]
 pub struct ApiServer {
-    core: Arc<Core>,
+    cluster: Arc<Cluster>,
     address: SocketAddr,
     credentials: Credentials,
     /// A value asks the connections to finish; without its sender they end at once.
@@ -82,11 +83,12 @@ impl Builder {
         let address = listener.local_addr()?;
         let credentials = self.credentials.unwrap_or_else(Credentials::generate);
         let tls = tls::acceptor(&credentials, address.ip())?;
-        let core = Core::new(&credentials.token);
+        let cluster = Arc::new(Cluster::new(&credentials.token));
+        bootstrap::create_objects(&cluster);
         let (running, stopped) = watch::channel(());
-        let accepting = tokio::spawn(connections::accept(listener, tls, Arc::clone(&core), stopped));
-        let report = Report::of(&core);
-        Ok(ApiServer { core, address, credentials, running, accepting, _report: report })
+        let accepting = tokio::spawn(connections::accept(listener, tls, Arc::clone(&cluster), stopped));
+        let report = Report::of(&cluster.faults);
+        Ok(ApiServer { cluster, address, credentials, running, accepting, _report: report })
     }
 }
 
@@ -151,14 +153,14 @@ impl ApiServer {
     /// A client of a user who may do what the roles of this server allow. It needs no socket.
     #[must_use]
     pub fn client_of(&self, user: User) -> kube::Client {
-        let token = self.core.authority.issue(user);
-        kube::Client::new(Service::new(&self.core, &token), "default")
+        let token = self.cluster.tokens.issue(user);
+        kube::Client::new(Service::new(&self.cluster, &token), "default")
     }
 
     /// The server without its socket: requests carry the token of a user who may do everything, unless they have one.
     #[must_use]
     pub fn service(&self) -> Service {
-        Service::new(&self.core, self.token())
+        Service::new(&self.cluster, self.token())
     }
 
     /// The bearer token of a user who may do everything.
@@ -170,7 +172,7 @@ impl ApiServer {
     /// A new bearer token for a user.
     #[must_use]
     pub fn token_of(&self, user: User) -> String {
-        self.core.authority.issue(user)
+        self.cluster.tokens.issue(user)
     }
 
     /// A kubeconfig, in YAML, for the user who may do everything.
@@ -183,7 +185,7 @@ impl ApiServer {
     #[must_use]
     pub fn kubeconfig_of(&self, user: User) -> String {
         let name = user.name().to_owned();
-        let token = self.core.authority.issue(user);
+        let token = self.cluster.tokens.issue(user);
         kubeconfig::kubeconfig(self.address, &self.credentials.certificate_pem(), &name, &token)
     }
 
@@ -194,16 +196,16 @@ impl ApiServer {
     /// If the environment variable `KOOPER_SEED` is not a number, or the file of `KOOPER_FAULTS` cannot be read.
     #[must_use]
     pub fn faults(&self) -> Faults {
-        Faults::of(&self.core)
+        Faults::of(&self.cluster.faults, &self.cluster.store)
     }
 
     #[cfg(test)]
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.core
+    pub(crate) fn fault_state(&self) -> &crate::faults::State {
+        &self.cluster.faults
     }
 
     /// Forgets the changes of the past, as a compaction of etcd does: older watches and pages get `410 Gone`.
     pub fn compact(&self) {
-        self.core.expire_history();
+        self.cluster.store.compact();
     }
 }

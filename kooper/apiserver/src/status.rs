@@ -5,6 +5,7 @@ use std::fmt::Display;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
+pub(crate) use crate::cause::Cause;
 use crate::kinds::Kind;
 
 /// Why a request was not served.
@@ -16,67 +17,6 @@ pub(crate) struct Refusal {
     details: Option<Value>,
     /// Seconds after which the client may try again.
     pub(crate) retry_after: Option<u32>,
-}
-
-/// One violated rule of an object.
-#[derive(Clone, Debug)]
-pub(crate) struct Cause {
-    reason: &'static str,
-    message: String,
-    field: String,
-}
-
-impl Cause {
-    pub(crate) fn required(field: impl Into<String>, why: impl Display) -> Self {
-        let why = why.to_string();
-        let message = if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
-        Self { reason: "FieldValueRequired", message, field: field.into() }
-    }
-
-    pub(crate) fn invalid(field: impl Into<String>, value: &Value, why: impl Display) -> Self {
-        let message = format!("Invalid value: {}: {why}", shown(value));
-        Self { reason: "FieldValueInvalid", message, field: field.into() }
-    }
-
-    pub(crate) fn type_invalid(field: impl Into<String>, value: &Value, why: impl Display) -> Self {
-        let message = format!("Invalid value: {}: {why}", shown(value));
-        Self { reason: "FieldValueTypeInvalid", message, field: field.into() }
-    }
-
-    pub(crate) fn forbidden(field: impl Into<String>, why: impl Display) -> Self {
-        Self { reason: "FieldValueForbidden", message: format!("Forbidden: {why}"), field: field.into() }
-    }
-
-    pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
-        Self {
-            reason: "FieldValueDuplicate",
-            message: format!("Duplicate value: {}", shown(value)),
-            field: field.into(),
-        }
-    }
-
-    pub(crate) fn not_supported(field: impl Into<String>, value: &str, supported: &[&str]) -> Self {
-        let supported: Vec<_> = supported.iter().map(|value| format!("{value:?}")).collect();
-        let message = format!("Unsupported value: {value}: supported values: {}", supported.join(", "));
-        Self { reason: "FieldValueNotSupported", message, field: field.into() }
-    }
-
-    /// A cause whose reason and message are made elsewhere.
-    pub(crate) fn other(reason: &'static str, field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), field: field.into() }
-    }
-
-    fn text(&self) -> String {
-        if self.field.is_empty() { self.message.clone() } else { format!("{}: {}", self.field, self.message) }
-    }
-}
-
-/// A value as the API shows it in a message.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::String(text) => format!("{text:?}"),
-        other => other.to_string(),
-    }
 }
 
 impl Refusal {
@@ -252,4 +192,9 @@ pub(crate) fn details(name: &str, group: &str, kind: &str) -> Value {
         }
     }
     Value::Object(details)
+}
+
+/// A success without an object.
+pub(crate) fn success(details: &Value) -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
 }

@@ -10,7 +10,7 @@ mod tree;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use tokio::sync::Notify;
 
@@ -23,9 +23,11 @@ const KEPT_CHANGES: usize = 100_000;
 const KEPT_BYTES: usize = 32 << 20;
 
 /// The counter that all tables of a server share.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Store {
     version: Arc<Clock>,
+    /// The tables that are in use.
+    tables: Arc<Mutex<Vec<Weak<Table>>>>,
 }
 
 #[derive(Debug)]
@@ -107,19 +109,31 @@ pub(crate) enum Next {
 impl Store {
     pub(crate) fn new() -> Self {
         let clock = Clock { writing: Mutex::new(()), current: AtomicU64::new(1), advanced: Notify::new() };
-        Self { version: Arc::new(clock) }
+        Self { version: Arc::new(clock), tables: Arc::default() }
     }
 
     /// A table for another kind.
     pub(crate) fn table(&self) -> Arc<Table> {
         let _writing = self.version.write();
         let state = State { since: self.version(), ..State::default() };
-        Arc::new(Table {
+        let table = Arc::new(Table {
             clock: Arc::clone(&self.version),
             state: RwLock::new(state),
             changed: Notify::new(),
             watchers: AtomicUsize::new(0),
-        })
+        });
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.retain(|table| table.strong_count() > 0);
+        tables.push(Arc::downgrade(&table));
+        table
+    }
+
+    /// Forgets the changes of the past, as a compaction does.
+    pub(crate) fn compact(&self) {
+        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for table in tables.iter().filter_map(Weak::upgrade) {
+            table.compact();
+        }
     }
 
     /// The version of the last write.
@@ -253,7 +267,7 @@ impl Table {
     }
 
     /// Forgets the log, as a compaction does.
-    pub(crate) fn compact(&self) {
+    fn compact(&self) {
         let _writing = self.clock.write();
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.trim(0, 0);

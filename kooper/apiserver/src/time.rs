@@ -44,11 +44,37 @@ pub(crate) fn seconds(text: &str) -> Option<u64> {
     Some(days.checked_sub(719_468)? * 86_400 + hour * 3600 + minute * 60 + second)
 }
 
+/// How long ago a time was, as kubectl shows it.
+pub(crate) fn age(created: &str) -> String {
+    let (Some(then), Some(now)) = (seconds(created), seconds(&now())) else {
+        return "<unknown>".to_owned();
+    };
+    duration(now.saturating_sub(then))
+}
+
+fn duration(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    let with = |large: u64, unit: &str, small: u64, rest: &str| {
+        if small == 0 { format!("{large}{unit}") } else { format!("{large}{unit}{small}{rest}") }
+    };
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..600 => with(minutes, "m", seconds % 60, "s"),
+        600..10_800 => format!("{minutes}m"),
+        10_800..28_800 => with(hours, "h", minutes % 60, "m"),
+        28_800..172_800 => format!("{hours}h"),
+        172_800..691_200 => with(days, "d", hours % 24, "h"),
+        691_200..63_072_000 => format!("{days}d"),
+        63_072_000..252_288_000 => with(days / 365, "y", days % 365, "d"),
+        _ => format!("{}y", days / 365),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
-    use super::{at, seconds};
+    use super::{at, duration, seconds};
 
     #[test]
     fn times_are_written_and_read() {
@@ -60,5 +86,12 @@ mod tests {
             assert_eq!(at(UNIX_EPOCH + Duration::from_secs(number)), text);
             assert_eq!(seconds(text), Some(number));
         }
+    }
+
+    #[test]
+    fn ages_are_shortened_as_kubectl_shortens_them() {
+        let shown: Vec<_> =
+            [5, 119, 150, 600, 10_800, 11_000, 180_000, 800_000, 70_000_000].into_iter().map(duration).collect();
+        assert_eq!(shown, ["5s", "119s", "2m30s", "10m", "3h", "3h3m", "2d2h", "9d", "2y80d"]);
     }
 }

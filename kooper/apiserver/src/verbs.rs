@@ -7,6 +7,7 @@ mod form;
 mod list;
 mod options;
 mod patch;
+mod review;
 mod scale;
 mod update;
 mod watch;
@@ -17,15 +18,13 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use serde_json::Value;
 
-pub(crate) use self::body::parse as parse_body;
 pub(crate) use self::delete::{DeleteOptions, remove_object};
 use self::form::Form;
 pub(crate) use self::options::{FieldValidation, WriteOptions};
-pub(crate) use self::watch::write_event;
-use crate::auth::{self, User};
-use crate::core::Core;
+use crate::cluster::Cluster;
 use crate::faults::{Sighting, View};
 use crate::http::{Answer, Request};
+use crate::identity::User;
 use crate::kinds::Kind;
 use crate::route::Target;
 use crate::status::Refusal;
@@ -33,7 +32,7 @@ use crate::store::{Draft, Object};
 
 /// One request for a resource that is served.
 pub(crate) struct Call<'a> {
-    pub(crate) core: &'a Arc<Core>,
+    pub(crate) cluster: &'a Arc<Cluster>,
     pub(crate) request: &'a Request,
     pub(crate) user: &'a User,
     pub(crate) kind: Arc<Kind>,
@@ -43,7 +42,7 @@ pub(crate) struct Call<'a> {
 impl Call<'_> {
     /// What this request sees of the watch cache.
     pub(crate) fn view(&self) -> View {
-        self.core.faults.view(Sighting::of_resource(self.request, self.user, &self.target))
+        self.cluster.faults.view(Sighting::of_resource(self.request, self.user, &self.target))
     }
 }
 
@@ -55,8 +54,8 @@ pub(crate) async fn serve(call: Call<'_>) -> Result<Answer, Refusal> {
         return subresource(&call, &name);
     }
     // Reviews are answered and never stored.
-    if auth::is_review(&call.kind) {
-        return if *method == Method::POST { auth::review(&call) } else { Err(Refusal::method_not_allowed()) };
+    if review::is_review(&call.kind) {
+        return if *method == Method::POST { review::review(&call) } else { Err(Refusal::method_not_allowed()) };
     }
     let verb = crate::route::verb(call.request, &call.target);
     let misplaced = match *method {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::identity::User;
-use crate::core::Core;
+use crate::cluster::Cluster;
+use crate::identity::User;
 use crate::kinds::Kind;
 use crate::route::Target;
 use crate::status::{Refusal, details};
@@ -68,14 +68,14 @@ impl Asked {
 }
 
 /// Whether the roles that are bound to a user allow this.
-pub(crate) fn allows(core: &Arc<Core>, user: &User, asked: &Asked) -> bool {
-    user.is_master() || rules(core, user, &asked.namespace).iter().any(|rule| covers(rule, asked))
+pub(crate) fn allows(cluster: &Arc<Cluster>, user: &User, asked: &Asked) -> bool {
+    user.is_master() || rules(cluster, user, &asked.namespace).iter().any(|rule| covers(rule, asked))
 }
 
 /// Whether a user may ask for a path that is not a resource.
-pub(crate) fn allows_path(core: &Arc<Core>, user: &User, verb: &str, path: &str) -> bool {
+pub(crate) fn allows_path(cluster: &Arc<Cluster>, user: &User, verb: &str, path: &str) -> bool {
     user.is_master()
-        || rules(core, user, "").iter().any(|rule| {
+        || rules(cluster, user, "").iter().any(|rule| {
             has(&rule["verbs"], verb)
                 && texts(&rule["nonResourceURLs"]).any(|allowed| {
                     allowed == "*"
@@ -86,25 +86,25 @@ pub(crate) fn allows_path(core: &Arc<Core>, user: &User, verb: &str, path: &str)
 }
 
 /// The rules that a user has in a namespace, or cluster-wide where it is empty.
-pub(crate) fn rules(core: &Arc<Core>, user: &User, namespace: &str) -> Vec<Value> {
+pub(crate) fn rules(cluster: &Arc<Cluster>, user: &User, namespace: &str) -> Vec<Value> {
     let mut rules = Vec::new();
-    for binding in objects(core, "clusterrolebindings", "") {
+    for binding in objects(cluster, "clusterrolebindings", "") {
         if is_bound(&binding, user, "") {
-            rules.extend(role_rules(core, &binding["roleRef"], ""));
+            rules.extend(role_rules(cluster, &binding["roleRef"], ""));
         }
     }
     if !namespace.is_empty() {
-        for binding in objects(core, "rolebindings", namespace) {
+        for binding in objects(cluster, "rolebindings", namespace) {
             if is_bound(&binding, user, namespace) {
-                rules.extend(role_rules(core, &binding["roleRef"], namespace));
+                rules.extend(role_rules(cluster, &binding["roleRef"], namespace));
             }
         }
     }
     rules
 }
 
-fn objects(core: &Arc<Core>, resource: &str, namespace: &str) -> Vec<Value> {
-    let Some(kind) = core.kind(GROUP, "v1", resource) else { return Vec::new() };
+fn objects(cluster: &Arc<Cluster>, resource: &str, namespace: &str) -> Vec<Value> {
+    let Some(kind) = cluster.kind(GROUP, "v1", resource) else { return Vec::new() };
     let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
     let snapshot = kind.table.snapshot();
     snapshot
@@ -115,14 +115,14 @@ fn objects(core: &Arc<Core>, resource: &str, namespace: &str) -> Vec<Value> {
         .collect()
 }
 
-fn role_rules(core: &Arc<Core>, role: &Value, namespace: &str) -> Vec<Value> {
+fn role_rules(cluster: &Arc<Cluster>, role: &Value, namespace: &str) -> Vec<Value> {
     let name = role["name"].as_str().unwrap_or_default();
     let (resource, key) = match role["kind"].as_str() {
         Some("ClusterRole") => ("clusterroles", name.to_owned()),
         Some("Role") => ("roles", crate::route::key(namespace, name)),
         _ => return Vec::new(),
     };
-    let object = core.kind(GROUP, "v1", resource).and_then(|kind| kind.table.get(&key));
+    let object = cluster.kind(GROUP, "v1", resource).and_then(|kind| kind.table.get(&key));
     object.and_then(|object| object.value()["rules"].as_array().cloned()).unwrap_or_default()
 }
 
@@ -165,13 +165,16 @@ fn covers(rule: &Value, asked: &Asked) -> bool {
 
 /// Refuses a role or binding that would give rights that its author does not have.
 pub(crate) fn check_escalation(
-    core: &Arc<Core>,
+    cluster: &Arc<Cluster>,
     user: &User,
     kind: &Kind,
     namespace: &str,
     name: &str,
     object: &Value,
 ) -> Result<(), Refusal> {
+    if kind.group != GROUP || user.is_master() {
+        return Ok(());
+    }
     let binding = kind.kind.ends_with("Binding");
     let allowed = if binding { "bind" } else { "escalate" };
     let asked = |resource: &str, name: &str| Asked {
@@ -185,14 +188,14 @@ pub(crate) fn check_escalation(
     let (exempt, wanted) = if binding {
         let role = &object["roleRef"];
         let resource = if role["kind"] == "ClusterRole" { "clusterroles" } else { "roles" };
-        (asked(resource, role["name"].as_str().unwrap_or_default()), role_rules(core, role, namespace))
+        (asked(resource, role["name"].as_str().unwrap_or_default()), role_rules(cluster, role, namespace))
     } else {
         (asked(&kind.resource, name), object["rules"].as_array().cloned().unwrap_or_default())
     };
-    if allows(core, user, &exempt) {
+    if allows(cluster, user, &exempt) {
         return Ok(());
     }
-    let own = rules(core, user, namespace);
+    let own = rules(cluster, user, namespace);
     let missing: Vec<Value> = wanted.into_iter().filter(|rule| !is_covered(rule, &own)).collect();
     if missing.is_empty() {
         return Ok(());

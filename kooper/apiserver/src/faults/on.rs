@@ -89,7 +89,7 @@ impl On<Requests> {
     }
 
     fn add(self, effect: Effect) -> Fault {
-        let (number, hits) = self.faults.core.faults.rules().add(self.matcher, self.when, effect);
+        let (number, hits) = self.faults.state.rules().add(self.matcher, self.when, effect);
         Fault { faults: self.faults, number, hits }
     }
 }
@@ -147,7 +147,7 @@ impl On<WatchEvents> {
     }
 
     fn add(self, effect: EventEffect) -> Fault {
-        let state = &self.faults.core.faults;
+        let state = &self.faults.state;
         let (number, hits) = state.rules().add_for_events(self.matcher, self.when, effect);
         state.watch_events();
         Fault { faults: self.faults, number, hits }
@@ -177,6 +177,6 @@ impl Fault {
 
     /// Removes it.
     pub fn lift(&self) {
-        self.faults.core.faults.rules().remove(self.number);
+        self.faults.state.rules().remove(self.number);
     }
 }

@@ -4,30 +4,32 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::core::Core;
+use super::State;
+use crate::store::Store;
 
 /// A time at which a server is unavailable, until this is dropped. See [`Faults::outage`](super::Faults::outage).
 #[derive(Debug)]
 #[must_use = "dropping it makes the server available again"]
 pub struct Outage {
-    core: Arc<Core>,
+    state: Arc<State>,
+    store: Store,
 }
 
 impl Outage {
-    pub(super) fn begin(core: &Arc<Core>) -> Self {
-        core.faults.outages.0.send_modify(|count| {
+    pub(super) fn begin(state: &Arc<State>, store: &Store) -> Self {
+        state.outages.0.send_modify(|count| {
             count.running += 1;
             count.begun += 1;
         });
-        Self { core: Arc::clone(core) }
+        Self { state: Arc::clone(state), store: store.clone() }
     }
 }
 
 impl Drop for Outage {
     fn drop(&mut self) {
         // The history was in memory only.
-        self.core.expire_history();
-        self.core.faults.outages.0.send_modify(|count| count.running -= 1);
+        self.store.compact();
+        self.state.outages.0.send_modify(|count| count.running -= 1);
     }
 }
 

@@ -4,21 +4,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::core::Core;
+use super::State;
 
 /// Prints the seed and the injected faults, if the test that drops it has failed.
 #[derive(Debug)]
-pub(crate) struct Report(Arc<Core>);
+pub(crate) struct Report(Arc<State>);
 
 impl Report {
-    pub(crate) fn of(core: &Arc<Core>) -> Self {
-        Self(Arc::clone(core))
+    pub(crate) fn of(state: &Arc<State>) -> Self {
+        Self(Arc::clone(state))
     }
 }
 
 /// The seed, what was injected, and how to repeat it; `None` if no fault was ever added.
-pub(super) fn text(core: &Core) -> Option<String> {
-    let rules = core.faults.rules();
+pub(super) fn text(state: &State) -> Option<String> {
+    let rules = state.rules();
     if !rules.used() {
         return None;
     }
@@ -38,7 +38,7 @@ pub(super) fn text(core: &Core) -> Option<String> {
 
 impl Drop for Report {
     fn drop(&mut self) {
-        if !std::thread::panicking() || self.0.faults.reported.load(Ordering::Acquire) {
+        if !std::thread::panicking() || self.0.reported.load(Ordering::Acquire) {
             return;
         }
         if let Some(text) = text(&self.0) {
@@ -61,11 +61,11 @@ mod tests {
     #[tokio::test]
     async fn a_failed_test_shows_how_to_repeat_it() {
         let server = ApiServer::start().await.expect("loopback can be listened on");
-        assert_eq!(text(server.core()), None, "no fault was asked for");
+        assert_eq!(text(server.fault_state()), None, "no fault was asked for");
         server.faults().set_seed(7);
         server.faults().on(Requests::all()).nth(1).reply(503);
         server.client().apiserver_version().await.expect_err("it is refused");
-        let shown = text(server.core()).expect("a fault was asked for");
+        let shown = text(server.fault_state()).expect("a fault was asked for");
         let lines: Vec<_> = shown.lines().collect();
         assert_eq!(lines[..2], ["faults: 1 injected, seed 7", "  get /version, time 1: refused with 503"]);
         let file = lines[2].strip_prefix("KOOPER_FAULTS=").and_then(|rest| rest.split_once(' ')).expect("a file").0;

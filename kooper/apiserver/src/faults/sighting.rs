@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use crate::auth::User;
 use crate::http::Request;
+use crate::identity::User;
 use crate::route::{self, Route, Target};
 
 /// What is asked, or reported, about what and by whom.

@@ -10,11 +10,14 @@ use futures_util::stream;
 use http_body_util::BodyExt as _;
 
 use super::outage::Outlook;
-use super::walk::reset;
-use super::{EventEffect, Sighting};
-use crate::core::Core;
-use crate::http::Body;
+use super::{EventEffect, Sighting, State};
+use crate::http::{Body, write_event};
 use crate::status::Refusal;
+
+/// The error of a connection that a fault resets.
+pub(super) fn reset() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionReset, "connection reset by an injected fault")
+}
 
 /// Half of the first part of a body, then a reset.
 pub(super) fn cut(body: Body) -> Body {
@@ -29,9 +32,9 @@ pub(super) fn cut(body: Body) -> Body {
 }
 
 /// A watch whose events meet their faults, and which ends with the server.
-pub(super) fn watched(body: Body, core: Arc<Core>, request: Sighting) -> Body {
-    let outage = core.faults.outages.subscribe();
-    let watched = Watched { body, core, request, outage, lines: VecDeque::new(), held: None, ending: None };
+pub(super) fn watched(body: Body, state: Arc<State>, request: Sighting) -> Body {
+    let outage = state.outages.subscribe();
+    let watched = Watched { body, state, request, outage, lines: VecDeque::new(), held: None, ending: None };
     Body::stream(stream::unfold(watched, |mut watched| async move {
         let part = watched.next().await?;
         Some((part, watched))
@@ -40,7 +43,7 @@ pub(super) fn watched(body: Body, core: Arc<Core>, request: Sighting) -> Body {
 
 struct Watched {
     body: Body,
-    core: Arc<Core>,
+    state: Arc<State>,
     request: Sighting,
     outage: Outlook,
     /// Events that came and were not looked at.
@@ -77,7 +80,7 @@ impl Watched {
                 frame = data(&mut self.body) => frame,
             };
             match frame {
-                Some(Ok(bytes)) if !self.core.faults.watches_events() => return Some(Ok(bytes)),
+                Some(Ok(bytes)) if !self.state.watches_events() => return Some(Ok(bytes)),
                 Some(Ok(bytes)) => self.lines = lines(&bytes),
                 Some(Err(error)) => {
                     self.ending = Some(Ending::Over);
@@ -91,7 +94,7 @@ impl Watched {
     /// What is sent for an event, if it is anything.
     async fn pass(&mut self, line: Bytes) -> Option<Bytes> {
         let event = self.request.event(&line);
-        let effect = self.core.faults.rules().meet_event(&event);
+        let effect = self.state.rules().meet_event(&event);
         let sent = match effect {
             None => line,
             Some(EventEffect::Skip) => return None,
@@ -157,6 +160,6 @@ fn half(bytes: &Bytes) -> Bytes {
 fn expired() -> Bytes {
     let mut line = BytesMut::new();
     let status = Refusal::expired("too old resource version (injected fault)").to_value();
-    crate::verbs::write_event(&mut line, "ERROR", status.to_string().as_bytes());
+    write_event(&mut line, "ERROR", status.to_string().as_bytes());
     line.freeze()
 }

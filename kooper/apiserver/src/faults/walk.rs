@@ -5,17 +5,16 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::stream::reset;
 use super::{Effect, Sighting, State, stream};
-use crate::core::Core;
 use crate::http::Answer;
 
 /// Serves a request with the fault that it meets: an error is a connection that is reset.
 pub(crate) async fn serve(
-    core: &Arc<Core>,
+    state: &Arc<State>,
     request: Sighting,
     served: impl Future<Output = Answer>,
 ) -> io::Result<Answer> {
-    let state = &core.faults;
     if state.spares(&request) {
         return Ok(served.await);
     }
@@ -48,7 +47,7 @@ pub(crate) async fn serve(
     }
     let answer = answer?;
     let watching = request.verb == "watch" && answer.status().is_success();
-    let watched = |body| stream::watched(body, Arc::clone(core), request);
+    let watched = |body| stream::watched(body, Arc::clone(state), request);
     Ok(if watching { answer.map_body(watched) } else { answer })
 }
 
@@ -59,9 +58,4 @@ async fn pause(state: &State, delay: Duration) -> io::Result<()> {
         () = tokio::time::sleep(delay) => Ok(()),
         () = outage.begun() => Err(reset()),
     }
-}
-
-/// The error of a connection that a fault resets.
-pub(super) fn reset() -> io::Error {
-    io::Error::new(io::ErrorKind::ConnectionReset, "connection reset by an injected fault")
 }

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{SCHEMAS, schema_name};
-use crate::kinds::{Kind, Subresource, schemas};
+use crate::kinds::{Kind, Subresource};
+use crate::schema::published;
 
 /// The types of a patch; strategic merges are for built-in kinds alone.
 const PATCHES: [&str; 4] = [
@@ -60,7 +61,7 @@ fn subresource(kind: &Kind, part: &Subresource) -> Value {
         schema_name(kind)
     } else {
         // Options of a connection have no schema.
-        schemas::name_of(group, version, &part.kind).unwrap_or_default().to_owned()
+        published::name_of(group, version, &part.kind).unwrap_or_default().to_owned()
     };
     let methods = [("get", "get"), ("create", "post"), ("update", "put"), ("patch", "patch"), ("delete", "delete")];
     let served = methods.iter().filter(|(verb, _)| part.verbs.iter().any(|other| other == verb));

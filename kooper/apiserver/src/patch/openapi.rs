@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::schema::{Field, ListKind, ListType, MapType, Reference, Scalar, Strategy, Target, Type};
+use super::types::{Field, ListKind, ListType, MapType, Reference, Scalar, Strategy, Target, Type};
 
 /// The definition of the `metadata` of all objects.
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";

@@ -9,6 +9,7 @@
 mod error;
 mod list;
 mod order;
+mod ordered;
 
 pub use error::StrategicError;
 
@@ -16,7 +17,8 @@ use serde_json::{Map, Value};
 
 use super::format::quote;
 use super::merge::without_nulls;
-use super::schema::{Node, Schema, Strategy};
+use super::schema::{Node, Schema};
+use super::types::Strategy;
 
 /// What is done with a map or an item: `replace`, `delete` or `merge`.
 const DIRECTIVE: &str = "$patch";
@@ -59,7 +61,7 @@ fn merge_map(
         };
     }
     retain_keys(&mut original, &mut patch)?;
-    order::merge_ordered(&mut original, &mut patch, node)?;
+    ordered::merge_ordered(&mut original, &mut patch, node)?;
     for (name, value) in patch {
         let (name, is_deletion) = match parallel_list(&name, DELETE_FROM) {
             Some(list) => (list.ok_or(StrategicError::PrimitiveList)?.to_owned(), true),

@@ -3,7 +3,7 @@
 use kube_cel::{CompiledSchema, ErrorKind, compile_schema, validate_compiled};
 use serde_json::Value;
 
-use crate::status::Cause;
+use crate::cause::Cause;
 
 /// Compiles the rules of a schema; `None` where it has none.
 pub(super) fn compile(schema: &Value) -> Option<CompiledSchema> {

@@ -44,7 +44,7 @@ impl Column {
             "number" => first.as_f64().map_or(Value::Null, |number| json!(number)),
             "boolean" => first.as_bool().map_or(Value::Null, |flag| json!(flag)),
             "date" => match first.as_str() {
-                Some(time) => json!(crate::print::age(time)),
+                Some(time) => json!(crate::time::age(time)),
                 None => Value::Null,
             },
             _ => match first {

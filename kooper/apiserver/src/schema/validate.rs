@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::status::Cause;
+use crate::cause::Cause;
 
 /// The rules of the schema that an object violates.
 pub(super) fn validate(object: &Value, schema: &Value) -> Vec<Cause> {

@@ -18,7 +18,8 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::core::Core;
+use crate::cluster::Cluster;
+use crate::walk;
 
 /// How long a client may take for its part of the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -31,13 +32,18 @@ const PING_ANSWER: Duration = Duration::from_secs(15);
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// Accepts connections until the server stops, then lets those that are there finish.
-pub(super) async fn accept(listener: TcpListener, tls: TlsAcceptor, core: Arc<Core>, mut running: watch::Receiver<()>) {
+pub(super) async fn accept(
+    listener: TcpListener,
+    tls: TlsAcceptor,
+    cluster: Arc<Cluster>,
+    mut running: watch::Receiver<()>,
+) {
     let mut connections = JoinSet::new();
     let graceful = loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(serve(stream, tls.clone(), Arc::clone(&core), running.clone()));
+                    connections.spawn(serve(stream, tls.clone(), Arc::clone(&cluster), running.clone()));
                 }
                 // Too many open files, for example: others may be closed soon.
                 Err(_) => sleep(Duration::from_millis(5)).await,
@@ -55,7 +61,7 @@ pub(super) async fn accept(listener: TcpListener, tls: TlsAcceptor, core: Arc<Co
     }
 }
 
-async fn serve(stream: TcpStream, tls: TlsAcceptor, core: Arc<Core>, running: watch::Receiver<()>) {
+async fn serve(stream: TcpStream, tls: TlsAcceptor, cluster: Arc<Cluster>, running: watch::Receiver<()>) {
     // Small answers are sent at once; without it they only take longer.
     drop(stream.set_nodelay(true));
     // A client that fails here has got its alert, or is gone.
@@ -63,10 +69,10 @@ async fn serve(stream: TcpStream, tls: TlsAcceptor, core: Arc<Core>, running: wa
     let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let stop = running.clone();
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        let core = Arc::clone(&core);
+        let cluster = Arc::clone(&cluster);
         let mut running = running.clone();
         async move {
-            let response = core.serve(request).await?;
+            let response = walk::serve(&cluster, request).await?;
             // A watch would go on for long: it ends between two of its events.
             let stopped = async move { drop(running.changed().await) };
             Ok::<_, io::Error>(response.map(|body| body.until(stopped)))

@@ -8,19 +8,20 @@ use std::task::{Context, Poll};
 
 use http::{HeaderValue, Request, Response, header};
 
-use crate::core::Core;
+use crate::cluster::Cluster;
 use crate::http::Body;
+use crate::walk;
 
 /// The server as a `tower::Service`, so that a client needs no socket.
 #[derive(Clone, Debug)]
 pub struct Service {
-    core: Arc<Core>,
+    cluster: Arc<Cluster>,
     authorization: Option<HeaderValue>,
 }
 
 impl Service {
-    pub(super) fn new(core: &Arc<Core>, token: &str) -> Self {
-        Self { core: Arc::clone(core), authorization: HeaderValue::from_str(&format!("Bearer {token}")).ok() }
+    pub(super) fn new(cluster: &Arc<Cluster>, token: &str) -> Self {
+        Self { cluster: Arc::clone(cluster), authorization: HeaderValue::from_str(&format!("Bearer {token}")).ok() }
     }
 }
 
@@ -43,7 +44,7 @@ where
         if let (None, Some(value)) = (request.headers().get(header::AUTHORIZATION), &self.authorization) {
             request.headers_mut().insert(header::AUTHORIZATION, value.clone());
         }
-        let core = Arc::clone(&self.core);
-        Box::pin(async move { core.serve(request).await })
+        let cluster = Arc::clone(&self.cluster);
+        Box::pin(async move { walk::serve(&cluster, request).await })
     }
 }

@@ -4,9 +4,10 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::{Call, WriteOptions, answer_object, answer_value, body, draft};
+use crate::auth::rbac;
 use crate::http::Answer;
 use crate::status::Refusal;
-use crate::{admission, controllers, fields, meta, prepare};
+use crate::{admission, fields, meta, prepare};
 
 /// How often a generated name is tried anew when it is taken.
 const TRIES: usize = 8;
@@ -35,16 +36,16 @@ pub(super) fn create_object(
 ) -> Result<Answer, Refusal> {
     let kind = &call.kind;
     check_namespace(call, &object)?;
-    admission::create(call.core, kind, call.target.namespace.as_deref(), &object)?;
+    admission::create(call.cluster, kind, call.target.namespace.as_deref(), &object)?;
     if let Some(object_name) = object["metadata"]["name"].as_str() {
         let namespace = call.target.namespace.as_deref().unwrap_or_default();
-        call.core.authority.check_escalation(call.core, call.user, kind, namespace, object_name, &object)?;
+        rbac::check_escalation(call.cluster, call.user, kind, namespace, object_name, &object)?;
     }
     let generated = meta::text(&object, "name").is_empty();
     meta::prepare_create(kind, &mut object, call.target.namespace.as_deref());
     prepare::create(kind, &mut object);
     if track {
-        object = fields::created(call.core, kind, object, &options.manager);
+        object = fields::created(call.cluster, kind, object, &options.manager);
     }
     fields::drop_empty(&mut object);
     for attempt in 1.. {
@@ -67,7 +68,7 @@ pub(super) fn create_object(
         match kind.table.put(&key, None, draft(kind, &object)) {
             Ok(stored) => {
                 let answer = answer_object(call, StatusCode::CREATED, &stored);
-                controllers::after_write(call.core, kind, &object);
+                call.cluster.work.after_write(kind, &object);
                 return Ok(answer);
             }
             Err(_) if generated && attempt < TRIES => {}

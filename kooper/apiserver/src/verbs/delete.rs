@@ -7,13 +7,13 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{Call, answer_object, answer_value, draft, form, list_head, served};
-use crate::core::{self, Core};
+use crate::cluster::Cluster;
 use crate::http::{Answer, Query};
 use crate::kinds::Kind;
 use crate::select::Selection;
-use crate::status::{Cause, Refusal, details};
+use crate::status::{Cause, Refusal, details, success};
 use crate::store::Object;
-use crate::{controllers, crd, meta, time};
+use crate::{crd, meta, time};
 
 /// How an object is to be deleted.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,7 @@ pub(crate) enum Deleted {
 pub(super) fn delete(call: &Call<'_>) -> Result<Answer, Refusal> {
     let options = DeleteOptions::parse(call)?;
     let name = call.target.name.as_deref().unwrap_or_default();
-    match remove_object(call.core, &call.kind, &call.target.key(), &options)? {
+    match remove_object(call.cluster, &call.kind, &call.target.key(), &options)? {
         Deleted::Marked(object) => {
             let status = if options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
             Ok(answer_object(call, status, &object))
@@ -47,7 +47,7 @@ pub(super) fn delete(call: &Call<'_>) -> Result<Answer, Refusal> {
         Deleted::Gone(object) => {
             let mut about = details(name, &call.kind.group, &call.kind.resource);
             about["uid"] = object["metadata"]["uid"].clone();
-            Ok(Answer::json(StatusCode::OK, &core::success(&about)))
+            Ok(Answer::json(StatusCode::OK, &success(&about)))
         }
     }
 }
@@ -66,7 +66,7 @@ pub(super) fn delete_collection(call: &Call<'_>) -> Result<Answer, Refusal> {
         if !selection.matches(key, object) {
             continue;
         }
-        match remove_object(call.core, &call.kind, key, &options) {
+        match remove_object(call.cluster, &call.kind, key, &options) {
             Ok(_) => items.push(Arc::clone(object)),
             // Somebody else was faster.
             Err(refusal) if refusal.code == StatusCode::NOT_FOUND => {}
@@ -153,7 +153,7 @@ impl DeleteOptions {
 
 /// Deletes an object as its kind demands.
 pub(crate) fn remove_object(
-    core: &Arc<Core>,
+    cluster: &Arc<Cluster>,
     kind: &Arc<Kind>,
     key: &str,
     options: &DeleteOptions,
@@ -184,7 +184,7 @@ pub(crate) fn remove_object(
                 return Ok(Deleted::Marked(stored));
             }
             let Ok(marked) = kind.table.put(key, Some(stored.version), draft(kind, &next)) else { continue };
-            controllers::after_write(core, kind, &next);
+            cluster.work.after_write(kind, &next);
             return Ok(Deleted::Marked(marked));
         }
         if options.dry_run {
@@ -202,7 +202,7 @@ pub(crate) fn remove_object(
         if kind.table.remove(key, &last).is_err() {
             continue;
         }
-        controllers::after_delete(core, kind, &next);
+        cluster.work.after_delete(kind, &next);
         return Ok(Deleted::Gone(next));
     }
 }

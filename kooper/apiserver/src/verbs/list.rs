@@ -146,7 +146,7 @@ pub(super) async fn cached(call: &Call<'_>, view: &mut View, version: u64) -> Re
 
 /// Waits a little for a version, as the real server does.
 pub(super) async fn wait_for(call: &Call<'_>, version: u64) -> Result<(), Refusal> {
-    let store = &call.core.store;
+    let store = &call.cluster.store;
     if tokio::time::timeout(PATIENCE, store.reach(version)).await.is_ok() {
         return Ok(());
     }

@@ -46,7 +46,8 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value, status: bool) 
     let subresource = call.target.subresource.as_deref().unwrap_or_default();
     let next = |present: Option<&Value>| {
         let config = named(call, config);
-        let applied = fields::applied(call.core, kind, subresource, present, &config, &options.manager, options.force)?;
+        let applied =
+            fields::applied(call.cluster, kind, subresource, present, &config, &options.manager, options.force)?;
         let (object, _) = body::admit(call, applied, options.validation)?;
         update::check_names(call, &object)?;
         Ok(object)

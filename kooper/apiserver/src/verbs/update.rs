@@ -6,10 +6,11 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{Call, WriteOptions, answer_object, answer_value, body, create, draft, served};
+use crate::auth::rbac;
 use crate::http::Answer;
 use crate::status::{Cause, Refusal};
 use crate::store::Object;
-use crate::{controllers, fields, meta, prepare};
+use crate::{fields, meta, prepare};
 
 /// Which part of the object a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub(super) fn finalize(call: &Call<'_>) -> Result<Answer, Refusal> {
         next["spec"]["finalizers"] = object["spec"]["finalizers"].clone();
         let written = call.kind.table.put(&call.target.key(), Some(stored.version), draft(&call.kind, &next));
         let Ok(written) = written else { continue };
-        controllers::after_write(call.core, &call.kind, &next);
+        call.cluster.work.after_write(&call.kind, &next);
         return Ok(answer_object(call, StatusCode::OK, &written));
     }
 }
@@ -116,12 +117,12 @@ pub(super) fn write(
             if kind.table.remove(&key, &stored).is_err() {
                 continue;
             }
-            controllers::after_delete(call.core, kind, &present);
+            call.cluster.work.after_delete(kind, &present);
             return Ok(answer_value(call, StatusCode::OK, &object));
         }
         if let Ok(written) = kind.table.put(&key, Some(stored.version), draft(kind, &object)) {
             let answer = answer_object(call, StatusCode::OK, &written);
-            controllers::after_write(call.core, kind, &object);
+            call.cluster.work.after_write(kind, &object);
             return Ok(answer);
         }
     }
@@ -236,8 +237,8 @@ fn next_state(
         let generation = present["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         meta::of(&mut object).insert("generation".into(), json!(generation));
     }
-    call.core.authority.check_escalation(
-        call.core,
+    rbac::check_escalation(
+        call.cluster,
         call.user,
         kind,
         call.target.namespace.as_deref().unwrap_or_default(),
@@ -246,7 +247,7 @@ fn next_state(
     )?;
     if part == Part::Main || part == Part::Status {
         let subresource = call.target.subresource.as_deref().unwrap_or_default();
-        object = fields::updated(call.core, kind, subresource, present, object, &options.manager);
+        object = fields::updated(call.cluster, kind, subresource, present, object, &options.manager);
     } else {
         fields::settle(&mut object, present);
     }

@@ -13,7 +13,7 @@ use super::form::{self, Form};
 use super::list;
 use super::served;
 use crate::faults::View;
-use crate::http::Answer;
+use crate::http::{Answer, write_event};
 use crate::kinds::Kind;
 use crate::print;
 use crate::select::Selection;
@@ -70,7 +70,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, Refusal> {
     match (initial, from) {
         (Some(true), from) => {
             // Without a version it is the newest one.
-            let version = from.unwrap_or_else(|| call.core.store.version());
+            let version = from.unwrap_or_else(|| call.cluster.store.version());
             match list::cached(call, &mut watcher.view, version).await {
                 Ok(snapshot) => watcher.start(snapshot, true),
                 Err(refusal) => watcher.fail(&refusal),
@@ -291,13 +291,4 @@ impl Watcher {
         };
         write_event(lines, "BOOKMARK", object.to_string().as_bytes());
     }
-}
-
-pub(crate) fn write_event(lines: &mut BytesMut, event: &str, object: &[u8]) {
-    lines.reserve(object.len() + 32);
-    lines.extend_from_slice(b"{\"type\":\"");
-    lines.extend_from_slice(event.as_bytes());
-    lines.extend_from_slice(b"\",\"object\":");
-    lines.extend_from_slice(object);
-    lines.extend_from_slice(b"}\n");
 }

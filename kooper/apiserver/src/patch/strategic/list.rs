@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::format::{display, type_name};
 use super::super::schema::Node;
-use super::order::{in_order, split_by};
+use super::order::{identity, in_order, split_by};
 use super::{DIRECTIVE, StrategicError, merge_map};
 
 /// Merges a list of a patch into a list, or deletes its values from it. Items
@@ -118,11 +118,6 @@ fn merge_maps(
         }
     }
     Ok((merged, original))
-}
-
-/// What is equal in Go has the same: the value with its type.
-pub(super) fn identity(value: &Value) -> String {
-    value.to_string()
 }
 
 /// The values, each once. The last takes the place of one that goes, since

@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::super::format;
 use super::super::literal::Literal;
 use super::super::path::PathElement;
-use super::super::schema::{ListKind, Node};
+use super::super::schema::Node;
+use super::super::types::ListKind;
 
 /// The step from a set or a list map to an item of it. An absent key has the
 /// default of its field; keys that are absent without a default are left out.

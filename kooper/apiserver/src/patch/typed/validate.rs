@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::super::format;
 use super::super::path::PathElement;
-use super::super::schema::{Form, ListKind, Node, Scalar};
+use super::super::schema::{Form, Node};
+use super::super::types::{ListKind, Scalar};
 use super::{Mismatch, Mismatches, item};
 
 /// Checks an object. What is stored may repeat items of a set or a list map,

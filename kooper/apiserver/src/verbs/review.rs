@@ -3,20 +3,20 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::identity::User;
-use super::rbac::{self, Asked};
+use super::{Call, body};
+use crate::auth::rbac::{self, Asked};
 use crate::http::Answer;
+use crate::identity::User;
 use crate::kinds::Kind;
 use crate::status::Refusal;
-use crate::verbs::{Call, parse_body};
 
 /// Whether a kind is only ever asked.
-pub(crate) fn is_review(kind: &Kind) -> bool {
+pub(super) fn is_review(kind: &Kind) -> bool {
     kind.custom.is_none() && matches!(kind.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io")
 }
 
-pub(crate) fn review(call: &Call<'_>) -> Result<Answer, Refusal> {
-    let mut review = parse_body(call, &call.kind.kind)?;
+pub(super) fn review(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let mut review = body::parse(call, &call.kind.kind)?;
     review["kind"] = json!(call.kind.kind);
     review["apiVersion"] = json!(call.kind.api_version());
     if !review["metadata"].is_object() {
@@ -31,7 +31,7 @@ pub(crate) fn review(call: &Call<'_>) -> Result<Answer, Refusal> {
         }
         "SelfSubjectRulesReview" => own_rules(call, spec["namespace"].as_str().unwrap_or_default()),
         "SelfSubjectReview" => json!({"userInfo": {"username": call.user.name(), "groups": call.user.groups()}}),
-        "TokenReview" => match call.core.authority.user_of_token(spec["token"].as_str().unwrap_or_default()) {
+        "TokenReview" => match call.cluster.tokens.user(spec["token"].as_str().unwrap_or_default()) {
             Some(user) => json!({
                 "authenticated": true,
                 "user": {"username": user.name(), "groups": user.groups()},
@@ -56,9 +56,9 @@ fn access(call: &Call<'_>, user: &User, spec: &Value) -> Result<Value, Refusal> 
             namespace: text(&resource["namespace"]),
             name: text(&resource["name"]),
         };
-        rbac::allows(call.core, user, &asked)
+        rbac::allows(call.cluster, user, &asked)
     } else if let Some(path) = spec.get("nonResourceAttributes").filter(|value| value.is_object()) {
-        rbac::allows_path(call.core, user, &text(&path["verb"]), &text(&path["path"]))
+        rbac::allows_path(call.cluster, user, &text(&path["verb"]), &text(&path["path"]))
     } else {
         let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
         let cause = crate::status::Cause::invalid("spec.resourceAttributes", &Value::Null, why);
@@ -68,7 +68,7 @@ fn access(call: &Call<'_>, user: &User, spec: &Value) -> Result<Value, Refusal> 
 }
 
 fn own_rules(call: &Call<'_>, namespace: &str) -> Value {
-    let mut rules = rbac::rules(call.core, call.user, namespace);
+    let mut rules = rbac::rules(call.cluster, call.user, namespace);
     if call.user.is_master() {
         rules.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
         rules.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));

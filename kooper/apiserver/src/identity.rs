@@ -1,4 +1,12 @@
-//! A user: a name and groups.
+//! Identities: users, and the tokens that they are known by.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use crate::random;
+
+/// The members of this group may do everything.
+const MASTERS: &str = "system:masters";
 
 /// Who makes a request, as authorization sees them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +65,39 @@ impl User {
     }
 
     pub(crate) fn is_master(&self) -> bool {
-        self.groups.iter().any(|group| group == super::MASTERS)
+        self.groups.iter().any(|group| group == MASTERS)
+    }
+}
+
+/// The tokens of one server.
+pub(crate) struct Tokens(RwLock<HashMap<String, User>>);
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tokens").finish_non_exhaustive()
+    }
+}
+
+impl Tokens {
+    /// Knows the token of a user who may do everything, and no other.
+    pub(crate) fn new(admin: &str) -> Self {
+        let tokens = Self(RwLock::default());
+        tokens.add(admin.to_owned(), User::new("admin", &[MASTERS]));
+        tokens
+    }
+
+    /// A new token for a user.
+    pub(crate) fn issue(&self, user: User) -> String {
+        let token = random::token();
+        self.add(token.clone(), user);
+        token
+    }
+
+    fn add(&self, token: String, user: User) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(token, user.authenticated());
+    }
+
+    pub(crate) fn user(&self, token: &str) -> Option<User> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
     }
 }

@@ -1,0 +1,49 @@
+//! One cluster: its objects, its kinds, and what is known beside them.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::faults;
+use crate::identity::Tokens;
+use crate::kinds::{Kind, Kinds};
+use crate::store::Store;
+use crate::work::Work;
+
+/// What the requests of one server share.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub(crate) store: Store,
+    kinds: RwLock<Arc<Kinds>>,
+    pub(crate) tokens: Tokens,
+    /// What follows from the writes, and is not done yet.
+    pub(crate) work: Work,
+    pub(crate) faults: Arc<faults::State>,
+}
+
+impl Cluster {
+    /// A cluster with the built-in kinds and no object; `admin` is the token of its administrator.
+    pub(crate) fn new(admin: &str) -> Self {
+        let store = Store::new();
+        let kinds = Kinds::builtin(&store);
+        Self {
+            store,
+            kinds: RwLock::new(Arc::new(kinds)),
+            tokens: Tokens::new(admin),
+            work: Work::default(),
+            faults: Arc::default(),
+        }
+    }
+
+    pub(crate) fn kinds(&self) -> Arc<Kinds> {
+        Arc::clone(&self.kinds.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Serves another set of kinds from now on.
+    pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
+        let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut kinds));
+    }
+
+    pub(crate) fn kind(&self, group: &str, version: &str, resource: &str) -> Option<Arc<Kind>> {
+        self.kinds().get(group, version, resource).cloned()
+    }
+}

@@ -1,0 +1,111 @@
+//! The walk of a request: route, identity, verb, consequences, answer.
+
+use std::io;
+use std::sync::Arc;
+
+use http::{Method, Request as HttpRequest, Response, StatusCode};
+
+use crate::cluster::Cluster;
+use crate::faults::{self, Sighting};
+use crate::http::{Answer, Body, Request};
+use crate::identity::User;
+use crate::route::{self, Route, Target};
+use crate::status::Refusal;
+use crate::verbs::{self, Call};
+use crate::{auth, controllers, discovery, openapi};
+
+/// Serves one request from its first to its last byte; an error resets its connection.
+pub(crate) async fn serve<B>(cluster: &Arc<Cluster>, request: HttpRequest<B>) -> io::Result<Response<Body>>
+where
+    B: http_body::Body,
+    B::Error: std::fmt::Display,
+{
+    let (parts, body) = request.into_parts();
+    let answer = match Request::read(parts, body).await {
+        Ok(request) => answer(cluster, &request).await?,
+        Err(refusal) => refusal.into(),
+    };
+    Ok(answer.into_response())
+}
+
+async fn answer(cluster: &Arc<Cluster>, request: &Request) -> io::Result<Answer> {
+    let user = match auth::user(cluster, request) {
+        Ok(user) => user,
+        Err(refusal) => return Ok(refusal.into()),
+    };
+    let route = Route::of(&request.path);
+    let faults = &cluster.faults;
+    let sighting = Sighting::of(request, &user, &route, faults.is_armed());
+    faults::serve(faults, sighting, walk(cluster, request, &user, route)).await
+}
+
+async fn walk(cluster: &Arc<Cluster>, request: &Request, user: &User, route: Route) -> Answer {
+    let user = match authorize(cluster, user, request, &route) {
+        Ok(user) => user,
+        Err(refusal) => return refusal.into(),
+    };
+    if let Route::Resource(target) = route {
+        return resource(cluster, request, &user, target).await.unwrap_or_else(Answer::from);
+    }
+    if !matches!(request.method, Method::GET | Method::HEAD) {
+        return match route {
+            Route::Unknown => Answer::no_page(),
+            Route::Health => Answer::text(StatusCode::OK, "ok"),
+            _ => Refusal::method_not_allowed().into(),
+        };
+    }
+    match route {
+        Route::Health => Answer::text(StatusCode::OK, "ok"),
+        Route::Version => Answer::json(StatusCode::OK, &discovery::version()),
+        Route::Core => discovery::core(cluster, request),
+        Route::Groups => discovery::groups(cluster, request),
+        Route::Group(group) => discovery::group(cluster, &group),
+        Route::Resources { group, version } => discovery::resources(cluster, &group, &version),
+        Route::OpenApi(path) => openapi::answer(cluster, path.as_deref()),
+        Route::Resource(_) | Route::Unknown => Answer::no_page(),
+    }
+}
+
+/// The user that the request acts as, if it may do this.
+fn authorize(cluster: &Arc<Cluster>, user: &User, request: &Request, route: &Route) -> Result<User, Refusal> {
+    let user = auth::impersonated(cluster, user, request)?;
+    match route {
+        Route::Resource(target) => {
+            let verb = route::verb(request, target);
+            auth::check_resource(cluster, &user, verb, target)?;
+        }
+        _ => {
+            let verb = request.method.as_str().to_lowercase();
+            auth::check_path(cluster, &user, &verb, &request.path)?;
+        }
+    }
+    Ok(user)
+}
+
+async fn resource(cluster: &Arc<Cluster>, request: &Request, user: &User, target: Target) -> Result<Answer, Refusal> {
+    let kinds = cluster.kinds();
+    if !kinds.serves_group_version(&target.group, &target.version) {
+        let known = target.group.is_empty() || kinds.serves_group(&target.group);
+        return if known { Err(Refusal::unknown_resource()) } else { Ok(Answer::no_page()) };
+    }
+    let Some(kind) = kinds.get(&target.group, &target.version, &target.resource) else {
+        // An undefined resource of a custom group has no page.
+        let custom = kinds.iter().any(|kind| kind.group == target.group && kind.custom.is_some());
+        return if custom { Ok(Answer::no_page()) } else { Err(Refusal::unknown_resource()) };
+    };
+    // Requests for all namespaces have neither namespace nor name.
+    let misplaced = if kind.namespaced {
+        target.namespace.is_none() && (target.name.is_some() || request.method == Method::POST)
+    } else {
+        target.namespace.is_some() && kind.resource != "namespaces"
+    };
+    if misplaced {
+        let all = kind.namespaced && target.name.is_none();
+        return Err(if all { Refusal::method_not_allowed() } else { Refusal::unknown_resource() });
+    }
+    let call = Call { cluster, request, user, kind: Arc::clone(kind), target };
+    let answer = verbs::serve(call).await;
+    // What follows from a write is there when its answer is.
+    controllers::run(cluster);
+    answer
+}

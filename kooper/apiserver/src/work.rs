@@ -1,0 +1,174 @@
+//! Work: what follows from writes, in the order in which it is to be done.
+//!
+//! Verbs put it here; the controllers do it before the request is answered.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+use crate::kinds::Kind;
+use crate::{crd, meta, route};
+
+/// What is still to be done, and which objects have owners.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queue: VecDeque<Task>,
+    /// A request is doing the work.
+    busy: bool,
+    /// The dependents of each owner, by the owner's uid.
+    dependents: HashMap<String, HashSet<Place>>,
+}
+
+/// Where an object is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) resource: String,
+    pub(crate) key: String,
+}
+
+/// One piece of work.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// A definition was written.
+    Establish(String),
+    CleanUpDefinition(String),
+    /// A definition is gone.
+    DropDefinition(String),
+    Namespace(String),
+    /// An object is marked and waits for its dependents.
+    Owner(Place),
+    /// A dependent is gone that held its owner back: the reference to the owner, and the dependent's namespace.
+    Released(Value, String),
+    /// An owner is gone.
+    Orphans(String),
+    /// An object whose owners may all be absent.
+    Dependent(Place),
+}
+
+impl Place {
+    pub(crate) fn of(kind: &Kind, key: String) -> Self {
+        let (group, version, resource) = (kind.group.clone(), kind.version.clone(), kind.resource.clone());
+        Self { group, version, resource, key }
+    }
+
+    fn of_object(kind: &Kind, object: &Value) -> Self {
+        Self::of(kind, route::key(meta::text(object, "namespace"), meta::text(object, "name")))
+    }
+}
+
+/// The references of an object to its owners.
+pub(crate) fn owners(object: &Value) -> impl Iterator<Item = &Value> {
+    object["metadata"]["ownerReferences"].as_array().into_iter().flatten()
+}
+
+fn uid_of(owner: &Value) -> String {
+    owner["uid"].as_str().unwrap_or_default().to_owned()
+}
+
+pub(crate) fn is_namespace(kind: &Kind) -> bool {
+    kind.kind == "Namespace" && kind.custom.is_none()
+}
+
+impl Work {
+    /// What follows from a state that was written.
+    pub(crate) fn after_write(&self, kind: &Kind, object: &Value) {
+        let name = meta::text(object, "name");
+        let mut state = self.state();
+        if kind.custom.is_none() && kind.group == crd::GROUP {
+            state.queue.push_back(if meta::is_deleting(object) {
+                Task::CleanUpDefinition(name.to_owned())
+            } else {
+                Task::Establish(name.to_owned())
+            });
+        }
+        if is_namespace(kind) && meta::is_deleting(object) {
+            state.queue.push_back(Task::Namespace(name.to_owned()));
+        }
+        if owners(object).next().is_some() {
+            let place = Place::of_object(kind, object);
+            for owner in owners(object) {
+                state.dependents.entry(uid_of(owner)).or_default().insert(place.clone());
+            }
+            state.queue.push_back(Task::Dependent(place));
+        }
+        if meta::is_deleting(object)
+            && meta::finalizers(object).iter().any(|name| matches!(*name, "foregroundDeletion" | "orphan"))
+        {
+            state.queue.push_back(Task::Owner(Place::of_object(kind, object)));
+        }
+    }
+
+    /// What follows from a deletion; `object` is the last state.
+    pub(crate) fn after_delete(&self, kind: &Kind, object: &Value) {
+        let name = meta::text(object, "name");
+        let namespace = meta::text(object, "namespace");
+        let mut state = self.state();
+        if kind.custom.is_none() && kind.group == crd::GROUP {
+            state.queue.push_back(Task::DropDefinition(name.to_owned()));
+        }
+        if kind.custom.is_some() {
+            state.queue.push_back(Task::CleanUpDefinition(format!("{}.{}", kind.resource, kind.group)));
+        }
+        if !namespace.is_empty() {
+            state.queue.push_back(Task::Namespace(namespace.to_owned()));
+        }
+        let place = Place::of_object(kind, object);
+        for owner in owners(object) {
+            if let Some(places) = state.dependents.get_mut(&uid_of(owner)) {
+                places.remove(&place);
+                if places.is_empty() {
+                    state.dependents.remove(&uid_of(owner));
+                }
+            }
+        }
+        let uid = meta::text(object, "uid");
+        if state.dependents.contains_key(uid) {
+            state.queue.push_back(Task::Orphans(uid.to_owned()));
+        }
+        for owner in owners(object).filter(|owner| owner["blockOwnerDeletion"] == true) {
+            state.queue.push_back(Task::Released(owner.clone(), namespace.to_owned()));
+        }
+    }
+
+    /// Whether there is work, and it is the caller's from now on: nothing else is done until [`next`](Self::next) finds none.
+    pub(crate) fn begin(&self) -> bool {
+        let mut state = self.state();
+        let begun = !state.busy && !state.queue.is_empty();
+        state.busy |= begun;
+        begun
+    }
+
+    /// The next piece of the caller's work.
+    pub(crate) fn next(&self) -> Option<Task> {
+        let mut state = self.state();
+        let next = state.queue.pop_front();
+        state.busy = next.is_some();
+        next
+    }
+
+    /// The dependents of an owner.
+    pub(crate) fn dependents(&self, uid: &str) -> Vec<Place> {
+        self.state().dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    pub(crate) fn has_dependents(&self, uid: &str) -> bool {
+        self.state().dependents.contains_key(uid)
+    }
+
+    /// The dependents of an owner, which are its dependents no longer.
+    pub(crate) fn take_dependents(&self, uid: &str) -> Vec<Place> {
+        self.state().dependents.remove(uid).into_iter().flatten().collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
