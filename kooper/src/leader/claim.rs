@@ -104,7 +104,7 @@ impl Claim {
     }
 
     /// Sets whether changes are watched; otherwise the record is polled.
-    pub(super) fn watching(&mut self, watching: bool) {
+    pub(super) fn set_watching(&mut self, watching: bool) {
         self.watching = watching;
     }
 
@@ -255,7 +255,7 @@ impl Claim {
     }
 
     /// Handles the result of a read that was sent at `sent`.
-    pub(super) fn read(&mut self, sent: Moment, now: Moment, found: Option<Record>) {
+    pub(super) fn handle_read(&mut self, sent: Moment, now: Moment, found: Option<Record>) {
         let before = self.known.version().cloned();
         self.learn(now, found);
         let version = self.known.version().cloned();
@@ -292,14 +292,14 @@ impl Claim {
     }
 
     /// Handles the failure of a read that was sent at `sent`.
-    pub(super) fn read_failed(&mut self, sent: Moment, now: Moment) {
+    pub(super) fn handle_read_failure(&mut self, sent: Moment, now: Moment) {
         self.must_read = true;
         self.pause(sent, now);
     }
 
     /// Handles an event of the watch; returns whether it was new. An event may be
     /// older than the last known record, so only candidates use it.
-    pub(super) fn watched(&mut self, now: Moment, found: Option<Record>) -> bool {
+    pub(super) fn handle_watch_event(&mut self, now: Moment, found: Option<Record>) -> bool {
         let older = found.as_ref().is_some_and(|record| {
             let known = self.known.version().and_then(|version| version.parse::<u64>().ok());
             known.zip(record.version.parse::<u64>().ok()).is_some_and(|(known, version)| version <= known)
@@ -317,7 +317,7 @@ impl Claim {
     }
 
     /// Handles the result of the last write.
-    pub(super) fn written(&mut self, now: Moment, answer: WriteResult) {
+    pub(super) fn handle_write_result(&mut self, now: Moment, answer: WriteResult) {
         let Some(sent) = self.pending.last().cloned() else { return };
         match answer {
             WriteResult::Committed(record) => {

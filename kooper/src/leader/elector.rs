@@ -149,7 +149,7 @@ impl Elector {
             }
         }
         self.watch = None;
-        self.claim.watching(false);
+        self.claim.set_watching(false);
         self.status.enter(Phase::Leading);
         self.metrics.count(&self.controller, Counter::LeaderTransition);
         let identity = &**self.claim.identity();
@@ -215,10 +215,10 @@ impl Elector {
     /// Drops leadership at once without releasing the lease.
     pub(crate) fn abandon(&mut self) {
         self.watch = None;
-        self.claim.watching(false);
+        self.claim.set_watching(false);
         self.claim.abandon();
         self.leadership.set(None);
-        self.status.left();
+        self.status.reset();
         if std::mem::take(&mut self.announced_leading) {
             tracing::info!(controller = &*self.controller, lease = &*self.lease.name, "gave up leadership");
             (self.announce)(Announcement::Stopped);
@@ -241,12 +241,12 @@ impl Elector {
                     return true;
                 }
                 Err(error) => {
-                    self.status.failed(RequestPurpose::Former, &error);
+                    self.status.record_failure(RequestPurpose::Former, &error);
                     return true;
                 }
             }
         }
-        self.status.worked(RequestPurpose::Former);
+        self.status.record_success(RequestPurpose::Former);
         false
     }
 
@@ -264,12 +264,12 @@ impl Elector {
                     // The watch should have had an event for it, so it hangs.
                     self.unwatch(now);
                 }
-                self.claim.read(sent, now, found);
-                self.status.worked(RequestPurpose::Read);
+                self.claim.handle_read(sent, now, found);
+                self.status.record_success(RequestPurpose::Read);
             }
             Err(error) => {
-                self.status.failed(RequestPurpose::Read, &error);
-                self.claim.read_failed(sent, now);
+                self.status.record_failure(RequestPurpose::Read, &error);
+                self.claim.handle_read_failure(sent, now);
             }
         }
         self.update();
@@ -284,16 +284,16 @@ impl Elector {
         self.metrics.observe_lease_renewal(&self.controller, now.saturating_sub(sent));
         let answer = match answer {
             Ok(record) => {
-                self.status.worked(RequestPurpose::Write);
+                self.status.record_success(RequestPurpose::Write);
                 WriteResult::Committed(record)
             }
             Err(LeaseError::Conflict) => WriteResult::Conflict,
             Err(error) => {
-                self.status.failed(RequestPurpose::Write, &error);
+                self.status.record_failure(RequestPurpose::Write, &error);
                 WriteResult::Failed
             }
         };
-        self.claim.written(now, answer);
+        self.claim.handle_write_result(now, answer);
         self.update();
     }
 
@@ -310,7 +310,7 @@ impl Elector {
         if self.watch.is_none() && now >= self.watch_at {
             self.watch = Some(self.lease.watch());
             // If the watch fails, the record is polled.
-            self.claim.watching(true);
+            self.claim.set_watching(true);
         }
         let pause = until.saturating_sub(now).min(CHECK_INTERVAL);
         let Some(watch) = &mut self.watch else { return sleep(pause).await };
@@ -322,12 +322,12 @@ impl Elector {
         match event {
             Some(Ok(object)) => match object.as_ref().map(|object| self.lease.record(object)).transpose() {
                 Ok(found) => self.watched(now, object, found),
-                Err(error) => self.status.failed(RequestPurpose::Read, &error),
+                Err(error) => self.status.record_failure(RequestPurpose::Read, &error),
             },
             Some(Err(error)) => {
                 self.unwatch(now);
                 if !error.is_transient() {
-                    self.status.unwatched(&error);
+                    self.status.record_missing_watch(&error);
                     self.watch_at = now + self.terms.lease;
                 }
             }
@@ -336,8 +336,8 @@ impl Elector {
     }
 
     fn watched(&mut self, now: Moment, object: Option<Value>, found: Option<Record>) {
-        self.status.watched();
-        if self.claim.watched(now, found) && self.lease.keep(object).is_ok() {
+        self.status.record_watch_event();
+        if self.claim.handle_watch_event(now, found) && self.lease.keep(object).is_ok() {
             self.update();
         }
     }
@@ -346,7 +346,7 @@ impl Elector {
     fn unwatch(&mut self, now: Moment) {
         self.watch = None;
         self.watch_at = now + self.terms.retry;
-        self.claim.watching(false);
+        self.claim.set_watching(false);
     }
 
     /// Whether this process is the leader, by its claim and by the token.

@@ -112,7 +112,7 @@ impl ElectionStatus {
     }
 
     /// Records a success. A Lease that can be written can be read.
-    pub(super) fn worked(&self, purpose: RequestPurpose) {
+    pub(super) fn record_success(&self, purpose: RequestPurpose) {
         let mut state = self.lock();
         state.known |= !matches!(purpose, RequestPurpose::Former);
         let also = if let RequestPurpose::Write = purpose { RequestPurpose::Read } else { purpose };
@@ -125,7 +125,7 @@ impl ElectionStatus {
 
     /// Records a failure. The same error is logged once; a transient one only if it
     /// lasts.
-    pub(super) fn failed(&self, purpose: RequestPurpose, error: &LeaseError) {
+    pub(super) fn record_failure(&self, purpose: RequestPurpose, error: &LeaseError) {
         let (message, now, transient) = (error.to_string(), self.clock.now(), error.is_transient());
         let mut state = self.lock();
         let request = &mut state.requests[purpose as usize];
@@ -144,21 +144,22 @@ impl ElectionStatus {
         }
     }
 
-    /// The watch cannot be opened. This is logged once, as the record is polled.
-    pub(super) fn unwatched(&self, error: &LeaseError) {
+    /// Records that the watch cannot be opened. This is logged once, because the
+    /// record is polled.
+    pub(super) fn record_missing_watch(&self, error: &LeaseError) {
         let message = format!("{error}; until then the Lease is polled, so a release is noticed later");
         if self.lock().unwatched.replace(message.clone()).is_none() {
             tracing::warn!(controller = &*self.controller, lease = self.lease, "{message}");
         }
     }
 
-    /// The watch has received an event.
-    pub(super) fn watched(&self) {
+    /// Records an event of the watch.
+    pub(super) fn record_watch_event(&self) {
         self.lock().unwatched = None;
     }
 
-    /// It is not a candidate any more.
-    pub(super) fn left(&self) {
+    /// Resets the phase of a process that is no longer a candidate.
+    pub(super) fn reset(&self) {
         self.lock().phase = Phase::Free;
     }
 

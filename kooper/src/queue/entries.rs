@@ -38,7 +38,7 @@ impl Entries {
     }
 
     /// The entry of a key. Creates it if it does not exist.
-    pub(super) fn of(&mut self, key: &ObjectKey) -> EntryId {
+    pub(super) fn get_or_create(&mut self, key: &ObjectKey) -> EntryId {
         let shard = self.shard(key);
         if let Some(&id) = self.ids.get(shard).and_then(|ids| ids.get(key)) {
             return id;
@@ -119,10 +119,10 @@ mod tests {
     #[test]
     fn a_large_table_does_not_move_entries_and_keeps_its_maps_small() {
         let mut entries = Entries::default();
-        let first = entries.of(&key(0));
+        let first = entries.get_or_create(&key(0));
         let address = std::ptr::from_ref(entries.get(first).unwrap());
         for n in 0..100_000 {
-            assert_eq!(entries.of(&key(n)), n);
+            assert_eq!(entries.get_or_create(&key(n)), n);
         }
         assert_eq!(std::ptr::from_ref(entries.get(first).unwrap()), address);
         let largest = entries.ids.iter().map(HashMap::len).max().unwrap();
@@ -132,11 +132,11 @@ mod tests {
     #[test]
     fn the_slot_of_a_removed_entry_is_reused() {
         let mut entries = Entries::default();
-        let id = entries.of(&key(1));
+        let id = entries.get_or_create(&key(1));
         entries.remove(id);
         entries.remove(id);
         assert_eq!((entries.find(&key(1)), entries.len()), (None, 0));
-        assert_eq!(entries.of(&key(2)), id);
+        assert_eq!(entries.get_or_create(&key(2)), id);
         assert_eq!((entries.find(&key(2)), entries.len()), (Some(id), 1));
     }
 }

@@ -137,8 +137,8 @@ impl KeyEntry {
     /// The adds and events that queue the key again as soon as its run ends. The
     /// echoes of its own writes do not queue a key that failed, and those of the
     /// runtime's writes never queue one.
-    pub(super) fn news(&self, run: &KeyRun, completion: Completion) -> Option<(Lane, Urgency)> {
-        let changes = run.heard.iter().filter_map(|heard| match self.writes.echo(&heard.event) {
+    pub(super) fn next_add(&self, run: &KeyRun, completion: Completion) -> Option<(Lane, Urgency)> {
+        let changes = run.heard.iter().filter_map(|heard| match self.writes.classify(&heard.event) {
             Echo::Foreign => Some((heard.lane, heard.urgency)),
             Echo::Own if completion.is_failure() => None,
             Echo::Silent if completion != Completion::Gone => None,
@@ -151,7 +151,7 @@ impl KeyEntry {
 
 impl KeyRun {
     /// Records an add during the run.
-    pub(super) fn again(&mut self, lane: Lane, urgency: Urgency) {
+    pub(super) fn record_add(&mut self, lane: Lane, urgency: Urgency) {
         let (before, most) = self.again.unwrap_or((lane, urgency));
         self.again = Some((before.min(lane), most.max(urgency)));
     }

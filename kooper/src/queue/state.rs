@@ -84,12 +84,12 @@ impl QueueState {
     }
 
     pub(super) fn add(&mut self, key: &ObjectKey, lane: Lane, reason: Reason, urgency: Urgency, now: Instant) {
-        let id = self.entries.of(key);
+        let id = self.entries.get_or_create(key);
         let Some(entry) = self.entries.get_mut(id) else { return };
         entry.reasons.add(reason);
         entry.added_at.get_or_insert(now);
         match &mut entry.run {
-            Some(run) => run.again(lane, urgency),
+            Some(run) => run.record_add(lane, urgency),
             None => self.admit(id, lane, urgency, now),
         }
     }
@@ -119,7 +119,7 @@ impl QueueState {
                 run.heard.push(Heard { event, lane, urgency });
             }
             Some(_) => self.add(key, lane, reason, urgency, now),
-            None => match entry.writes.echo(&event) {
+            None => match entry.writes.classify(&event) {
                 Echo::Silent => {}
                 // It does not run a failing key.
                 Echo::Own if entry.failing.is_some() => {}
@@ -138,7 +138,7 @@ impl QueueState {
     /// Records a write by a call of the key. Its response was this version of an
     /// object; `echo` classifies the event of that version.
     pub(super) fn record_write(&mut self, key: &ObjectKey, write: &Revision, echo: Echo, now: Instant) {
-        let id = self.entries.of(key);
+        let id = self.entries.get_or_create(key);
         let Some(entry) = self.entries.get_mut(id) else { return };
         let heard = entry.run.as_ref().map_or(&[][..], |run| &run.heard);
         entry.writes.add(write.clone(), echo, heard.iter().map(|heard| &heard.event), now);
@@ -165,7 +165,7 @@ impl QueueState {
     /// Schedules the resync of a key that does not run now.
     pub(super) fn remember(&mut self, key: &ObjectKey, now: Instant) {
         if self.options.resync.is_some() {
-            let id = self.entries.of(key);
+            let id = self.entries.get_or_create(key);
             if self.entries.get(id).is_some_and(|entry| entry.resync_at.is_none() && entry.run.is_none()) {
                 self.plan_resync(id, true, now);
             }
@@ -173,7 +173,7 @@ impl QueueState {
     }
 
     pub(super) fn add_after(&mut self, key: &ObjectKey, delay: Duration, now: Instant) {
-        let id = self.entries.of(key);
+        let id = self.entries.get_or_create(key);
         self.set_pending(id, Some((later(now, delay), Timer::Requeue)));
     }
 
@@ -227,7 +227,7 @@ impl QueueState {
         let id = ticket.id;
         let Some(entry) = self.entries.get_mut(id) else { return Returned::default() };
         let Some(run) = entry.run.take_if(|run| run.number == ticket.number) else { return Returned::default() };
-        let again = entry.news(&run, completion);
+        let again = entry.next_add(&run, completion);
         if again.is_none() {
             entry.reasons = Reasons::default();
             entry.added_at = None;

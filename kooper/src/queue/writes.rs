@@ -132,7 +132,7 @@ impl TrackedWrites {
     }
 
     /// Classifies an event by the tracked writes.
-    pub(super) fn echo(&self, event: &Revision) -> Echo {
+    pub(super) fn classify(&self, event: &Revision) -> Echo {
         // The deletion of a handled object always queues its key, even if a call deleted it.
         if (event.view, &event.version) == (View::Primary, &None) {
             return Echo::Foreign;

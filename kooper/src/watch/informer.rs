@@ -133,7 +133,7 @@ impl Informer {
             }
         };
         stop.run_until_cancelled(forever).await;
-        status.stopped();
+        status.record_stop();
     }
 
     /// One list, and the watch that follows it.
@@ -216,7 +216,7 @@ impl Informer {
                 Ok(Some(Ok(event))) => event,
             };
             *heard = true;
-            self.status.heard();
+            self.status.record_event();
             match event {
                 Event::Added(object) | Event::Modified(object) => {
                     self.advance(object.version());
@@ -235,7 +235,7 @@ impl Informer {
                 Event::Bookmark { version, .. } => self.advance(&version),
                 Event::Malformed(malformed) => {
                     self.sink.malformed();
-                    self.status.unreadable(&malformed);
+                    self.status.record_unreadable(&malformed);
                 }
             }
         }
@@ -270,7 +270,7 @@ impl Informer {
         let seed = u64::from(self.failures) ^ (Arc::as_ptr(&self.store) as usize as u64);
         let wait = wait.mul_f64(1.0 + fraction(seed) / 4.0);
         self.sink.failed(error);
-        self.status.failed(error, wait, self.failures);
+        self.status.record_failure(error, wait, self.failures);
         tokio::time::sleep(wait).await;
     }
 }

@@ -157,7 +157,7 @@ impl SimProcess {
     pub(super) fn unwatch(&mut self) {
         self.watch = None;
         self.watch_at = self.clock.now() + self.terms.retry;
-        self.claim.watching(false);
+        self.claim.set_watching(false);
     }
 
     pub(super) fn suspend(&mut self, from: Duration, to: Duration, mutant: Option<Mutant>) {

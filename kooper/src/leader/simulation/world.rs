@@ -148,7 +148,7 @@ impl World {
                 let process = &mut self.processes[who];
                 if process.watch.is_some_and(|(open, _)| open == watch) {
                     let now = process.clock.now();
-                    process.claim.watched(now, record);
+                    process.claim.handle_watch_event(now, record);
                     if process.request.is_none() {
                         self.drive(who);
                     }
@@ -291,7 +291,7 @@ impl World {
             self.next += 1;
             let watch = self.next;
             process.watch = Some((watch, self.now));
-            process.claim.watching(true);
+            process.claim.set_watching(true);
             let opened = process.link.request(self.now, &mut self.dice);
             match opened {
                 Some(travel) => self.at(self.now + travel, SimEvent::Opened(who, watch)),
@@ -402,17 +402,17 @@ impl World {
                 if process.watch.is_some() && before.is_some() && before != after {
                     process.unwatch();
                 }
-                process.claim.read(sent, now, found);
+                process.claim.handle_read(sent, now, found);
             }
-            (None, _) => process.claim.read_failed(sent, now),
-            (Some(_), Some(Ok(Some(record)))) => process.claim.written(now, WriteResult::Committed(record)),
-            (Some(_), Some(Err(true))) => process.claim.written(now, WriteResult::Conflict),
+            (None, _) => process.claim.handle_read_failure(sent, now),
+            (Some(_), Some(Ok(Some(record)))) => process.claim.handle_write_result(now, WriteResult::Committed(record)),
+            (Some(_), Some(Err(true))) => process.claim.handle_write_result(now, WriteResult::Conflict),
             (Some(write), _) if mutant == Some(Mutant::TrustingWrites) => {
                 // The mutant treats a write without a response as committed.
                 let version = write.base.clone().unwrap_or_else(|| "0".into());
-                process.claim.written(now, WriteResult::Committed(stored(&write, &self.mark, version)));
+                process.claim.handle_write_result(now, WriteResult::Committed(stored(&write, &self.mark, version)));
             }
-            (Some(_), _) => process.claim.written(now, WriteResult::Failed),
+            (Some(_), _) => process.claim.handle_write_result(now, WriteResult::Failed),
         }
         process.update_token(mutant);
         self.alone(who);

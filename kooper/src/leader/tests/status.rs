@@ -27,28 +27,28 @@ fn status() -> ElectionStatus {
 #[tokio::test(start_paused = true)]
 async fn a_failure_is_reported_until_a_request_of_the_same_sort_succeeds() {
     let status = status();
-    status.worked(RequestPurpose::Read);
+    status.record_success(RequestPurpose::Read);
     assert!(status.ready().is_ok());
 
-    status.failed(RequestPurpose::Former, &refused("get"));
-    status.worked(RequestPurpose::Read);
-    status.worked(RequestPurpose::Write);
+    status.record_failure(RequestPurpose::Former, &refused("get"));
+    status.record_success(RequestPurpose::Read);
+    status.record_success(RequestPurpose::Write);
     assert!(status.ready().is_err(), "the success was with our own Lease");
-    status.worked(RequestPurpose::Former);
+    status.record_success(RequestPurpose::Former);
     assert!(status.ready().is_ok());
 
-    status.failed(RequestPurpose::Write, &refused("create"));
-    status.worked(RequestPurpose::Read);
+    status.record_failure(RequestPurpose::Write, &refused("create"));
+    status.record_success(RequestPurpose::Read);
     assert!(status.ready().unwrap_err().contains("cannot create"));
-    status.worked(RequestPurpose::Write);
+    status.record_success(RequestPurpose::Write);
     assert!(status.ready().is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_is_ready_although_its_last_write_was_forbidden() {
     let status = status();
-    status.failed(RequestPurpose::Write, &refused("update"));
-    status.worked(RequestPurpose::Read);
+    status.record_failure(RequestPurpose::Write, &refused("update"));
+    status.record_success(RequestPurpose::Read);
     assert!(status.ready().is_err());
     status.enter(Phase::Standby("other".into()));
     assert!(status.ready().unwrap().unwrap().contains("held by other"));

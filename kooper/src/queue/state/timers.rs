@@ -98,7 +98,7 @@ impl QueueState {
         }
         entry.added_at.get_or_insert(now);
         match &mut entry.run {
-            Some(run) => run.again(lane, Urgency::Idle),
+            Some(run) => run.record_add(lane, Urgency::Idle),
             None => self.enqueue(id, lane, now),
         }
     }

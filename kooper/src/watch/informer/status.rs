@@ -122,8 +122,8 @@ impl WatchStatus {
         let _ = self.first.subscribe().wait_for(|first| *first != First::Awaited).await;
     }
 
-    pub(super) fn synced(&self, objects: usize) {
-        self.heard();
+    pub(super) fn record_sync(&self, objects: usize) {
+        self.record_event();
         self.lock().objects = objects;
         if objects == 0 && !self.is_synced() {
             let hint = if self.selected { "; check the selector" } else { "" };
@@ -132,7 +132,7 @@ impl WatchStatus {
         self.first.send_replace(First::Complete);
     }
 
-    pub(super) fn heard(&self) {
+    pub(super) fn record_event(&self) {
         let mut state = self.lock();
         state.heard = Instant::now();
         state.error = None;
@@ -143,13 +143,13 @@ impl WatchStatus {
         }
     }
 
-    pub(super) fn stopped(&self) {
+    pub(super) fn record_stop(&self) {
         self.lock().stopped = true;
     }
 
     /// Records the `failures`-th failure in a row. The same error is logged once.
     /// A connection that breaks once is not logged as a warning.
-    pub(super) fn failed(&self, error: &RetrieveError, retry_in: Duration, failures: u32) {
+    pub(super) fn record_failure(&self, error: &RetrieveError, retry_in: Duration, failures: u32) {
         let refused = matches!(error, RetrieveError::Forbidden(_) | RetrieveError::NotFound(_));
         self.first.send_if_modified(|first| {
             let changed = *first == First::Awaited && (refused || failures >= TRIES);
@@ -174,12 +174,12 @@ impl WatchStatus {
         }
     }
 
-    /// A list begins: malformed objects are counted from zero.
-    pub(super) fn lists(&self) {
+    /// Records that a list begins: malformed objects are counted from zero.
+    pub(super) fn begin_list(&self) {
         self.lock().unreadable = 0;
     }
 
-    pub(super) fn unreadable(&self, malformed: &MalformedObject) {
+    pub(super) fn record_unreadable(&self, malformed: &MalformedObject) {
         self.lock().unreadable += 1;
         tracing::error!(watch = %self, "{malformed}; it is skipped");
     }

@@ -23,7 +23,7 @@ impl Informer {
     /// Lists everything into the store. A streaming list continues as a watch,
     /// which is returned.
     pub(super) async fn sync(&mut self) -> Result<Option<Events>, RetrieveError> {
-        self.status.lists();
+        self.status.begin_list();
         let (listed, version, events) = if self.streaming && self.streams_broken < BROKEN_STREAMS {
             match self.stream().await {
                 Err(RetrieveError::NoStreaming(message)) => {
@@ -72,7 +72,7 @@ impl Informer {
                     }
                     Event::Malformed(malformed) => {
                         self.sink.malformed();
-                        self.status.unreadable(&malformed);
+                        self.status.record_unreadable(&malformed);
                     }
                 },
             }
@@ -107,7 +107,7 @@ impl Informer {
                     Ok(object) => listed.add(object, &self.store),
                     Err(malformed) => {
                         self.sink.malformed();
-                        self.status.unreadable(&malformed);
+                        self.status.record_unreadable(&malformed);
                     }
                 }
             }
@@ -165,6 +165,6 @@ impl Informer {
         self.failures = 0;
         // Only now, so that all keys are queued when a caller that awaits the sync
         // continues.
-        self.status.synced(objects);
+        self.status.record_sync(objects);
     }
 }

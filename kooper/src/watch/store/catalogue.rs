@@ -20,13 +20,13 @@ pub(super) struct Catalogue {
 }
 
 impl Catalogue {
-    /// An object has a new version.
-    pub(super) fn changed(&mut self, key: &ObjectKey) {
+    /// Marks an object as unread, because it has a new version.
+    pub(super) fn mark_changed(&mut self, key: &ObjectKey) {
         self.unread.insert(key.clone());
     }
 
-    /// An object was deleted.
-    pub(super) fn removed(&mut self, key: &ObjectKey) {
+    /// Removes a deleted object.
+    pub(super) fn remove(&mut self, key: &ObjectKey) {
         self.unread.remove(key);
         self.unrecord(key);
     }

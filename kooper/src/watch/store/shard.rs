@@ -86,7 +86,7 @@ impl Contents {
         }
         for key in keys {
             for catalogue in self.catalogues.values_mut() {
-                if exist { catalogue.changed(key) } else { catalogue.removed(key) }
+                if exist { catalogue.mark_changed(key) } else { catalogue.remove(key) }
             }
         }
     }

@@ -54,7 +54,7 @@ fn list(watched: &Watched, names: &[&str]) {
     for change in watched.store.replace(listed).flatten() {
         watched.fan.changed(&change, Seen::First);
     }
-    watched.status.synced(names.len());
+    watched.status.record_sync(names.len());
 }
 
 #[test]

@@ -9,12 +9,12 @@ use crate::watch::retriever::channel;
 fn a_process_is_ready_without_an_optional_kind_but_not_after_another_error() {
     let status = WatchStatus::new("test", "shops.example.com", None, false, true);
     assert!(status.ready().is_err());
-    status.failed(&RetrieveError::NotFound("404 page not found".to_owned()), Duration::ZERO, 1);
+    status.record_failure(&RetrieveError::NotFound("404 page not found".to_owned()), Duration::ZERO, 1);
     let remark = status.ready().expect("ready without the kind").expect("a remark");
     assert!(remark.starts_with("test: shops.example.com: optional, and not installed: "), "{remark}");
-    status.failed(&RetrieveError::Forbidden("no".to_owned()), Duration::ZERO, 2);
+    status.record_failure(&RetrieveError::Forbidden("no".to_owned()), Duration::ZERO, 2);
     assert!(status.ready().is_err());
-    status.failed(&RetrieveError::NotFound("404 page not found".to_owned()), Duration::ZERO, 3);
+    status.record_failure(&RetrieveError::NotFound("404 page not found".to_owned()), Duration::ZERO, 3);
     status.require();
     assert!(status.ready().is_err());
 }
@@ -23,18 +23,18 @@ fn a_process_is_ready_without_an_optional_kind_but_not_after_another_error() {
 fn a_kind_that_is_no_longer_served_is_not_ready_until_it_is_served_again() {
     let status = WatchStatus::new("test", "shops.example.com", None, false, true);
     status.require();
-    status.synced(1);
+    status.record_sync(1);
     assert_eq!(status.ready(), Ok(None));
-    status.failed(&RetrieveError::NotFound("404 page not found".to_owned()), Duration::ZERO, 1);
+    status.record_failure(&RetrieveError::NotFound("404 page not found".to_owned()), Duration::ZERO, 1);
     let reason = status.ready().unwrap_err();
     assert!(
         reason.starts_with("test: shops.example.com: no longer served: ") && reason.contains("apply its CRD"),
         "{reason}"
     );
-    status.synced(0);
+    status.record_sync(0);
     assert_eq!(status.ready(), Ok(None));
     // The process stays ready with another error as long as the watch is not silent for long.
-    status.failed(&RetrieveError::other("connection refused"), Duration::ZERO, 1);
+    status.record_failure(&RetrieveError::other("connection refused"), Duration::ZERO, 1);
     assert!(status.ready().is_ok());
 }
 
@@ -166,15 +166,15 @@ async fn a_forbidden_namespace_is_left_out_and_reported_as_a_remark() {
     let status = WatchStatus::new("test", "pods", Some("shop"), false, true);
     status.require();
     let forbidden = RetrieveError::Forbidden("pods is forbidden".to_owned());
-    status.failed(&forbidden, Duration::ZERO, 1);
+    status.record_failure(&forbidden, Duration::ZERO, 1);
     status.wait_tried().await;
     let remark = status.ready().expect("the others are handled").expect("a remark");
     assert!(remark.starts_with("test: pods in shop: left out until it can be watched: not allowed: "), "{remark}");
 
     // It can be watched and is forbidden again, as when the namespace is deleted with its Role.
-    status.synced(1);
+    status.record_sync(1);
     assert_eq!((status.ready(), status.left_out()), (Ok(None), None));
-    status.failed(&forbidden, Duration::ZERO, 1);
+    status.record_failure(&forbidden, Duration::ZERO, 1);
     tokio::time::advance(Duration::from_secs(3600)).await;
     assert!(status.ready().is_ok_and(|remark| remark.is_some_and(|remark| remark.contains("left out"))));
     // If a controller cannot work without this namespace, it is not ready.
@@ -189,11 +189,11 @@ async fn the_first_list_of_a_namespace_may_fail_several_times_before_it_is_left_
     for failures in 1..=3 {
         let tried = timeout(Duration::from_secs(60), status.wait_tried()).await.is_ok();
         assert!(!tried && status.left_out().is_none() && status.ready().is_err(), "after {} failures", failures - 1);
-        status.failed(&refused, Duration::ZERO, failures);
+        status.record_failure(&refused, Duration::ZERO, failures);
     }
     status.wait_tried().await;
     assert!(status.left_out().is_some());
-    status.synced(0);
+    status.record_sync(0);
     assert_eq!(status.left_out(), None);
 }
 
