@@ -87,7 +87,7 @@ async fn pod_terminator(
     let before = terminator.status.clone().unwrap_or_default();
     let mut conditions = Conditions::of(&terminator, &before.conditions);
     match spec.selector.is_empty() {
-        true => conditions.failed("NoSelector", &"`selector` is empty, and would select every pod: name labels"),
+        true => conditions.not_ready("NoSelector", "`selector` is empty, and would select every pod: set labels"),
         false => conditions.ready("Running", "its task runs"),
     };
     statuses.apply_status(&terminator, &PodTerminatorStatus { conditions: conditions.into_vec() }).await?;

@@ -119,7 +119,7 @@ impl Call {
         self.cancelled.cancelled()
     }
 
-    /// Spawns a task that outlives this call. Use it in place of
+    /// Spawns a task that outlives this call. Use it instead of
     /// `tokio::spawn`, so that no task writes while another replica leads.
     ///
     /// The task's token is cancelled when the controller stops or loses its

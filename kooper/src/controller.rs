@@ -13,6 +13,7 @@ mod staged;
 mod states;
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 #[cfg(feature = "cli")]
 use crate::call::finalizer::Finalizers;
 use crate::call::plan::Plan;
-use crate::controller::error::ConfigError;
+use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::installation::Installation;
 use crate::leader::LeaderElection;
 use crate::object::kind::{Kind, KindInfo};
@@ -97,9 +98,9 @@ impl Controller {
         self.kind.namespaced
     }
 
-    /// Watches these namespaces in place of the built-in ones; an empty list is
+    /// Watches these namespaces instead of the built-in ones; an empty list is
     /// for all. Returns `false`, and changes nothing, if the kind is
-    /// cluster-scoped or the retriever a custom one.
+    /// cluster-scoped or the controller has a custom retriever.
     pub fn set_namespaces(&mut self, namespaces: Vec<String>) -> bool {
         let can = self.kind.namespaced && !self.own_retriever;
         if can {
@@ -108,7 +109,7 @@ impl Controller {
         can
     }
 
-    /// Sets how many objects are handled at the same time, in place of the
+    /// Sets how many objects are handled at the same time, instead of the
     /// built-in number.
     ///
     /// # Errors
@@ -117,7 +118,7 @@ impl Controller {
         self.set(|config| config.workers = workers)
     }
 
-    /// Sets the resync interval, in place of the built-in one; `None` disables
+    /// Sets the resync interval, instead of the built-in one; `None` disables
     /// resyncs.
     ///
     /// # Errors
@@ -126,7 +127,7 @@ impl Controller {
         self.set(|config| config.resync = resync)
     }
 
-    /// Sets the leader election, in place of the built-in one; with `None`
+    /// Sets the leader election, instead of the built-in one; with `None`
     /// handlers run in every replica.
     ///
     /// # Errors
@@ -167,21 +168,20 @@ impl Controller {
         self.config.leases(installation, namespace)
     }
 
-    /// The CRD of its kind, where it is known to have one, and whether the
-    /// controller installs it.
+    /// The CRD of its kind, if known, and whether the controller installs it.
     pub(crate) fn crd(&self) -> Option<(CustomResourceDefinition, bool)> {
         self.crd.map(|make| (make(), self.config.install_crd))
     }
 
-    /// The kinds that it asks the API server for by itself: its own, and those
-    /// of its caches.
+    /// The kinds that it watches on the API server: its own, and those of its
+    /// caches.
     #[cfg(feature = "cli")]
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &KindInfo> {
         let own = (!self.own_retriever).then_some(&self.kind);
         own.into_iter().chain(self.plan.caches().iter().map(|request| &request.kind))
     }
 
-    /// Whether it waits for a kind until the cluster serves it.
+    /// Whether it is not ready until the cluster serves this kind.
     #[cfg(feature = "cli")]
     pub(crate) fn needs_kind(&self, kind: &KindInfo) -> bool {
         self.kinds().any(|one| one == kind) && !(self.config.optional && self.kind == *kind)
@@ -221,8 +221,8 @@ impl Controller {
         self.config.former_program.as_deref()
     }
 
-    pub(crate) fn error(&self, field: &'static str, problem: &str) -> ConfigError {
-        self.config.error(field, problem)
+    pub(crate) fn error(&self, field: &'static str, kind: ConfigErrorKind, problem: impl Display) -> ConfigError {
+        self.config.error(field, kind, problem)
     }
 
     /// Whether it cannot run without a connection to an API server.
@@ -234,15 +234,15 @@ impl Controller {
     /// Returns an error if the controller needs a client, and names what needs
     /// it.
     pub(crate) fn check_client(&self) -> Result<(), ConfigError> {
-        let give = "the operator has no client: give it one with `client`";
+        let give = "the operator has no client: set one with `client`";
         if !self.own_retriever {
             let problem =
-                format!("it asks the API server for its objects, and {give}, or the controller a retriever of its own");
-            return Err(self.error("retriever", &problem));
+                format!("its objects are read from the API server, and {give}, or set a custom retriever");
+            return Err(self.error("retriever", ConfigErrorKind::NoClient, problem));
         }
         if self.config.leader.is_some() {
-            let problem = format!("its Lease is kept by the API server, and {give}, or remove the leader election");
-            return Err(self.error("leader_election", &problem));
+            let problem = format!("its Lease is stored on the API server, and {give}, or remove the leader election");
+            return Err(self.error("leader_election", ConfigErrorKind::NoClient, problem));
         }
         let (needs, clients) = (self.plan.needs().iter().map(|need| &*need.because), self.plan.unruled_clients());
         let what: BTreeSet<&str> = needs.chain(clients.iter().copied()).collect();
@@ -250,7 +250,8 @@ impl Controller {
             return Ok(());
         }
         let what = Vec::from_iter(what).join(", ");
-        Err(self.error("handler", &format!("what it takes needs the API server ({what}), and {give}")))
+        let problem = format!("its arguments and settings need the API server ({what}), and {give}");
+        Err(self.error("handler", ConfigErrorKind::NoClient, problem))
     }
 }
 

@@ -89,11 +89,12 @@ pub use call::capability::{
 pub use call::extract::{Gone, State};
 pub use call::{Call, capability, events, extract, handler, plan};
 pub use controller::Controller;
-pub use controller::error::{BuildError, ConfigError, ControllerError, RunError};
-pub use controller::operator::{self, Operator};
+pub use controller::error::{BuildError, ConfigError, ConfigErrorKind, ControllerError, RunError};
+pub use controller::operator::Operator;
 pub use error::{BoxError, HandlerError, Result};
 #[cfg(feature = "apiserver")]
 pub use kooper_apiserver as apiserver;
+pub use kooper_grammar::name::NameError;
 #[cfg(feature = "macros")]
 pub use kooper_macros::{controller, test};
 pub use metrics::health::Health;

@@ -1,6 +1,6 @@
 //! Names for generated code only: no part of it is stable.
 
-/// Imports an unknown key in an editor, which then offers those that are there to complete it.
+/// Imports an unknown key in an editor, which then offers the existing keys to complete it.
 #[cfg(rust_analyzer)]
 #[doc(hidden)]
 #[macro_export]
@@ -60,7 +60,7 @@ macro_rules! __require_apiserver {
     };
 }
 
-/// The keys of the attribute, where an editor looks for them.
+/// The keys of the attribute, for the completion in editors.
 #[path = "private/keys.rs"]
 pub mod keys;
 
@@ -111,18 +111,18 @@ pub mod v1 {
 
     /// A kind that a controller can begin with: every [`Kind`].
     ///
-    /// There are two impls, so that the compiler decides between them before it looks at
-    /// what is called on the builder. With one it would report each of those calls, too.
+    /// There are two impls, so that the compiler decides between them before it checks the
+    /// calls on the builder. With one it would report each of those calls, too.
     #[diagnostic::on_unimplemented(
         message = "`{Self}` is not a kind of Kubernetes object",
         label = "not a kind",
         note = "name a type of `k8s_openapi`, such as `k8s_openapi::api::core::v1::Pod`, or one that derives `kube::CustomResource`"
     )]
     pub trait Begin<M> {
-        /// What it begins.
+        /// The builder that it begins with.
         type Builder;
 
-        /// Begins it.
+        /// Creates the builder.
         fn begin(name: &str) -> Self::Builder;
     }
 
@@ -130,11 +130,11 @@ pub mod v1 {
     #[derive(Debug)]
     pub enum Kinds {}
 
-    /// Marks the impl for nothing at all.
+    /// Marks the impl for no type.
     #[derive(Debug)]
     pub enum Nothing {}
 
-    /// What no type implements.
+    /// A trait that no type implements.
     pub trait Never {}
 
     #[diagnostic::do_not_recommend]
@@ -153,8 +153,8 @@ pub mod v1 {
         fn begin(_: &str) {}
     }
 
-    /// Adds an argument to a handler. A function, and not a method: its path can stand from the
-    /// first word of the argument's type to the last, and so can the compiler's message.
+    /// Adds an argument to a handler. It is a function, and not a method, so that its path, and
+    /// with it the compiler's message, can span the argument's type from the first word to the last.
     #[must_use]
     pub fn argument<K, O, S, A, T: Argument<O, S, M>, M>(handler: Staged<K, O, S, A>) -> Staged<K, O, S, (A, T)>
     where
@@ -166,7 +166,7 @@ pub mod v1 {
         handler.argument()
     }
 
-    /// Ends a handler with what it returns.
+    /// Completes a handler with its return type.
     pub fn outcome<K, O, S, T: Outcome>(handler: Called<K, O, S, T>) -> Builder<K, O, S> {
         handler.outcome()
     }
@@ -180,15 +180,15 @@ pub mod v1 {
         CrdOf { kind, unknown: NoCrd }
     }
 
-    /// A kind of which the compiler knows whether it has a CRD. Where it has one, `known_crd` is its
-    /// own; where it has none, that is not there, and `known_crd` is the one of what it derefs to.
+    /// Finds out whether a kind has a CRD. If it has one, `known_crd` is an inherent method;
+    /// otherwise the method of the type that it dereferences to is called.
     #[derive(Debug)]
     pub struct CrdOf<K> {
         kind: PhantomData<K>,
         unknown: NoCrd,
     }
 
-    /// A kind without a CRD of ours.
+    /// A kind without a known CRD.
     #[derive(Debug)]
     pub struct NoCrd;
 
@@ -234,7 +234,7 @@ pub mod v1 {
     #[cfg(feature = "cli")]
     pub use crate::program::cli::main;
 
-    /// Stands in for the program in a build without the feature `cli`: `require_cli!` has refused it.
+    /// Replaces the program in a build without the feature `cli`, for which `require_cli!` is an error.
     #[cfg(not(feature = "cli"))]
     pub fn main(_: &str, _: &str, _: &[fn(&mut Program)]) -> ExitCode {
         ExitCode::FAILURE

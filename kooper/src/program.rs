@@ -8,7 +8,7 @@ pub(crate) mod rbac;
 
 use serde::de::DeserializeOwned;
 
-use crate::controller::error::ConfigError;
+use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::{Builder, Controller};
 use crate::object::kind::Kind;
 
@@ -25,7 +25,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Adds a controller. An error in it is returned when all are known.
+    /// Adds a controller. An error in it is returned after all were added.
     pub fn add<K, O, S>(&mut self, builder: Builder<K, O, S>)
     where
         K: Kind,
@@ -53,6 +53,7 @@ impl Program {
         let none = || ConfigError {
             controller: std::any::type_name::<D>().to_owned(),
             field: "resource",
+            kind: ConfigErrorKind::Missing,
             problem: "it has no kind".to_owned(),
         };
         Self::all::<D>()?.pop().ok_or_else(none)

@@ -75,14 +75,14 @@ pub use sent::Sent;
 /// # Ok::<_, kooper::BoxError>(())
 /// ```
 ///
-/// # What it answers
+/// # Responses
 ///
-/// Unless a test gives another answer with [`reply`](Self::reply):
+/// Unless a test sets another response with [`reply`](Self::reply):
 ///
-/// | request | answer |
+/// | request | response |
 /// |---|---|
-/// | get, delete, patch, a write of a status | of an object that was put; 404 where there is none |
-/// | create | the object that was sent; 409 where there is one of that name |
+/// | get, delete, patch, a write of a status | of an object that was put; 404 if there is none |
+/// | create | the object that was sent; 409 if one of that name exists |
 /// | apply | the object that was sent, with the status of the one that was put |
 /// | merge patch | the object that was put, changed by the patch |
 /// | JSON patch, strategic merge patch | the object that was put, unchanged |
@@ -103,10 +103,10 @@ pub struct FakeCluster {
 struct Inner {
     /// The objects, by group and plural of their kind.
     stores: Mutex<HashMap<(String, String), Arc<Store>>>,
-    /// The last uid or resource version that was given.
+    /// The last uid or resource version that was assigned.
     last: AtomicU64,
     sent: Mutex<Vec<Sent>>,
-    replies: Mutex<Vec<reply::Rule>>,
+    replies: Mutex<Vec<reply::ReplyRule>>,
     events: Arc<Mutex<Vec<Note>>>,
     states: Arc<States>,
 }
@@ -156,15 +156,15 @@ impl FakeCluster {
         }
     }
 
-    /// Answers requests with what the closure returns; `None` leaves a request
-    /// to the replies that were given before, and then to the table above.
+    /// Answers requests with the return value of the closure; for `None` the replies
+    /// that were set before are used, and then the table above.
     ///
     /// ```
     /// use kooper::testing::{FakeCluster, Reply};
     ///
     /// let cluster = FakeCluster::new();
     /// cluster.reply(|sent| {
-    ///     (sent.verb == "apply").then(|| Reply::refused(403, "Forbidden", "exceeded quota: pods"))
+    ///     (sent.verb == "apply").then(|| Reply::rejected(403, "Forbidden", "exceeded quota: pods"))
     /// });
     /// ```
     pub fn reply(&self, reply: impl Fn(&Sent) -> Option<Reply> + Send + Sync + 'static) {
@@ -176,8 +176,8 @@ impl FakeCluster {
         Arguments::new(self.clone(), object.clone())
     }
 
-    /// A client of this cluster. It is made within a tokio runtime, as that of
-    /// `#[tokio::test]`.
+    /// A client of this cluster. It must be created within a tokio runtime, such as
+    /// that of `#[tokio::test]`.
     #[must_use]
     pub fn client(&self) -> Client {
         answer::client(&self.inner)
@@ -188,25 +188,25 @@ impl FakeCluster {
     /// returned and not retried. A state is built once for each cluster.
     ///
     /// # Errors
-    /// When the cluster has no such object, it does not fit the controller's
+    /// When the cluster has no such object, it does not decode as the controller's
     /// type, or `init`, the handler or `cleanup` fails.
     pub async fn reconcile(&self, controller: &Controller, key: &ObjectKey) -> Result<Action> {
         let (name, kind, primary) = (controller.name(), controller.kind_info().clone(), controller.primary());
         let backing = Arc::new(self.backing(name, kind, primary, controller.plan()));
         let found = backing.cache(primary).get(key);
         let object =
-            found.ok_or_else(|| format!("the cluster has no {} `{key}`: put it there first", controller.kind()))?;
+            found.ok_or_else(|| format!("the cluster has no {} `{key}`: add it with `put` first", controller.kind()))?;
         let call = call(name, key.clone(), 1, CancellationToken::new());
         controller.call_once(backing, self.inner.states.clone(), object, call).await
     }
 
-    /// Everything that was sent, in order.
+    /// The requests that were sent, in order.
     #[must_use]
     pub fn sent(&self) -> Vec<Sent> {
         lock(&self.inner.sent).clone()
     }
 
-    /// Everything that was sent, each request in a line such as
+    /// The requests that were sent, each in a line such as
     /// `apply deployments.apps default/web`.
     #[must_use]
     pub fn summary(&self) -> Vec<String> {
@@ -216,7 +216,7 @@ impl FakeCluster {
     /// The objects of a kind that were created or applied, as they were sent.
     ///
     /// # Errors
-    /// When one does not fit the type.
+    /// When one does not decode as the type.
     pub fn written<T: Kind>(&self) -> Result<Vec<T>> {
         let sent = lock(&self.inner.sent);
         let written = sent.iter().filter(|sent| sent.is_of::<T>() && matches!(sent.verb, "create" | "apply"));
@@ -229,7 +229,7 @@ impl FakeCluster {
         lock(&self.inner.events).clone()
     }
 
-    /// Forgets what was sent and recorded; the objects and replies remain.
+    /// Forgets the requests and Events; the objects and replies remain.
     pub fn forget(&self) {
         lock(&self.inner.sent).clear();
         lock(&self.inner.events).clear();
@@ -243,7 +243,7 @@ impl FakeCluster {
             program: "test".into(),
             controller: controller.into(),
             client: Some(self.client()),
-            events: EventSink::kept(self.inner.events.clone()),
+            events: EventSink::recorded(self.inner.events.clone()),
             ..Backing::detached(kind, primary, caches)
         }
     }
@@ -258,8 +258,8 @@ impl Inner {
         Cache::new([(None, self.store(&kind.group, &kind.plural))])
     }
 
-    /// A resource version that no object has yet. The first ones of a real
-    /// server are taken, and `1` stands for none.
+    /// A resource version that no object has yet. It is larger than the first ones of
+    /// a real server, and `1` means that there is no object.
     fn version(&self) -> Value {
         (1000 + self.next()).to_string().into()
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::kube::Client;
 use kooper::metrics::Prometheus;
-use kooper::operator::Builder;
+use kooper::controller::operator::Builder;
 use kooper::{CancellationToken, Controller, Operator};
 use kooper::{Health, RunError};
 use tokio::task::JoinHandle;

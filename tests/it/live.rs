@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::Controller;
 use kooper::kube::config::{KubeConfigOptions, Kubeconfig};
 use kooper::kube::{Client, Config};
-use kooper::operator::Builder;
+use kooper::controller::operator::Builder;
 use kooper_tests::process::value;
 use kooper_tests::wait::until;
 use serde_json::{Value, json};

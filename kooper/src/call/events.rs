@@ -14,8 +14,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use crate::metrics::{Counter, MetricsRecorder};
-use write::{Causes, Writer};
+use crate::metrics::MetricsRecorder;
+use write::{Drops, Writer};
 
 /// The most notes that wait to be written. At the start there may be one for
 /// each object. A note takes less than a kilobyte.
@@ -27,22 +27,20 @@ pub struct EventSink {
     /// `None` without an API server.
     inner: Option<Arc<Inner>>,
     /// The recorded Events, for tests.
-    kept: Option<Kept>,
+    recorded: Option<RecordedEvents>,
 }
 
-/// What was recorded, in order.
-pub(crate) type Kept = Arc<Mutex<Vec<Note>>>;
+/// The recorded Events, in order.
+pub(crate) type RecordedEvents = Arc<Mutex<Vec<Note>>>;
 
 struct Inner {
     sender: mpsc::Sender<Message>,
     /// The task that writes, until there is a runtime to start it on.
-    task: Mutex<Option<Task>>,
-    controller: Arc<str>,
-    metrics: Arc<dyn MetricsRecorder>,
-    causes: Arc<Causes>,
+    task: Mutex<Option<WriterTask>>,
+    drops: Arc<Drops>,
 }
 
-struct Task {
+struct WriterTask {
     receiver: mpsc::Receiver<Message>,
     writer: Writer,
 }
@@ -92,30 +90,30 @@ impl EventSink {
     ) -> Self {
         let Some(client) = client else { return Self::default() };
         let (sender, receiver) = mpsc::channel(WAITING);
-        let causes = Arc::new(Causes::new(controller.clone()));
-        let source = wire::Source::new(program, controller, instance);
-        let writer = Writer::new(client, source, controller.clone(), metrics.clone(), causes.clone());
-        let task = Mutex::new(Some(Task { receiver, writer }));
-        let inner = Inner { sender, task, controller: controller.clone(), metrics, causes };
+        let drops = Arc::new(Drops::new(controller.clone(), metrics));
+        let source = wire::EventSource::new(program, controller, instance);
+        let writer = Writer::new(client, source, drops.clone());
+        let task = Mutex::new(Some(WriterTask { receiver, writer }));
+        let inner = Inner { sender, task, drops };
         Self { inner: Some(Arc::new(inner)), kept: None }
     }
 
-    /// A sink that keeps all Events and writes none.
-    pub(crate) fn kept(kept: Kept) -> Self {
-        Self { inner: None, kept: Some(kept) }
+    /// A sink that keeps all Events in memory and writes none.
+    pub(crate) fn recorded(events: RecordedEvents) -> Self {
+        Self { inner: None, recorded: Some(events) }
     }
 
     /// Queues a note. If too many wait, it is dropped and counted.
     pub(crate) fn publish(&self, note: Note) {
-        if let Some(kept) = &self.kept {
-            kept.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+        if let Some(events) = &self.recorded {
+            events.lock().unwrap_or_else(PoisonError::into_inner).push(note);
             return;
         }
         let Some(inner) = &self.inner else { return };
         inner.wake();
         if inner.sender.try_send(Message::Note(Box::new(note))).is_err() {
-            inner.metrics.count(&inner.controller, Counter::EventDropped);
-            inner.causes.tell("full", || {
+            inner.drops.count();
+            inner.drops.log_once("full", || {
                 format!(
                     "more than {WAITING} Kubernetes Events wait to be written: further ones are dropped and counted"
                 )
@@ -126,15 +124,16 @@ impl EventSink {
     /// Waits until all notes are written, at most for `limit`.
     pub(crate) async fn drain(&self, limit: Duration) {
         let Some(inner) = &self.inner else { return };
-        let (told, written) = oneshot::channel();
+        let (done, written) = oneshot::channel();
         let all = async {
             // A task that was never started has nothing to write.
-            if !inner.is_asleep() && inner.sender.send(Message::Drain(told)).await.is_ok() {
+            if !inner.is_asleep() && inner.sender.send(Message::Drain(done)).await.is_ok() {
                 drop(written.await);
             }
         };
         if timeout(limit, all).await.is_err() {
-            tracing::debug!(controller = %inner.controller, "Kubernetes Events were not written within {limit:?}");
+            let controller = inner.drops.controller();
+            tracing::debug!(controller, "Kubernetes Events were not written within {limit:?}");
         }
     }
 }
@@ -145,7 +144,7 @@ impl Inner {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if task.is_some()
             && let Ok(runtime) = Handle::try_current()
-            && let Some(Task { receiver, writer }) = task.take()
+            && let Some(WriterTask { receiver, writer }) = task.take()
         {
             runtime.spawn(writer.run(receiver));
         }

@@ -19,7 +19,7 @@ pub(crate) use arguments::{Arguments, DeletedArguments, InitArguments, arities};
 pub use backing::Backing;
 pub(crate) use contested::Contested;
 pub(crate) use former_managers::FormerManagers;
-pub(crate) use kept::Kept;
+pub(crate) use kept::KeptEntries;
 
 /// A type that a handler of objects `O` with the state `S` can take as an
 /// argument.
@@ -97,8 +97,8 @@ pub enum Gone {
     Deleted,
     /// It still exists, and no longer matches the controller's selector.
     Left,
-    /// It was removed while the watch was interrupted, or the API server could
-    /// not be asked.
+    /// It was removed while the watch was interrupted, or the API server did not
+    /// respond.
     Unknown,
 }
 

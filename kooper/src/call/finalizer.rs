@@ -13,7 +13,7 @@ use crate::call::action::Action;
 use crate::call::events::Note;
 use crate::call::extract::Backing;
 use crate::call::handler::{CallError, Erased};
-use crate::call::lookup::{Lookup, Written};
+use crate::call::lookup::{Lookup, UpdateResult};
 use crate::error::BoxError;
 use crate::object::key::ObjectKey;
 use crate::object::{DecodeError, Metadata, Object};
@@ -26,7 +26,7 @@ const CONFLICTS: usize = 8;
 /// The finalizers of one controller.
 #[derive(Debug, Clone)]
 pub(crate) struct Finalizers {
-    /// The one that is set.
+    /// The finalizer that is set.
     pub(crate) own: String,
     /// Those of former names, which are replaced.
     pub(crate) former: Vec<String>,
@@ -138,7 +138,7 @@ impl Finalizing {
 
     fn contended(&self, key: &ObjectKey) -> CallError {
         let resource = self.lookup.kind.resource();
-        boxed(format!("{resource} {key} changes faster than its finalizers can be set ({CONFLICTS} tries)"))
+        boxed(format!("{resource} {key} changes faster than its finalizers can be set ({CONFLICTS} attempts)"))
     }
 
     /// Sets the finalizers. Returns the object as it is then, also after a
@@ -146,15 +146,15 @@ impl Finalizing {
     async fn set(&self, object: &Object, finalizers: &[String]) -> Result<Option<Arc<Object>>, CallError> {
         let key = object.key();
         match self.lookup.set_finalizers(object, finalizers).await.map_err(boxed)? {
-            Written::Done(now) => {
+            UpdateResult::Done(now) => {
                 // After the last one the response is the object as it was before its removal.
                 let removed = finalizers.is_empty() && now.metadata().is_ok_and(|metadata| metadata.is_deleted());
                 let version = (!removed).then(|| now.version());
                 self.backing.wrote(key, self.backing.primary, (key, now.uid()), version, Echo::Silent);
                 Ok(Some(now))
             }
-            Written::Conflict => self.lookup.get(key).await.map_err(boxed),
-            Written::Gone => Ok(None),
+            UpdateResult::Conflict => self.lookup.get(key).await.map_err(boxed),
+            UpdateResult::Gone => Ok(None),
         }
     }
 }
@@ -200,17 +200,18 @@ pub(crate) enum Left {
     Nothing,
     /// To be cleaned up.
     CleanUp(Arc<Object>, Arc<dyn Erased>),
-    /// To be reported: it keeps our finalizer, and no handler sees it.
+    /// To be reported: it keeps our finalizer, and no handler is called for it.
     Abandoned(Arc<Object>),
 }
 
 impl Unselected {
-    /// Reports that an object still has our finalizer, and that no handler sees it.
+    /// Reports that an object still has our finalizer, and that no handler is
+    /// called for it.
     pub(crate) fn report(&self, object: &Object) {
         let (backing, own) = (&self.finalizing.backing, &self.finalizing.finalizers.own);
         tracing::warn!(
             controller = %backing.controller, key = %object.key(),
-            "the object has left the selector and keeps the finalizer {own}: it is not cleaned up until it comes back or is deleted; `on_leave = cleanup` asks for the other"
+            "the object no longer matches the selector and keeps the finalizer {own}: it is not cleaned up until it matches again or is deleted. With `on_leave = cleanup` it would be cleaned up now"
         );
         backing.events.publish(Note {
             regarding: backing.reference(object),
@@ -234,9 +235,9 @@ impl Unselected {
         self.finalizing.finalizers.are_on_object(object)
     }
 
-    /// Looks for a key that the controller's own cache does not have.
+    /// Looks up a key that the controller's own cache does not have.
     pub(crate) async fn find(&self, key: &ObjectKey) -> Result<Left, BoxError> {
-        // The caches may lag behind each other, so the API server is asked.
+        // The caches may lag behind each other, so the object is read from the API server.
         let Some(object) = self.finalizing.lookup.get(key).await?.filter(|object| self.is_marked(object)) else {
             return Ok(Left::Nothing);
         };
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn finalizers_of_others_stay_in_their_order() {
+    fn other_finalizers_keep_their_order() {
         let finalizers = Finalizers { own: "shop.io/a".to_owned(), former: list(&["shop.io/old"]), on_leave: false };
         assert_eq!(finalizers.added(&list(&["x/1", "shop.io/old", "y/2"])), list(&["x/1", "y/2", "shop.io/a"]));
         assert_eq!(finalizers.added(&list(&["shop.io/a", "y/2"])), list(&["shop.io/a", "y/2"]));

@@ -159,10 +159,10 @@ pub(crate) trait Erased: Send + Sync {
 }
 
 /// The function for `deleted`, as a worker calls it.
-pub(crate) type Farewell =
+pub(crate) type DeletedFunction =
     Arc<dyn Fn(Arc<Object>, Gone, Call) -> BoxFuture<'static, Result<Action, CallError>> + Send + Sync>;
 
-pub(crate) fn farewell<O: DeserializeOwned + Send + Sync + 'static>(service: HandlerService<Removed<O>>) -> Farewell {
+pub(crate) fn deleted_function<O: DeserializeOwned + Send + Sync + 'static>(service: HandlerService<Removed<O>>) -> DeletedFunction {
     Arc::new(move |object, gone, call| {
         let service = service.clone();
         Box::pin(async move {

@@ -10,13 +10,13 @@ use kube::core::params::{ListParams, Patch, PatchParams};
 use serde_json::json;
 
 use crate::call::extract::Gone;
-use crate::error::BoxError;
 use crate::error::refusal::{Needs, Refusal};
+use crate::error::{BoxError, chain};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
 
-/// A request without a response for so long has failed.
+/// The timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Requests objects of one kind from the API server.
@@ -30,7 +30,7 @@ pub(crate) struct Lookup {
 }
 
 /// The result of a write that is conditional on the object's version.
-pub(crate) enum Written {
+pub(crate) enum UpdateResult {
     Done(Arc<Object>),
     /// The object has changed.
     Conflict,
@@ -39,11 +39,13 @@ pub(crate) enum Written {
 
 /// A request that the API server rejected or did not complete.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LookupError {
-    #[error("{text}")]
-    Refused { text: String, source: Refusal },
-    #[error("cannot {verb} {resource} `{key}`: {source}")]
-    Failed { verb: &'static str, resource: String, key: ObjectKey, source: BoxError },
+#[error("cannot {verb} {resource} `{key}`")]
+pub(crate) struct LookupError {
+    verb: &'static str,
+    resource: String,
+    key: ObjectKey,
+    /// The [`Refusal`] of a rejected request, or why there is no response.
+    source: BoxError,
 }
 
 impl Lookup {
@@ -52,8 +54,8 @@ impl Lookup {
         let request = self.path(key).get(key.name(), &kube::core::params::GetParams::default());
         match self.send("get", key, request).await {
             Ok(text) => self.parse("get", key, &text).map(Some),
-            Err(Refused::Code(404)) => Ok(None),
-            Err(refused) => Err(self.refused("get", key, refused)),
+            Err(SendError::Code(404)) => Ok(None),
+            Err(error) => Err(self.error("get", key, error)),
         }
     }
 
@@ -64,7 +66,8 @@ impl Lookup {
             Ok(Some(now)) if now.uid() == last.uid() => Gone::Left,
             Ok(_) => Gone::Deleted,
             Err(error) => {
-                tracing::warn!("whether {} is deleted or has left the selector is not known: {error}", last.key());
+                let (key, error) = (last.key(), chain(&error));
+                tracing::warn!("whether {key} was deleted or no longer matches the selector is unknown: {error}");
                 Gone::Unknown
             }
         }
@@ -77,24 +80,24 @@ impl Lookup {
         let params =
             ListParams { label_selector: self.labels.clone(), ..ListParams::default().fields(&fields).limit(1) };
         let text = self.send("list", key, self.path(key).list_metadata(&params)).await;
-        let text = text.map_err(|refused| self.refused("list", key, refused))?;
+        let text = text.map_err(|error| self.error("list", key, error))?;
         let list: List = serde_json::from_str(&text).map_err(|error| self.failed("list", key, error))?;
         Ok(list.items.is_some_and(|items| !items.is_empty()))
     }
 
     /// Sets the finalizers of an object, if its version has not changed since
     /// they were read.
-    pub(crate) async fn set_finalizers(&self, object: &Object, finalizers: &[String]) -> Result<Written, LookupError> {
+    pub(crate) async fn set_finalizers(&self, object: &Object, finalizers: &[String]) -> Result<UpdateResult, LookupError> {
         let key = object.key();
         let patch = json!({"metadata": {
             "uid": object.uid(), "resourceVersion": object.version(), "finalizers": finalizers,
         }});
         let params = PatchParams { field_manager: Some(self.field_manager.clone()), ..PatchParams::default() };
         match self.send("patch", key, self.path(key).patch(key.name(), &params, &Patch::Merge(patch))).await {
-            Ok(text) => self.parse("patch", key, &text).map(Written::Done),
-            Err(Refused::Code(404)) => Ok(Written::Gone),
-            Err(Refused::Code(409)) => Ok(Written::Conflict),
-            Err(refused) => Err(self.refused("patch", key, refused)),
+            Ok(text) => self.parse("patch", key, &text).map(UpdateResult::Done),
+            Err(SendError::Code(404)) => Ok(UpdateResult::Gone),
+            Err(SendError::Code(409)) => Ok(UpdateResult::Conflict),
+            Err(error) => Err(self.error("patch", key, error)),
         }
     }
 
@@ -107,21 +110,21 @@ impl Lookup {
         verb: &'static str,
         key: &ObjectKey,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<String, Refused> {
-        let request = request.map_err(|error| Refused::Other(self.failed(verb, key, error)))?;
-        let silent = |_| Refused::Other(self.failed(verb, key, format!("no answer within {} s", PATIENCE.as_secs())));
+    ) -> Result<String, SendError> {
+        let request = request.map_err(|error| SendError::Other(self.failed(verb, key, error)))?;
+        let silent = |_| SendError::Other(self.failed(verb, key, format!("no response within {PATIENCE:?}")));
         let answer = tokio::time::timeout(PATIENCE, self.client.request_text(request)).await.map_err(silent)?;
         answer.map_err(|error| match error {
-            kube::Error::Api(status) if matches!(status.code, 404 | 409) => Refused::Code(status.code),
-            kube::Error::Api(status) => Refused::Other(self.told(verb, key, Refusal::of(&status))),
-            error => Refused::Other(self.failed(verb, key, error)),
+            kube::Error::Api(status) if matches!(status.code, 404 | 409) => SendError::Code(status.code),
+            kube::Error::Api(status) => SendError::Other(self.rejected(verb, key, Refusal::of(&status))),
+            error => SendError::Other(self.failed(verb, key, error)),
         })
     }
 
-    fn refused(&self, verb: &'static str, key: &ObjectKey, refused: Refused) -> LookupError {
-        match refused {
-            Refused::Other(error) => error,
-            Refused::Code(code) => self.failed(verb, key, format!("the API server answered {code}")),
+    fn error(&self, verb: &'static str, key: &ObjectKey, error: SendError) -> LookupError {
+        match error {
+            SendError::Other(error) => error,
+            SendError::Code(code) => self.failed(verb, key, format!("the API server responded with {code}")),
         }
     }
 
@@ -130,19 +133,18 @@ impl Lookup {
     }
 
     fn failed(&self, verb: &'static str, key: &ObjectKey, source: impl Into<BoxError>) -> LookupError {
-        LookupError::Failed { verb, resource: self.kind.resource(), key: key.clone(), source: source.into() }
+        LookupError { verb, resource: self.kind.resource(), key: key.clone(), source: source.into() }
     }
 
-    fn told(&self, verb: &'static str, key: &ObjectKey, refusal: Refusal) -> LookupError {
+    fn rejected(&self, verb: &'static str, key: &ObjectKey, refusal: Refusal) -> LookupError {
         let rule = self.kind.rule(None, &[verb]);
-        let advice = refusal.advice(&Needs { rule: &rule, only: None, namespace: key.namespace() });
-        let text = format!("cannot {verb} {} `{key}`: {refusal}{advice}", self.kind.resource());
-        LookupError::Refused { text, source: refusal }
+        let refusal = refusal.with_advice(&Needs { rule: &rule, only: None, namespace: key.namespace() });
+        self.failed(verb, key, refusal)
     }
 }
 
 /// Why a request failed.
-enum Refused {
+enum SendError {
     Code(u16),
     Other(LookupError),
 }

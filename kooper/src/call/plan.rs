@@ -28,7 +28,7 @@ use crate::watch::cache_id::CacheRequest;
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     client: bool,
-    /// What takes a bare client, so that `access` has to list what it does.
+    /// What takes a bare client: its permissions must be listed in `access`.
     unruled: Vec<&'static str>,
     access: Option<Vec<Rule>>,
     needs: Vec<Need>,
@@ -69,8 +69,8 @@ pub enum Reach {
 }
 
 impl Plan {
-    /// Requires a bare client for `what`. Only `access` can list what is done
-    /// with it.
+    /// Requires a bare client for `what`. Only `access` can list the permissions
+    /// that it needs.
     pub(crate) fn require_client(&mut self, what: &'static str) {
         self.client = true;
         if !self.unruled.contains(&what) {

@@ -10,15 +10,15 @@ use crate::object::key::ObjectKey;
 
 /// The status of each object that a call has written.
 #[derive(Debug, Default)]
-pub(crate) struct Statuses(Mutex<HashMap<Id, Arc<tokio::sync::Mutex<Sent>>>>);
+pub(crate) struct Statuses(Mutex<HashMap<StatusId, Arc<tokio::sync::Mutex<KnownStatus>>>>);
 
 /// The resource, the object, and its uid.
-type Id = (String, ObjectKey, String);
+type StatusId = (String, ObjectKey, String);
 
 /// What is known of the status of an object.
 #[derive(Debug, Default)]
-pub(crate) enum Sent {
-    /// Nothing was sent: it is as the handler got it.
+pub(crate) enum KnownStatus {
+    /// Nothing was sent: it is the status that the handler received.
     #[default]
     Nothing,
     /// A request failed or has no response yet: it may have been done.
@@ -30,14 +30,14 @@ pub(crate) enum Sent {
 impl Statuses {
     /// The status of one object. It is locked while it is sent, so that two writes
     /// of one call cannot overtake each other.
-    pub(crate) fn of(&self, resource: &str, key: &ObjectKey, uid: &str) -> Arc<tokio::sync::Mutex<Sent>> {
+    pub(crate) fn of(&self, resource: &str, key: &ObjectKey, uid: &str) -> Arc<tokio::sync::Mutex<KnownStatus>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.entry((resource.to_owned(), key.clone(), uid.to_owned())).or_default().clone()
     }
 }
 
-impl Sent {
-    /// The status to send so that it becomes `wanted`, after the handler got
+impl KnownStatus {
+    /// The status to send so that it becomes `wanted`, after the handler received
     /// `before`; `None` if nothing changes.
     pub(crate) fn next(&self, before: &Value, mut wanted: Value) -> Option<Value> {
         match self {
@@ -51,7 +51,7 @@ impl Sent {
     }
 }
 
-/// The status to send in place of `now`; `None` if they are equal.
+/// The status to send to replace `now`; `None` if they are equal.
 fn changed(now: &Value, mut wanted: Value) -> Option<Value> {
     keep_transitions(now, &mut wanted);
     let (mut old, mut new) = (now.clone(), wanted.clone());
@@ -109,40 +109,40 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_condition_that_says_the_same_is_kept() {
+    fn the_transition_time_of_a_condition_with_the_same_status_is_kept() {
         let before = condition("True", "then", 1);
         assert_eq!(changed(&before, condition("True", "now", 1)), None);
         assert_eq!(changed(&before, condition("True", "now", 2)), Some(condition("True", "then", 2)));
         assert_eq!(changed(&before, condition("False", "now", 1)), Some(condition("False", "now", 1)));
     }
 
-    /// What becomes of a request.
+    /// The result of a request.
     #[derive(Debug, Clone, Copy)]
     enum Fate {
         Done,
-        /// It is done, and the answer is lost.
+        /// It is done, and the response is lost.
         Lost,
         Refused,
     }
 
     proptest! {
-        /// After a write that succeeds the server has what was wanted, whatever came before it in the call.
+        /// After a successful write the server has the wanted status, regardless of the call's earlier writes.
         #[test]
-        fn a_status_that_is_applied_is_the_servers(
+        fn a_status_that_was_applied_is_on_the_server(
             begin in 0..3,
             writes in prop::collection::vec(
                 (0..3, prop_oneof![Just(Fate::Done), Just(Fate::Lost), Just(Fate::Refused)]), 1..8),
         ) {
             let status = |number: i32| json!({"replicas": number});
-            let (mut sent, mut server) = (Sent::Nothing, begin);
+            let (mut sent, mut server) = (KnownStatus::Nothing, begin);
             for (wanted, fate) in writes {
                 let Some(_) = sent.next(&status(begin), status(wanted)) else {
                     prop_assert_eq!(server, wanted, "it was not sent");
                     continue;
                 };
-                sent = Sent::Unknown;
+                sent = KnownStatus::Unknown;
                 match fate {
-                    Fate::Done => (sent, server) = (Sent::Status(status(wanted)), wanted),
+                    Fate::Done => (sent, server) = (KnownStatus::Status(status(wanted)), wanted),
                     Fate::Lost => server = wanted,
                     Fate::Refused => {}
                 }

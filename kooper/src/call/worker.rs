@@ -63,7 +63,7 @@ pub(crate) struct Limits {
 }
 
 /// The result of a call's task: `None` if there was no object to call a handler with.
-type Called = Result<Option<Action>, CallError>;
+type CallResult = Result<Option<Action>, CallError>;
 
 impl Workers {
     /// Runs one worker until it is asked to stop.
@@ -95,7 +95,7 @@ impl Workers {
             return;
         }
         let (call, token) = self.call(&item);
-        let (part, future): (_, BoxFuture<'static, Called>) = match self.backing.own.get(&item.key) {
+        let (part, future): (_, BoxFuture<'static, CallResult>) = match self.backing.own.get(&item.key) {
             Some(object) if !(functions.wants)(&object) => {
                 self.reporter.failing.forget(&item.key);
                 self.give_back(item.ticket, Completion::Skipped);
@@ -146,13 +146,13 @@ impl Workers {
             let Some((object, gone)) = deleted.tombstones.take(&item.key) else { return true };
             let attempt = self.attempt(item, Part::Deleted);
             let (call, token) = self.call(item);
-            let (lookup, farewell) = (deleted.lookup.clone(), deleted.farewell.clone());
+            let (lookup, function) = (deleted.lookup.clone(), deleted.function.clone());
             let calling = async move {
                 let gone = match lookup {
                     Some(lookup) if gone == Gone::Deleted => lookup.how_gone(&object).await,
                     _ => gone,
                 };
-                farewell(object, gone, call).await.map(Some)
+                function(object, gone, call).await.map(Some)
             };
             let Some(ended) = self.attend(&attempt, token, Box::pin(calling)).await else { return false };
             if let Err(failure) = ended {
@@ -197,7 +197,7 @@ impl Workers {
         self: &Arc<Self>,
         attempt: &Attempt,
         token: CancellationToken,
-        future: BoxFuture<'static, Called>,
+        future: BoxFuture<'static, CallResult>,
     ) -> Option<Ended> {
         // Dropping the operator cancels its calls.
         let _cancel = token.clone().drop_guard();
@@ -237,7 +237,7 @@ impl Workers {
     async fn leave(
         self: &Arc<Self>,
         attempt: Attempt,
-        handle: AbortOnDropHandle<Called>,
+        handle: AbortOnDropHandle<CallResult>,
         failure: Failure,
         running: busy::Guard,
     ) {
@@ -246,7 +246,7 @@ impl Workers {
             tracing::error!(
                 key = %attempt.key,
                 stuck,
-                "{} has not ended {:?} after it was cancelled ({}): it blocks its thread, or never awaits; its key waits for it. Use tokio::task::spawn_blocking for blocking work",
+                "{} has not ended {:?} after it was cancelled ({}): it blocks its thread, or never awaits. Its key is not handled until it ends. Use tokio::task::spawn_blocking for blocking work",
                 attempt.part,
                 self.limits.stuck_after,
                 failure.of(attempt.part)
@@ -268,7 +268,7 @@ impl Workers {
 }
 
 /// Handles a key whose object is not selected.
-async fn find(unselected: Arc<Unselected>, metrics: Arc<dyn MetricsRecorder>, call: Call) -> Called {
+async fn find(unselected: Arc<Unselected>, metrics: Arc<dyn MetricsRecorder>, call: Call) -> CallResult {
     match unselected.find(call.key()).await.map_err(CallError::Handler)? {
         Left::Nothing => Ok(None),
         Left::CleanUp(object, handler) => handler.call(object, call).await.map(Some),

@@ -22,7 +22,7 @@ use tower::Service;
 
 use self::filter::FilterFn;
 use super::config::{Config, MetricsCompat};
-use super::error::ConfigError;
+use super::error::{ConfigError, ConfigErrorKind};
 use super::states::InitContext;
 use crate::call::action::Action;
 use crate::call::extract::{Backing, Context, Removed, State};
@@ -113,8 +113,8 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
         Args: 'static,
     {
         I::plan(&mut self.common.plan);
-        // Two values of one type may differ unless the type has size zero, as
-        // that of a function has.
+        // Two values of one type may differ unless the type has size zero, like
+        // the type of a function.
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let own = if size_of::<I>() == 0 { 0 } else { NEXT.fetch_add(1, Ordering::Relaxed) };
         let id = (TypeId::of::<I>(), own);
@@ -269,7 +269,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self.when(move |object| filter.wants(object))
     }
 
-    /// Sets a custom retriever in place of the API server.
+    /// Sets a custom retriever instead of the API server.
     #[doc(alias = "ListerWatcher")]
     pub fn retriever<R: Retriever<K>>(mut self, retriever: R) -> Self {
         let retriever = retriever::erase(retriever);
@@ -304,7 +304,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         match rules.into_iter().map(|rule| Rule::parse(rule.as_ref())).collect() {
             Ok(rules) => self.common.plan.grant(rules),
             Err(error) => {
-                self.common.mistake = self.common.mistake.or_else(|| Some(self.common.config.error("access", error)));
+                let mistake = || self.common.config.error("access", ConfigErrorKind::Malformed, error);
+                self.common.mistake = self.common.mistake.or_else(|| Some(mistake()));
             }
         }
         self

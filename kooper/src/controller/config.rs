@@ -9,7 +9,7 @@ use kooper_grammar::selector::{FieldSelector, Selector};
 use crate::backoff::Backoff;
 use crate::call::finalizer::Finalizers;
 use crate::call::plan::{Need, Plan, Reach};
-use crate::controller::error::ConfigError;
+use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::installation::Installation;
 use crate::leader::{FormerLease, LeaderElection, Whose};
 use crate::object::kind::{Kind, KindInfo};
@@ -34,11 +34,11 @@ pub enum MetricsCompat {
 pub(crate) struct Leases {
     pub(crate) name: String,
     pub(crate) namespace: String,
-    /// What its records are marked with.
+    /// The mark in its annotation.
     pub(crate) mark: String,
-    /// What they were marked with under former names.
+    /// The marks of former names.
     pub(crate) former_marks: Vec<String>,
-    /// Those of former names, and of the installation without an instance
+    /// The Leases of former names, and of the installation without an instance
     /// name: they are respected, and never written.
     pub(crate) former: Vec<FormerLease>,
 }
@@ -98,14 +98,13 @@ impl Config {
         }
     }
 
-    /// The finalizer that is set, and those of former names.
+    /// The current finalizer, and the former ones.
     pub(crate) fn finalizers(&self) -> Option<Finalizers> {
         let own = self.finalizer.clone()?;
         Some(Finalizers { own, former: self.former_finalizers.clone(), on_leave: self.cleanup_on_leave })
     }
 
-    /// The program and the controller that this one is, and was, the latest
-    /// names first.
+    /// The current and former names of program and controller, the latest first.
     fn names<'a>(&'a self, program: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let programs = [Some(program), self.former_program.as_deref()].into_iter().flatten();
         programs.flat_map(|program| {
@@ -156,8 +155,8 @@ impl Config {
         plan.settle::<K>();
     }
 
-    /// The leases of an installation's controller, in a namespace unless it has
-    /// one of its own; `None` without leader election.
+    /// The leases of the controller in an installation; `None` without leader
+    /// election. They are in `namespace` unless the settings name another one.
     pub(crate) fn leases(&self, installation: &Installation, namespace: &str) -> Option<Leases> {
         let election = self.leader.as_ref()?;
         let shared = |(program, name): (&str, &str)| format!("{program}-{name}");
@@ -187,78 +186,88 @@ impl Config {
         Scope { namespace: None, labels, fields, metadata_only: self.metadata_only }.in_each(&self.namespaces)
     }
 
-    pub(crate) fn error(&self, field: &'static str, problem: impl std::fmt::Display) -> ConfigError {
-        ConfigError { controller: self.name.clone(), field, problem: problem.to_string() }
+    pub(crate) fn error(
+        &self,
+        field: &'static str,
+        kind: ConfigErrorKind,
+        problem: impl std::fmt::Display,
+    ) -> ConfigError {
+        ConfigError { controller: self.name.clone(), field, kind, problem: problem.to_string() }
+    }
+    fn malformed<E: std::fmt::Display>(&self, field: &'static str) -> impl Fn(E) -> ConfigError {
+        move |error| self.error(field, ConfigErrorKind::Malformed, error)
+    }
+    fn out_of_range(&self, field: &'static str, problem: &str) -> ConfigError {
+        self.error(field, ConfigErrorKind::OutOfRange, problem)
     }
 
     /// Returns an error for the first invalid setting; the name is checked first.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         if self.name.is_empty() {
-            return Err(self.error("name", "it is missing: give the controller a name, such as `echo`"));
+            return Err(self.error("name", ConfigErrorKind::Missing, "it is missing: give the controller a name, such as `echo`"));
         }
-        name::label(&self.name).map_err(|error| self.error("name", error))?;
+        name::label(&self.name).map_err(self.malformed("name"))?;
         if self.workers == 0 {
-            return Err(self.error("workers", "0 workers handle nothing: set 1 or more"));
+            return Err(self.out_of_range("workers", "a controller needs workers: set 1 or more"));
         }
         for (field, value) in [("resync", self.resync), ("timeout", self.timeout)] {
             if value.is_some_and(|value| value.is_zero()) {
                 return Err(
-                    self.error(field, "the duration must be longer than 0: set a longer one, or `None` for off")
+                    self.out_of_range(field, "the duration must be longer than 0: set a longer one, or `None` for off")
                 );
             }
         }
         if self.backoff.first.is_zero() || self.backoff.longest < self.backoff.first {
-            return Err(self.error("backoff", "the first delay must be above 0 and not above the longest"));
+            return Err(self.out_of_range("backoff", "the first delay must be above 0 and not above the longest"));
         }
         if self.retry_rate.0 == 0 || self.retry_rate.1 == 0 {
-            return Err(self.error("retry_rate", "the rate and the burst must be 1 or more"));
+            return Err(self.out_of_range("retry_rate", "the rate and the burst must be 1 or more"));
         }
         for namespace in &self.namespaces {
-            name::label(namespace).map_err(|error| self.error("namespaces", error))?;
+            name::label(namespace).map_err(self.malformed("namespaces"))?;
         }
         if let Some(labels) = &self.labels {
-            Selector::parse(labels).map_err(|error| self.error("labels", error))?;
+            Selector::parse(labels).map_err(self.malformed("labels"))?;
         }
         if let Some(fields) = &self.fields {
-            FieldSelector::parse(fields).map_err(|error| self.error("fields", error))?;
+            FieldSelector::parse(fields).map_err(self.malformed("fields"))?;
         }
         if self.changed.is_empty() {
-            return Err(self.error("changed", "no change would call the handler: name one, or `Changed::Any`"));
+            return Err(self.out_of_range("changed", "the list is empty, so no change would call the handler: add one, or `Changed::Any`"));
         }
         if self.metadata_only && self.changed.contains(&Changed::Status) {
-            return Err(
-                self.error("changed", "with `metadata_only` the status is not fetched: remove `Changed::Status`")
-            );
+            let problem = "with `metadata_only` the status is not fetched: remove `Changed::Status`";
+            return Err(self.error("changed", ConfigErrorKind::Conflict, problem));
         }
         if let Some(election) = &self.leader {
-            election.check().map_err(|problem| self.error("leader_election", problem))?;
+            election.check().map_err(|problem| self.out_of_range("leader_election", &problem))?;
         }
         if let Some(finalizer) = &self.finalizer {
-            name::finalizer(finalizer).map_err(|error| self.error("cleanup", error))?;
+            name::finalizer(finalizer).map_err(self.malformed("cleanup"))?;
         }
         for former in &self.former_names {
-            name::label(former).map_err(|error| self.error("former_names", error))?;
+            name::label(former).map_err(self.malformed("former_names"))?;
             if *former == self.name {
                 let problem = format!("\"{former}\" is the current name: list only earlier ones");
-                return Err(self.error("former_names", problem));
+                return Err(self.error("former_names", ConfigErrorKind::Conflict, problem));
             }
         }
         for former in &self.former_finalizers {
-            name::finalizer(former).map_err(|error| self.error("former_finalizers", error))?;
+            name::finalizer(former).map_err(self.malformed("former_finalizers"))?;
             if self.finalizer.as_ref() == Some(former) {
                 let problem = format!("\"{former}\" is the current finalizer: list only earlier ones");
-                return Err(self.error("former_finalizers", problem));
+                return Err(self.error("former_finalizers", ConfigErrorKind::Conflict, problem));
             }
             if self.finalizer.is_none() {
                 let problem = format!(
                     "the former finalizer \"{former}\" is removed by `cleanup`: set `cleanup` with the current finalizer, \
                      or leave the former one out"
                 );
-                return Err(self.error("former_finalizers", problem));
+                return Err(self.error("former_finalizers", ConfigErrorKind::Conflict, problem));
             }
         }
         if let Some(program) = &self.former_program {
-            name::label(program).map_err(|error| self.error("former_program", error))?;
+            name::label(program).map_err(self.malformed("former_program"))?;
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ use tokio::time::{sleep, timeout};
 use crate::error::refusal::{Cause, Refusal};
 
 pub(crate) use advice::{Advice, InstallError};
-use breaking::Way;
+use breaking::AllowedBy;
 use content::{HASH, VERSION, is_newer, same};
 pub(crate) use content::{annotated, merged};
 pub(crate) use served::{lacking, older};
@@ -47,7 +47,7 @@ const RATCHETS_SINCE: u32 = 33;
 pub(crate) struct Installer {
     advice: Advice,
     version: String,
-    /// Those that it installs, each with all its versions.
+    /// The CRDs to install, each with all its versions.
     crds: BTreeMap<String, CustomResourceDefinition>,
     /// The changes that the user allows, as `NAME@HASH`.
     allowed: Vec<String>,
@@ -56,13 +56,13 @@ pub(crate) struct Installer {
     turns: Semaphore,
 }
 
-/// What has to be done to install a CRD.
+/// How a CRD is installed.
 #[derive(Debug)]
-pub(crate) enum Plan {
-    /// The cluster has none.
+pub(crate) enum InstallPlan {
+    /// The cluster does not have it.
     Install,
     /// The CRD of the cluster is kept; its version annotation may be outdated.
-    Keep { there: Box<CustomResourceDefinition>, outdated: bool },
+    Keep { current: Box<CustomResourceDefinition>, outdated: bool },
     /// The CRD of the cluster is of this version, which is newer.
     Newer(Box<CustomResourceDefinition>, String),
     /// The CRD of the cluster is replaced.
@@ -80,7 +80,7 @@ impl Installer {
         Self { advice, version: version.to_owned(), crds: merged(crds), allowed, former: Vec::new(), turns }
     }
 
-    /// Takes over what the program applied under former names.
+    /// Takes over the fields that the program applied under former names.
     pub(crate) fn former_programs<'a>(mut self, programs: impl IntoIterator<Item = &'a str>) -> Self {
         self.former.extend(programs.into_iter().map(str::to_owned));
         self
@@ -91,22 +91,22 @@ impl Installer {
     pub(crate) async fn install(&self, client: &Client, crd: CustomResourceDefinition) -> Result<(), InstallError> {
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
         let (name, crd) = self.ours(crd);
-        let there = {
+        let current = {
             // Never closed.
             let _turn = self.turns.acquire().await;
             self.place(client, &crds, &name, &crd).await?
         };
-        self.established(&crds, &name, there).await
+        self.established(&crds, &name, current).await
     }
 
-    /// What a start would do with a CRD: nothing is changed, and a dry run shows
+    /// How a start would install a CRD. Nothing is changed; a dry run shows
     /// whether the API server accepts it.
     #[cfg(feature = "cli")]
-    pub(crate) async fn predict(&self, client: &Client, crd: CustomResourceDefinition) -> Result<Plan, InstallError> {
+    pub(crate) async fn predict(&self, client: &Client, crd: CustomResourceDefinition) -> Result<InstallPlan, InstallError> {
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
         let (name, crd) = self.ours(crd);
         let plan = self.plan(client, &crds, &name, &crd).await?;
-        if matches!(plan, Plan::Install | Plan::Replace) {
+        if matches!(plan, InstallPlan::Install | InstallPlan::Replace) {
             match self.send(&crds, &name, &crd, true).await {
                 // The missing rule is reported with the other rules.
                 Ok(_) | Err(InstallError::Forbidden { .. }) => {}
@@ -133,38 +133,38 @@ impl Installer {
         crds: &Api<CustomResourceDefinition>,
         name: &str,
         crd: &CustomResourceDefinition,
-    ) -> Result<Plan, InstallError> {
-        let Some(there) = crds.get_opt(name).await.map_err(|error| self.failed(name, "read", error))? else {
-            return Ok(Plan::Install);
+    ) -> Result<InstallPlan, InstallError> {
+        let Some(current) = crds.get_opt(name).await.map_err(|error| self.failed(name, "read", error))? else {
+            return Ok(InstallPlan::Install);
         };
-        if there.metadata.deletion_timestamp.is_some() {
+        if current.metadata.deletion_timestamp.is_some() {
             return Err(InstallError::Deleted { name: name.to_owned() });
         }
-        let theirs = there.annotations().get(VERSION).cloned();
-        if same(&there, crd) {
+        let theirs = current.annotations().get(VERSION).cloned();
+        if same(&current, crd) {
             // An equal CRD of another owner is left unchanged.
             let outdated = theirs.is_some_and(|theirs| is_newer(&self.version, &theirs));
-            return Ok(Plan::Keep { there: there.into(), outdated });
+            return Ok(InstallPlan::Keep { current: current.into(), outdated });
         }
         if let Some(theirs) = theirs.filter(|theirs| is_newer(theirs, &self.version)) {
-            return Ok(Plan::Newer(there.into(), theirs));
+            return Ok(InstallPlan::Newer(current.into(), theirs));
         }
-        let mut changes = breaking::changes(&there, crd);
-        if changes.iter().any(|change| change.way == Way::Ratcheting) && ratchets(client).await {
-            changes.retain(|change| change.way != Way::Ratcheting);
+        let mut changes = breaking::changes(&current, crd);
+        if changes.iter().any(|change| change.allowed_by == AllowedBy::Ratcheting) && ratchets(client).await {
+            changes.retain(|change| change.allowed_by != AllowedBy::Ratcheting);
         }
         let hash = crd.annotations().get(HASH).map_or("", String::as_str);
         if self.allowed.iter().any(|allowed| allowed.split_once('@') == Some((name, hash))) {
-            let allowed: Vec<_> = changes.extract_if(.., |change| change.way != Way::Migration).collect();
+            let allowed: Vec<_> = changes.extract_if(.., |change| change.allowed_by != AllowedBy::Migration).collect();
             if changes.is_empty() && !allowed.is_empty() {
                 let texts: Vec<_> = allowed.iter().map(|change| &*change.text).collect();
                 tracing::warn!(crd = name, "the CRD changes with the user's consent: {}", texts.join("; "));
             }
         }
-        if changes.is_empty() { Ok(Plan::Replace) } else { Err(self.advice.breaking(name, hash, &changes)) }
+        if changes.is_empty() { Ok(InstallPlan::Replace) } else { Err(self.advice.breaking(name, hash, &changes)) }
     }
 
-    /// The CRD as the cluster has it, applied if need be.
+    /// The CRD of the cluster, applied if necessary.
     async fn place(
         &self,
         client: &Client,
@@ -173,19 +173,19 @@ impl Installer {
         crd: &CustomResourceDefinition,
     ) -> Result<CustomResourceDefinition, InstallError> {
         let done = match self.plan(client, crds, name, crd).await? {
-            Plan::Keep { there, outdated: false } => return Ok(*there),
+            InstallPlan::Keep { current, outdated: false } => return Ok(*current),
             // Only the version annotation is outdated: the CRD may be another owner's.
-            Plan::Keep { there, .. } => return Ok(self.send(crds, name, crd, false).await.unwrap_or(*there)),
-            Plan::Newer(there, theirs) => {
+            InstallPlan::Keep { current, .. } => return Ok(self.send(crds, name, crd, false).await.unwrap_or(*current)),
+            InstallPlan::Newer(current, theirs) => {
                 let ours = &self.version;
                 tracing::info!(
                     crd = name,
-                    "the CRD of the cluster is of version {theirs}, newer than {ours}: it stays"
+                    "the CRD of the cluster has version {theirs}, which is newer than {ours}: it is kept"
                 );
-                return Ok(*there);
+                return Ok(*current);
             }
-            Plan::Install => "installed",
-            Plan::Replace => "replaced",
+            InstallPlan::Install => "installed",
+            InstallPlan::Replace => "replaced",
         };
         let made = self.send(crds, name, crd, false).await?;
         tracing::info!(crd = name, version = self.version, "the CRD is {done}");
@@ -211,58 +211,58 @@ impl Installer {
             }
             applied = crds.patch(name, &params.clone().force(), &Patch::Apply(crd)).await;
         }
-        // A conflict without field managers: another replica was first.
+        // In a conflict without field managers another replica was first.
         let made = applied.map_err(|error| self.failed(name, "applied", error))?;
         if dry_run { Ok(made) } else { self.take_over(crds, name, made).await }
     }
 
-    /// Removes former names of the program from the managers of a CRD. What a
-    /// former name alone still applies would stay in the CRD for good.
+    /// Removes former names of the program from the managers of a CRD. Fields that
+    /// only a former name applies would never be removed otherwise.
     async fn take_over(
         &self,
         crds: &Api<CustomResourceDefinition>,
         name: &str,
-        mut there: CustomResourceDefinition,
+        mut current: CustomResourceDefinition,
     ) -> Result<CustomResourceDefinition, InstallError> {
         for former in &self.former {
             let applies = |entry: &ManagedFieldsEntry| {
                 (entry.manager.as_deref(), entry.operation.as_deref()) == (Some(former), Some("Apply"))
             };
-            if there.managed_fields().iter().any(applies) {
+            if current.managed_fields().iter().any(applies) {
                 let nothing = json!({
                     "apiVersion": CustomResourceDefinition::api_version(&()),
                     "kind": CustomResourceDefinition::kind(&()),
                     "metadata": {"name": name},
                 });
                 let applied = crds.patch(name, &PatchParams::apply(former), &Patch::Apply(nothing)).await;
-                there = applied.map_err(|error| self.failed(name, "applied", error))?;
+                current = applied.map_err(|error| self.failed(name, "applied", error))?;
             }
         }
-        Ok(there)
+        Ok(current)
     }
 
-    /// Waits, from a state of the CRD on, until it is established.
+    /// Waits until the CRD is established, beginning with this state of it.
     async fn established(
         &self,
         crds: &Api<CustomResourceDefinition>,
         name: &str,
-        mut there: CustomResourceDefinition,
+        mut current: CustomResourceDefinition,
     ) -> Result<(), InstallError> {
         let not = |message: String| InstallError::NotEstablished { name: name.to_owned(), message };
         let only = WatchParams::default().fields(&format!("metadata.name={name}"));
-        let mut last = "the API server has said nothing about it yet".to_owned();
+        let mut last = "the API server has not reported a condition yet".to_owned();
         let wait = async {
             loop {
-                if let State::Ready = state(&there, &mut last).map_err(not)? {
+                if let CrdState::Ready = state(&current, &mut last).map_err(not)? {
                     return Ok(());
                 }
-                let version = there.resource_version().unwrap_or_default();
+                let version = current.resource_version().unwrap_or_default();
                 let events = crds.watch(&only, &version).await.map_err(|error| self.failed(name, "watched", error))?;
                 let mut events = pin!(events);
                 while let Ok(Some(event)) = events.try_next().await {
                     match event {
                         WatchEvent::Added(crd) | WatchEvent::Modified(crd) => {
-                            if let State::Ready = state(&crd, &mut last).map_err(not)? {
+                            if let CrdState::Ready = state(&crd, &mut last).map_err(not)? {
                                 return Ok(());
                             }
                         }
@@ -272,7 +272,7 @@ impl Installer {
                     }
                 }
                 sleep(PAUSE).await;
-                there = crds.get(name).await.map_err(|error| self.failed(name, "read", error))?;
+                current = crds.get(name).await.map_err(|error| self.failed(name, "read", error))?;
             }
         };
         let ended = timeout(PATIENCE, wait).await;
@@ -297,14 +297,15 @@ async fn ratchets(client: &Client) -> bool {
     version.major == "1" && minor.is_ok_and(|minor| minor >= RATCHETS_SINCE)
 }
 
-/// How far the server is with a CRD.
-enum State {
+/// Whether a CRD is established.
+enum CrdState {
     Ready,
     Waiting,
 }
 
-/// An error is what no waiting heals; `last` keeps what there is to wait for.
-fn state(crd: &CustomResourceDefinition, last: &mut String) -> Result<State, String> {
+/// The state of a CRD; an error if it will never be established. `last` is set to
+/// the message of the condition that is awaited.
+fn state(crd: &CustomResourceDefinition, last: &mut String) -> Result<CrdState, String> {
     let conditions = crd.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let mut ready = 0;
     for condition in conditions {
@@ -318,16 +319,16 @@ fn state(crd: &CustomResourceDefinition, last: &mut String) -> Result<State, Str
             _ => {}
         }
     }
-    Ok(if ready == 2 { State::Ready } else { State::Waiting })
+    Ok(if ready == 2 { CrdState::Ready } else { CrdState::Waiting })
 }
 
-/// Whether a CRD of the cluster is established; what is missing if not.
+/// Returns an error with the reason if a CRD of the cluster is not established.
 #[cfg(feature = "cli")]
 pub(crate) fn is_established(crd: &CustomResourceDefinition) -> Result<(), String> {
-    let mut last = "the API server has said nothing about it yet".to_owned();
+    let mut last = "the API server has not reported a condition yet".to_owned();
     match state(crd, &mut last)? {
-        State::Ready => Ok(()),
-        State::Waiting => Err(last),
+        CrdState::Ready => Ok(()),
+        CrdState::Waiting => Err(last),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The errors of building and running controllers.
 
+use kooper_grammar::name::NameError;
 use crate::metrics::MetricsError;
 
 /// A controller cannot be built: one of its settings is missing or invalid.
@@ -16,10 +17,10 @@ use crate::metrics::MetricsError;
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
-/// use kooper::Controller;
+/// use kooper::{ConfigErrorKind, Controller};
 ///
 /// let error = Controller::builder::<Pod>("echo").workers(0).handler(async || {}).build().unwrap_err();
-/// assert_eq!(error.field, "workers");
+/// assert_eq!((error.field, error.kind), ("workers", ConfigErrorKind::OutOfRange));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("controller `{controller}`: {field}: {problem}")]
@@ -28,12 +29,32 @@ pub struct ConfigError {
     pub controller: String,
     /// The setting that is missing or invalid: the name of the builder's method.
     pub field: &'static str,
-    /// What is wrong with it, and what to write instead.
+    /// The kind of the error.
+    pub kind: ConfigErrorKind,
+    /// What is wrong with it and what to write instead, for people.
     pub problem: String,
+}
+/// The kinds of a [`ConfigError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ConfigErrorKind {
+    /// The setting is required and missing.
+    Missing,
+    /// The value is not a valid name, selector or rule.
+    Malformed,
+    /// The value is too small, too large or empty.
+    OutOfRange,
+    /// The setting cannot be combined with another one of the controller.
+    Conflict,
+    /// Another controller of the program, or the program itself, has this name,
+    /// finalizer or former name.
+    Taken,
+    /// The setting needs a client, and the operator has none.
+    NoClient,
 }
 
 /// An operator cannot be built. Returned by `build` of an
-/// [operator's builder](crate::operator::Builder).
+/// [operator's builder](crate::controller::operator::Builder).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -42,11 +63,8 @@ pub enum BuildError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The instance name is invalid.
-    #[error("the instance name: {problem}")]
-    Instance {
-        /// What is wrong with it.
-        problem: String,
-    },
+    #[error("the instance name: {0}")]
+    Instance(NameError),
     /// The metrics recorder rejected a controller.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
@@ -65,12 +83,14 @@ pub enum RunError {
     #[error("the operator has no controllers: add one with `controller`")]
     NoControllers,
     /// Every controller has ended.
-    #[error("every controller has ended: {last}")]
+    #[error("every controller has ended; the last one was `{controller}`: {reason}")]
     AllEnded {
-        /// How the last of them ended.
-        last: String,
+        /// The name of the controller that ended last.
+        controller: String,
+        /// Why it ended.
+        reason: ControllerError,
     },
-    /// A controller ended in a way that the process must not outlive.
+    /// A controller ended in a way that requires the process to end.
     #[error("controller `{controller}`: {reason}")]
     Controller {
         /// The name of the controller.
@@ -81,7 +101,7 @@ pub enum RunError {
 }
 
 /// Why one controller ended without a request to stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControllerError {
     /// Another replica acquired leadership. Returned for a controller that was
@@ -92,4 +112,10 @@ pub enum ControllerError {
     /// aborted: only the end of the process stops it.
     #[error("a handler ignored its abort after leadership was lost: it blocks its thread, or never awaits")]
     AbortIgnored,
+    /// The controller panicked outside of its handlers.
+    #[error("the controller panicked: {message}; restart the process to bring it back")]
+    Panicked {
+        /// The message of the panic.
+        message: String,
+    },
 }

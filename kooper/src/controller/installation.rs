@@ -1,5 +1,5 @@
-//! An installation of a program: what its leases, its account and its roles
-//! are named after.
+//! An installation of a program. The names of its leases, service account and
+//! roles derive from it.
 
 use std::fmt;
 
@@ -7,20 +7,20 @@ use std::fmt;
 /// others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Installation {
-    /// As Kubernetes takes names.
+    /// The program's name in the form of Kubernetes' names.
     pub(crate) program: String,
     pub(crate) instance: Option<String>,
 }
 
 impl Installation {
-    /// An installation of a program, whose name is brought into the form of Kubernetes' names.
+    /// An installation of a program, whose name is converted to a valid Kubernetes name.
     pub(crate) fn new(program: &str, instance: Option<String>) -> Self {
         Self { program: label(program), instance }
     }
 
-    /// What this installation has under a name that all of them would share.
-    /// A dot is in no other part of the name, so that no two of them are the
-    /// same.
+    /// The name of this installation's object, from the name that all
+    /// installations would share. No other part of the name contains a dot, so two
+    /// installations never have the same name.
     pub(crate) fn name(&self, shared: &str) -> String {
         match &self.instance {
             Some(instance) => format!("{shared}.{instance}"),
@@ -28,7 +28,7 @@ impl Installation {
         }
     }
 
-    /// The same instance of a program of another name.
+    /// The same instance of a program with another name.
     pub(crate) fn of(&self, program: &str) -> Self {
         Self { program: program.to_owned(), instance: self.instance.clone() }
     }
@@ -41,7 +41,7 @@ impl fmt::Display for Installation {
     }
 }
 
-/// A program's name as Kubernetes takes names: `my_program` is `my-program`.
+/// Converts a program's name to a valid Kubernetes name: `my_program` becomes `my-program`.
 fn label(program: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let name: String = program.chars().map(plain).take(63).collect();
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_program_has_a_name_that_kubernetes_takes() {
+    fn every_program_has_a_valid_kubernetes_name() {
         let long = "x".repeat(70);
         for (program, expected) in
             [("echo-pod", "echo-pod"), ("My_Program", "my-program"), ("_", "kooper"), (&long, &long[..63])]

@@ -16,8 +16,8 @@ use crate::object::Object;
 use crate::watch::cache_id::CacheId;
 
 impl Controller {
-    /// Calls the handler for an object once, as a worker does, and leaves what
-    /// comes of it to the caller.
+    /// Calls the handler for an object once, as a worker does, and returns the
+    /// result to the caller.
     pub(crate) async fn call_once(
         &self,
         backing: Arc<Backing>,
@@ -39,7 +39,7 @@ impl Controller {
         })
     }
 
-    /// The handler and `cleanup` as one, where there is one.
+    /// The handler combined with `cleanup`, if that is set.
     pub(super) fn finalizing(&self, handlers: &Handlers, backing: &Arc<Backing>) -> Option<Arc<Finalizing>> {
         Some(Arc::new(Finalizing {
             finalizers: self.config.finalizers()?,
@@ -50,7 +50,7 @@ impl Controller {
         }))
     }
 
-    /// Asks the API server about single objects of the kind.
+    /// Reads single objects of the kind from the API server.
     pub(super) fn lookup(&self, backing: &Backing) -> Option<Lookup> {
         Some(Lookup {
             client: backing.client.clone().filter(|_| !self.own_retriever)?,

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::crd::{Advice, Installer};
-use crate::controller::error::{BuildError, ConfigError, ControllerError, RunError};
+use crate::controller::error::{BuildError, ConfigError, ConfigErrorKind, ControllerError, RunError};
 use crate::controller::installation::Installation;
 use crate::controller::{Controller, Process, Runner};
 use crate::error;
@@ -61,14 +61,14 @@ pub struct Builder {
     controllers: Vec<Controller>,
     program: String,
     instance: Option<String>,
-    /// The file of a program with commands, as advice names it.
+    /// The file name of a program with commands, for advice in messages.
     command: Option<String>,
     version: String,
     allowed_crd_changes: Vec<String>,
     client: Option<Client>,
     lease_client: Option<Client>,
     lease_namespace: Option<String>,
-    stands_again: bool,
+    rejoins_election: bool,
     metrics: Arc<dyn MetricsRecorder>,
     health: Health,
     drain: Duration,
@@ -87,7 +87,7 @@ impl Operator {
             client: None,
             lease_client: None,
             lease_namespace: None,
-            stands_again: true,
+            rejoins_election: true,
             metrics: Arc::new(NoMetrics),
             health: Health::default(),
             drain: DRAIN,
@@ -118,24 +118,26 @@ impl Operator {
         for runner in self.runners {
             let name = runner.name().to_owned();
             let running = supervised(self.health.clone(), name.clone(), runner.run(shutdown.clone()));
-            tasks.spawn(
-                async move { running.await.map_err(|reason| RunError::Controller { controller: name, reason }) },
-            );
+            tasks.spawn(async move { (name, running.await) });
         }
         let mut last = None;
         while let Some(ended) = tasks.join_next().await {
             match ended {
-                Ok(Ok(None)) => {}
+                Ok((_, Ok(()))) => {}
+                Ok((controller, Err(reason @ ControllerError::Panicked { .. }))) => last = Some((controller, reason)),
                 // The process has to end, and the other controllers with it.
-                Ok(Err(error)) => return Err(error),
-                Ok(Ok(Some(broken))) => last = Some(broken),
-                Err(error) => last = Some(error.to_string()),
+                Ok((controller, Err(reason))) => return Err(RunError::Controller { controller, reason }),
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    // Only the end of the runtime cancels it, which ends this task, too.
+                    Err(cancelled) => std::panic::panic_any(cancelled.to_string()),
+                },
             }
         }
         self.watches.stop().await;
         match last {
             _ if shutdown.is_cancelled() => Ok(()),
-            Some(last) => Err(RunError::AllEnded { last }),
+            Some((controller, reason)) => Err(RunError::AllEnded { controller, reason }),
             None => Err(RunError::NoControllers),
         }
     }
@@ -147,21 +149,21 @@ async fn supervised(
     health: Health,
     name: String,
     running: impl Future<Output = Result<(), ControllerError>>,
-) -> Result<Option<String>, ControllerError> {
-    let panic = match AssertUnwindSafe(running).catch_unwind().await {
-        Ok(ended) => return ended.map(|()| None),
+) -> Result<(), ControllerError> {
+    let message = match AssertUnwindSafe(running).catch_unwind().await {
+        Ok(ended) => return ended,
         Err(panic) => error::panic_text(&*panic),
     };
-    let broken = format!("{name}: the controller panicked: {panic}; restart the process to bring it back");
-    tracing::error!("{broken}; the other controllers continue");
-    health.add(Arc::new(Broken(broken.clone())));
-    Ok(Some(broken))
+    let panicked = ControllerError::Panicked { message };
+    tracing::error!("{name}: {panicked}; the other controllers continue");
+    health.add(Arc::new(Panicked(format!("{name}: {panicked}"))));
+    Err(panicked)
 }
 
 /// A controller that panicked.
-struct Broken(String);
+struct Panicked(String);
 
-impl Probe for Broken {
+impl Probe for Panicked {
     fn ready(&self) -> Result<Option<String>, String> {
         Err(self.0.clone())
     }
@@ -178,7 +180,7 @@ impl Controller {
     pub async fn run(self, client: Option<Client>, shutdown: CancellationToken) -> Result<(), RunError> {
         let mut operator = Operator::builder().controller(self);
         operator.client = client;
-        operator.stands_again = false;
+        operator.rejoins_election = false;
         operator.build()?.run(shutdown).await
     }
 }
@@ -239,10 +241,10 @@ impl Builder {
         self
     }
 
-    /// Allows one change of a CRD that is refused otherwise because stored
+    /// Allows one change of a CRD that is otherwise rejected because stored
     /// objects might become invalid. The change is written as `NAME@HASH`, as
-    /// the log shows it. The hash is that of the new CRD, so that no later
-    /// change is allowed.
+    /// shown in the log. The hash is that of the new CRD, so a later change is
+    /// not allowed.
     pub fn allow_crd_change(mut self, change: impl Into<String>) -> Self {
         self.allowed_crd_changes.push(change.into());
         self
@@ -292,8 +294,8 @@ impl Builder {
         let mut names = HashSet::new();
         for controller in &self.controllers {
             if !names.insert(controller.name().to_owned()) {
-                let problem = "two controllers have it: give one of them another name";
-                return Err(controller.error("name", problem).into());
+                let problem = "two controllers have this name: rename one of them";
+                return Err(controller.error("name", ConfigErrorKind::Taken, problem).into());
             }
             if self.client.is_none() {
                 controller.check_client()?;
@@ -319,7 +321,7 @@ impl Builder {
             metrics: self.metrics,
             health: self.health,
             drain: self.drain,
-            stands_again: self.stands_again,
+            rejoins_election: self.rejoins_election,
         };
         let runners = self.controllers.into_iter().map(|controller| Runner::new(controller, &process));
         let runners = runners.collect::<Result<_, _>>()?;
@@ -330,17 +332,17 @@ impl Builder {
 /// Checks the names of the installation, and those of the Leases, which derive from them.
 fn check_names(controllers: &[Controller], installation: &Installation) -> Result<(), BuildError> {
     if let Some(instance) = &installation.instance {
-        name::label(instance).map_err(|error| BuildError::Instance { problem: error.to_string() })?;
+        name::label(instance).map_err(BuildError::Instance)?;
     }
     for one in controllers {
         if one.former_program() == Some(&installation.program) {
-            let problem = format!("`{}` is the program's name now: write the one it had before", installation.program);
-            return Err(one.error("former_program", &problem).into());
+            let problem = format!("`{}` is the current name of the program: set a former one", installation.program);
+            return Err(one.error("former_program", ConfigErrorKind::Taken, problem).into());
         }
         if let Some(leases) = one.leases(installation, "default") {
             let leases = std::iter::once(&leases.name).chain(leases.former.iter().map(|former| &former.name));
             for lease in leases {
-                name::subdomain(lease).map_err(|error| one.error("leader_election", &error.to_string()))?;
+                name::subdomain(lease).map_err(|error| one.error("leader_election", ConfigErrorKind::Malformed, error))?;
             }
         }
     }
@@ -354,21 +356,21 @@ fn check_claims(controllers: &[Controller]) -> Result<(), ConfigError> {
         for other in controllers.iter().take(index) {
             if one.finalizer().is_some() && one.finalizer() == other.finalizer() && one.kind() == other.kind() {
                 let problem = format!(
-                    "the controller `{}` of the same kind has this finalizer: the first that is done would take it from the other; give one of them another",
+                    "the controller `{}` of the same kind has this finalizer: the first to finish would remove it for both. Set another finalizer for one of them",
                     other.name()
                 );
-                return Err(one.error("cleanup", &problem));
+                return Err(one.error("cleanup", ConfigErrorKind::Taken, problem));
             }
         }
         for other in controllers.iter().filter(|other| other.name() != one.name()) {
             if one.former_names().iter().any(|former| former == other.name()) {
                 let problem = format!("`{}` is the current name of another controller of this program", other.name());
-                return Err(one.error("former_names", &problem));
+                return Err(one.error("former_names", ConfigErrorKind::Taken, problem));
             }
             let current = |former: &&String| Some(former.as_str()) == other.finalizer();
             if let Some(former) = one.former_finalizers().iter().find(current) {
                 let problem = format!("`{former}` is the current finalizer of the controller `{}`", other.name());
-                return Err(one.error("former_finalizers", &problem));
+                return Err(one.error("former_finalizers", ConfigErrorKind::Taken, problem));
             }
         }
     }
@@ -386,18 +388,18 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_controller_that_broke_down_is_named_and_one_that_has_ended_is_not() {
+    async fn a_controller_that_panicked_is_reported_and_one_that_ended_is_not() {
         let health = Health::default();
         let run = |name: &str, running| supervised(health.clone(), name.to_owned(), running);
-        assert_eq!(run("ended", std::future::ready(Ok(()))).await, Ok(None));
+        assert_eq!(run("ended", std::future::ready(Ok(()))).await, Ok(()));
         assert_eq!(
             run("lost", std::future::ready(Err(ControllerError::LeadershipLost))).await,
             Err(ControllerError::LeadershipLost)
         );
         assert_eq!(health.ready().as_deref(), Ok("ok\n"));
-        let broken = supervised(health.clone(), "shop".to_owned(), async { panic!("out of milk") }).await;
+        let ended = supervised(health.clone(), "shop".to_owned(), async { panic!("out of milk") }).await;
+        assert_eq!(ended, Err(ControllerError::Panicked { message: "out of milk".to_owned() }));
         let reason = "shop: the controller panicked: out of milk; restart the process to bring it back";
-        assert_eq!(broken.unwrap().as_deref(), Some(reason));
         assert_eq!(health.ready(), Err(format!("{reason}\n")));
         assert!(health.alive().is_ok());
     }

@@ -1,4 +1,4 @@
-//! Access reviews: whether this identity may do something.
+//! Access reviews: the permissions of this identity.
 
 #[cfg(feature = "cli")]
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
@@ -6,7 +6,7 @@ use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessR
 use kube::Client;
 use kube::api::{Api, PostParams};
 
-/// Whether it may; every identity may ask.
+/// Whether this identity has a permission. Every identity may create this review.
 pub(crate) async fn may(client: &Client, what: ResourceAttributes) -> Result<bool, kube::Error> {
     let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
     let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(what), ..Default::default() };
@@ -15,8 +15,8 @@ pub(crate) async fn may(client: &Client, what: ResourceAttributes) -> Result<boo
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
-/// The namespace of the service account that this identity is; `None` where it
-/// is something else.
+/// The namespace of this identity's service account; `None` if it is not a
+/// service account.
 #[cfg(feature = "cli")]
 pub(crate) async fn own_namespace(client: &Client) -> Option<String> {
     let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
@@ -26,7 +26,7 @@ pub(crate) async fn own_namespace(client: &Client) -> Option<String> {
     Some(namespace.to_owned())
 }
 
-/// Whether it may get this namespace.
+/// Whether this identity may get this namespace.
 pub(crate) async fn may_get_namespace(client: &Client, namespace: &str) -> bool {
     let [resource, verb] = ["namespaces", "get"].map(|text| Some(text.to_owned()));
     let name = Some(namespace.to_owned());

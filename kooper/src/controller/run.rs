@@ -23,7 +23,7 @@ use super::{Controller, MetricsCompat};
 use crate::backoff::Backoff;
 use crate::call::Tasks;
 use crate::call::events::EventSink;
-use crate::call::extract::{Backing, Contested, FormerManagers, Kept};
+use crate::call::extract::{Backing, Contested, FormerManagers, KeptEntries};
 use crate::call::finalizer::{Guarded, Unselected};
 use crate::call::handler::Erased;
 use crate::call::worker::{Busy, Cleanup, Deletions, Failing, Functions, Limits, Reporter, Tombstones, Workers};
@@ -41,10 +41,10 @@ use crate::watch::informer::SharedWatches;
 use dispatch::{Closing, Gate};
 use watching::Watching;
 
-/// The waits of an `init` that fails.
+/// The delays between retries of an `init` that fails.
 const INIT_BACKOFF: Backoff = Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(30) };
 
-/// After an abort, how long a task may take to notice.
+/// How long a task may take to end after it was aborted.
 const ABORT_GRACE: Duration = Duration::from_secs(2);
 
 /// How long running calls get when leadership is lost: another replica may lead soon.
@@ -56,10 +56,10 @@ const EVENTS_GRACE: Duration = Duration::from_secs(2);
 /// What the controllers of a process share.
 #[derive(Clone)]
 pub(crate) struct Process {
-    /// As it is named in field managers and leases.
+    /// The name in field managers and leases.
     pub(crate) installation: Installation,
     pub(crate) client: Option<Client>,
-    /// The client of the elections, which does not wait for other requests.
+    /// The client for Leases, which does not wait for other requests.
     pub(crate) lease_client: Option<Client>,
     pub(crate) lease_namespace: String,
     pub(crate) identity: String,
@@ -70,7 +70,7 @@ pub(crate) struct Process {
     pub(crate) health: Health,
     pub(crate) drain: Duration,
     /// Whether a controller that lost leadership becomes a standby again.
-    pub(crate) stands_again: bool,
+    pub(crate) rejoins_election: bool,
 }
 
 /// A controller that is about to run: its queue is known to the metrics.
@@ -112,11 +112,11 @@ impl Runner {
             primary: controller.primary.id,
             client: client.clone(),
             caches: watching.caches(),
-            queue: queue.clone(),
+            queue,
             own: watching.primary(),
             former: FormerManagers::new(config.former_managers(&process.installation.program)),
             contested: Contested::default(),
-            kept: Kept::default(),
+            kept: KeptEntries::default(),
             events: EventSink::start(
                 client,
                 &process.installation.program,
@@ -126,8 +126,7 @@ impl Runner {
             ),
         });
         let gate = Gate {
-            name: name.clone(),
-            queue,
+            backing: backing.clone(),
             metrics: process.metrics.clone(),
             namespaces: watching.namespaces(),
             open: AtomicBool::new(config.leader.is_none()),
@@ -137,7 +136,7 @@ impl Runner {
         let failing = Arc::new(Failing::new(name.clone()));
         process.health.add(failing.clone());
         // From now on: whoever asks before it runs must not hear that it is ready.
-        let starting = Arc::new(Starting::new(&config.name));
+        let starting = Arc::new(Starting::new(&backing));
         process.health.add(starting.clone());
         // A state whose client is fenced by one Lease is not shared.
         let states = if config.leader.is_some() { Arc::default() } else { process.states.clone() };
@@ -172,7 +171,7 @@ impl Runner {
             tracing::info!(
                 controller,
                 namespaces,
-                "objects of other namespaces that carry the finalizer {finalizer} from earlier are not cleaned up"
+                "objects in other namespaces that still have the finalizer {finalizer} are not cleaned up"
             );
         }
         let started = shutdown.run_until_cancelled(self.start(&starting)).await;
@@ -199,7 +198,6 @@ impl Runner {
             let opening = self.watching.open(
                 &self.controller,
                 &self.process,
-                &self.backing,
                 &self.gate,
                 &self.tombstones,
                 &self.failing,
@@ -221,7 +219,7 @@ impl Runner {
         for source in self.controller.sources.iter() {
             let Some(mut keys) = source.lock().unwrap_or_else(PoisonError::into_inner).take() else { continue };
             let (gate, shutdown) = (self.gate.clone(), shutdown.clone());
-            let name = self.gate.name.clone();
+            let name = self.backing.controller.clone();
             let taking = async move {
                 while let Some(Some(key)) = shutdown.run_until_cancelled(keys.next()).await {
                     gate.wake(&key, Lane::Event, Reason::External, Urgency::Now);
@@ -230,18 +228,19 @@ impl Runner {
             tasks.spawn(AssertUnwindSafe(taking).catch_unwind().map(move |ended| {
                 if let Err(panic) = ended {
                     let text = error::panic_text(&*panic);
-                    tracing::error!(controller = %name, "a source of keys panicked: {text}; no more keys come from it");
+                    tracing::error!(controller = %name, "a source of keys panicked: {text}; it produces no more keys");
                 }
             }));
         }
         tasks
     }
 
-    /// Works until `stop` is cancelled and everything has ended; quickly so
-    /// once `lost` is. `false` when something went on after its abort.
+    /// Runs the workers until `stop` is cancelled and all calls have ended, with a
+    /// shorter drain time if `lost` is cancelled. Returns `false` if a call or task
+    /// is still running after its abort.
     async fn term(&self, starting: &Starting, stop: &CancellationToken, lost: &CancellationToken) -> bool {
         let Some(handlers) = stop.run_until_cancelled(self.handlers(starting)).await else {
-            // A standby has nothing to build.
+            // A standby does not build a state.
             starting.over();
             return true;
         };
@@ -268,9 +267,9 @@ impl Runner {
         if !lost.is_cancelled() {
             self.backing.events.drain(EVENTS_GRACE).await;
         }
-        // A call that hung before stop still runs, whatever became of its worker.
+        // A call that was stuck before the stop may still run without its worker.
         let Some(limit) = drained else { return self.busy.stuck() == 0 };
-        tracing::warn!(controller = %workers.backing.controller, calls = self.busy.calls(), "the drain time of {limit:?} is over: the running handler calls are ended");
+        tracing::warn!(controller = %workers.backing.controller, calls = self.busy.calls(), "the drain time of {limit:?} is over: the running handler calls are aborted");
         tasks.abort.cancel();
         timeout(ABORT_GRACE, ended(&mut running, &tasks)).await.is_ok() && self.busy.stuck() == 0
     }
@@ -287,9 +286,9 @@ impl Runner {
             None => (handlers.handler, None),
         };
         let tombstones = &self.tombstones;
-        let deletions = |farewell| Deletions {
+        let deletions = |function| Deletions {
             tombstones: tombstones.clone(),
-            farewell,
+            function,
             lookup: lookup.filter(|_| config.selected()),
         };
         Arc::new(Workers {
@@ -313,7 +312,7 @@ impl Runner {
         })
     }
 
-    /// Builds state and handler; tries again for as long as `init` fails.
+    /// Builds the state and the handler, and retries as long as `init` fails.
     async fn handlers(&self, starting: &Starting) -> Handlers {
         let context = InitContext { backing: self.backing.clone(), states: self.states.clone() };
         starting.begins();
@@ -362,16 +361,17 @@ async fn ended(workers: &mut JoinSet<()>, tasks: &Tasks) {
     tasks.ended().await;
 }
 
-/// What keeps a controller from being ready: its start, or its CRD.
+/// Why a controller is not ready: it is starting, or its CRD is not installed.
 struct Starting {
-    name: String,
-    /// What holds it up; `None` when it is over.
+    /// The controller: its name.
+    backing: Arc<Backing>,
+    /// The reason; `None` when it is ready.
     state: Mutex<Option<String>>,
 }
 
 impl Starting {
-    fn new(name: &str) -> Self {
-        let starting = Self { name: name.to_owned(), state: Mutex::default() };
+    fn new(backing: &Arc<Backing>) -> Self {
+        let starting = Self { backing: backing.clone(), state: Mutex::default() };
         starting.begins();
         starting
     }
@@ -395,6 +395,6 @@ impl Starting {
 
 impl Probe for Starting {
     fn ready(&self) -> Result<Option<String>, String> {
-        self.lock().as_ref().map_or(Ok(None), |reason| Err(format!("{}: {reason}", self.name)))
+        self.lock().as_ref().map_or(Ok(None), |reason| Err(format!("{}: {reason}", self.backing.controller)))
     }
 }

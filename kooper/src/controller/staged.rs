@@ -1,6 +1,6 @@
-//! A handler that is put together step by step, so that each error in its
-//! signature is reported by itself. The attribute generates these calls in
-//! place of [`Builder::handler`].
+//! A handler that is assembled step by step, so that each error in its signature
+//! is reported separately. The attribute generates these calls instead of
+//! [`Builder::handler`].
 
 use serde::de::DeserializeOwned;
 
@@ -72,7 +72,7 @@ where
         Staged { builder: self.builder, extract: Box::new(move |context| (before(context), T::extract(context))) }
     }
 
-    /// The fn, and its call with the arguments that were extracted.
+    /// The function, and its call with the extracted arguments.
     #[doc(hidden)]
     #[must_use]
     pub fn call<H, F, Fut>(self, handler: H, call: F) -> Called<K, O, S, Fut::Answer>
@@ -93,7 +93,7 @@ where
 }
 
 impl<K, O, S, T> Called<K, O, S, T> {
-    /// What the fn returns.
+    /// The return type of the function.
     #[doc(hidden)]
     pub fn outcome(self) -> Builder<K, O, S>
     where

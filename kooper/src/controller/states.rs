@@ -10,7 +10,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use crate::call::extract::Backing;
 use crate::error::BoxError;
 
-/// What the fns of a controller are made with.
+/// What the functions of a controller are built with.
 #[derive(Clone)]
 pub(crate) struct InitContext {
     pub(crate) backing: Arc<Backing>,
@@ -24,13 +24,13 @@ pub(crate) struct States {
     slots: Mutex<HashMap<(TypeId, u64), Slot>>,
 }
 
-/// The state of one `init` fn; locked while it is built, so that one that
-/// hangs holds up nobody but those that wait for it.
+/// The state of one `init` function. It is locked while it is built, so that one
+/// that hangs delays only the controllers that need this state.
 type Slot = Arc<AsyncMutex<Option<Arc<dyn Any + Send + Sync>>>>;
 
 impl States {
-    /// The state of an `init` fn, built if nobody has yet. A failure leaves
-    /// nothing behind.
+    /// The state of an `init` function, built if it does not exist yet. After a
+    /// failure it is built again.
     pub(crate) async fn get_or_build<S, Fut>(
         &self,
         id: (TypeId, u64),

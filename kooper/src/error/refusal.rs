@@ -19,12 +19,14 @@ pub(crate) use cause::Cause;
 /// A rejected request. As the source of an error it determines when the worker
 /// retries.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{words}")]
+#[error("{words}{advice}")]
 pub(crate) struct Refusal {
     /// Why the server rejected it.
     pub(crate) cause: Cause,
     /// The server's message.
     words: String,
+    /// The end of the message: what to do.
+    advice: String,
 }
 
 /// A rule that a request needs.
@@ -40,7 +42,12 @@ pub(crate) struct Needs<'a> {
 impl Refusal {
     pub(crate) fn of(status: &Status) -> Self {
         let words = if status.message.is_empty() { &status.reason } else { &status.message };
-        Self { cause: Cause::of(status), words: words.clone() }
+        Self { cause: Cause::of(status), words: words.clone(), advice: String::new() }
+    }
+    /// Adds the advice to the message.
+    pub(crate) fn with_advice(mut self, needs: &Needs<'_>) -> Self {
+        self.advice = self.advice(needs);
+        self
     }
 
     /// The first refusal in the chain of an error. It may come from a client that

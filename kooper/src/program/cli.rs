@@ -1,4 +1,4 @@
-//! The command-line program that every generated `main` is.
+//! The command-line program of every generated `main`.
 
 mod args;
 mod check;
@@ -15,10 +15,11 @@ mod traces;
 
 use std::process::ExitCode;
 
+use crate::error::chain;
 use crate::program::Program;
 use args::Task;
 
-/// The exit code where the program cannot start, or its controllers ended.
+/// The exit code if the program cannot start, or its controllers ended.
 const FAILED: u8 = 1;
 
 /// Reads flags and environment, runs the command and returns the exit code.
@@ -37,7 +38,7 @@ pub fn main(program: &'static str, version: &'static str, controllers: &[fn(&mut
     let traces = match traces_of(task, program, version) {
         Ok(traces) => traces,
         Err(error) => {
-            logging::say(&format!("error: {error}"));
+            logging::print(&format!("error: {}", chain(&error)));
             return ExitCode::from(error.exit_code());
         }
     };
@@ -46,7 +47,12 @@ pub fn main(program: &'static str, version: &'static str, controllers: &[fn(&mut
     #[cfg(not(feature = "otel"))]
     let spans = None;
     logging::start(settings.log_format, settings.log_level.clone(), spans);
-    let what = if task == Task::Run { "cannot start" } else { "cannot say" };
+    let what = match task {
+        Task::Run => "cannot start",
+        Task::Crd => "crd failed",
+        Task::Rbac => "rbac failed",
+        Task::Check => "check failed",
+    };
     let ended = match task {
         Task::Run => run::run(program, version, controllers, &settings),
         Task::Crd => print::crd(version, controllers, &settings),
@@ -54,11 +60,12 @@ pub fn main(program: &'static str, version: &'static str, controllers: &[fn(&mut
         Task::Check => check::check(program, version, controllers, &settings),
     };
     let code = ended.unwrap_or_else(|error| {
-        // Whoever turned logs off still wants to know why nothing runs.
+        let error = chain(&*error);
+        // The error is printed even if logs are off.
         if tracing::enabled!(tracing::Level::ERROR) {
             tracing::error!("{program} {what}: {error}");
         } else {
-            logging::say(&format!("{program} {what}: {error}"));
+            logging::print(&format!("{program} {what}: {error}"));
         }
         ExitCode::from(FAILED)
     });

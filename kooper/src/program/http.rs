@@ -1,7 +1,7 @@
 //! The listener for `/metrics`, `/healthz` and `/readyz`.
 //!
-//! It runs on a thread and a runtime of its own, so that handlers which block
-//! the program's runtime do not keep probes from their answer.
+//! It runs on a separate thread and runtime, so that probes are answered while
+//! handlers block the program's runtime.
 
 use std::collections::VecDeque;
 use std::io;
@@ -54,24 +54,24 @@ pub struct Listener {
 #[non_exhaustive]
 pub enum ListenError {
     /// The address cannot be bound.
-    #[error("cannot listen on {address}: {}", advice(source))]
+    #[error("cannot listen on {address}: {}", advice(error))]
     Bind {
         /// The requested address.
         address: SocketAddr,
         /// The error of the system.
-        source: io::Error,
+        error: io::Error,
     },
     /// The thread cannot be started.
-    #[error("cannot start the thread that serves metrics and probes: {0}")]
+    #[error("cannot start the thread that serves metrics and probes")]
     Thread(#[source] io::Error),
 }
 
 impl Listener {
-    /// What `--listen` defaults to: every address, port 8080.
+    /// The default of `--listen`: all addresses, port 8080.
     pub const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 8080);
 
-    /// Binds the address. `[::]` takes IPv4 connections too, and stands for
-    /// `0.0.0.0` on a machine without IPv6.
+    /// Binds the address. `[::]` accepts IPv4 connections, too; on a machine without
+    /// IPv6, `0.0.0.0` is bound instead.
     ///
     /// # Errors
     /// When the port is taken, or the address is not one of this machine's.
@@ -85,7 +85,7 @@ impl Listener {
             socket.set_nonblocking(true)?;
             Ok(Self { address: socket.local_addr()?, socket })
         };
-        socket.and_then(ready).map_err(|source| ListenError::Bind { address, source })
+        socket.and_then(ready).map_err(|error| ListenError::Bind { address, error })
     }
 
     /// The address in use: with port 0, the port that the system chose.
@@ -193,7 +193,7 @@ async fn serve_connection(stream: TcpStream, pages: Arc<Pages>) {
         .header_read_timeout(LONGEST_HEAD.0)
         .max_buf_size(LONGEST_HEAD.1)
         .serve_connection(TokioIo::new(stream), service);
-    // What a client did wrong concerns the client alone.
+    // An error of a client only affects its own connection.
     if let Ok(Err(error)) = tokio::time::timeout(LONGEST_CONNECTION, connection).await {
         tracing::debug!(%error, "a connection to the listener for metrics and probes broke");
     }
@@ -202,15 +202,15 @@ async fn serve_connection(stream: TcpStream, pages: Arc<Pages>) {
 /// The error of the system, and what to do about it.
 fn advice(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::AddrInUse => "another program has that port: choose another one with `--listen` or \
+        io::ErrorKind::AddrInUse => "another program uses this port: choose another one with `--listen` or \
              KOOPER_LISTEN, such as `--listen [::]:8081`, or `--listen off`"
             .to_owned(),
         io::ErrorKind::PermissionDenied => format!(
-            "{error}: ports below 1024 need a privilege; choose a higher one with `--listen` or KOOPER_LISTEN, such as \
+            "{error}: ports below 1024 require a privilege; choose a higher one with `--listen` or KOOPER_LISTEN, such as \
              `--listen [::]:8080`"
         ),
         io::ErrorKind::AddrNotAvailable => format!(
-            "{error}: no interface of this machine has that address; write `[::]` for all of them in `--listen` or \
+            "{error}: no interface of this machine has this address; write `[::]` for all of them in `--listen` or \
              KOOPER_LISTEN"
         ),
         _ => format!("{error}: choose another address with `--listen` or KOOPER_LISTEN, or `--listen off`"),

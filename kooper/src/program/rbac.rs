@@ -1,4 +1,4 @@
-//! What a program's controllers have to be allowed, and nothing more.
+//! The least permissions that a program's controllers need.
 
 mod roles;
 #[cfg(test)]
@@ -21,38 +21,38 @@ pub(crate) struct Place {
     pub(crate) installation: Installation,
     /// The namespace of its service account.
     pub(crate) namespace: String,
-    /// The namespace of its leases, where a controller names none.
+    /// The namespace of its Leases, unless a controller sets one.
     pub(crate) lease_namespace: String,
 }
 
-/// One thing that has to be allowed.
+/// One permission.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Grant {
-    /// The namespace that it has to hold in; `None` for the whole cluster.
+    /// The namespace of the permission; `None` for the whole cluster.
     pub(crate) namespace: Option<String>,
     pub(crate) group: String,
     pub(crate) resource: String,
     pub(crate) subresource: Option<String>,
-    /// The object that it is for; `None` for all.
+    /// The only object; `None` for all.
     pub(crate) name: Option<String>,
     pub(crate) verb: String,
 }
 
-/// What has to be allowed, each with what it is for.
+/// The permissions, each with the arguments and settings that need it.
 pub(crate) type Grants = BTreeMap<Grant, BTreeSet<String>>;
 
 /// A controller whose requests are not covered by rules.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the controller `{controller}` takes {what}, which can do anything: say what it does with \
-     `access(\"apps/deployments: get, patch\")`, or with `access()` that it does nothing"
+    "the controller `{controller}` takes {what}, whose permissions are unknown: list them with \
+     `access(\"apps/deployments: get, patch\")`, or write `access()` if it needs none"
 )]
 pub(crate) struct Unruled {
     controller: String,
     what: String,
 }
 
-/// What the controllers of a program have to be allowed.
+/// The permissions that the controllers of a program need.
 pub(crate) fn grants(controllers: &[Controller], place: &Place) -> Result<Grants, Unruled> {
     let mut grants = Grants::new();
     for controller in controllers {
@@ -107,8 +107,8 @@ pub(crate) fn grants(controllers: &[Controller], place: &Place) -> Result<Grants
     Ok(grants)
 }
 
-/// What is more than it seems: a line for each argument or setting by which a
-/// controller keeps every Secret in memory.
+/// A warning for each argument or setting because of which a controller keeps every
+/// Secret in memory.
 pub(crate) fn warnings(controllers: &[Controller]) -> Vec<String> {
     let mut warnings = Vec::new();
     for controller in controllers {
@@ -122,15 +122,15 @@ pub(crate) fn warnings(controllers: &[Controller]) -> Vec<String> {
                 continue;
             }
             let advice = match because {
-                _ if because.starts_with("Reader<") => "take `Getter<Secret>` where single ones are enough",
+                _ if because.starts_with("Reader<") => "take `Getter<Secret>` if single Secrets are enough",
                 _ if !because.starts_with("resource") => {
-                    "set `namespaces`, or leave it out and take `Getter<Secret>` where single ones are enough"
+                    "set `namespaces`, or remove it and take `Getter<Secret>` if single Secrets are enough"
                 }
                 _ if controller.is_metadata_only() => continue,
-                _ => "set `metadata_only` where metadata is enough",
+                _ => "set `metadata_only` if metadata is enough",
             };
             warnings.push(format!(
-                "`{because}` of the controller `{}` holds every Secret of {place} in memory, and is granted list on \
+                "`{because}` of the controller `{}` keeps every Secret of {place} in memory and needs permission to list \
                  them: {advice}",
                 controller.name()
             ));
@@ -157,8 +157,8 @@ impl Place {
     }
 
     /// The name of the role for a namespace, or for the cluster, and of its
-    /// binding. Outside of its own namespace the program may be installed
-    /// twice: the name says from where.
+    /// binding. Several namespaces may contain an installation of the program, so
+    /// roles outside of its own namespace include that namespace's name.
     pub(crate) fn role(&self, namespace: Option<&str>) -> String {
         let Self { namespace: own, .. } = self;
         let account = self.account();
@@ -167,7 +167,7 @@ impl Place {
 }
 
 impl Grant {
-    /// Whether who is granted this needs no `other`.
+    /// Whether this permission includes the other one.
     fn covers(&self, other: &Self) -> bool {
         let wide = |ours: &Option<String>, theirs: &Option<String>| ours.is_none() || ours == theirs;
         (&self.group, &self.resource, &self.subresource) == (&other.group, &other.resource, &other.subresource)
@@ -176,7 +176,7 @@ impl Grant {
             && (self.verb == "*" || self.verb == other.verb)
     }
 
-    /// `resource`, or `resource/subresource`: as rules name it.
+    /// `resource`, or `resource/subresource`, as in rules.
     pub(crate) fn path(&self) -> String {
         match &self.subresource {
             Some(subresource) => format!("{}/{subresource}", self.resource),
@@ -190,17 +190,17 @@ impl Grant {
         format!("{group}{}: {}", self.path(), self.verb)
     }
 
-    /// The name that it is for, if it is for one alone.
+    /// The name of its only object, for messages; empty for all.
     pub(crate) fn pinned(&self) -> String {
         self.name.as_ref().map_or(String::new(), |name| format!(" (resourceNames: {name})"))
     }
 
-    /// Where it has to hold, behind a rule.
+    /// The namespace, for messages after a rule.
     pub(crate) fn place(&self) -> String {
         self.namespace.as_ref().map_or(String::new(), |namespace| format!(" in namespace {namespace}"))
     }
 
-    /// The role that it belongs to, as it is printed.
+    /// The role that contains it, for messages.
     pub(crate) fn role(&self, place: &Place) -> String {
         let role = place.role(self.namespace.as_deref());
         match &self.namespace {
@@ -210,7 +210,7 @@ impl Grant {
     }
 }
 
-/// In the syntax of `access`, with the name it is for: `apps/deployments: get`.
+/// In the syntax of `access`, with the name of its only object: `apps/deployments: get`.
 impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.rule(), self.pinned())

@@ -1,4 +1,4 @@
-//! The answers of a cluster to requests.
+//! The responses of a cluster.
 
 use std::sync::Arc;
 
@@ -41,13 +41,13 @@ impl Inner {
         match (sent.verb, sent.subresource.as_deref(), stored) {
             ("create", None, Some(_)) => {
                 let message = format!("{resource} {:?} already exists", sent.key.name());
-                Reply::refused(409, "AlreadyExists", &message)
+                Reply::rejected(409, "AlreadyExists", &message)
             }
             ("create", None, None) => self.written(created(sent)),
             ("create", Some(_), _) => Reply::status(&Status::success()),
             ("apply", None, stored) => self.written(applied(sent, &stored.unwrap_or_default())),
             ("get" | "delete" | "apply" | "patch" | "update", _, None) => {
-                Reply::refused(404, "NotFound", &format!("{resource} {:?} not found", sent.key.name()))
+                Reply::rejected(404, "NotFound", &format!("{resource} {:?} not found", sent.key.name()))
             }
             ("get", _, Some(stored)) => Reply::object(&stored),
             ("delete", None, Some(_)) => Reply::status(&Status::success()),
@@ -63,13 +63,13 @@ impl Inner {
             }
             ("update", None, Some(_)) => self.written(sent.body.clone()),
             _ => {
-                let message = format!("`{sent}` has no answer in this cluster: give one with `FakeCluster::reply`");
-                Reply::refused(501, "NotImplemented", &message)
+                let message = format!("this cluster has no response to `{sent}`: set one with `FakeCluster::reply`");
+                Reply::rejected(501, "NotImplemented", &message)
             }
         }
     }
 
-    /// An object as it is answered after a write.
+    /// The response to a write: the object with a new version.
     fn written(&self, mut object: Value) -> Reply {
         let metadata = &mut object["metadata"];
         metadata["resourceVersion"] = self.version();

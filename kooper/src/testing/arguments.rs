@@ -31,7 +31,7 @@ impl<O: Kind> Arguments<O> {
         Self { attempt, ..self }
     }
 
-    /// Cancels the call, as its `Call` argument shows.
+    /// Cancels the call, which its `Call` argument shows.
     pub fn cancel(&self) {
         self.cancelled.cancel();
     }

@@ -1,4 +1,4 @@
-//! Answers that a test sets.
+//! Responses that a test sets.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::Sent;
 
-/// Answers a request, or leaves it to other rules.
-pub(super) type Rule = Arc<dyn Fn(&Sent) -> Option<Reply> + Send + Sync>;
+/// Returns the response to a request, or `None` to leave it to other rules.
+pub(super) type ReplyRule = Arc<dyn Fn(&Sent) -> Option<Reply> + Send + Sync>;
 
-/// An answer of the API server, for
+/// A response of the API server, for
 /// [`FakeCluster::reply`](super::FakeCluster::reply).
 #[derive(Debug, Clone)]
 pub struct Reply {
@@ -25,14 +25,14 @@ impl Reply {
     pub fn object(object: &impl Serialize) -> Self {
         match serde_json::to_value(object) {
             Ok(body) => Self { code: 200, body },
-            Err(error) => Self::refused(500, "InternalError", &format!("the reply cannot be written as JSON: {error}")),
+            Err(error) => Self::rejected(500, "InternalError", &format!("the reply cannot be written as JSON: {error}")),
         }
     }
 
     /// A rejection with code, reason and message, such as
-    /// `Reply::refused(409, "Conflict", "…")`.
+    /// `Reply::rejected(409, "Conflict", "…")`.
     #[must_use]
-    pub fn refused(code: u16, reason: &str, message: &str) -> Self {
+    pub fn rejected(code: u16, reason: &str, message: &str) -> Self {
         Self::status(&Status::failure(message, reason).with_code(code))
     }
 

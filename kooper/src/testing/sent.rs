@@ -15,7 +15,7 @@ use crate::object::kind::Kind;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Sent {
-    /// The verb as in a rule, such as `get`, `create`, `patch` or `delete`;
+    /// The verb of the rule, such as `get`, `create`, `patch` or `delete`;
     /// `apply` for a server-side apply.
     pub verb: &'static str,
     /// The API group; the core group is empty.
@@ -101,7 +101,7 @@ impl fmt::Display for Sent {
 struct Path<'a> {
     group: &'a str,
     namespace: Option<&'a str>,
-    /// The whole path where it is none of an API's.
+    /// The whole path, if it is not the path of an API.
     resource: &'a str,
     name: Option<&'a str>,
     subresource: Option<&'a str>,

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::call::capability::{AccessError, PatchBody, by};
+use crate::error::chain;
 use crate::prelude::*;
 
 fn named<T: Resource + Default>(name: &str) -> T {
@@ -38,7 +39,7 @@ async fn expose(
 }
 
 #[tokio::test]
-async fn a_handler_with_children_is_called_as_a_fn() -> Result<()> {
+async fn a_handler_with_children_is_called_as_a_function() -> Result<()> {
     let cluster = FakeCluster::new();
     cluster.put::<ConfigMap>(&named("one"))?;
     let service = cluster.put::<Service>(&named("web"))?;
@@ -59,7 +60,7 @@ async fn a_handler_with_children_is_called_as_a_fn() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_child_of_another_owner_is_found_and_left_alone() -> Result<()> {
+async fn a_child_of_another_owner_is_found_and_not_changed() -> Result<()> {
     let cluster = FakeCluster::new();
     let other = cluster.put::<Service>(&named("other"))?;
     cluster.put(&crate::call::capability::owned_by(&other, named::<Secret>("web-token"))?)?;
@@ -74,7 +75,7 @@ async fn a_child_of_another_owner_is_found_and_left_alone() -> Result<()> {
 }
 
 #[tokio::test]
-async fn each_verb_is_recorded_and_answered() -> Result<()> {
+async fn each_verb_is_recorded_and_has_a_response() -> Result<()> {
     let cluster = FakeCluster::new();
     let pod = cluster.put::<Pod>(&named("one"))?;
     let arguments = cluster.arguments(&pod);
@@ -130,12 +131,12 @@ async fn each_verb_is_recorded_and_answered() -> Result<()> {
     assert_eq!(cluster.summary(), expected);
     cluster.forget();
     assert!(cluster.sent().is_empty());
-    assert!(getter.fetch(&key("one")).await?.is_some(), "what was sent has changed nothing");
+    assert!(getter.fetch(&key("one")).await?.is_some(), "requests do not change the cluster");
     Ok(())
 }
 
 #[tokio::test]
-async fn an_apply_is_answered_with_the_status_of_the_object_that_is_there() -> Result<()> {
+async fn the_response_to_an_apply_has_the_status_of_the_existing_object() -> Result<()> {
     let cluster = FakeCluster::new();
     let mut pod: Pod = named("one");
     pod.status =
@@ -151,24 +152,24 @@ async fn an_apply_is_answered_with_the_status_of_the_object_that_is_there() -> R
 }
 
 #[tokio::test]
-async fn a_test_says_what_is_refused() -> Result<()> {
+async fn a_test_sets_the_requests_that_are_rejected() -> Result<()> {
     let cluster = FakeCluster::new();
     let config = cluster.put::<ConfigMap>(&named("one"))?;
-    cluster.reply(|sent| (sent.verb == "create").then(|| Reply::refused(403, "Forbidden", "exceeded quota: secrets")));
+    cluster.reply(|sent| (sent.verb == "create").then(|| Reply::rejected(403, "Forbidden", "exceeded quota: secrets")));
     cluster.reply(|sent| (sent.verb == "get" && sent.is_of::<Secret>()).then(|| Reply::object(&named::<Secret>("it"))));
     let arguments = cluster.arguments(&config);
     let creator: Creator<Secret> = arguments.take();
-    let refused = creator.create(&named("one")).await.unwrap_err();
-    assert!(refused.is_forbidden() && refused.to_string().contains("exceeded quota"), "{refused}");
+    let rejected = creator.create(&named("one")).await.unwrap_err();
+    assert!(rejected.is_forbidden() && chain(&rejected).contains("exceeded quota"), "{rejected:?}");
     let getter: Getter<Secret> = arguments.take();
     assert_eq!(getter.fetch(&key("any")).await?.unwrap().name_any(), "it");
-    cluster.reply(|sent| (sent.verb == "get").then(|| Reply::refused(404, "NotFound", "gone")));
-    assert_eq!(getter.fetch(&key("any")).await?, None, "the last reply is asked first");
+    cluster.reply(|sent| (sent.verb == "get").then(|| Reply::rejected(404, "NotFound", "gone")));
+    assert_eq!(getter.fetch(&key("any")).await?, None, "the last reply is used first");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_reader_sees_what_is_there_when_it_reads() -> Result<()> {
+async fn a_reader_returns_the_objects_at_the_time_of_the_call() -> Result<()> {
     let cluster = FakeCluster::new();
     let namespace = cluster.put::<Namespace>(&named("shop"))?;
     let secrets: Reader<Secret> = cluster.arguments(&namespace).take();
@@ -198,13 +199,13 @@ async fn a_cluster_scoped_object_has_no_namespace() -> Result<()> {
     let active = k8s_openapi::api::core::v1::NamespaceStatus { phase: Some("Active".to_owned()), ..Default::default() };
     assert!(statuses.apply_status(&namespace, &active).await?);
     let creator: Creator<Secret> = arguments.take();
-    assert!(creator.create(&named("one")).await.is_err(), "there is no namespace that it could be in");
+    assert!(creator.create(&named("one")).await.is_err(), "it has no namespace");
     assert_eq!(cluster.summary(), ["get namespaces shop", "apply namespaces/status shop"]);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_controller_of_metadata_gets_the_metadata_of_what_is_there() -> Result<()> {
+async fn a_controller_of_metadata_receives_the_metadata_of_an_object() -> Result<()> {
     async fn label(pod: Arc<PartialObjectMeta<Pod>>, patcher: Patcher<Pod>) -> Result<()> {
         let key = ObjectKey::new(pod.namespace().as_deref(), &pod.name_any());
         patcher.patch(&key, PatchBody::merge(json!({"metadata": {"labels": {"seen": "true"}}}))).await?;
@@ -223,14 +224,14 @@ async fn a_controller_of_metadata_gets_the_metadata_of_what_is_there() -> Result
 }
 
 #[tokio::test]
-async fn an_object_without_a_name_is_refused() {
+async fn an_object_without_a_name_is_rejected() {
     let cluster = FakeCluster::new();
     assert!(cluster.put(&Pod::default()).is_err());
     assert!(cluster.put::<Namespace>(&named("")).is_err());
 }
 
 #[tokio::test]
-async fn a_call_is_told_its_attempt_and_its_end() -> Result<()> {
+async fn a_call_has_its_attempt_and_can_be_cancelled() -> Result<()> {
     let cluster = FakeCluster::new();
     let pod = cluster.put::<Pod>(&named("one"))?;
     let arguments = cluster.arguments(&pod).attempt(3);
@@ -243,14 +244,14 @@ async fn a_call_is_told_its_attempt_and_its_end() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_has_no_answer_says_so() -> Result<()> {
+async fn a_request_without_a_response_is_an_error() -> Result<()> {
     let cluster = FakeCluster::new();
     let pod = cluster.put::<Pod>(&named("one"))?;
     let client: Client = cluster.arguments(&pod).take();
     let pods = Api::<Pod>::default_namespaced(client);
     assert_eq!(pods.get("one").await?, *pod);
     let error = pods.list(&kube::api::ListParams::default()).await.unwrap_err().to_string();
-    assert!(error.contains("`list pods default/` has no answer in this cluster"), "{error}");
+    assert!(error.contains("this cluster has no response to `list pods default/`"), "{error}");
     Ok(())
 }
 
@@ -316,27 +317,27 @@ async fn a_controller_is_called_as_a_worker_calls_it() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_controller_is_not_called_for_what_is_left_out_or_not_there() -> Result<()> {
+async fn a_controller_is_not_called_for_filtered_and_absent_objects() -> Result<()> {
     let cluster = FakeCluster::new();
     let controller = whole(&Arc::default());
     cluster.put::<Service>(&named("ignored"))?;
     assert_eq!(cluster.reconcile(&controller, &key("ignored")).await?, Action::done());
     assert!(cluster.summary().is_empty());
     let error = cluster.reconcile(&controller, &key("absent")).await.unwrap_err().to_string();
-    assert_eq!(error, "the cluster has no Service `default/absent`: put it there first");
+    assert_eq!(error, "the cluster has no Service `default/absent`: add it with `put` first");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_failed_cleanup_leaves_the_finalizer() -> Result<()> {
+async fn a_failed_cleanup_keeps_the_finalizer() -> Result<()> {
     let cluster = FakeCluster::new();
     let mut service: Service = named("web");
     service.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
     service.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     cluster.put(&service)?;
-    cluster.reply(|sent| (sent.verb == "delete").then(|| Reply::refused(500, "InternalError", "not now")));
+    cluster.reply(|sent| (sent.verb == "delete").then(|| Reply::rejected(500, "InternalError", "not now")));
     let error = cluster.reconcile(&whole(&Arc::default()), &key("web")).await.unwrap_err();
-    assert!(error.to_string().contains("not now"), "{error}");
+    assert!(chain(&*error).contains("not now"), "{error:?}");
     assert_eq!(cluster.summary(), ["delete pods default/web"]);
     Ok(())
 }

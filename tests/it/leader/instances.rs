@@ -4,7 +4,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::capability::Applier;
 use kooper::kube::Client;
 use kooper::kube::client::Body;
-use kooper::{Controller, operator};
+use kooper::Controller;
+use kooper::controller::operator;
 use kooper_tests::control_plane::ControlPlane;
 use serde_json::{Value, json};
 

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kooper::controller::Builder;
+use kooper::controller::{Builder, operator};
 use kooper::kube::api::{Patch, PatchParams};
 use kooper::kube::{Api, Client, Config};
 use kooper::leader::LeaderElection;
 use kooper::metrics::Prometheus;
-use kooper::operator;
 use kooper::{Call, CancellationToken, Controller, Operator};
 use kooper::{Health, RunError};
 use kooper_tests::control_plane::ControlPlane;

@@ -19,24 +19,24 @@ pub(super) enum Author {
     /// The newest managed fields are those of this manager, which sent this.
     Manager(String, Value),
     /// The request changes nothing.
-    Nobody,
+    NoChange,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Head {
-    metadata: Metadata,
+struct ManagedObject {
+    metadata: ManagedMetadata,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Metadata {
-    managed_fields: Vec<Entry>,
+struct ManagedMetadata {
+    managed_fields: Vec<ManagedEntry>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Entry {
+struct ManagedEntry {
     manager: String,
     time: Option<String>,
 }
@@ -61,7 +61,7 @@ impl Author {
                     before.and_then(|before| before.decode().ok()).is_some_and(|before| changes(&before, sent))
                 }
             },
-            Self::Nobody => false,
+            Self::NoChange => false,
         }
     }
 }
@@ -76,7 +76,7 @@ enum Newest {
 /// Whether the newest managed fields belong to this manager, or one below it, or
 /// to others.
 fn newest(text: &str, own: &str) -> Newest {
-    let Ok(Head { metadata }) = serde_json::from_str(text) else { return Newest::Other };
+    let Ok(ManagedObject { metadata }) = serde_json::from_str(text) else { return Newest::Other };
     let entries = metadata.managed_fields;
     let Some(newest) = entries.iter().filter_map(|entry| entry.time.as_deref()).max() else { return Newest::Other };
     let is_own = |manager: &str| manager.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -115,11 +115,11 @@ pub(super) fn remains(object: &Object) -> bool {
         finalizers: Vec<String>,
     }
     #[derive(Deserialize)]
-    struct Head {
+    struct ManagedObject {
         metadata: Metadata,
     }
     object
-        .decode::<Head>()
+        .decode::<ManagedObject>()
         .is_ok_and(|head| head.metadata.deletion_grace_period_seconds > 0 || !head.metadata.finalizers.is_empty())
 }
 
@@ -146,13 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_the_request_s_where_its_manager_is_the_newest() {
+    fn a_version_belongs_to_the_request_if_its_manager_wrote_last() {
         assert!(made(&[("shop/web", 7), ("kubelet", 6)]));
         assert!(made(&[("shop/web", 6), ("shop/web/heal", 7)]));
     }
 
     #[test]
-    fn a_write_that_changed_nothing_is_answered_by_the_version_of_another() {
+    fn a_write_without_a_change_returns_the_version_of_another_write() {
         assert!(!made(&[("shop/web", 6), ("kubelet", 7)]));
         assert!(!made(&[("shop/web", 7), ("kubelet", 7)]), "both in one second");
         assert!(!made(&[("shop/web2", 7)]));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_writes_in_one_second_the_request_s_is_known_by_what_the_object_lacked_before() {
+    fn two_writes_in_one_second_are_distinguished_by_the_fields_that_were_missing_before() {
         let (object, text) = answer("5", &[("shop/web", 7), ("kubectl", 7)]);
         let before = answer("4", &[]).0;
         let sent = |value| Author::Manager("shop/web".to_owned(), value).made(&object, &text, Some(&before));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_a_cache_had_before_the_request_is_not_made_by_it() {
+    fn a_version_that_was_cached_before_the_request_is_not_its_own() {
         let (object, text) = answer("5", &[("shop/web", 7)]);
         let author = Author::Manager("shop/web".to_owned(), Value::Null);
         assert!(author.made(&object, &text, None));
@@ -178,11 +178,11 @@ mod tests {
     }
 
     #[test]
-    fn a_creation_and_a_deletion_have_no_manager_and_a_read_is_no_write() {
+    fn creations_and_deletions_need_no_manager_and_a_read_is_not_a_write() {
         let (object, text) = answer("5", &[]);
         assert!(Author::Creation.made(&object, &text, None));
-        assert!(Author::Deletion.made(&object, &text, None), "it is gone");
-        assert!(!Author::Nobody.made(&object, &text, None));
+        assert!(Author::Deletion.made(&object, &text, None), "it was deleted");
+        assert!(!Author::NoChange.made(&object, &text, None));
         let marked = |version: &str| {
             let metadata = json!({
                 "name": "a", "uid": "u", "resourceVersion": version, "finalizers": ["b"],

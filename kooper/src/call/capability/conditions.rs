@@ -104,9 +104,10 @@ impl Conditions {
         self
     }
 
-    /// Sets `Ready` to `False` because of an error.
-    pub fn failed(&mut self, reason: impl Into<String>, error: &dyn std::fmt::Display) -> &mut Self {
-        self.not_ready(reason, error.to_string())
+    /// Sets `Ready` to `False` because of an error. The message is the error with
+    /// its sources.
+    pub fn failed(&mut self, reason: impl Into<String>, error: &(dyn std::error::Error + 'static)) -> &mut Self {
+        self.not_ready(reason, crate::error::chain(error))
     }
 
     /// Returns the conditions for the status, including `Ready`.
@@ -172,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_without_an_end_is_not_ready() {
+    fn an_object_is_not_ready_before_the_handler_has_finished() {
         let mut pass = Conditions::of(&object(1), &[]);
         pass.ready("Done", "done");
         let before = pass.into_vec();
         assert_eq!(condition(&before, READY).status, "True");
         let mut pass = Conditions::of(&object(2), &before);
-        pass.set("Scaled", true, "Replicas", "3").set(READY, true, "Me", "I claim it");
+        pass.set("Scaled", true, "Replicas", "3").set(READY, true, "Early", "set before the end");
         let list = pass.into_vec();
         let ready = condition(&list, READY);
         assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "Incomplete"));
@@ -186,9 +187,9 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_takes_the_completion_back() {
+    fn a_failure_after_ready_sets_not_ready() {
         let mut pass = Conditions::of(&object(1), &[]);
-        pass.ready("Done", "done").failed("Refused", &"no");
+        pass.ready("Done", "done").failed("Rejected", &crate::HandlerError::permanent("no"));
         let list = pass.into_vec();
         assert_eq!(
             (condition(&list, READY).status.as_str(), condition(&list, READY).message.as_str()),
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transition_is_a_change_of_status_alone() {
+    fn only_a_change_of_the_status_is_a_transition() {
         let pass = |generation, holds, before: &[Condition]| {
             let mut pass = Conditions::of(&object(generation), before);
             pass.set("Scaled", holds, format!("Generation{generation}"), "");
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_of_others_stay() {
+    fn conditions_of_other_writers_are_kept() {
         let mut pass = Conditions::of(&object(1), &[]);
         pass.set("Theirs", true, "A", "b").set("Old", true, "A", "b");
         let mut next = Conditions::of(&object(2), &pass.into_vec());

@@ -12,13 +12,13 @@ use crate::object::key::ObjectKey;
 /// An error of a capability's request.
 ///
 /// A handler returns it with `?`. Then the key is retried with back-off, or
-/// after the time that the API server asks for. It is not retried if a retry
+/// after the delay that the API server requests. It is not retried if a retry
 /// cannot succeed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessError {
     /// An object of this name exists and is not a child of the owner.
-    #[error("{kind} `{object}` exists and is not controlled by {wanted}: {}; it is left as it is. Choose another name, delete it, or adopt it where nobody controls it", controlled(owner.as_deref()))]
+    #[error("{kind} `{object}` exists and is not controlled by {wanted}: {}; it was not changed. Choose another name, delete it, or adopt it if no owner controls it", controlled(owner.as_deref()))]
     NotOurs {
         /// The kind of the object.
         kind: String,
@@ -29,11 +29,12 @@ pub enum AccessError {
         /// The owner that controls it, as `Kind name (uid)`, if any.
         owner: Option<String>,
     },
-    /// The API server rejected the request.
+    /// The API server rejected the request. The source is the reason that it
+    /// returned.
     #[error(transparent)]
     Rejected(Box<Rejection>),
     /// The API server did not respond. A write may have been done.
-    #[error("cannot {verb} {kind} `{object}`: no answer from the API server")]
+    #[error("cannot {verb} {kind} `{object}`: no response from the API server")]
     Unanswered {
         /// The verb, such as `delete`.
         verb: &'static str,
@@ -45,28 +46,29 @@ pub enum AccessError {
         #[source]
         source: BoxError,
     },
-    /// The object exists and the cache does not have it yet, so its owner is not
-    /// known. The retry finds it in the cache.
-    #[error("{kind} `{object}` exists and the cache has not seen it yet: the retry will know whose it is")]
+    /// The object exists, but the cache does not have it yet, so its owner is not
+    /// known. A retry finds it in the cache.
+    #[error("{kind} `{object}` exists, but the cache does not have it yet: its owner is known at the next retry")]
     Unseen {
         /// The kind of the object.
         kind: String,
         /// The object.
         object: ObjectKey,
     },
-    /// The object is invalid: its name or namespace is missing or wrong, or the
+    /// The object is invalid: its name or namespace is missing or invalid, or the
     /// owner cannot own it. It is not retried.
-    #[error("{0}")]
-    Wrong(#[source] crate::error::HandlerError),
+    #[error(transparent)]
+    Wrong(crate::error::HandlerError),
     /// The object does not decode as its type, as it is in the cache or in the
     /// response to a write that was done.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
 
-/// A rejected request.
+/// A rejected request. The [`source`](std::error::Error::source) is the API server's
+/// reason, with what to do about it.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {verb} {kind} `{object}`: {refusal}{advice}")]
+#[error("cannot {verb} {kind} `{object}`")]
 #[non_exhaustive]
 pub struct Rejection {
     /// The verb, such as `delete`.
@@ -77,9 +79,7 @@ pub struct Rejection {
     pub object: ObjectKey,
     /// The API server's response.
     pub status: Box<Status>,
-    /// What to do; empty if the API server's message is enough.
-    pub advice: String,
-    /// Read by the worker, to decide about the retry.
+    /// The worker finds it in the chain of sources, to decide about the retry.
     #[source]
     refusal: Refusal,
 }
@@ -170,8 +170,8 @@ impl AccessError {
             kube::Error::Api(status) => {
                 let refusal = Refusal::of(&status);
                 let rule = if refusal.cause == Cause::MissingOwnerRule { &owner } else { &rule };
-                let advice = refusal.advice(&Needs { rule, only: None, namespace: object.namespace() });
-                Self::Rejected(Box::new(Rejection { verb, kind, object, status, advice, refusal }))
+                let refusal = refusal.with_advice(&Needs { rule, only: None, namespace: object.namespace() });
+                Self::Rejected(Box::new(Rejection { verb, kind, object, status, refusal }))
             }
             other => Self::Unanswered { verb, kind, object, source: other.into() },
         }
@@ -185,7 +185,7 @@ impl From<OwnerError> for AccessError {
 }
 
 fn controlled(owner: Option<&str>) -> String {
-    owner.map_or_else(|| "nobody controls it".to_owned(), |owner| format!("{owner} controls it"))
+    owner.map_or_else(|| "no owner controls it".to_owned(), |owner| format!("{owner} controls it"))
 }
 
 #[cfg(test)]

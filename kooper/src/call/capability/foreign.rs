@@ -1,5 +1,5 @@
-//! What other field managers have set in an object that this controller
-//! applies, and what of it has to go. Pure: requests are made elsewhere.
+//! Finds the fields that other field managers have set in an object that this
+//! controller applies, and those that have to be removed. It sends no requests.
 
 mod removal;
 #[cfg(test)]
@@ -11,8 +11,8 @@ use serde_json::Value;
 
 pub(super) use removal::{disown, removal};
 
-/// The fields of Kubernetes' own kinds that are maps: their keys are the
-/// author's, and not those of a schema.
+/// The fields of Kubernetes' own kinds that are maps: their keys are chosen by
+/// the author, and not defined by a schema.
 const MAPS: [&str; 11] = [
     "annotations",
     "binaryData",
@@ -27,56 +27,56 @@ const MAPS: [&str; 11] = [
     "stringData",
 ];
 
-/// An entry of a list or map, or a field, that others have set and the
-/// controller does not.
+/// An entry of a list or map, or a field, that another field manager has set and
+/// the controller does not set.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Foreign {
-    /// Where it is, as steps from the object's root.
-    path: Vec<Step>,
-    /// The same, as it is shown: `spec.ports[port=81,protocol=TCP]`.
+    /// The steps to it from the object's root.
+    path: Vec<PathStep>,
+    /// The path in messages: `spec.ports[port=81,protocol=TCP]`.
     pub(super) shown: String,
-    /// Who has set it.
+    /// The field manager that has set it.
     pub(super) manager: String,
     value: Value,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum PathStep {
     Field(String),
     Element {
-        /// Where the object has it.
+        /// Its index in the object's list.
         index: usize,
-        /// Where it is in the list that is applied.
+        /// Its index in the list that is applied.
         applied: Option<usize>,
-        /// What it is known by in managed fields, such as `k:{"name":"web"}`.
+        /// Its key in managed fields, such as `k:{"name":"web"}`.
         key: String,
     },
 }
 
 impl Foreign {
-    /// Whether the object still has it, wherever it is in its list by now. A
-    /// field with another value is a default.
+    /// Whether the object still has it, at any index of its list. A field with
+    /// another value is a default.
     pub(super) fn is_in(&self, object: &Value) -> bool {
         let found = self.path.iter().try_fold(object, |at, step| match step {
-            Step::Field(name) => at.get(name),
-            Step::Element { key, .. } => {
-                let known = Known::by(key)?;
+            PathStep::Field(name) => at.get(name),
+            PathStep::Element { key, .. } => {
+                let known = ElementKey::by(key)?;
                 at.as_array()?.iter().find(|element| known.matches(element, |_, _| false))
             }
         });
-        found.is_some_and(|found| matches!(self.path.last(), Some(Step::Element { .. })) || *found == self.value)
+        found.is_some_and(|found| matches!(self.path.last(), Some(PathStep::Element { .. })) || *found == self.value)
     }
 }
 
-/// What an element of a list is known by in managed fields.
-enum Known {
+/// What identifies an element of a list in managed fields.
+enum ElementKey {
     /// The values of its keys.
     Keys(serde_json::Map<String, Value>),
     /// Its own value: the list is a set.
     Value(Value),
 }
 
-impl Known {
+impl ElementKey {
     fn by(key: &str) -> Option<Self> {
         match key.split_once(':')? {
             ("k", keys) => serde_json::from_str(keys).ok().map(Self::Keys),
@@ -85,8 +85,8 @@ impl Known {
         }
     }
 
-    /// Whether an element is meant. `default` says whether a key that it has
-    /// not set has this value by default.
+    /// Whether this identifies the element. `default` returns whether a key that
+    /// is not set has this value by default.
     fn matches(&self, element: &Value, default: impl Fn(&str, &Value) -> bool) -> bool {
         match self {
             Self::Keys(keys) => {
@@ -97,7 +97,7 @@ impl Known {
     }
 }
 
-impl fmt::Display for Known {
+impl fmt::Display for ElementKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keys = match self {
             Self::Keys(keys) => keys,
@@ -114,30 +114,31 @@ impl fmt::Display for Known {
     }
 }
 
-/// What the server found wrong with one field.
+/// The API server's error for one field.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fault<'a> {
     pub(super) reason: &'a str,
     pub(super) message: &'a str,
-    /// Its path; indexes are of a list that only the server knows.
+    /// Its path; the indexes are those of a list that only the server has.
     pub(super) field: &'a str,
 }
 
-/// What somebody else has set in an object, compared with what is applied.
+/// The fields that other field managers have set in an object, compared with
+/// those that are applied.
 #[derive(Debug)]
 pub(super) struct Comparison<'a> {
-    found: Vec<Found<'a>>,
-    /// Whether the kind is one of Kubernetes' own.
+    found: Vec<Candidate<'a>>,
+    /// Whether the kind is built into Kubernetes.
     builtin: bool,
 }
 
-/// An entry or field with all that is known of it.
+/// A foreign entry or field, with what decides whether it causes an error.
 #[derive(Debug)]
-struct Found<'a> {
+struct Candidate<'a> {
     foreign: Foreign,
-    /// The path of the list or of the object that it is in, without indexes.
+    /// The path of the list or object that contains it, without indexes.
     parent: Vec<String>,
-    /// Its own name there; none for an element of a list.
+    /// Its name in that object; `None` for an element of a list.
     name: Option<String>,
     /// Whether it is beneath a list or map.
     beneath: bool,
@@ -146,9 +147,8 @@ struct Found<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    /// Compares `applied`, which `manager` applies, with the object as the
-    /// server has it. Metadata and status are left out: others have their part
-    /// in them.
+    /// Compares `applied`, which `manager` applies, with the object on the
+    /// server. Metadata and status are ignored: other clients own fields of them.
     pub(super) fn new(applied: &'a Value, live: &'a Value, manager: &str) -> Self {
         // The groups of Kubernetes' own kinds with lists of ports have no dot.
         let builtin = !applied["apiVersion"].as_str().is_some_and(|version| version.contains('.'));
@@ -162,7 +162,7 @@ impl<'a> Comparison<'a> {
             let who = entry["manager"].as_str().unwrap_or_default();
             let of_status = entry["subresource"].as_str().is_some_and(|subresource| !subresource.is_empty());
             if who != manager && !of_status {
-                let place = Place { path: Vec::new(), shown: String::new(), schema: Vec::new(), beneath: false };
+                let place = Position { path: Vec::new(), shown: String::new(), schema: Vec::new(), beneath: false };
                 this.object(&place, who, [&entry["fieldsV1"], ours], applied, live);
             }
         }
@@ -176,22 +176,22 @@ impl<'a> Comparison<'a> {
         self.select(|found| found.beneath)
     }
 
-    /// What causes these faults, as far as it can be known: an object that is
-    /// wrong by itself accuses nobody.
-    pub(super) fn accused(&self, faults: &[Fault<'_>]) -> Vec<Foreign> {
-        self.select(|found| faults.iter().any(|fault| self.is_accused(found, fault)))
+    /// The fields that cause these errors, as far as that can be determined. An
+    /// object that is invalid without them has none.
+    pub(super) fn causes(&self, faults: &[Fault<'_>]) -> Vec<Foreign> {
+        self.select(|found| faults.iter().any(|fault| self.is_cause(found, fault)))
     }
 
-    fn select(&self, wanted: impl Fn(&Found<'a>) -> bool) -> Vec<Foreign> {
+    fn select(&self, wanted: impl Fn(&Candidate<'a>) -> bool) -> Vec<Foreign> {
         self.found.iter().filter(|found| wanted(found)).map(|found| found.foreign.clone()).collect()
     }
 
-    fn is_accused(&self, found: &Found<'_>, fault: &Fault<'_>) -> bool {
+    fn is_cause(&self, found: &Candidate<'_>, fault: &Fault<'_>) -> bool {
         let faulty = schema_of(fault.field);
         if found.name.is_some() {
-            // Of fields that exclude each other the server names one: the foreign one, or ours.
+            // The server names one of two fields that exclude each other: the foreign one, or ours.
             let excludes = ["may not specify more than 1", "may not be specified when", "must not be specified when"];
-            let named = |found: &Found<'_>| {
+            let named = |found: &Candidate<'_>| {
                 found.name.as_ref().is_some_and(|name| {
                     faulty.split_last().is_some_and(|(last, parent)| last == name && parent == found.parent)
                 })
@@ -200,22 +200,22 @@ impl<'a> Comparison<'a> {
             return excludes.iter().any(|words| fault.message.contains(words))
                 && (named(found) || (beside && !self.found.iter().any(named)));
         }
-        // An element: which value of it, if any, is the faulty one?
+        // An element: find its value that the error is about, if any.
         let Some(within) = faulty.strip_prefix(found.parent.as_slice()).filter(|rest| !rest.is_empty()) else {
             return false;
         };
         let own = pick(&found.foreign.value, within);
         let mut theirs = found.applied.iter().map(|element| pick(element, within));
         let taken = fault.reason == "FieldValueDuplicate" || fault.message.contains("already allocated");
-        // A name that one element may do without and several may not, such as that of a port.
+        // A name that is required only in lists of several elements, such as that of a port.
         let crowded = fault.reason == "FieldValueRequired" && within == ["name"] && found.applied.len() == 1;
         (taken && own.is_some() && theirs.any(|value| value == own))
             || (crowded && found.applied.iter().all(|element| pick(element, within).is_none()))
     }
 
-    /// Compares an object; `fields` are those that the manager owns of it, and
-    /// those that the controller does.
-    fn object(&mut self, place: &Place, manager: &str, fields: [&Value; 2], applied: &'a Value, live: &'a Value) {
+    /// Compares an object. `fields` are those of it that the manager owns, and
+    /// those that the controller owns.
+    fn object(&mut self, place: &Position, manager: &str, fields: [&Value; 2], applied: &'a Value, live: &'a Value) {
         for (key, theirs) in fields[0].as_object().into_iter().flatten() {
             let Some(name) = key.strip_prefix("f:") else { continue };
             let at_root = place.path.is_empty();
@@ -228,8 +228,8 @@ impl<'a> Comparison<'a> {
                 Some(applied @ Value::Object(_)) => self.object(&inner, manager, fields, applied, value),
                 Some(Value::Array(elements)) => self.list(&inner, manager, fields, elements, value),
                 Some(_) => {}
-                // Beside what is applied: not the root, of which others have fields of their own.
-                None if !at_root => self.found.push(Found {
+                // In an object that is applied, but not at the root, where other clients have their own fields.
+                None if !at_root => self.found.push(Candidate {
                     foreign: inner.foreign(manager, value),
                     parent: place.schema.clone(),
                     name: Some(name.to_owned()),
@@ -241,25 +241,25 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    fn list(&mut self, place: &Place, manager: &str, fields: [&Value; 2], applied: &'a [Value], live: &'a Value) {
+    fn list(&mut self, place: &Position, manager: &str, fields: [&Value; 2], applied: &'a [Value], live: &'a Value) {
         let elements = live.as_array().map(Vec::as_slice).unwrap_or_default();
         for (key, theirs) in fields[0].as_object().into_iter().flatten() {
-            let Some(known) = Known::by(key) else { continue };
+            let Some(known) = ElementKey::by(key) else { continue };
             let mut all = elements.iter().enumerate();
             let Some((index, element)) = all.find(|(_, element)| known.matches(element, |_, _| false)) else {
                 continue;
             };
-            // A key that is left out has its default: known of Kubernetes' own kinds, and else seen in what the
-            // controller owns.
+            // A key that is not set has its default: known for built-in kinds, otherwise derived from the fields that
+            // the controller owns.
             let default = |name: &str, value: &Value| match name {
                 "protocol" if self.builtin => value == "TCP",
                 _ => fields[1].get(key).is_some(),
             };
             let own = applied.iter().position(|element| known.matches(element, default));
-            let inner = place.element(Step::Element { index, applied: own, key: key.clone() }, &known);
+            let inner = place.element(PathStep::Element { index, applied: own, key: key.clone() }, &known);
             match own.and_then(|own| applied.get(own)) {
                 Some(own) => self.object(&inner, manager, [theirs, &fields[1][key]], own, element),
-                None => self.found.push(Found {
+                None => self.found.push(Candidate {
                     foreign: inner.foreign(manager, element),
                     parent: place.schema.clone(),
                     name: None,
@@ -271,22 +271,22 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Where a comparison is.
-struct Place {
-    path: Vec<Step>,
+/// The position of a comparison within an object.
+struct Position {
+    path: Vec<PathStep>,
     shown: String,
     schema: Vec<String>,
     beneath: bool,
 }
 
-impl Place {
+impl Position {
     fn field(&self, name: &str) -> Self {
         let mut shown = self.shown.clone();
         if !shown.is_empty() {
             shown.push('.');
         }
         shown.push_str(name);
-        let path = [&*self.path, &[Step::Field(name.to_owned())]].concat();
+        let path = [&*self.path, &[PathStep::Field(name.to_owned())]].concat();
         Self {
             path,
             shown,
@@ -295,7 +295,7 @@ impl Place {
         }
     }
 
-    fn element(&self, step: Step, known: &Known) -> Self {
+    fn element(&self, step: PathStep, known: &ElementKey) -> Self {
         Self {
             path: [&*self.path, &[step]].concat(),
             shown: format!("{}[{known}]", self.shown),
@@ -329,7 +329,7 @@ fn schema_of(field: &str) -> Vec<String> {
     outside.collect::<String>().split('.').map(str::to_owned).collect()
 }
 
-/// The value at a path beneath an element; none where it is not set.
+/// The value at a path beneath an element; `None` if it is not set.
 fn pick<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, name| value.get(name)).filter(|value| !value.is_null())
 }

@@ -26,7 +26,7 @@ grants! {
     /// Granted by [`Creator`](super::Creator).
     MayCreate<T> = Create,
         "this argument may not create `{T}`: take `Creator<{T}>`, which also adds the rule",
-        "`Applier<{T}>` creates what is not there, and corrects what is";
+        "`Applier<{T}>` creates objects that do not exist, and updates those that do";
     /// Granted by [`Applier`](super::Applier).
     MayApply<T> = Apply,
         "this argument may not apply `{T}`: take `Applier<{T}>`, which also adds the rule",

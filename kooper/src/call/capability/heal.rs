@@ -1,5 +1,5 @@
-//! Children that others have edited: what collides with the controller's own
-//! fields, or has no place beside them, is removed.
+//! Children that other clients have edited: fields that collide with those that
+//! the controller applies are removed, and for exclusive children all others, too.
 
 #[cfg(test)]
 mod tests;
@@ -11,18 +11,19 @@ use super::error::AccessError;
 use super::foreign::{Comparison, Fault, Foreign, disown, removal};
 use super::owned::Parent;
 use super::patch::PatchBody;
-use super::request::{Answer, Doing, Objects};
+use super::request::{ApiResponse, Doing, Objects};
 use crate::call::events::Note;
+use crate::error::chain;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 
-/// How often the object is read again, where it changes meanwhile.
+/// How often the object is read again if it changes meanwhile.
 const TRIES: usize = 3;
 
 impl Objects<'_> {
-    /// Applies to the child with this uid. Where the server refuses that
-    /// because of entries that others have set, they are removed first; where
-    /// the child is applied exclusively, all of them are removed afterwards.
+    /// Applies to the child with this uid. If the server rejects that because of
+    /// entries of other field managers, these are removed first. If the child is
+    /// applied exclusively, all of their entries are removed afterwards.
     pub(super) async fn heal(
         &self,
         parent: &Parent,
@@ -31,17 +32,17 @@ impl Objects<'_> {
         mut body: Value,
     ) -> Result<Option<Object>, AccessError> {
         let (mut object, answer) = match self.apply(key, body.clone()).await {
-            Err(refused) if refused.code() == Some(422) && !refused.is_another() => {
-                // The version that an object is adopted in does not outlive the edit.
+            Err(rejected) if rejected.code() == Some(422) && !rejected.is_another() => {
+                // The edit changes the version, so an adoption can no longer require the old one.
                 if let Some(metadata) = body["metadata"].as_object_mut() {
                     metadata.remove("resourceVersion");
                 }
-                let faults = faults(&refused);
-                match self.remove(parent, key, uid, &body, Some(&faults)).await {
+                let errors = field_errors(&rejected);
+                match self.remove(parent, key, uid, &body, Some(&errors)).await {
                     Ok(Some(_)) => self.apply(key, body.clone()).await?,
                     Err(error) if !is_lasting(&error) => return Err(error),
-                    // What the apply was refused for says more than why the edit was.
-                    _ => return Err(refused),
+                    // The error of the apply is more useful than that of the edit.
+                    _ => return Err(rejected),
                 }
             }
             applied => applied?,
@@ -51,104 +52,106 @@ impl Objects<'_> {
                 Ok(edited) => object = edited.or(object),
                 Err(error) if is_lasting(&error) => {
                     let kind = &self.kind.kind;
-                    let text = format!("what others have set in {kind} `{key}` is left as it is: {error}");
-                    self.tell(parent, object.as_ref(), "ForeignEntryKept", text);
+                    let text = format!("{kind} `{key}` keeps entries of other field managers: {}", chain(&error));
+                    self.report(parent, object.as_ref(), "ForeignEntryKept", text);
                 }
                 Err(error) => return Err(error),
             }
         }
-        // An edit sets what stands in for an entry, in this pass or in one that was interrupted. It is applied now:
-        // it belongs to the apply alone.
+        // An edit, in this call or in one that was interrupted, may have set applied fields. They are applied now,
+        // so only the apply should own them.
         let healer = self.healer();
         if answer.contains(&healer) {
             match self.edit(key, uid, |live| disown(live, &healer)).await {
                 Ok(disowned) => object = disowned.map_or(object, |(disowned, _)| disowned),
-                // It is applied all the same; the next apply shows the fields again.
-                Err(error) if is_lasting(&error) => tracing::debug!(controller = %self.backing.controller, "{error}"),
+                // The child is applied nevertheless; the next apply finds these fields again.
+                Err(error) if is_lasting(&error) => {
+                    tracing::debug!(controller = %self.backing.controller, "{}", chain(&error));
+                }
                 Err(error) => return Err(error),
             }
         }
         Ok(object)
     }
 
-    /// Removes entries of others: those that cause the faults, or all beneath
-    /// the lists and maps that are applied. The object without them, or `None`
-    /// where there are none.
+    /// Removes entries of other field managers: those that cause the errors, or
+    /// all beneath the lists and maps that are applied. Returns the object without
+    /// them, or `None` if there are none.
     async fn remove(
         &self,
         parent: &Parent,
         key: &ObjectKey,
         uid: &str,
         body: &Value,
-        faults: Option<&[[String; 3]]>,
+        errors: Option<&[[String; 3]]>,
     ) -> Result<Option<Object>, AccessError> {
         let (manager, kept, kind) = (self.backing.field_manager(), &self.backing.kept, &self.kind.kind);
         let compared = comparable(body);
         let mut entries = Vec::new();
         let plan = |live: &Value| {
             let comparison = Comparison::new(&compared, live, &manager);
-            entries = match faults {
-                Some(faults) => {
-                    let faults = faults.iter().map(|[reason, message, field]| Fault { reason, message, field });
-                    comparison.accused(&faults.collect::<Vec<_>>())
+            entries = match errors {
+                Some(errors) => {
+                    let errors = errors.iter().map(|[reason, message, field]| Fault { reason, message, field });
+                    comparison.causes(&errors.collect::<Vec<_>>())
                 }
                 None => comparison.beneath(),
             };
             entries.retain(|entry| !kept.has(uid, &entry.shown));
             let edits = !entries.is_empty() && !parent.has_lost(live);
-            edits.then(|| removal(live, faults.map(|_| body), &entries))
+            edits.then(|| removal(live, errors.map(|_| body), &entries))
         };
         let Some((object, answer)) = self.edit(key, uid, plan).await? else { return Ok(None) };
-        let why = if faults.is_some() {
-            "it collided with what the controller applies"
+        let why = if errors.is_some() {
+            "it collided with a field that the controller applies"
         } else {
             "the controller applies the object exclusively"
         };
-        // What an admission webhook adds again to this very write may have no managed fields.
+        // An entry that an admission webhook adds again during this write may have no managed fields.
         let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
         for entry in &entries {
             let Foreign { shown, manager, .. } = entry;
             if !entry.is_in(&answer) {
-                let text = format!("`{shown}` of {kind} `{key}` was set by `{manager}` and is removed: {why}");
-                self.tell(parent, object.as_ref(), "ForeignEntryRemoved", text);
+                let text = format!("`{shown}` of {kind} `{key}` was set by `{manager}` and has been removed: {why}");
+                self.report(parent, object.as_ref(), "ForeignEntryRemoved", text);
             } else if kept.keep(uid, shown) {
                 let text = format!(
-                    "`{shown}` of {kind} `{key}` was added again while it was removed, as an admission webhook does: it is \
-                     left as it is"
+                    "`{shown}` of {kind} `{key}` was added again while it was removed, probably by an admission webhook: \
+                     it is kept"
                 );
-                self.tell(parent, object.as_ref(), "ForeignEntryKept", text);
+                self.report(parent, object.as_ref(), "ForeignEntryKept", text);
             }
         }
         Ok(object)
     }
 
-    /// Edits the object by a JSON patch that is made from its latest version;
-    /// `None` where there is nothing to edit, or the object keeps changing.
+    /// Edits the object with a JSON patch made from its latest version. Returns
+    /// `None` if there is nothing to edit, or if the object keeps changing.
     async fn edit(
         &self,
         key: &ObjectKey,
         uid: &str,
         mut plan: impl FnMut(&Value) -> Option<Value> + Send,
-    ) -> Result<Option<Answer>, AccessError> {
+    ) -> Result<Option<ApiResponse>, AccessError> {
         let mut live = self.read(key, uid).await?;
         for _ in 0..TRIES {
             let Some(operations) = plan(&live) else { return Ok(None) };
-            let refused = match self.exchange(key, Doing::Patch(PatchBody::json(operations), self.healer())).await {
+            let rejected = match self.exchange(key, Doing::Patch(PatchBody::json(operations), self.healer())).await {
                 Err(error) if matches!(error.code(), Some(409 | 422)) => error,
                 edited => return edited.map(Some),
             };
             let now = self.read(key, uid).await?;
             if now["metadata"]["resourceVersion"] == live["metadata"]["resourceVersion"] {
-                return Err(refused);
+                return Err(rejected);
             }
             live = now;
         }
-        // Every change brings another pass.
+        // Each change queues the owner again.
         Ok(None)
     }
 
-    /// The object with its managed fields. A patch that changes nothing
-    /// returns it, and needs no rule for reading.
+    /// The object with its managed fields. It is read with a patch that changes
+    /// nothing, which needs no permission to get objects.
     async fn read(&self, key: &ObjectKey, uid: &str) -> Result<Value, AccessError> {
         let nothing = PatchBody::merge(json!({})).of_uid(uid);
         let (_, text) = self.exchange(key, Doing::Patch(nothing, self.backing.field_manager())).await?;
@@ -160,13 +163,13 @@ impl Objects<'_> {
         })
     }
 
-    /// The field manager of edits: not the one that applies, which would own
-    /// fields twice.
+    /// The field manager of edits. The one that applies would own the fields
+    /// twice.
     fn healer(&self) -> String {
         format!("{}/heal", self.backing.field_manager())
     }
 
-    fn tell(&self, parent: &Parent, child: Option<&Object>, reason: &str, message: String) {
+    fn report(&self, parent: &Parent, child: Option<&Object>, reason: &str, message: String) {
         tracing::info!(controller = %self.backing.controller, "{message}");
         self.backing.events.publish(Note {
             regarding: parent.reference.clone(),
@@ -178,7 +181,7 @@ impl Objects<'_> {
         });
     }
 
-    /// A child, as Events name it.
+    /// A reference to a child, for Events.
     pub(super) fn reference(&self, child: &Object) -> ObjectReference {
         ObjectReference {
             api_version: Some(self.kind.api_version()),
@@ -191,12 +194,12 @@ impl Objects<'_> {
     }
 }
 
-/// Whether the server refuses an edit, and will do so again.
+/// Whether the server rejected an edit for a reason that a retry does not change.
 fn is_lasting(error: &AccessError) -> bool {
     matches!(error.code(), Some(403 | 409 | 422)) && !error.is_another()
 }
 
-/// What is applied, in the fields that the server keeps it in.
+/// The applied object, with the fields in which the server stores it.
 fn comparable(body: &Value) -> Value {
     let mut body = body.clone();
     let keys: Vec<String> = body["stringData"].as_object().into_iter().flat_map(|data| data.keys().cloned()).collect();
@@ -206,9 +209,9 @@ fn comparable(body: &Value) -> Value {
     body
 }
 
-/// Reason, message and field of each cause of a refusal.
-fn faults(refused: &AccessError) -> Vec<[String; 3]> {
-    let details = refused.status().and_then(|status| status.details.as_ref());
+/// Reason, message and field of each cause of a rejection.
+fn field_errors(rejected: &AccessError) -> Vec<[String; 3]> {
+    let details = rejected.status().and_then(|status| status.details.as_ref());
     let causes = details.into_iter().flat_map(|details| &details.causes);
     causes.map(|cause| [cause.reason.clone(), cause.message.clone(), cause.field.clone()]).collect()
 }

@@ -13,7 +13,7 @@ use super::error::AccessError;
 use super::grant::MayApplyOwned;
 use super::object::AsObject;
 use super::owner::{describe, own};
-use super::request::{Answer, Doing, Objects, body};
+use super::request::{ApiResponse, Doing, Objects, body};
 use super::write::answered;
 use super::{Access, Request};
 use crate::call::events::Note;
@@ -76,8 +76,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     }
 
     /// Like [`apply_owned`](Self::apply_owned), and also takes over an object
-    /// that has no controlling owner. An object of another owner is left as it
-    /// is.
+    /// that has no controlling owner. An object of another owner is not changed.
     ///
     /// # Errors
     /// Like [`apply_owned`](Self::apply_owned).
@@ -148,7 +147,7 @@ pub(super) struct Parent {
 }
 
 impl Parent {
-    /// Whether an object as it was read now has another controlling owner.
+    /// Whether the object that was read has another controlling owner.
     pub(super) fn has_lost(&self, live: &Value) -> bool {
         let owners = live["metadata"]["ownerReferences"].as_array();
         owners.into_iter().flatten().any(|owner| owner["controller"] == true && owner["uid"] != *self.uid)
@@ -157,7 +156,7 @@ impl Parent {
 
 impl Objects<'_> {
     /// Applies as this controller, and takes over the fields of its former names.
-    pub(super) async fn apply(&self, key: &ObjectKey, body: Value) -> Result<Answer, AccessError> {
+    pub(super) async fn apply(&self, key: &ObjectKey, body: Value) -> Result<ApiResponse, AccessError> {
         let answer = self.exchange(key, Doing::Apply(body, self.backing.field_manager())).await?;
         self.take_over(answer.0.as_ref(), false).await?;
         Ok(answer)
@@ -194,9 +193,9 @@ impl Objects<'_> {
         Ok(self.heal(parent, key, known.uid(), body).await?.map(Arc::new))
     }
 
-    /// Applies to a child as the cache has it, unless that is known to change
-    /// nothing. After a change the new version is not settled, so the next call
-    /// sends once more.
+    /// Applies to a cached child, unless that is known to change nothing. After a
+    /// change the new version is not settled, so the next call sends a request
+    /// once more.
     async fn apply_to(
         &self,
         parent: &Parent,
@@ -220,7 +219,7 @@ impl Objects<'_> {
         if !cache.covers(key.namespace()) {
             let kind = &self.kind.kind;
             return Err(AccessError::wrong(format!(
-                "{kind} `{key}` is in a namespace that the controller `{}` does not watch: it cannot know whose it is",
+                "{kind} `{key}` is in a namespace that the controller `{}` does not watch, so its owner is not known",
                 self.backing.controller
             )));
         }

@@ -42,7 +42,7 @@ pub enum OwnerError {
         owner: String,
     },
     /// The child has another controlling owner.
-    #[error("{child} names {controller} as its controller: an object has one")]
+    #[error("{child} names {controller} as its controller: an object has only one")]
     Controlled {
         /// The child, as `Kind name`.
         child: String,
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_takes_its_owners_namespace_and_names_it_once() {
+    fn a_child_gets_the_namespace_of_its_owner_and_one_reference() {
         let owner: ConfigMap = named(Some("shop"), "7");
         let child = owned_by(&owner, named::<Secret>(None, "")).and_then(|child| owned_by(&owner, child)).unwrap();
         assert_eq!(child.metadata.namespace.as_deref(), Some("shop"));
@@ -154,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_scoped_owner_has_children_everywhere() {
+    fn a_cluster_scoped_owner_has_children_in_any_namespace() {
         let owner: Node = named(None, "7");
         assert!(owned_by(&owner, named::<Secret>(Some("shop"), "")).is_ok());
         assert!(owned_by(&owner, named::<Namespace>(None, "")).is_ok());
     }
 
     #[test]
-    fn what_the_garbage_collector_would_delete_is_refused() {
+    fn a_child_that_the_garbage_collector_would_delete_is_rejected() {
         let owner: ConfigMap = named(Some("shop"), "7");
         let error = owned_by(&owner, named::<Secret>(Some("bank"), "")).unwrap_err();
         assert!(matches!(error, OwnerError::OtherNamespace { .. }), "{error}");

@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct PatchBody {
-    pub(super) way: Way,
+    pub(super) patch_type: PatchType,
     pub(super) value: Value,
 }
 
 /// The type of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum PatchType {
     Merge,
     Json,
     Strategic,
@@ -31,27 +31,27 @@ impl PatchBody {
     /// list replaces the whole list.
     #[must_use]
     pub fn merge(value: Value) -> Self {
-        Self { way: Way::Merge, value }
+        Self { patch_type: PatchType::Merge, value }
     }
 
     /// A JSON patch: a list of operations, of which all or none are done. A
     /// `test` that fails is an error with the code 422.
     #[must_use]
     pub fn json(operations: Value) -> Self {
-        Self { way: Way::Json, value: operations }
+        Self { patch_type: PatchType::Json, value: operations }
     }
 
     /// A strategic merge patch: lists are merged by their keys. Custom resources
     /// do not support it.
     #[must_use]
     pub fn strategic(value: Value) -> Self {
-        Self { way: Way::Strategic, value }
+        Self { patch_type: PatchType::Strategic, value }
     }
 
     /// The same patch for the object with this uid only.
     pub(super) fn of_uid(mut self, uid: &str) -> Self {
-        match self.way {
-            Way::Merge | Way::Strategic => {
+        match self.patch_type {
+            PatchType::Merge | PatchType::Strategic => {
                 if self.value.is_object() {
                     if !self.value["metadata"].is_object() {
                         self.value["metadata"] = json!({});
@@ -59,7 +59,7 @@ impl PatchBody {
                     self.value["metadata"]["uid"] = uid.into();
                 }
             }
-            Way::Json => {
+            PatchType::Json => {
                 if let Value::Array(operations) = &mut self.value {
                     // The error of a failed `test` does not name the field; that of a changed uid does.
                     operations.insert(0, json!({"op": "replace", "path": "/metadata/uid", "value": uid}));
@@ -72,14 +72,14 @@ impl PatchBody {
     /// Whether the patch changes nothing and only returns the object.
     pub(super) fn is_empty(&self) -> bool {
         let uid = &self.value["metadata"]["uid"];
-        self.way != Way::Json && (self.value == json!({}) || self.value == json!({"metadata": {"uid": uid}}))
+        self.patch_type != PatchType::Json && (self.value == json!({}) || self.value == json!({"metadata": {"uid": uid}}))
     }
 
     pub(super) fn content_type(&self) -> http::HeaderValue {
-        http::HeaderValue::from_static(match self.way {
-            Way::Merge => "application/merge-patch+json",
-            Way::Json => "application/json-patch+json",
-            Way::Strategic => "application/strategic-merge-patch+json",
+        http::HeaderValue::from_static(match self.patch_type {
+            PatchType::Merge => "application/merge-patch+json",
+            PatchType::Json => "application/json-patch+json",
+            PatchType::Strategic => "application/strategic-merge-patch+json",
         })
     }
 }

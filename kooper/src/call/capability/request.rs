@@ -53,7 +53,7 @@ pub(super) enum Doing {
 }
 
 /// The object in a response, and the whole response.
-pub(super) type Answer = (Option<Object>, String);
+pub(super) type ApiResponse = (Option<Object>, String);
 
 impl<T: Kind, V> Access<T, V> {
     pub(super) fn objects(&self) -> Objects<'_> {
@@ -77,7 +77,7 @@ impl Objects<'_> {
 
     /// Like [`send`](Self::send), and also returns the response with its managed
     /// fields, which an [`Object`] does not have.
-    pub(super) async fn exchange(&self, key: &ObjectKey, doing: Doing) -> Result<Answer, AccessError> {
+    pub(super) async fn exchange(&self, key: &ObjectKey, doing: Doing) -> Result<ApiResponse, AccessError> {
         self.check(key)?;
         let asked = self.asked(key, &doing);
         let writes = !matches!(doing, Doing::Get | Doing::Evict(_));
@@ -219,11 +219,11 @@ impl Objects<'_> {
         match doing {
             Doing::Create(_) => Author::Creation,
             Doing::Delete(_) => Author::Deletion,
-            Doing::Patch(patch, _) if patch.is_empty() => Author::Nobody,
+            Doing::Patch(patch, _) if patch.is_empty() => Author::NoChange,
             Doing::Apply(sent, _) | Doing::ApplyStatus(sent, _) | Doing::Patch(PatchBody { value: sent, .. }, _) => {
                 Author::Manager(self.backing.field_manager(), sent.clone())
             }
-            Doing::Get | Doing::Evict(_) => Author::Nobody,
+            Doing::Get | Doing::Evict(_) => Author::NoChange,
         }
     }
 

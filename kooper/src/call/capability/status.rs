@@ -9,7 +9,7 @@ use super::has_status::HasStatus;
 use super::request::{Doing, Objects};
 use super::write::key_of;
 use super::{Access, Request};
-use crate::call::statuses::Sent;
+use crate::call::statuses::KnownStatus;
 use crate::object::key::ObjectKey;
 use crate::object::kind::Kind;
 
@@ -58,16 +58,16 @@ impl<T: Kind, V> Access<T, V> {
             let mut sent = match &sent {
                 Some(sent) => sent.lock().await,
                 None => {
-                    let status = Sent::Unknown.next(&before, wanted);
+                    let status = KnownStatus::Unknown.next(&before, wanted);
                     objects.apply_status(&key, &uid, status.unwrap_or_default()).await?;
                     return Ok(true);
                 }
             };
             let Some(status) = sent.next(&before, wanted) else { return Ok(false) };
             // Until there is a response; for good if there is none.
-            *sent = Sent::Unknown;
+            *sent = KnownStatus::Unknown;
             objects.apply_status(&key, &uid, status.clone()).await?;
-            *sent = Sent::Status(status);
+            *sent = KnownStatus::Status(status);
             Ok(true)
         })
     }

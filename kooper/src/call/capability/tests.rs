@@ -18,7 +18,7 @@ fn rules(controller: &Controller) -> Vec<String> {
 }
 
 #[test]
-fn a_signature_is_a_list_of_rules() {
+fn each_argument_adds_its_rules() {
     async fn all(
         _: Getter<Secret>,
         _: Creator<Secret>,
@@ -42,7 +42,7 @@ fn a_signature_is_a_list_of_rules() {
 }
 
 #[test]
-fn children_bring_what_their_owner_references_and_their_events_need() {
+fn children_add_the_rules_for_owner_references_and_events() {
     async fn apply(_: Applier<Secret>) {}
     async fn apply_owned(_: OwnedApplier<Secret>) {}
     let controller = Controller::builder::<ConfigMap>("apply").handler(apply).build().unwrap();
@@ -61,7 +61,7 @@ fn children_bring_what_their_owner_references_and_their_events_need() {
 }
 
 #[test]
-fn children_are_watched_once_however_often_they_are_named() {
+fn children_that_are_named_several_times_are_watched_once() {
     async fn twice(_: OwnedApplier<Secret>, _: Reader<Secret>, _: OwnedApplier<Secret>) {}
     async fn clean_up(_: OwnedApplier<Secret>) {}
     let builder = Controller::builder::<ConfigMap>("twice").owns::<Secret>().cleanup("example.com/twice", clean_up);
@@ -72,8 +72,8 @@ fn children_are_watched_once_however_often_they_are_named() {
 
 #[test]
 fn events_about_cluster_scoped_objects_are_in_default() {
-    async fn tell(_: Recorder) {}
-    let controller = Controller::builder::<Node>("tell").handler(tell).build().unwrap();
+    async fn record(_: Recorder) {}
+    let controller = Controller::builder::<Node>("record").handler(record).build().unwrap();
     let expected = ["events.k8s.io/events: create, patch Namespace(\"default\")", "nodes: list, watch Cluster"];
     assert_eq!(rules(&controller), expected);
 }

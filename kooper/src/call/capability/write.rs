@@ -198,7 +198,7 @@ impl<T: Kind, V> Access<T, V> {
     ///
     /// # Errors
     /// If a PodDisruptionBudget does not allow it now (the key is retried after
-    /// the time that the API server asks for, or 5 seconds), or the API server
+    /// the delay that the API server requests, or 5 seconds), or the API server
     /// rejects the request or does not respond.
     pub fn evict<'a>(&'a self, pod: &T) -> Request<'a, ()>
     where

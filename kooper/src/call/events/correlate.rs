@@ -1,4 +1,4 @@
-//! Equal Events become one with a count.
+//! Combines equal Events into one with a count.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use tokio::time::Instant;
 use super::Note;
 use super::limit::Limit;
 
-/// An Event that repeats within this time is counted, and not written anew.
+/// An Event that repeats within this time is counted, and not written again.
 const WINDOW: Duration = Duration::from_secs(360);
 
-/// More different Events than this are not remembered: those that were quiet
-/// for longest are forgotten, and would be new ones.
+/// No more Events than this are remembered. The ones that did not repeat for the
+/// longest time are forgotten first.
 const SERIES: usize = 4096;
 
 /// Decides which Events are written.
@@ -23,7 +23,7 @@ pub(super) struct Correlator {
     series: HashMap<String, Series>,
     /// Those with something to write, in their order.
     unwritten: Vec<String>,
-    /// When what is over was last forgotten.
+    /// When expired series were last removed.
     swept: Option<Instant>,
     limit: Limit,
 }
@@ -36,7 +36,7 @@ struct Series {
     count: i32,
     first: Timestamp,
     last: Timestamp,
-    heard: Instant,
+    seen: Instant,
 }
 
 /// Something to write.
@@ -53,13 +53,13 @@ impl Correlator {
     pub(super) fn take(&mut self, note: Note, now: Instant, at: Timestamp) -> bool {
         let key = key(&note);
         if self.swept.is_none_or(|swept| now.saturating_duration_since(swept) >= WINDOW) {
-            self.series.retain(|_, series| now.saturating_duration_since(series.heard) < WINDOW);
+            self.series.retain(|_, series| now.saturating_duration_since(series.seen) < WINDOW);
             self.swept = Some(now);
         }
-        let known = self.series.get_mut(&key).filter(|series| now.saturating_duration_since(series.heard) < WINDOW);
+        let known = self.series.get_mut(&key).filter(|series| now.saturating_duration_since(series.seen) < WINDOW);
         if let Some(series) = known {
             series.count = series.count.saturating_add(1);
-            (series.last, series.heard) = (at, now);
+            (series.last, series.seen) = (at, now);
         } else {
             if !self.limit.take(&object(&note.regarding), now) {
                 return false;
@@ -67,7 +67,7 @@ impl Correlator {
             if self.series.len() >= SERIES {
                 self.make_room();
             }
-            self.series.insert(key.clone(), Series { note, name: None, count: 1, first: at, last: at, heard: now });
+            self.series.insert(key.clone(), Series { note, name: None, count: 1, first: at, last: at, seen: now });
         }
         if !self.unwritten.contains(&key) {
             self.unwritten.push(key);
@@ -75,10 +75,11 @@ impl Correlator {
         true
     }
 
-    /// Forgets the quarter of the written Events that was quiet for longest.
+    /// Forgets the quarter of the written Events that did not repeat for the
+    /// longest time.
     fn make_room(&mut self) {
         let written = self.series.iter().filter(|(key, _)| !self.unwritten.contains(*key));
-        let mut written: Vec<_> = written.map(|(key, series)| (series.heard, key.clone())).collect();
+        let mut written: Vec<_> = written.map(|(key, series)| (series.seen, key.clone())).collect();
         written.sort_unstable();
         for (_, key) in written.into_iter().take(SERIES / 4) {
             self.series.remove(&key);
@@ -102,8 +103,8 @@ impl Correlator {
         due
     }
 
-    /// An Event was written under this name. What was heard before that is
-    /// still to be told.
+    /// Notes that an Event was written under this name. Repetitions that arrived
+    /// before that are still to be written.
     pub(super) fn written(&mut self, key: &str, name: String) {
         let Some(series) = self.series.get_mut(key) else { return };
         series.name = Some(name);
@@ -119,7 +120,7 @@ impl Correlator {
     }
 }
 
-/// What two notes have in common that are the same Event.
+/// A key that is equal for notes of the same Event.
 fn key(note: &Note) -> String {
     let related = note.related.as_ref().map(object).unwrap_or_default();
     let kind = if note.warning { "Warning" } else { "Normal" };
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_the_same_is_one_event_with_a_count() {
+    fn equal_events_become_one_with_a_count() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         assert!(correlator.take(note("a", "Synced"), start, at(1)));
         assert!(matches!(&*written(&mut correlator, start), [Due::New { .. }]));
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_heard_before_the_first_is_written_is_told_after_it() {
+    fn repetitions_before_the_first_is_written_are_written_after_it() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         assert!(
             correlator.take(note("a", "Synced"), start, at(1)) && correlator.take(note("a", "Synced"), start, at(2))
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn after_some_minutes_it_is_a_new_event() {
+    fn an_event_that_repeats_after_some_minutes_is_new() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         assert!(correlator.take(note("a", "Synced"), start, at(1)));
         written(&mut correlator, start);
@@ -191,21 +192,21 @@ mod tests {
     }
 
     #[test]
-    fn one_object_that_tells_too_much_is_cut_short_and_its_neighbour_is_not() {
+    fn the_limit_of_one_object_does_not_affect_another() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         let taken = (0..40).filter(|n| correlator.take(note("a", &format!("Reason{n}")), start, at(1))).count();
         assert_eq!(taken, 25);
         assert!(correlator.take(note("b", "Synced"), start, at(1)));
         assert_eq!(written(&mut correlator, start).len(), 26);
-        assert!(correlator.take(note("a", "Reason0"), start, at(2)), "what was written goes on");
-        assert_eq!(correlator.due(start), [], "though it is not written at once");
+        assert!(correlator.take(note("a", "Reason0"), start, at(2)), "a written Event is still counted");
+        assert_eq!(correlator.due(start), [], "but it is not written at once");
         let later = start + Duration::from_secs(301);
         assert!(correlator.take(note("a", "Reason0"), later, at(302)));
         assert!(matches!(&*correlator.due(later), [Due::More { count: 3, .. }]));
     }
 
     #[test]
-    fn what_is_not_written_yet_is_not_forgotten() {
+    fn events_that_are_not_written_yet_are_not_forgotten() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         for n in 0..SERIES - 1 {
             assert!(correlator.take(note(&n.to_string(), "Synced"), start, at(1)));
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_no_object_is_lost_for_it() {
+    fn memory_is_bounded_without_losing_events() {
         let (mut correlator, start) = (Correlator::default(), Instant::now());
         for n in 0..3 * SERIES {
             assert!(correlator.take(note(&n.to_string(), "Synced"), start, at(1)), "the Event of object {n} is lost");

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// As client-go limits them.
+/// The limits of client-go.
 const BURST: f64 = 25.0;
 const EVERY: Duration = Duration::from_secs(300);
 
-/// More objects than this are not remembered: the one that was quiet for
-/// longest is forgotten.
+/// No more objects than this are remembered. The one without Events for the
+/// longest time is forgotten first.
 const OBJECTS: usize = 4096;
 
 /// A bucket of tokens for each object.
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_has_25_at_once_and_then_one_in_five_minutes() {
+    fn an_object_has_25_events_at_once_and_then_one_in_five_minutes() {
         let (mut limit, start) = (Limit::default(), Instant::now());
         assert_eq!((0..30).filter(|_| limit.take("a", start)).count(), 25);
         assert!(limit.take("b", start), "another object has its own");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::metrics::{MetricsError, ReadGauge};
 
-/// Counts what is dropped.
+/// Counts the dropped Events.
 #[derive(Default)]
 struct Dropped(AtomicUsize);
 
@@ -25,7 +25,7 @@ impl MetricsRecorder for Dropped {
     }
 }
 
-/// A server that answers with these codes, then with 200, and keeps what it was asked.
+/// A server that responds with these codes, then with 200, and keeps the requests.
 #[derive(Clone, Default)]
 struct Server {
     codes: Arc<Mutex<Vec<u16>>>,
@@ -85,7 +85,7 @@ fn note(name: &str, message: &str) -> Note {
 const LONG: Duration = Duration::from_secs(3600);
 
 #[tokio::test(start_paused = true)]
-async fn the_same_is_one_event_and_then_its_count() {
+async fn equal_events_are_written_once_and_then_counted() {
     let server = Server::default();
     let (sink, _) = sink(&server);
     for _ in 0..3 {
@@ -101,7 +101,7 @@ async fn the_same_is_one_event_and_then_its_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_pass_is_tried_again_and_what_will_not_is_dropped() {
+async fn a_temporary_error_is_retried_and_a_permanent_one_drops_the_event() {
     let server = Server::answering(&[503, 429, 200, 403]);
     let (sink, dropped) = sink(&server);
     sink.publish(note("one", "first"));
@@ -113,7 +113,7 @@ async fn what_may_pass_is_tried_again_and_what_will_not_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_has_expired_is_written_anew() {
+async fn an_event_that_has_expired_is_written_again() {
     let server = Server::answering(&[200, 404]);
     let (sink, dropped) = sink(&server);
     sink.publish(note("one", "first"));
@@ -126,7 +126,7 @@ async fn an_event_that_has_expired_is_written_anew() {
 }
 
 #[test]
-fn nothing_waits_for_a_runtime_and_too_many_are_counted() {
+fn recording_works_without_a_runtime_and_dropped_events_are_counted() {
     let server = Server::default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     // Only the client is made on the runtime.
@@ -136,10 +136,10 @@ fn nothing_waits_for_a_runtime_and_too_many_are_counted() {
     }
     assert_eq!(dropped.0.load(Ordering::Relaxed), 7);
     runtime.block_on(async {
-        // What is published on a runtime starts the task; that one is too many itself.
+        // Publishing on a runtime starts the task; this note is itself one too many.
         sink.publish(note("last", "hello"));
         sink.drain(LONG).await;
     });
     assert_eq!(server.asked().len(), WAITING);
-    EventSink::default().publish(note("nobody", "hears it"));
+    EventSink::default().publish(note("one", "without an API server"));
 }

@@ -16,13 +16,13 @@ const NAME: usize = 253;
 
 /// The reporter of Events.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct EventSource {
     controller: String,
     instance: String,
-    told: AtomicU32,
+    count: AtomicU32,
 }
 
-impl Source {
+impl EventSource {
     pub(super) fn new(program: &str, controller: &str, instance: &str) -> Self {
         let program = if name::subdomain(program).is_ok() { program } else { "kooper" };
         // An identity is the host's name and something random.
@@ -31,7 +31,7 @@ impl Source {
         Self {
             controller: format!("{program}/{controller}"),
             instance: cut(host, WORD, "").to_owned(),
-            told: AtomicU32::default(),
+            count: AtomicU32::default(),
         }
     }
 
@@ -59,10 +59,10 @@ impl Source {
         }
     }
 
-    /// The object's name, as far as it can be part of an Event's, and
-    /// something that nobody else takes.
+    /// The object's name, as far as it is valid in an Event's name, and a unique
+    /// suffix.
     fn name(&self, note: &Note, at: Timestamp) -> String {
-        let count = self.told.fetch_add(1, Ordering::Relaxed);
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
         let own = format!(".{:x}{count:x}", at.as_nanosecond());
         let object = note.regarding.name.as_deref().unwrap_or_default();
         let object = if name::subdomain(object).is_ok() { object } else { "object" };
@@ -109,8 +109,8 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_what_the_server_takes() {
-        let source = Source::new("shop", "web", "host-1_5f");
+    fn an_event_is_within_the_limits_of_the_api_server() {
+        let source = EventSource::new("shop", "web", "host-1_5f");
         let event = source.event(&note(Some("bank"), "one", &"é".repeat(600)), Timestamp::UNIX_EPOCH);
         assert_eq!(event.reporting_controller.as_deref(), Some("shop/web"));
         assert_eq!(event.reporting_instance.as_deref(), Some("host-1"));
@@ -123,8 +123,8 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unlike_and_valid_whatever_the_object_is_called() {
-        let source = Source::new("not a name", "web", "");
+    fn names_are_unique_and_valid_for_any_name_of_the_object() {
+        let source = EventSource::new("not a name", "web", "");
         let long = "a".repeat(250);
         for object in ["system:node", "web", &long] {
             let event = || source.event(&note(None, object, ""), Timestamp::UNIX_EPOCH);

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Message;
 use super::correlate::{Correlator, Due};
-use super::wire::Source;
+use super::wire::EventSource;
 use crate::error;
 use crate::error::refusal::{Needs, Refusal};
 use crate::leader;
@@ -32,31 +32,23 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Writes Events, one after the other.
 pub(super) struct Writer {
     client: Client,
-    source: Source,
+    source: EventSource,
     correlator: Correlator,
-    controller: Arc<str>,
-    metrics: Arc<dyn MetricsRecorder>,
-    causes: Arc<Causes>,
+    drops: Arc<Drops>,
 }
 
 /// Why an Event was not written.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum WriteError {
     #[error("{}", error::chain(_0))]
     Server(kube::Error),
-    #[error("no answer within {PATIENCE:?}")]
+    #[error("no response within {PATIENCE:?}")]
     Silence,
 }
 
 impl Writer {
-    pub(super) fn new(
-        client: Client,
-        source: Source,
-        controller: Arc<str>,
-        metrics: Arc<dyn MetricsRecorder>,
-        causes: Arc<Causes>,
-    ) -> Self {
-        Self { client, source, correlator: Correlator::default(), controller, metrics, causes }
+    pub(super) fn new(client: Client, source: EventSource, drops: Arc<Drops>) -> Self {
+        Self { client, source, correlator: Correlator::default(), drops }
     }
 
     /// Runs until all senders are dropped.
@@ -68,8 +60,8 @@ impl Writer {
                 match message {
                     Message::Note(note) => {
                         if !self.correlator.take(*note, Instant::now(), Timestamp::now()) {
-                            self.dropped();
-                            self.causes.tell("rate", || {
+                            self.drops.count();
+                            self.drops.log_once("rate", || {
                                 "an object has more Kubernetes Events than the 25 at once and one in five minutes that are written: \
                                  further ones are dropped and counted".to_owned()
                             });
@@ -103,10 +95,10 @@ impl Writer {
             Due::More { key, note, name, count, last } => {
                 let mut event = self.source.event(&note, last);
                 event.metadata.name = Some(name);
-                match self.go_on(&event, count, last).await {
+                match self.repeat(&event, count, last).await {
                     Ok(()) => {}
                     // It has expired or was deleted.
-                    Err(Failure::Server(kube::Error::Api(status))) if status.code == 404 => {
+                    Err(WriteError::Server(kube::Error::Api(status))) if status.code == 404 => {
                         self.correlator.forget(&key);
                         self.correlator.take(note, Instant::now(), last);
                     }
@@ -116,7 +108,7 @@ impl Writer {
         }
     }
 
-    async fn create(&self, event: &Event) -> Result<(), Failure> {
+    async fn create(&self, event: &Event) -> Result<(), WriteError> {
         let events = self.events(event);
         let mut tried = 0;
         loop {
@@ -125,13 +117,13 @@ impl Writer {
                 Ok(Ok(_)) => return Ok(()),
                 // The response to an earlier try was lost.
                 Ok(Err(kube::Error::Api(status))) if tried > 0 && status.code == 409 => return Ok(()),
-                Ok(Err(error)) => self.pause(Failure::Server(error), &mut tried).await?,
-                Err(_) => self.pause(Failure::Silence, &mut tried).await?,
+                Ok(Err(error)) => self.pause(WriteError::Server(error), &mut tried).await?,
+                Err(_) => self.pause(WriteError::Silence, &mut tried).await?,
             }
         }
     }
 
-    async fn go_on(&self, event: &Event, count: i32, last: Timestamp) -> Result<(), Failure> {
+    async fn repeat(&self, event: &Event, count: i32, last: Timestamp) -> Result<(), WriteError> {
         let (events, name) = (self.events(event), event.metadata.name.as_deref().unwrap_or_default());
         let patch = Patch::Merge(json!({"series": {"count": count, "lastObservedTime": MicroTime(last)}}));
         let mut tried = 0;
@@ -139,8 +131,8 @@ impl Writer {
             let patched = timeout(PATIENCE, events.patch(name, &PatchParams::default(), &patch)).await;
             match patched {
                 Ok(Ok(_)) => return Ok(()),
-                Ok(Err(error)) => self.pause(Failure::Server(error), &mut tried).await?,
-                Err(_) => self.pause(Failure::Silence, &mut tried).await?,
+                Ok(Err(error)) => self.pause(WriteError::Server(error), &mut tried).await?,
+                Err(_) => self.pause(WriteError::Silence, &mut tried).await?,
             }
         }
     }
@@ -150,13 +142,13 @@ impl Writer {
     }
 
     /// Waits before the next try, if one can succeed.
-    async fn pause(&self, failure: Failure, tried: &mut u32) -> Result<(), Failure> {
+    async fn pause(&self, failure: WriteError, tried: &mut u32) -> Result<(), WriteError> {
         *tried += 1;
         let may_pass = match &failure {
-            Failure::Server(kube::Error::Api(status)) => status.code == 429 || status.code >= 500,
+            WriteError::Server(kube::Error::Api(status)) => status.code == 429 || status.code >= 500,
             // Requests that the fence rejects are logged with the leadership.
-            Failure::Server(error) => !leader::is_fenced(error),
-            Failure::Silence => true,
+            WriteError::Server(error) => !leader::is_fenced(error),
+            WriteError::Silence => true,
         };
         if !may_pass || *tried >= TRIES {
             return Err(failure);
@@ -165,50 +157,55 @@ impl Writer {
         Ok(())
     }
 
-    fn fail(&mut self, key: &str, event: &Event, failure: &Failure) {
+    fn fail(&mut self, key: &str, event: &Event, failure: &WriteError) {
         self.correlator.forget(key);
-        self.dropped();
+        self.drops.count();
         let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
         let (cause, advice) = match failure {
-            Failure::Server(error) if leader::is_fenced(error) => return,
-            Failure::Server(kube::Error::Api(status)) => {
+            WriteError::Server(error) if leader::is_fenced(error) => return,
+            WriteError::Server(kube::Error::Api(status)) => {
                 let rule = Rule::new("events.k8s.io", "events", None, &["create", "patch"]);
                 let advice = Refusal::of(status).advice(&Needs { rule: &rule, only: None, namespace: Some(namespace) });
                 (format!("{} {}{advice}", status.code, status.reason), advice)
             }
-            Failure::Server(_) | Failure::Silence => ("no answer".to_owned(), String::new()),
+            WriteError::Server(_) | WriteError::Silence => ("no response".to_owned(), String::new()),
         };
-        self.causes.tell(&cause, || {
+        self.drops.log_once(&cause, || {
             let reason = event.reason.as_deref().unwrap_or_default();
             format!(
-                "the Kubernetes Event `{reason}` could not be written: {failure}{advice}; it is dropped, and said once"
+                "the Kubernetes Event `{reason}` could not be written: {failure}{advice}; it is dropped. Further ones with the same cause are only counted"
             )
         });
     }
 
-    fn dropped(&self) {
-        self.metrics.count(&self.controller, Counter::EventDropped);
-    }
 }
 
-/// The causes that were logged: each is logged once.
+/// Counts the Events that a controller drops, and logs each cause once.
 #[derive(Debug)]
-pub(super) struct Causes {
+pub(super) struct Drops {
     controller: Arc<str>,
-    told: Mutex<HashSet<String>>,
+    metrics: Arc<dyn MetricsRecorder>,
+    /// The causes that were logged.
+    logged: Mutex<HashSet<String>>,
 }
 
-impl Causes {
+impl Drops {
     /// The most causes that are logged.
     const MOST: usize = 64;
 
-    pub(super) fn new(controller: Arc<str>) -> Self {
-        Self { controller, told: Mutex::default() }
+    pub(super) fn new(controller: Arc<str>, metrics: Arc<dyn MetricsRecorder>) -> Self {
+        Self { controller, metrics, logged: Mutex::default() }
+    }
+    pub(super) fn controller(&self) -> &str {
+        &self.controller
+    }
+    pub(super) fn count(&self) {
+        self.metrics.count(&self.controller, Counter::EventDropped);
     }
 
-    pub(super) fn tell(&self, cause: &str, text: impl FnOnce() -> String) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() < Self::MOST && told.insert(cause.to_owned()) {
+    pub(super) fn log_once(&self, cause: &str, text: impl FnOnce() -> String) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.len() < Self::MOST && logged.insert(cause.to_owned()) {
             tracing::warn!(controller = %self.controller, "{}", text());
         }
     }

@@ -8,7 +8,7 @@ use kube::Client;
 
 use super::contested::Contested;
 use super::former_managers::FormerManagers;
-use super::kept::Kept;
+use super::kept::KeptEntries;
 use crate::call::events::EventSink;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
@@ -41,7 +41,7 @@ pub struct Backing {
     /// Owners that wait for a child that belongs to another one.
     pub(crate) contested: Contested,
     /// Entries of other clients that are not removed again.
-    pub(crate) kept: Kept,
+    pub(crate) kept: KeptEntries,
     /// Writes Kubernetes Events.
     pub(crate) events: EventSink,
 }
@@ -84,7 +84,7 @@ impl Backing {
             caches,
             former: FormerManagers::new(Vec::new()),
             contested: Contested::default(),
-            kept: Kept::default(),
+            kept: KeptEntries::default(),
             queue: Arc::new(WorkQueue::new(QueueOptions::default())),
             events: EventSink::default(),
         }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_object_of_its_own_kind_that_a_call_made_is_waited_for_where_the_handler_reads_it() {
+    async fn a_call_waits_for_its_own_write_in_the_cache_that_the_handler_reads() {
         let (backing, _store) = backing(true);
         assert!(!writes(&backing).await);
         let id = backing.primary;
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_the_cache_has_when_the_answer_comes_or_what_no_handler_reads_is_not_waited_for() {
+    async fn a_call_does_not_wait_for_a_write_that_is_cached_already_or_that_no_handler_reads() {
         let (reading, store) = backing(true);
         store.put(object("6"));
         assert!(writes(&reading).await);

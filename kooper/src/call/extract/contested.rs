@@ -23,8 +23,8 @@ impl Contested {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Removes and returns the owners that may try again, after a child was
-    /// deleted or changed its owner.
+    /// Removes and returns the owners to retry after a child was deleted or
+    /// changed its owner.
     pub(crate) fn release(&self, cache: CacheId, child: &ObjectKey) -> BTreeSet<ObjectKey> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.remove(&(cache, child.clone())).unwrap_or_default()

@@ -1,16 +1,17 @@
-//! Entries of other clients that come back while they are removed.
+//! Entries of other clients that are added again while they are removed.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-/// The most entries that are remembered. Forgetting one costs one more try.
+/// The most entries that are remembered. An entry that is forgotten is removed
+/// once more.
 const MOST: usize = 4096;
 
 /// Entries that are not removed again, by the object's uid and their path.
 #[derive(Debug, Default)]
-pub(crate) struct Kept(Mutex<HashSet<(String, String)>>);
+pub(crate) struct KeptEntries(Mutex<HashSet<(String, String)>>);
 
-impl Kept {
+impl KeptEntries {
     /// Remembers an entry; `true` if it is new.
     pub(crate) fn keep(&self, uid: &str, entry: &str) -> bool {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);

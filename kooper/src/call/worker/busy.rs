@@ -99,12 +99,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_restart_is_asked_for_when_every_worker_and_its_replacement_is_stuck() {
+    fn the_liveness_probe_fails_when_every_worker_and_its_replacement_is_stuck() {
         let busy = Busy::new("shop".into(), 2);
         for stuck in 1..=3 {
             assert_eq!(busy.left_behind(), stuck);
             assert_eq!(busy.alive(), Ok(()), "{stuck} of 4");
-            assert!(busy.ready().is_ok_and(|remark| remark.is_some()), "it is told, and goes on");
+            assert!(busy.ready().is_ok_and(|remark| remark.is_some()), "it is reported, and the controller continues");
         }
         busy.left_behind();
         assert!(busy.alive().is_err_and(|why| why.starts_with("shop: every worker and every replacement is stuck")));

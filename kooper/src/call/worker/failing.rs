@@ -14,13 +14,13 @@ use crate::object::key::ObjectKey;
 #[derive(Debug)]
 pub(crate) struct Failing {
     controller: Arc<str>,
-    state: Mutex<State>,
+    state: Mutex<FailingKeys>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FailingKeys {
     keys: BTreeMap<ObjectKey, Failures>,
-    /// Those whose object could not be decoded in the last call.
+    /// The keys whose object could not be decoded in the last call.
     undecodable: BTreeSet<ObjectKey>,
 }
 
@@ -76,7 +76,7 @@ impl Failing {
         self.lock().undecodable.contains(key)
     }
 
-    fn lock(&self) -> Held<MutexGuard<'_, State>> {
+    fn lock(&self) -> Held<MutexGuard<'_, FailingKeys>> {
         Held::new(self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -86,9 +86,9 @@ impl Probe for Failing {
         let (name, state) = (&self.controller, self.lock());
         let Some(key) = state.undecodable.first() else { return Ok(None) };
         Ok(Some(match state.undecodable.len() {
-            1 => format!("{name}: the object {key} does not fit the controller's type, and is not handled"),
+            1 => format!("{name}: the object {key} does not decode as the controller's type, and is not handled"),
             all => {
-                format!("{name}: {all} objects do not fit the controller's type, and are not handled, such as {key}")
+                format!("{name}: {all} objects do not decode as the controller's type, and are not handled, such as {key}")
             }
         }))
     }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_that_do_not_fit_are_reported_until_they_do() {
+    fn objects_that_do_not_decode_are_reported_until_they_do() {
         let failing = Failing::new("shoes".into());
         let remark = || failing.ready().unwrap().unwrap_or_default();
         assert_eq!(remark(), "");
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_that_recovers_has_the_number_and_the_time_of_its_failures() {
+    async fn a_recovered_key_returns_the_number_and_the_duration_of_its_failures() {
         let failing = Failing::new("shoes".into());
         assert_eq!(failing.forget(&key("a")), None);
         failing.note(&key("a"), false);

@@ -1,4 +1,4 @@
-//! Why a call failed, and which fn of the controller it was.
+//! Why a call failed, and which function of the controller it called.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinError;
 
-use super::Called;
+use super::CallResult;
 use crate::call::action::Action;
 use crate::call::handler::CallError;
 use crate::error::refusal::{Cause, Refusal};
@@ -28,7 +28,7 @@ pub(super) enum Failure {
     Stopped,
 }
 
-/// The fn that a call is for.
+/// The function that is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Handler,
@@ -37,7 +37,7 @@ pub(super) enum Part {
 }
 
 impl Failure {
-    /// What the error asks for.
+    /// When the key is retried.
     pub(super) fn retry_hint(&self) -> RetryHint {
         match self {
             Self::Handler(error) | Self::Finalizer(error) => error::retry_hint(&**error),
@@ -47,8 +47,8 @@ impl Failure {
         }
     }
 
-    /// Which permission is missing, if the authorizer refused a request: the
-    /// same for all objects that lack it.
+    /// The missing permission, if a request was forbidden because of a missing
+    /// rule: the same value for all objects that lack it.
     pub(super) fn missing_permission(&self) -> Option<u64> {
         let (Self::Handler(error) | Self::Finalizer(error)) = self else { return None };
         let refusal = Refusal::behind(&**error).filter(|refusal| refusal.cause == Cause::MissingRule)?;
@@ -57,7 +57,7 @@ impl Failure {
         Some(hasher.finish())
     }
 
-    /// What happened to a call of this fn, for logs and Events.
+    /// The failure of a call of this function, for logs and Events.
     pub(super) fn of(&self, part: Part) -> String {
         match self {
             Self::Handler(error) => format!("{part} failed: {}", error::chain(&**error)),
@@ -65,13 +65,13 @@ impl Failure {
                 let done = if part == Part::Cleanup { "removed" } else { "set" };
                 format!("the finalizer could not be {done}: {}", error::chain(&**error))
             }
-            Self::Decode(error) => format!("{error}: the type of the controller does not fit what the cluster holds"),
+            Self::Decode(error) => format!("{error}: the object does not match the type of the controller"),
             Self::Panic(message) => format!("{part} panicked: {message}"),
             Self::Timeout(limit) => {
                 let limit = kooper_grammar::duration::format(*limit);
                 format!("{part} took longer than its timeout of {limit} (do less in a call, or raise `timeout`)")
             }
-            Self::Stopped => format!("{part} was ended: the drain time is over"),
+            Self::Stopped => format!("{part} was aborted: the drain time is over"),
         }
     }
 }
@@ -86,9 +86,9 @@ impl fmt::Display for Part {
     }
 }
 
-/// The end of a call's task; one that was ended failed for the reason that it
-/// was ended for. What comes after the timeout is too late, success too.
-pub(super) fn ended_as(ended: Result<Called, JoinError>, aborted: Failure) -> Ended {
+/// The result of a call's task. A task that was aborted failed for the reason that
+/// it was aborted for. A result after the timeout is ignored, even a success.
+pub(super) fn ended_as(ended: Result<CallResult, JoinError>, aborted: Failure) -> Ended {
     match ended {
         Ok(_) if matches!(aborted, Failure::Timeout(_)) => Err(aborted),
         Ok(Ok(action)) => Ok(action),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Tombstones;
 use super::failure::Part;
 use crate::call::finalizer::{Finalizers, Unselected};
-use crate::call::handler::{Erased, Farewell, Wants};
+use crate::call::handler::{Erased, DeletedFunction, Wants};
 use crate::call::lookup::Lookup;
 use crate::object::Object;
 
@@ -22,7 +22,7 @@ pub(crate) struct Functions {
 /// The function for `deleted`, and what it is called with.
 pub(crate) struct Deletions {
     pub(crate) tombstones: Arc<Tombstones>,
-    pub(crate) farewell: Farewell,
+    pub(crate) function: DeletedFunction,
     /// Finds out whether a removed object has left the selector; `None`
     /// without a selector.
     pub(crate) lookup: Option<Lookup>,

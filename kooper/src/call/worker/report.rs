@@ -45,7 +45,7 @@ impl Workers {
                 attempt.span.in_scope(|| {
                     tracing::debug!(key = %attempt.key, ?took, "done");
                     if released > 0 {
-                        tracing::info!(key = %attempt.key, "the permission that was missing is granted: {released} other objects are retried");
+                        tracing::info!(key = %attempt.key, "the missing permission has been granted: {released} other objects are retried");
                     }
                     if let Some(failures) = recovered {
                         let (calls, lasted) = (failures.calls, rounded(failures.lasted()));
@@ -151,11 +151,11 @@ impl Workers {
     }
 }
 
-/// When a failed key is tried again.
+/// When a failed key is retried.
 fn next_run(Returned { retried, next, barred, .. }: Returned) -> String {
     match next {
         Some(next) if barred => format!(
-            "one of the objects that lack the permission is tried in {}, this one follows when that succeeds",
+            "one of the objects that lack the permission is retried in {}, and this one after that succeeds",
             rounded(next)
         ),
         Some(Duration::ZERO) => "it is called again at once".to_owned(),
@@ -177,14 +177,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_behind_others_that_lack_the_permission_is_promised_no_retry_of_its_own() {
+    fn a_key_that_waits_for_another_without_permission_has_no_retry_of_its_own() {
         let next = Some(Duration::from_secs(30));
         let returned = Returned { retried: true, next, ..Returned::default() };
         assert_eq!(next_run(returned), "it is retried in 30s");
         let behind = next_run(Returned { barred: true, ..returned });
         assert_eq!(
             behind,
-            "one of the objects that lack the permission is tried in 30s, this one follows when that succeeds"
+            "one of the objects that lack the permission is retried in 30s, and this one after that succeeds"
         );
     }
 }

@@ -10,11 +10,11 @@ use crate::object::key::ObjectKey;
 /// The removed objects of each key, in order, each once.
 #[derive(Debug, Default)]
 pub(crate) struct Tombstones {
-    buried: Mutex<Graves>,
+    waiting: Mutex<Waiting>,
 }
 
 #[derive(Debug, Default)]
-struct Graves {
+struct Waiting {
     keys: HashMap<ObjectKey, VecDeque<(Arc<Object>, Gone)>>,
     /// Of all keys together.
     objects: usize,
@@ -26,41 +26,41 @@ const LIMIT: usize = 10_000;
 impl Tombstones {
     /// Keeps a last known state. `false` if it is known already, or if there are
     /// too many, so that they do not exhaust the memory.
-    pub(crate) fn bury(&self, key: &ObjectKey, last: &Arc<Object>, gone: Gone) -> bool {
-        let mut buried = self.lock();
-        let mut under = buried.keys.get(key).into_iter().flatten();
-        if under.any(|(known, _)| known.uid() == last.uid() && !last.uid().is_empty()) {
+    pub(crate) fn add(&self, key: &ObjectKey, last: &Arc<Object>, gone: Gone) -> bool {
+        let mut waiting = self.lock();
+        let mut of_key = waiting.keys.get(key).into_iter().flatten();
+        if of_key.any(|(known, _)| known.uid() == last.uid() && !last.uid().is_empty()) {
             return false;
         }
-        if buried.objects >= LIMIT {
-            drop(buried);
+        if waiting.objects >= LIMIT {
+            drop(waiting);
             tracing::warn!(%key, "`deleted` is not called for this object: {LIMIT} others wait for it");
             return false;
         }
-        buried.objects += 1;
-        buried.keys.entry(key.clone()).or_default().push_back((last.clone(), gone));
+        waiting.objects += 1;
+        waiting.keys.entry(key.clone()).or_default().push_back((last.clone(), gone));
         true
     }
 
     /// Takes the first removed object of a key.
     pub(crate) fn take(&self, key: &ObjectKey) -> Option<(Arc<Object>, Gone)> {
-        let mut buried = self.lock();
-        let under = buried.keys.get_mut(key)?;
-        let first = under.pop_front();
-        if under.is_empty() {
-            buried.keys.remove(key);
+        let mut waiting = self.lock();
+        let of_key = waiting.keys.get_mut(key)?;
+        let first = of_key.pop_front();
+        if of_key.is_empty() {
+            waiting.keys.remove(key);
         }
-        buried.objects -= usize::from(first.is_some());
+        waiting.objects -= usize::from(first.is_some());
         first
     }
 
     /// Forgets all objects, because another replica leads.
     pub(crate) fn clear(&self) {
-        *self.lock() = Graves::default();
+        *self.lock() = Waiting::default();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Graves> {
-        self.buried.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -73,18 +73,18 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_deleted_again_and_again_fills_no_more_than_its_share() {
+    fn no_more_removed_objects_than_the_limit_are_kept() {
         let (tombstones, key) = (Tombstones::default(), ObjectKey::cluster_scoped("a"));
         let other = ObjectKey::cluster_scoped("b");
         for uid in 0..LIMIT {
             let name = ObjectKey::cluster_scoped(&(uid % 100).to_string());
-            assert!(tombstones.bury(&name, &object(uid), Gone::Deleted));
+            assert!(tombstones.add(&name, &object(uid), Gone::Deleted));
         }
-        assert!(!tombstones.bury(&ObjectKey::cluster_scoped("7"), &object(LIMIT), Gone::Deleted), "the name is known");
-        assert!(!tombstones.bury(&other, &object(0), Gone::Deleted), "the name is new");
+        assert!(!tombstones.add(&ObjectKey::cluster_scoped("7"), &object(LIMIT), Gone::Deleted), "the name is known");
+        assert!(!tombstones.add(&other, &object(0), Gone::Deleted), "the name is new");
         assert!(tombstones.take(&ObjectKey::cluster_scoped("7")).is_some());
-        assert!(tombstones.bury(&other, &object(0), Gone::Deleted), "there is room again");
+        assert!(tombstones.add(&other, &object(0), Gone::Deleted), "there is room again");
         tombstones.clear();
-        assert!(tombstones.take(&other).is_none() && tombstones.bury(&key, &object(1), Gone::Deleted));
+        assert!(tombstones.take(&other).is_none() && tombstones.add(&key, &object(1), Gone::Deleted));
     }
 }

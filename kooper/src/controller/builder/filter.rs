@@ -1,13 +1,13 @@
-//! The fn of `when`, as the attribute names it.
+//! The function of `when`, as the attribute passes it.
 //!
 //! `Builder::when` takes closures, whose argument the compiler infers from its bound. The argument
-//! of a named function is known, and a wrong one can be named.
+//! of a named function is known, so that the compiler can report a wrong one.
 
 use super::lent::{Given, Lent};
 
 /// A `fn(&O) -> bool`.
 pub trait FilterFn<O, Args>: Send + Sync + 'static {
-    /// Whether the object goes to the handler.
+    /// Whether the handler is called for the object.
     fn wants(&self, object: &O) -> bool;
 }
 
@@ -22,9 +22,9 @@ where
     }
 }
 
-/// A function of one reference, whatever it returns.
+/// A function of one reference, with any return type.
 pub trait FilterSignature<Args: Lent> {
-    /// What it returns.
+    /// Its return type.
     type Output;
 
     /// Calls it.
@@ -39,7 +39,7 @@ impl<F: Fn(&A) -> R, A: 'static, R> FilterSignature<(A,)> for F {
     }
 }
 
-/// The argument that there is for a filter of `O`.
+/// The argument that a filter of `O` is called with.
 pub trait FilterArguments<O>: Lent {
     /// The argument.
     fn lend(object: &O) -> Self::References<'_>;
@@ -51,13 +51,13 @@ impl<O: Given<A>, A: 'static> FilterArguments<O> for (A,) {
     }
 }
 
-/// The answer of a filter.
+/// The result of a filter.
 #[diagnostic::on_unimplemented(
     message = "a function for `when` returns `bool`, and this one returns `{Self}`",
     label = "does not return `bool`"
 )]
 pub trait Truth {
-    /// The answer.
+    /// The result.
     fn truth(self) -> bool;
 }
 

@@ -17,8 +17,8 @@ impl<A> Given<A> for A {
     }
 }
 
-/// The same from the other side: an argument that is `T` itself, and nothing else. Where either of
-/// the two is not known yet, it is the object here, and the argument with [`Given`].
+/// The converse of [`Given`]: an argument that is `T` itself, and nothing else. While types are
+/// inferred, this infers the object from the argument, and [`Given`] the argument from the object.
 #[diagnostic::on_unimplemented(
     message = "this function takes `&{Self}`, and is called with `&{T}`",
     label = "takes `&{Self}`",

@@ -1,4 +1,4 @@
-//! From objects of another kind to keys of the controller's own.
+//! Maps objects of another kind to keys of the controller's own.
 
 use super::lent::{Lent, Taken};
 use crate::call::capability::Reader;
@@ -9,7 +9,7 @@ use crate::object::key::ObjectKey;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not map a `{T}` to keys of `{K}`",
     label = "not a function for `watches`",
-    note = "write `fn name(object: &{T}) -> impl IntoIterator<Item = ObjectKey>`; a second argument `&Reader<{K}>` looks into the cache"
+    note = "write `fn name(object: &{T}) -> impl IntoIterator<Item = ObjectKey>`; a second argument `&Reader<{K}>` reads the cache"
 )]
 pub trait MapFn<T, K, Args>: Send + Sync + 'static {
     /// The keys.
@@ -21,7 +21,7 @@ pub trait MapFn<T, K, Args>: Send + Sync + 'static {
 
 /// A function of one reference whose result may borrow from it.
 pub trait MapOne<'a, T: 'a> {
-    /// What it returns.
+    /// Its return type.
     type Keys: IntoIterator<Item = ObjectKey>;
 
     /// Calls it.
@@ -30,7 +30,7 @@ pub trait MapOne<'a, T: 'a> {
 
 /// A function of two references whose result may borrow from them.
 pub trait MapTwo<'a, T: 'a, K: 'a> {
-    /// What it returns.
+    /// Its return type.
     type Keys: IntoIterator<Item = ObjectKey>;
 
     /// Calls it.
@@ -66,7 +66,7 @@ where
     }
 }
 
-/// A function that returns keys, whatever it takes.
+/// A function that returns keys, with any arguments.
 pub trait MapSignature<Args: Lent> {
     /// Calls it.
     fn call_with(&self, arguments: Args::References<'_>) -> Vec<ObjectKey>;
@@ -99,7 +99,7 @@ impl<A, B> Lent for (A, B) {
         Self: 'a;
 }
 
-/// The arguments that there are for a map fn from `T` to keys of `K`.
+/// The arguments that a function from `T` to keys of `K` is called with.
 pub trait MapArguments<T, K>: Lent {
     /// Whether the cache is one of them.
     const READS: bool;
@@ -116,7 +116,7 @@ impl<T, K, A: Taken<T>> MapArguments<T, K> for (A,) {
     }
 }
 
-impl<T, K, A: Taken<T>, B: Read<K>> MapArguments<T, K> for (A, B) {
+impl<T, K, A: Taken<T>, B: CachedKind<K>> MapArguments<T, K> for (A, B) {
     const READS: bool = true;
 
     fn lend<'a>(object: &'a T, reader: &'a Reader<K>) -> (&'a A, &'a Reader<B>) {
@@ -124,18 +124,18 @@ impl<T, K, A: Taken<T>, B: Read<K>> MapArguments<T, K> for (A, B) {
     }
 }
 
-/// The kind whose cache a map fn reads: the controller's own.
+/// The kind whose cache a map function reads: the controller's own.
 #[diagnostic::on_unimplemented(
     message = "this function takes `&Reader<{Self}>`, and is called with `&Reader<{K}>`",
     label = "takes `&Reader<{Self}>`",
     note = "write `&Reader<{K}>` as the second argument, or remove it"
 )]
-pub trait Read<K>: Sized {
+pub trait CachedKind<K>: Sized {
     /// The reader.
     fn reader(reader: &Reader<K>) -> &Reader<Self>;
 }
 
-impl<K> Read<K> for K {
+impl<K> CachedKind<K> for K {
     fn reader(reader: &Reader<K>) -> &Reader<K> {
         reader
     }

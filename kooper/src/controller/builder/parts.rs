@@ -9,9 +9,9 @@ use serde::de::DeserializeOwned;
 
 use super::{Builder, Common, MakeRetriever, MakeService, MakeState, Relation, Wrap};
 use crate::call::extract::Removed;
-use crate::call::handler::{self, Farewell, Filter, Typed};
+use crate::call::handler::{self, DeletedFunction, Filter, Typed};
 use crate::controller::Controller;
-use crate::controller::error::ConfigError;
+use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::states::InitContext;
 use crate::error::BoxError;
 use crate::object::kind::{Kind, KindInfo};
@@ -23,7 +23,7 @@ use crate::watch::retriever::{self, ApiRetriever, Scope};
 pub(crate) struct Handlers {
     pub(crate) handler: Arc<dyn handler::Erased>,
     pub(crate) cleanup: Option<Arc<dyn handler::Erased>>,
-    pub(crate) deleted: Option<Farewell>,
+    pub(crate) deleted: Option<DeletedFunction>,
 }
 
 /// The parts of a running controller, independent of its types.
@@ -39,7 +39,7 @@ pub(crate) trait Parts: Send + Sync {
     fn wants(&self) -> handler::Wants;
 
     /// Whether the controller has a function for removed objects.
-    fn tells_of_deleted(&self) -> bool;
+    fn has_deleted(&self) -> bool;
 
     /// Builds the state, and the functions with it.
     fn handlers(&self, context: InitContext) -> BoxFuture<'_, Result<Handlers, BoxError>>;
@@ -67,18 +67,18 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         let Common { config, mut plan, mistake, retriever, mut relations, sources, crd } = common;
         config.check()?;
         let handler = handler
-            .ok_or_else(|| config.error("handler", "it is missing: give the controller one with `.handler(…)`"))?;
+            .ok_or_else(|| config.error("handler", ConfigErrorKind::Missing, "it is missing: set one with `.handler(…)`"))?;
         if let Some(mistake) = mistake {
             return Err(mistake);
         }
         let own_retriever = retriever.is_some();
         if own_retriever && (!config.namespaces.is_empty() || config.selected()) {
             let problem = "a custom retriever selects its objects itself: remove `namespaces`, `labels` and `fields`";
-            return Err(config.error("retriever", problem));
+            return Err(config.error("retriever", ConfigErrorKind::Conflict, problem));
         }
         if own_retriever && (config.finalizer.is_some() || config.install_crd) {
             let problem = "a custom retriever is not the API server: remove `cleanup` and `install_crd`";
-            return Err(config.error("retriever", problem));
+            return Err(config.error("retriever", ConfigErrorKind::Conflict, problem));
         }
         config.plan::<K>(&mut plan, own_retriever, deleted.is_some());
         let owned = plan.owned().iter();
@@ -124,7 +124,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         handler::wants(self.when.clone())
     }
 
-    fn tells_of_deleted(&self) -> bool {
+    fn has_deleted(&self) -> bool {
         self.deleted.is_some()
     }
 
@@ -139,7 +139,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             Ok(Handlers {
                 handler: wrapped(&self.handler),
                 cleanup: self.cleanup.as_ref().map(wrapped),
-                deleted: self.deleted.as_ref().map(|make| handler::farewell(make(state.clone(), backing.clone()))),
+                deleted: self.deleted.as_ref().map(|make| handler::deleted_function(make(state.clone(), backing.clone()))),
             })
         })
     }

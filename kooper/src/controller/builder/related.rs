@@ -53,7 +53,7 @@ where
 
 /// A function that is called once, with at most one argument.
 pub trait MakeSignature<Args> {
-    /// What it returns.
+    /// Its return type.
     type Output;
 
     /// Calls it.
@@ -94,7 +94,6 @@ impl NoArguments for () {
     fn none() -> Self {}
 }
 
-/// Keys from outside: any stream of [`ObjectKey`]s.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a stream of keys",
     label = "not a stream of `ObjectKey`",
@@ -141,7 +140,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
                 let decoded = object.decode::<T>()?;
                 Ok(catch_unwind(AssertUnwindSafe(|| map.keys(&decoded, &reader))).unwrap_or_else(|panic| {
                     let text = error::panic_text(&*panic);
-                    tracing::error!(object = %object.key(), "the function of `watches` panicked: {text}; this object enqueues no key");
+                    tracing::error!(object = %object.key(), "the function of `watches` panicked: {text}; no key is queued for this object");
                     Vec::new()
                 }))
             })

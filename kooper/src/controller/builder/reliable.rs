@@ -14,7 +14,6 @@ use crate::object::kind::Kind;
 /// Makes the CRD of a kind.
 pub(crate) type MakeCrd = fn() -> CustomResourceDefinition;
 
-/// A kind that brings its CRD: one that derives `kube::CustomResource`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a custom resource: remove `install_crd`",
     label = "not a custom resource",

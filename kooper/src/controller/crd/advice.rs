@@ -1,12 +1,12 @@
-//! Why a CRD is not as the controller needs it, and what to do.
+//! Why a CRD cannot be installed, and what to do.
 
-use super::breaking::{Change, Way};
+use super::breaking::{Change, AllowedBy};
 use crate::error::chain;
 
-/// More changes than these help nobody.
-const TOLD: usize = 5;
+/// The most changes that a message lists.
+const LISTED: usize = 5;
 
-/// A CRD that is not as the controller needs it. Each text says what to do.
+/// Why a CRD cannot be installed. Each message includes what to do.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InstallError {
     #[error(
@@ -22,8 +22,8 @@ pub(crate) enum InstallError {
     )]
     Breaking { name: String, changes: String, way: String },
     #[error(
-        "the CRD `{name}` differs and is not replaced, as it belongs to {owner}: update it with what put it there, or \
-         transfer its fields with {by_hand}"
+        "the CRD `{name}` differs and is not replaced, as it belongs to {owner}: update it there, or transfer its fields \
+         with {by_hand}"
     )]
     Foreign { name: String, owner: String, by_hand: String },
     #[error(
@@ -36,12 +36,12 @@ pub(crate) enum InstallError {
 }
 
 impl InstallError {
-    /// Whether there may be a CRD to work with all the same: it is there, and
-    /// stays as it is, or this identity may not read it.
+    /// Whether the controller can work with the CRD of the cluster nevertheless: it
+    /// exists and is kept, or this identity may not read it.
     pub(crate) fn leaves_crd(&self) -> bool {
         match self {
             Self::Forbidden { .. } | Self::Breaking { .. } | Self::Foreign { .. } | Self::Deleted { .. } => true,
-            // Such as an admission policy. A conflict and a full server pass at once.
+            // Such as a rejection by an admission policy. Conflicts and rate limits are temporary.
             Self::Api { error: kube::Error::Api(status), .. } => {
                 (400..500).contains(&status.code) && ![409, 429].contains(&status.code)
             }
@@ -50,8 +50,7 @@ impl InstallError {
     }
 }
 
-/// How a user helps, in the words of a program: as commands and flags where it
-/// has them.
+/// Advice for the user: with the program's commands and flags if it has them.
 #[derive(Debug, Clone)]
 pub(crate) struct Advice {
     /// The field manager of the program's CRDs.
@@ -86,17 +85,17 @@ impl Advice {
     }
 
     pub(super) fn breaking(&self, name: &str, hash: &str, changes: &[Change]) -> InstallError {
-        let way = if changes.iter().any(|change| change.way == Way::Migration) {
-            "undo the changes, or do what is said of each: the API server does not allow them".to_owned()
+        let way = if changes.iter().any(|change| change.allowed_by == AllowedBy::Migration) {
+            "undo the changes, or follow the advice for each: the API server does not allow them".to_owned()
         } else {
             let consent = match &self.command {
                 Some(_) => format!("start the program with `--allow-crd-change {name}@{hash}`"),
                 None => format!("build the operator with `.allow_crd_change(\"{name}@{hash}\")`"),
             };
-            format!("undo the changes, or add a version to the CRD, or, if no object is concerned, {consent}")
+            format!("undo the changes, or add a version to the CRD, or, if no object is affected, {consent}")
         };
         let texts = changes.iter().map(|change| change.text.clone()).collect();
-        InstallError::Breaking { name: name.to_owned(), changes: told(texts).join("; "), way }
+        InstallError::Breaking { name: name.to_owned(), changes: shortened(texts).join("; "), way }
     }
 
     pub(super) fn foreign(&self, name: &str, owner: String) -> InstallError {
@@ -104,10 +103,10 @@ impl Advice {
     }
 }
 
-/// The first of many texts, and how many more there are.
-pub(super) fn told(mut texts: Vec<String>) -> Vec<String> {
-    let more = texts.len().saturating_sub(TOLD);
-    texts.truncate(TOLD);
+/// The first entries of a list, and how many more there are.
+pub(super) fn shortened(mut texts: Vec<String>) -> Vec<String> {
+    let more = texts.len().saturating_sub(LISTED);
+    texts.truncate(LISTED);
     if more > 0 {
         texts.push(format!("and {more} more"));
     }

@@ -1,6 +1,6 @@
-//! Which changes of a CRD stored objects, or those who use them, might not
-//! outlive. Whatever only loosens a schema is fine; where it cannot be told, it
-//! counts as a change.
+//! Finds changes of a CRD that might break stored objects or their users. A
+//! schema that only becomes less strict is compatible; if that cannot be
+//! determined, it counts as a change.
 
 mod integer;
 mod schema;
@@ -12,20 +12,19 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::Value;
 
-/// One change, with its field.
+/// One incompatible change, with its field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// Field, version and what changes; in a [`Way::Migration`] also what to do.
+    /// The field, its version and the change; for [`AllowedBy::Migration`] also what to do.
     pub(crate) text: String,
-    pub(crate) way: Way,
+    pub(crate) allowed_by: AllowedBy,
 }
 
-/// What lets a change happen.
+/// The condition under which a change is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// It limits values that still decode: a server that ratchets keeps
-    /// accepting those that are stored, until they are edited. Other servers
-    /// need consent.
+pub(crate) enum AllowedBy {
+    /// It restricts values that still decode: a server that ratchets accepts
+    /// stored values until they are edited. With other servers it needs consent.
     Ratcheting,
     /// The user's consent; the server allows it.
     Consent,
@@ -48,7 +47,7 @@ pub(crate) fn changes(old: &CustomResourceDefinition, new: &CustomResourceDefini
                 "`{field}` changes from {was} to {is}, which is immutable: create a CRD of another group or name, \
                  move the objects to it, and delete this one"
             );
-            found.push(Change { text, way: Way::Migration });
+            found.push(Change { text, allowed_by: AllowedBy::Migration });
         }
     }
     let stored: Vec<_> = old.status.iter().flat_map(|status| status.stored_versions.iter().flatten()).collect();
@@ -65,7 +64,7 @@ pub(crate) fn changes(old: &CustomResourceDefinition, new: &CustomResourceDefini
                      object is written again in another storage version, then remove it from \
                      `status.storedVersions`"
                 );
-                found.push(Change { text, way: Way::Migration });
+                found.push(Change { text, allowed_by: AllowedBy::Migration });
             }
             None if before.served => {
                 found.push(Change::consent(format!("the version `{name}`, which is served, is removed")));
@@ -73,7 +72,7 @@ pub(crate) fn changes(old: &CustomResourceDefinition, new: &CustomResourceDefini
             None => {}
         }
     }
-    // Without a conversion, what is stored is read as the new version.
+    // Without a conversion, stored objects are read as the new version.
     let storage = |versions: &[CustomResourceDefinitionVersion]| versions.iter().find(|one| one.storage).cloned();
     if let (Some(before), Some(after)) = (storage(&was.versions), storage(&is.versions))
         && is.conversion.as_ref().is_none_or(|conversion| conversion.strategy == "None")
@@ -84,7 +83,7 @@ pub(crate) fn changes(old: &CustomResourceDefinition, new: &CustomResourceDefini
     found
 }
 
-/// What a version offers beside its schema.
+/// The subresources of a version, and whether it is served.
 fn version(was: &CustomResourceDefinitionVersion, is: &CustomResourceDefinitionVersion, found: &mut Vec<Change>) {
     let name = &was.name;
     if was.served && !is.served {
@@ -105,12 +104,12 @@ fn version(was: &CustomResourceDefinitionVersion, is: &CustomResourceDefinitionV
 pub(super) fn schema_of(version: &CustomResourceDefinitionVersion) -> Value {
     let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
     let schema = schema.and_then(|schema| serde_json::to_value(schema).ok());
-    // Without a schema everything is kept.
+    // Without a schema all fields are kept.
     schema.unwrap_or_else(|| serde_json::json!({"x-kubernetes-preserve-unknown-fields": true}))
 }
 
 impl Change {
     fn consent(text: String) -> Self {
-        Self { text, way: Way::Consent }
+        Self { text, allowed_by: AllowedBy::Consent }
     }
 }

@@ -1,8 +1,8 @@
-//! Validation rules in CEL, as far as two of them can be compared: tokens, and
-//! how `&&` and `||` join them. What cannot be taken apart stays one piece.
+//! Validation rules in CEL, parsed as far as a comparison needs: into tokens that
+//! `&&` and `||` join. An expression that cannot be split is one operand.
 
-/// A rule whose text can be taken apart.
-pub(super) struct Rule<'a>(Vec<&'a str>);
+/// A rule as a list of tokens.
+pub(super) struct CelRule<'a>(Vec<&'a str>);
 
 /// Operators of several characters. Others are one token for each character.
 const OPERATORS: [&str; 6] = ["||", "&&", "==", "!=", "<=", ">="];
@@ -10,16 +10,16 @@ const OPERATORS: [&str; 6] = ["||", "&&", "==", "!=", "<=", ">="];
 /// Comparisons that hold between a value and itself.
 const REFLEXIVE: [&str; 3] = ["==", "<=", ">="];
 
-/// Whether everything that the old rule accepts is accepted by the new one:
-/// it is the same, or one alternative of it, as in `(old) || …`.
+/// Whether the new rule accepts everything that the old one accepts: it is equal,
+/// or the old rule is one of its alternatives, as in `(old) || …`.
 pub(super) fn loosens(old: &str, new: &str) -> bool {
-    let (Some(old), Some(new)) = (Rule::parse(old), Rule::parse(new)) else { return old == new };
+    let (Some(old), Some(new)) = (CelRule::parse(old), CelRule::parse(new)) else { return old == new };
     let alternatives = split(&new.0, "||");
     split(&old.0, "||").iter().all(|one| alternatives.contains(one))
 }
 
-impl<'a> Rule<'a> {
-    /// `None` where the text has forms of literals that are not read here.
+impl<'a> CelRule<'a> {
+    /// `None` if the rule contains a form of literal that is not supported here.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let mut tokens = Vec::new();
         let mut rest = text.trim_start();
@@ -45,15 +45,15 @@ impl<'a> Rule<'a> {
         Some(Self(tokens))
     }
 
-    /// Whether it is a transition rule: it compares a value with the one
-    /// before, so that what is stored is no concern of it.
+    /// Whether it is a transition rule: it compares a value with the previous one,
+    /// so it does not apply to stored values.
     pub(super) fn is_transition(&self) -> bool {
         self.olds().any(|old| old)
     }
 
-    /// Whether a transition rule accepts that nothing changes. `false` where
-    /// it cannot be told. `present` tells which fields of the value every object
-    /// has: a rule that reads another one is an error where it is absent.
+    /// Whether a transition rule accepts an unchanged value; `false` if that
+    /// cannot be determined. `present` returns whether every object has a field: a
+    /// rule that reads an absent field is an error.
     pub(super) fn accepts_no_change(&self, present: impl Fn(&str) -> bool) -> bool {
         let tokens: Vec<_> =
             self.0.iter().zip(self.olds()).map(|(token, old)| if old { "self" } else { *token }).collect();
@@ -83,7 +83,7 @@ fn literal(text: &str, quote: char) -> Option<usize> {
     (end.0 > 1 || !text.get(2..)?.starts_with(quote)).then_some(end.0 + 1)
 }
 
-/// Whether it is true, as far as its form shows.
+/// Whether the expression is always true, as far as its form shows.
 fn holds(tokens: &[&str], present: &dyn Fn(&str) -> bool) -> bool {
     let alternatives = split(tokens, "||");
     if let [one] = &alternatives[..] {
@@ -93,13 +93,13 @@ fn holds(tokens: &[&str], present: &dyn Fn(&str) -> bool) -> bool {
             all => all.iter().all(|one| holds(one, present)),
         };
     }
-    // What one alternative says of absent fields, the others need not. An
-    // alternative that is an error does not matter where another one is true.
+    // If one alternative covers an absent field, the others may read it: an
+    // alternative that is an error does not matter if another one is true.
     let guarded =
         |field: &str| present(field) || alternatives.contains(&&["!", "has", "(", "self", ".", field, ")"][..]);
     let opposite = |one: &[&str]| {
         let positive = one.strip_prefix(&["!"]).map(bare);
-        // `!` binds to what follows it, and to no comparison.
+        // `!` binds to its operand, and not to a comparison.
         positive.is_some_and(|positive| is_defined(positive, present) && alternatives.contains(&positive))
     };
     alternatives.iter().any(|one| holds(one, &guarded) || opposite(one))
@@ -113,8 +113,8 @@ fn is_reflexive(tokens: &[&str], present: &dyn Fn(&str) -> bool) -> bool {
     })
 }
 
-/// Whether it has a value whatever the object is: the object itself, a field
-/// that it always has, or whether it has one.
+/// Whether it has a value for every object: the object itself, a field that is
+/// always present, or `has(…)`.
 fn is_defined(tokens: &[&str], present: &dyn Fn(&str) -> bool) -> bool {
     match tokens {
         ["self"] => true,
@@ -124,8 +124,8 @@ fn is_defined(tokens: &[&str], present: &dyn Fn(&str) -> bool) -> bool {
     }
 }
 
-/// The operands of `&&` or `||`, flat; all of it in one where a condition
-/// (`? :`) or a weaker operator is at the top.
+/// The operands of `&&` or `||`, flat. An expression with a conditional (`? :`) or
+/// a weaker operator at the top is one operand.
 fn split<'a, 't>(tokens: &'t [&'a str], operator: &str) -> Vec<&'t [&'a str]> {
     let tokens = bare(tokens);
     let weaker = |weaker: &str| cut(tokens, weaker).len() > 1;
@@ -153,7 +153,7 @@ fn cut<'a, 't>(tokens: &'t [&'a str], operator: &str) -> Vec<&'t [&'a str]> {
         .collect()
 }
 
-/// Without the parentheses around all of it.
+/// Without parentheses around the whole expression.
 fn bare<'a, 't>(tokens: &'t [&'a str]) -> &'t [&'a str] {
     let [first, inner @ .., last] = tokens else { return tokens };
     let mut depth = 0_i32;
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_with_a_further_alternative_accepts_all_that_it_accepted() {
+    fn a_rule_with_another_alternative_accepts_all_that_it_accepted() {
         for (old, new) in [
             ("self == 'a'", "(self == 'a') || self == 'b'"),
             ("self == 'a'", "self=='b'||self  ==\n'a' // and more"),
@@ -203,9 +203,9 @@ mod tests {
     }
 
     #[test]
-    fn a_transition_rule_is_told_by_its_variable_and_by_what_it_says_of_an_unchanged_value() {
+    fn a_transition_rule_is_recognised_by_its_variable_and_may_accept_unchanged_values() {
         let with = |rule: &str, present: fn(&str) -> bool| {
-            Rule::parse(rule).map(|rule| (rule.is_transition(), rule.accepts_no_change(present)))
+            CelRule::parse(rule).map(|rule| (rule.is_transition(), rule.accepts_no_change(present)))
         };
         let read = |rule: &str| with(rule, |_| false);
         for rule in [
@@ -219,7 +219,7 @@ mod tests {
         ] {
             assert_eq!(read(rule), Some((true, true)), "{rule}");
         }
-        // An error where the field is absent, and so nothing can be written any more.
+        // An error if the field is absent, so that no write is accepted.
         for rule in
             ["(self.size >= oldSelf.size)", "self.a == oldSelf.a && self.b <= oldSelf.b", "!self.a || oldSelf.a"]
         {
@@ -251,11 +251,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_to_its_end_and_any_rule_accepts_what_it_accepted(
+        fn any_text_is_tokenized_completely_and_any_rule_accepts_what_it_accepted(
             text in "[a-z'\"()|&?:!=<>/\\\\ \n]{0,40}", more in "[a-z0-9. =]{0,20}"
         ) {
             prop_assert!(loosens(&text, &text));
-            if let Some(Rule(tokens)) = Rule::parse(&text) {
+            if let Some(CelRule(tokens)) = CelRule::parse(&text) {
                 let words = |text: &str| text.split_whitespace().collect::<String>();
                 let without_comments: String = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
                 if !text.contains(['\'', '"']) {

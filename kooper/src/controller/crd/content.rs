@@ -1,4 +1,4 @@
-//! The content of a CRD, independent of its form, and which of two is newer.
+//! Compares the content of CRDs, independent of their form, and their versions.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
@@ -47,14 +47,14 @@ pub(crate) fn merged(
     merged
 }
 
-/// Whether two CRDs say the same. The hash is no proof of it: an edit by hand
-/// leaves it as it is.
+/// Whether two CRDs have the same content. The hash does not prove it: an edit by
+/// hand does not change it.
 pub(crate) fn same(one: &CustomResourceDefinition, other: &CustomResourceDefinition) -> bool {
     content(one) == content(other)
 }
 
-/// Whether a version such as `1.2.3-rc.1` is newer than another one. What is
-/// no version is not newer, and nothing is newer than it.
+/// Whether a version such as `1.2.3-rc.1` is newer than another one; `false` if
+/// either is not a version.
 pub(crate) fn is_newer(one: &str, than: &str) -> bool {
     match (Version::parse(one), Version::parse(than)) {
         (Some(one), Some(than)) => one.cmp(&than) == Ordering::Greater,
@@ -62,8 +62,8 @@ pub(crate) fn is_newer(one: &str, than: &str) -> bool {
     }
 }
 
-/// The spec with the defaults that the API server fills in, and without what
-/// it leaves out.
+/// The spec with the defaults that the API server sets, and without the fields
+/// that it omits.
 fn content(crd: &CustomResourceDefinition) -> Value {
     let mut spec = serde_json::to_value(&crd.spec).unwrap_or_default();
     let kind = &crd.spec.names.kind;
@@ -83,7 +83,7 @@ fn content(crd: &CustomResourceDefinition) -> Value {
     spec
 }
 
-/// Leaves out values without meaning: null and empty lists.
+/// Removes values without a meaning: null and empty lists.
 fn strip(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -105,7 +105,7 @@ impl Default for Fnv {
 }
 
 impl Fnv {
-    /// Fields go in order of their names, whatever order they are kept in.
+    /// Fields are hashed in the order of their names.
     fn value(&mut self, value: &Value) {
         match value {
             Value::Object(fields) => {
@@ -138,11 +138,11 @@ struct Version {
     numbers: [u64; 3],
     /// A release is newer than its candidates.
     release: bool,
-    candidate: Vec<Part>,
+    candidate: Vec<CandidatePart>,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum CandidatePart {
     Number(u64),
     Text(String),
 }
@@ -156,7 +156,7 @@ impl Version {
         for (at, number) in numbers.split('.').enumerate() {
             *parsed.get_mut(at)? = number.parse().ok()?;
         }
-        let part = |part: &str| part.parse().map_or_else(|_| Part::Text(part.to_owned()), Part::Number);
+        let part = |part: &str| part.parse().map_or_else(|_| CandidatePart::Text(part.to_owned()), CandidatePart::Number);
         Some(Self {
             numbers: parsed,
             release: candidate.is_none(),

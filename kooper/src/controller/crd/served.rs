@@ -1,5 +1,5 @@
-//! What the API server keeps of a kind's objects, as its OpenAPI says: every
-//! identity may read that, also one that may not read CRDs.
+//! The fields that the API server stores for a kind, according to its OpenAPI.
+//! Every identity may read that, even one that may not read CRDs.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use kube::Client;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::advice::told;
+use super::advice::shortened;
 use super::breaking::schema_of;
 
 use crate::object::kind::KindInfo;
 
-/// The OpenAPI follows a CRD that was just applied within so long.
+/// How long the OpenAPI may take to include a CRD that was just applied.
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(3);
 
-/// The fields of the program's type that the API server would drop from its
-/// objects, as the CRD of the cluster does not have them; none where it does
-/// not serve the kind at all.
+/// The fields of the program's type that the API server would drop from objects
+/// because the CRD of the cluster does not have them; none if it does not serve
+/// the kind.
 pub(crate) async fn lacking(
     client: &Client,
     kind: &KindInfo,
@@ -33,7 +33,7 @@ pub(crate) async fn lacking(
         sleep(FOLLOWS_WITHIN).await;
         fields = served(client, kind).await?.map(lacks);
     }
-    Ok(told(fields.unwrap_or_default()))
+    Ok(shortened(fields.unwrap_or_default()))
 }
 
 /// The warning about fields that the CRD of the cluster lacks.
@@ -70,7 +70,7 @@ async fn served(client: &Client, kind: &KindInfo) -> Result<Option<Value>, kube:
 fn missing(ours: &Value, theirs: &Value) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(fields) = ours["properties"].as_object() {
-        // Those of every object are the server's own.
+        // The fields of every object are not part of a CRD.
         for (name, ours) in fields.iter().filter(|(name, _)| !["apiVersion", "kind", "metadata"].contains(&&***name)) {
             field(name, ours, &theirs["properties"][name], theirs, &mut found);
         }
@@ -102,7 +102,7 @@ fn inside(path: &str, ours: &Value, theirs: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Whether a schema keeps what it does not describe.
+/// Whether a schema keeps fields that it does not describe.
 fn keeps_all(schema: &Value) -> bool {
     schema["x-kubernetes-preserve-unknown-fields"] == true
 }
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_that_the_server_would_drop_are_found_wherever_they_are() {
+    fn fields_that_the_server_would_drop_are_found_at_any_depth() {
         let text = || json!({"type": "string"});
         let object = |fields: Value| json!({"type": "object", "properties": fields});
         let map = |of: Value| json!({"type": "object", "additionalProperties": of});

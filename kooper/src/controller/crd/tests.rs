@@ -33,26 +33,26 @@ fn advice(command: Option<&str>) -> Advice {
     Advice { manager: "my-shop".to_owned(), command: command.map(str::to_owned) }
 }
 
-fn change(number: usize, way: Way) -> breaking::Change {
-    breaking::Change { text: format!("`a{number}` is removed"), way }
+fn change(number: usize, allowed_by: AllowedBy) -> breaking::Change {
+    breaking::Change { text: format!("`a{number}` is removed"), allowed_by }
 }
 
 #[test]
-fn a_refusal_names_the_first_of_many_fields_and_the_way_out() {
-    let many: Vec<_> = (0..8).map(|number| change(number, Way::Consent)).collect();
+fn a_message_lists_the_first_of_many_fields_and_what_to_do() {
+    let many: Vec<_> = (0..8).map(|number| change(number, AllowedBy::Consent)).collect();
     let text = advice(Some("my_shop")).breaking("gadgets.x", "00ff", &many).to_string();
     assert!(text.contains("`a4` is removed; and 3 more; "), "{text}");
     assert!(text.ends_with("start the program with `--allow-crd-change gadgets.x@00ff`"), "{text}");
     let text = advice(None).breaking("gadgets.x", "00ff", &many).to_string();
     assert!(text.ends_with("build the operator with `.allow_crd_change(\"gadgets.x@00ff\")`"), "{text}");
-    // Consent does not help where the server refuses.
+    // Consent does not help if the server rejects the change.
     let text =
-        advice(Some("my_shop")).breaking("gadgets.x", "00ff", &[change(0, Way::Consent), change(1, Way::Migration)]);
+        advice(Some("my_shop")).breaking("gadgets.x", "00ff", &[change(0, AllowedBy::Consent), change(1, AllowedBy::Migration)]);
     assert!(!text.to_string().contains("--allow-crd-change"), "{text}");
 }
 
 #[test]
-fn the_printed_line_names_a_program_that_exists_and_keeps_the_field_manager() {
+fn the_printed_command_has_the_name_of_the_program_and_the_field_manager() {
     let text = advice(Some("my_shop")).foreign("gadgets.x", "`helm`".to_owned()).to_string();
     let line = "`my_shop crd | kubectl apply --server-side --force-conflicts --field-manager=my-shop -f -`";
     assert!(text.ends_with(line), "{text}");
@@ -65,7 +65,7 @@ fn the_printed_line_names_a_program_that_exists_and_keeps_the_field_manager() {
 }
 
 #[test]
-fn what_the_server_fills_in_or_leaves_out_is_no_difference() {
+fn defaults_and_omissions_of_the_server_are_not_differences() {
     let schema = object(&json!({"type": "integer", "minimum": 0}));
     let mut ours = crd(&schema);
     ours.spec.names.short_names = Some(Vec::new());
@@ -74,7 +74,7 @@ fn what_the_server_fills_in_or_leaves_out_is_no_difference() {
     theirs.spec.names.list_kind = Some("GadgetList".to_owned());
     theirs.spec.names.singular = Some("gadget".to_owned());
     theirs.spec.conversion.get_or_insert_default().strategy = "None".to_owned();
-    theirs.annotations_mut().insert("somebody".to_owned(), "else".to_owned());
+    theirs.annotations_mut().insert("example.com/team".to_owned(), "web".to_owned());
     assert!(same(&ours, &theirs));
     theirs.spec.names.short_names = Some(vec!["g".to_owned()]);
     assert!(!same(&ours, &theirs));
@@ -93,7 +93,7 @@ fn a_crd_carries_its_version_and_a_hash_that_only_its_content_changes() {
 }
 
 #[test]
-fn versions_are_ordered_as_semantic_versioning_does() {
+fn versions_are_ordered_by_semantic_versioning() {
     let order =
         ["0.0.0", "0.9.12", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-rc.2", "1.0.0-rc.10", "1.0.0", "1.0.1", "v2"];
     for (at, older) in order.iter().enumerate() {
@@ -106,12 +106,12 @@ fn versions_are_ordered_as_semantic_versioning_does() {
 }
 
 #[test]
-fn names_that_are_taken_are_no_matter_of_waiting() {
+fn a_name_that_is_taken_is_an_error_without_waiting() {
     let of = |conditions: Value| {
         let mut one = crd(&object(&json!({})));
         one.status.get_or_insert_default().conditions = serde_json::from_value(conditions).expect("conditions");
         let mut last = String::new();
-        let ready = state(&one, &mut last).map(|state| matches!(state, State::Ready));
+        let ready = state(&one, &mut last).map(|state| matches!(state, CrdState::Ready));
         (ready, last)
     };
     let accepted = json!({"type": "NamesAccepted", "status": "True", "message": "no conflicts found"});
@@ -131,11 +131,11 @@ fn types_of_several_versions_share_a_crd() {
     let of = |name: &str| crd_of(&json!([version(name, true, &object(&json!({"type": "string"})))]));
     let merged = merged(["v1beta1", "v2", "v1", "v2", "v2alpha1"].map(of));
     let versions = &merged["gadgets.crd.example.com"].spec.versions;
-    let told: Vec<_> = versions.iter().map(|version| (&*version.name, version.storage)).collect();
-    assert_eq!(told, [("v2", true), ("v1", false), ("v1beta1", false), ("v2alpha1", false)]);
+    let merged: Vec<_> = versions.iter().map(|version| (&*version.name, version.storage)).collect();
+    assert_eq!(merged, [("v2", true), ("v1", false), ("v1beta1", false), ("v2alpha1", false)]);
 }
 
-/// A server that has a CRD, about which it never says anything more.
+/// A server with a CRD that never changes.
 fn silent(there: &CustomResourceDefinition) -> Client {
     let mut there = serde_json::to_value(there).expect("JSON");
     there["metadata"]["resourceVersion"] = json!("1");
@@ -153,7 +153,7 @@ fn silent(there: &CustomResourceDefinition) -> Client {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crd_that_is_never_established_is_told_in_the_end() {
+async fn a_crd_that_is_never_established_is_reported() {
     let ours = crd(&object(&json!({"type": "string"})));
     let mut there = annotated(ours.clone(), "1.0.0");
     let installing = json!([{"type": "Established", "status": "False", "message": "not yet"}]);
@@ -167,8 +167,8 @@ async fn a_crd_that_is_never_established_is_told_in_the_end() {
     assert_eq!(began.elapsed(), PATIENCE);
 }
 
-/// A server without a CRD, which takes a second for each request and establishes a CRD at once; `most` is how many
-/// requests it has had at the same time.
+/// A server without a CRD that takes a second for each request and establishes a CRD at once; `most` is set to the
+/// highest number of concurrent requests.
 fn slow(most: &Arc<AtomicUsize>) -> Client {
     let (most, now) = (most.clone(), Arc::new(AtomicUsize::new(0)));
     let answer = move |request: http::Request<kube::client::Body>| {
@@ -226,7 +226,7 @@ fn of_version(minor: &'static str, there: &CustomResourceDefinition) -> Client {
 }
 
 #[tokio::test]
-async fn a_limit_needs_consent_where_the_server_might_not_ratchet() {
+async fn a_restriction_needs_consent_if_the_server_might_not_ratchet() {
     let of = |schema: Value| crd(&object(&schema));
     let (old, new) = (of(json!({"type": "string"})), of(json!({"type": "string", "maxLength": 3})));
     let install = async |minor, allowed: Vec<String>| {
@@ -237,10 +237,10 @@ async fn a_limit_needs_consent_where_the_server_might_not_ratchet() {
         assert_eq!(install(minor, Vec::new()).await, Ok(()), "{minor}");
     }
     for minor in ["32", "9", "", "x"] {
-        let refused = install(minor, Vec::new()).await.expect_err("it is refused");
-        assert!(refused.contains("`spec.a` (v1) gets a `maxLength` of 3; "), "{refused}");
-        let consent = refused.split("--allow-crd-change ").nth(1).and_then(|rest| rest.split('`').next());
-        let consent = consent.expect("the way out").to_owned();
+        let rejected = install(minor, Vec::new()).await.expect_err("it is rejected");
+        assert!(rejected.contains("`spec.a` (v1) gets a `maxLength` of 3; "), "{rejected}");
+        let consent = rejected.split("--allow-crd-change ").nth(1).and_then(|rest| rest.split('`').next());
+        let consent = consent.expect("the flag").to_owned();
         let other = consent.replace("gadgets", "widgets");
         assert!(install(minor, vec![other]).await.is_err());
         assert_eq!(install(minor, vec![consent]).await, Ok(()));

@@ -11,13 +11,13 @@ use super::{INIT_BACKOFF, Runner, Starting};
 use crate::controller::crd::{Installer, lacking, older};
 use crate::error::chain;
 
-/// How long the API server may take to answer which kinds it serves.
+/// The timeout for reading the kinds that the API server serves.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Runner {
-    /// Has the CRD in place; every replica sees to it, leader or not. A CRD
-    /// that is there and cannot be replaced for now is worked with as it is,
-    /// while the controller is not ready and retries.
+    /// Installs the CRD, in every replica, leader or not. If the CRD of the cluster
+    /// cannot be replaced now, the controller works with it, is not ready, and
+    /// retries.
     pub(super) async fn crd(&mut self, starting: &Starting) {
         let Some(client) = self.process.client.clone() else { return };
         let Some((crd, installs)) = self.controller.crd() else { return };
@@ -36,7 +36,7 @@ impl Runner {
                 controller = self.controller.name(),
                 "`install_crd` failed: {text}; the controller works with the CRD of the cluster and is not ready"
             );
-            let state = Arc::new(Starting::new(self.controller.name()));
+            let state = Arc::new(Starting::new(&self.backing));
             state.failed("install_crd", &text);
             self.process.health.add(state.clone());
             self.background.spawn(retry(self.process.crds.clone(), client, crd, state, text));
@@ -60,19 +60,19 @@ impl Runner {
                 Ok(Err(error)) => {
                     tracing::debug!(controller = name, "the CRD cannot be compared with the type: {}", chain(&error));
                 }
-                Err(_) => tracing::debug!(controller = name, "the CRD cannot be compared with the type: no answer"),
+                Err(_) => tracing::debug!(controller = name, "the CRD cannot be compared with the type: no response"),
             }
         });
     }
 }
 
-/// Tries until the CRD is in place. What stays the same is logged once.
+/// Retries until the CRD is installed. An error that stays the same is logged once.
 async fn retry(
     crds: Arc<Installer>,
     client: Client,
     crd: CustomResourceDefinition,
     state: Arc<Starting>,
-    mut said: String,
+    mut logged: String,
 ) {
     let mut failures = 1;
     loop {
@@ -81,11 +81,11 @@ async fn retry(
         failures = failures.saturating_add(1);
         let text = error.to_string();
         state.failed("install_crd", &text);
-        if text != said {
-            tracing::error!(controller = state.name, "`install_crd` failed: {text}");
-            said = text;
+        if text != logged {
+            tracing::error!(controller = %state.backing.controller, "`install_crd` failed: {text}");
+            logged = text;
         }
     }
-    tracing::info!(controller = state.name, "the CRD is as the controller needs it");
+    tracing::info!(controller = %state.backing.controller, "the CRD is installed");
     state.over();
 }

@@ -22,12 +22,12 @@ use crate::watch::informer::{Seen, Sink};
 use crate::watch::retriever::RetrieveError;
 use crate::watch::store::{Cache, Change};
 
-/// The queue of a controller as its watches see it.
+/// The entrance to a controller's queue, for its watches.
 pub(super) struct Gate {
-    pub(super) name: Arc<str>,
-    pub(super) queue: Arc<WorkQueue>,
+    /// The controller: its name and its queue.
+    pub(super) backing: Arc<Backing>,
     pub(super) metrics: Arc<dyn MetricsRecorder>,
-    /// Those whose keys may be handled.
+    /// The namespaces whose keys may be handled.
     pub(super) namespaces: Arc<Namespaces>,
     /// Closed while another replica leads: no worker takes keys then, and every
     /// key is queued when this replica acquires leadership.
@@ -44,6 +44,12 @@ impl Drop for Closing {
 }
 
 impl Gate {
+    fn queue(&self) -> &WorkQueue {
+        &self.backing.queue
+    }
+    fn count(&self, counter: Counter) {
+        self.metrics.count(&self.backing.controller, counter);
+    }
     /// Queues a key because of a change of an object in a cache.
     fn add(
         &self,
@@ -60,35 +66,35 @@ impl Gate {
         let urgency = || urgency(change);
         match change.last() {
             Some(object) if seen == Seen::Watched => {
-                self.queue
+                self.queue()
                     .add_from_event(key, lane, reason, urgency, || Revision::event(view, object, change.new.is_none()));
             }
-            // Behind the own write that a list shows there may be others.
-            _ => self.queue.add_urgent(key, lane, reason, urgency()),
+            // An object in a list may contain changes beside the own write.
+            _ => self.queue().add_urgent(key, lane, reason, urgency()),
         }
-        self.metrics.inc_event_queued(&self.name, false);
+        self.metrics.inc_event_queued(&self.backing.controller, false);
     }
 
     /// Queues a key for a reason that is not a change of an object.
     pub(super) fn wake(&self, key: &ObjectKey, lane: Lane, reason: Reason, urgency: Urgency) {
         if self.is_open_to(key) {
-            self.queue.add_urgent(key, lane, reason, urgency);
-            self.metrics.inc_event_queued(&self.name, false);
+            self.queue().add_urgent(key, lane, reason, urgency);
+            self.metrics.inc_event_queued(&self.backing.controller, false);
         }
     }
 
     /// Plans the resync of a key that needs no run now.
     fn remember(&self, key: &ObjectKey) {
-        // It would never be forgotten, as deletions do not get here either.
+        // A closed gate ignores deletions, so the key would never be removed.
         if self.is_open_to(key) {
-            self.queue.remember(key);
+            self.queue().remember(key);
         }
     }
 
-    /// Another replica leads: the queued keys are its work now.
+    /// Empties the queue: another replica leads and handles these keys.
     pub(super) fn close(&self) {
         self.open.store(false, Ordering::SeqCst);
-        self.queue.clear();
+        self.queue().clear();
     }
 
     fn is_open_to(&self, key: &ObjectKey) -> bool {
@@ -108,8 +114,8 @@ pub(super) struct Dispatch {
 
 impl Dispatch {
     /// Keeps the last state of a removed object if `deleted` is set.
-    fn bury(&self, key: &ObjectKey, last: &Arc<Object>, gone: Gone) -> bool {
-        self.tombstones.as_ref().is_some_and(|tombstones| self.gate.is_open_to(key) && tombstones.bury(key, last, gone))
+    fn keep_removed(&self, key: &ObjectKey, last: &Arc<Object>, gone: Gone) -> bool {
+        self.tombstones.as_ref().is_some_and(|tombstones| self.gate.is_open_to(key) && tombstones.add(key, last, gone))
     }
 }
 
@@ -117,10 +123,10 @@ impl Sink for Dispatch {
     fn changed(&self, change: &Change, seen: Seen) {
         let Some(key) = change.key() else { return };
         let gap = if seen == Seen::Watched { Gone::Deleted } else { Gone::Unknown };
-        let buried = match (&change.old, &change.new) {
-            (Some(old), None) => self.bury(key, old, gap),
-            // Its name was given to another object between two looks.
-            (Some(old), Some(new)) if new.uid() != old.uid() => self.bury(key, old, Gone::Unknown),
+        let kept = match (&change.old, &change.new) {
+            (Some(old), None) => self.keep_removed(key, old, gap),
+            // Another object was created with its name meanwhile.
+            (Some(old), Some(new)) if new.uid() != old.uid() => self.keep_removed(key, old, Gone::Unknown),
             _ => false,
         };
         let (lane, reason) = match (&change.old, &change.new) {
@@ -130,10 +136,10 @@ impl Sink for Dispatch {
             (_, Some(new)) if !(self.wants)(new) => {
                 self.failing.forget(key);
                 self.gate.remember(key);
-                if !buried {
+                if !kept {
                     return;
                 }
-                // `deleted` is called for the other one; the filter is called again.
+                // `deleted` is called for the old object; the filter is called again for the new one.
                 (Lane::Event, Reason::Deleted)
             }
             (None, Some(_)) if seen == Seen::First => (Lane::Background, Reason::Initial),
@@ -166,13 +172,12 @@ pub(super) struct Related {
     /// The cache of the related kind.
     pub(super) id: CacheId,
     pub(super) kind: Arc<str>,
-    /// The controller's own objects: only these are woken.
+    /// The controller's own objects: only their keys are queued.
     pub(super) ours: Cache,
-    /// Those that wait to be cleaned up outside of the selector, which are
-    /// woken too.
+    /// The objects outside of the selector that wait to be cleaned up: their keys
+    /// are queued, too.
     pub(super) leaving: Option<(Cache, Finalizers)>,
     pub(super) keys: Keys,
-    pub(super) backing: Arc<Backing>,
 }
 
 /// How a related object is mapped to keys.
@@ -217,14 +222,14 @@ impl Related {
     }
 
     fn unmapped(&self, error: &DecodeError) -> Vec<ObjectKey> {
-        tracing::error!(controller = %self.gate.name, "{error}; it wakes nothing");
-        self.gate.metrics.count(&self.gate.name, Counter::DecodeError);
+        tracing::error!(controller = %self.gate.backing.controller, "{error}; no key is queued for it");
+        self.gate.count(Counter::DecodeError);
         Vec::new()
     }
 
-    /// Who was refused this child as long as it was somebody else's.
+    /// The owners that could not apply this child while it belonged to another one.
     fn freed(&self, change: &Change) -> BTreeSet<ObjectKey> {
-        let contested = &self.backing.contested;
+        let contested = &self.gate.backing.contested;
         match (&self.keys, &change.old) {
             (Keys::Owner(_), Some(old)) if !contested.is_empty() => {
                 let before = change.old_metadata().map(controller_uid);
@@ -242,8 +247,8 @@ fn controller_uid(metadata: Result<&Metadata, &DecodeError>) -> Option<String> {
 
 impl Sink for Related {
     fn changed(&self, change: &Change, seen: Seen) {
-        // Before the first list of ours is complete every key of ours is
-        // queued anyway, and what an old version named a new one may not.
+        // The keys of the old version are queued, too: the new one may no longer
+        // refer to them.
         let mut keys = self.keys(change);
         keys.extend(self.freed(change));
         keys.sort_unstable();
@@ -257,8 +262,8 @@ impl Sink for Related {
     }
 }
 
-/// Changes of any object of the kind, selected or not: those that wait to be
-/// cleaned up outside of the selector wake their key.
+/// Changes of all objects of the kind, selected or not: the key of one that waits
+/// to be cleaned up outside of the selector is queued.
 pub(super) struct Leaving {
     pub(super) gate: Arc<Gate>,
     /// The cache of all objects of the kind.
@@ -281,38 +286,37 @@ impl Sink for Leaving {
 /// counts errors.
 pub(super) struct Progress {
     pub(super) id: CacheId,
-    /// What the calls of the controller see of it.
+    /// The views of the cache that the controller's calls have.
     pub(super) views: Vec<View>,
     pub(super) gate: Arc<Gate>,
-    pub(super) backing: Arc<Backing>,
 }
 
 impl Sink for Progress {
     fn changed(&self, change: &Change, _: Seen) {
         if let (Some(old), None) = (&change.old, &change.new) {
-            self.backing.former.forget(self.id, old.key());
+            self.gate.backing.former.forget(self.id, old.key());
         }
         if let Some(object) = change.last() {
             for view in &self.views {
-                self.backing.queue.cache_reached(|| Revision::event(*view, object, change.new.is_none()));
+                self.gate.queue().cache_reached(|| Revision::event(*view, object, change.new.is_none()));
             }
         }
     }
 
     fn relisted(&self) {
-        self.gate.metrics.count(&self.gate.name, Counter::Relist);
+        self.gate.count(Counter::Relist);
     }
 
     fn restored(&self) {
-        self.gate.metrics.count(&self.gate.name, Counter::Restore);
+        self.gate.count(Counter::Restore);
     }
 
     fn failed(&self, error: &RetrieveError) {
-        self.gate.metrics.count(&self.gate.name, Counter::WatchError(error.fault()));
+        self.gate.count(Counter::WatchError(error.fault()));
     }
 
     fn malformed(&self) {
-        self.gate.metrics.count(&self.gate.name, Counter::DecodeError);
+        self.gate.count(Counter::DecodeError);
     }
 }
 

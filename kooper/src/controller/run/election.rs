@@ -1,4 +1,4 @@
-//! Standing for the lease, working while it is held, and stepping down.
+//! Waiting for leadership, working as the leader, and stepping down.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,9 +17,9 @@ use crate::leader::{Announcement, Elector, ElectorOptions};
 use crate::queue::reason::Reason;
 use crate::queue::{Lane, Urgency};
 
-/// How long the Event of the released lease may take: a process that stops has
-/// spent its time on its handlers and on the release.
-const LAST_WORD: Duration = Duration::from_secs(1);
+/// How long the Event about the released lease may take. A process that stops has
+/// used its time for its handlers and for the release.
+const LAST_EVENT_GRACE: Duration = Duration::from_secs(1);
 
 impl Runner {
     /// Waits for leadership, works while it leads, and waits again.
@@ -29,9 +29,9 @@ impl Runner {
         self.process.health.add(elector.status());
         loop {
             if shutdown.run_until_cancelled(elector.campaign()).await.is_none() {
-                // It may have won at this very moment.
+                // It may have acquired the lease just now.
                 elector.release().await;
-                events.drain(LAST_WORD).await;
+                events.drain(LAST_EVENT_GRACE).await;
                 return Ok(());
             }
             self.tombstones.clear();
@@ -39,8 +39,7 @@ impl Runner {
             let stop = shutdown.child_token();
             let lost = CancellationToken::new();
             let holding = Holding::start(elector, &stop, &lost);
-            // A new task waits for the thread that started it: it begins before
-            // an `init` that blocks the thread.
+            // Lets the new task start before an `init` that blocks this thread.
             yield_now().await;
             let filling = self.watching.each_key(&self.controller.config, |key| {
                 self.gate.wake(key, Lane::Background, Reason::Leader, Urgency::Idle);
@@ -52,24 +51,24 @@ impl Runner {
             self.tombstones.clear();
             self.failing.clear();
             if !ended {
-                // What still runs might write: the lease is left to expire.
+                // A call that still runs might write, so the lease is not released but expires.
                 elector.abandon();
                 events.drain(EVENTS_GRACE).await;
                 return if shutdown.is_cancelled() { Ok(()) } else { Err(ControllerError::AbortIgnored) };
             }
             elector.release().await;
-            if shutdown.is_cancelled() || !self.process.stands_again {
-                events.drain(LAST_WORD).await;
+            if shutdown.is_cancelled() || !self.process.rejoins_election {
+                events.drain(LAST_EVENT_GRACE).await;
                 return if shutdown.is_cancelled() { Ok(()) } else { Err(ControllerError::LeadershipLost) };
             }
         }
     }
 
-    /// A sink of its own: that of the handlers is behind the fence, and the
-    /// loss of the lease is told when that is shut.
+    /// A separate sink: the sink of the handlers is fenced, and the loss of the
+    /// lease is recorded when the fence is closed already.
     fn lease_events(&self) -> EventSink {
         let Process { client, installation, identity, metrics, .. } = &self.process;
-        EventSink::start(client.clone(), &installation.program, &self.gate.name, identity, metrics.clone())
+        EventSink::start(client.clone(), &installation.program, &self.backing.controller, identity, metrics.clone())
     }
 
     fn elector(&self, events: EventSink) -> Option<Elector> {
@@ -96,16 +95,16 @@ impl Runner {
     }
 }
 
-/// An elector that renews in a task of its own: neither `init` nor the filling
-/// of the queue keeps it waiting.
+/// An elector that renews in its own task, so that neither `init` nor filling the
+/// queue delays it.
 struct Holding {
     ended: CancellationToken,
     task: AbortOnDropHandle<Elector>,
 }
 
 impl Holding {
-    /// Renews until [`end`](Self::end). When the lease is lost, however that
-    /// comes, `lost` and `stop` are cancelled.
+    /// Renews until [`end`](Self::end). When the lease is lost for any reason,
+    /// `lost` and `stop` are cancelled.
     fn start(mut elector: Elector, stop: &CancellationToken, lost: &CancellationToken) -> Self {
         let ended = CancellationToken::new();
         let (until, guards) = (ended.clone(), (lost.clone().drop_guard(), stop.clone().drop_guard()));
@@ -117,12 +116,12 @@ impl Holding {
         Self { ended, task: AbortOnDropHandle::new(task) }
     }
 
-    /// The work has ended: the elector is given back, to release the lease.
+    /// Stops renewing and returns the elector, which releases the lease.
     async fn end(self) -> Elector {
         self.ended.cancel();
         self.task.await.unwrap_or_else(|error| match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // Only the end of the runtime cancels it, which ends this task too.
+            // It is cancelled only when the runtime ends, which ends this task, too.
             Err(cancelled) => std::panic::panic_any(cancelled.to_string()),
         })
     }

@@ -1,5 +1,5 @@
-//! What is watched in each namespace: with several, a namespace that cannot be
-//! watched does not stop the others.
+//! The watches of each namespace: with several, a namespace that cannot be watched
+//! does not stop the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use futures_util::future::{join_all, select_all};
 use crate::metrics::health::Probe;
 use crate::watch::informer::WatchStatus;
 
-/// The watches of a controller by the namespace that they are of.
+/// The watches of a controller by namespace.
 pub(super) struct Namespaces {
     controller: String,
-    /// What every key needs: watches of the whole cluster, and those of an only
-    /// namespace.
+    /// The watches that every key needs: those of the whole cluster, and of a
+    /// single namespace.
     everywhere: Vec<Arc<WatchStatus>>,
-    /// What the keys of each of several namespaces need. Caches are read by
-    /// handlers: an object that is not listed must not look absent.
+    /// The watches that the keys of each of several namespaces need. Handlers read
+    /// the caches: an object that is not listed yet must not seem to be absent.
     each: BTreeMap<String, Vec<Arc<WatchStatus>>>,
 }
 
@@ -36,7 +36,7 @@ impl Namespaces {
         namespaces
     }
 
-    /// Whether each of several namespaces is handled by itself.
+    /// Whether there are several namespaces, which are handled separately.
     pub(super) fn are_several(&self) -> bool {
         !self.each.is_empty()
     }

@@ -1,5 +1,4 @@
-//! The watches of a controller: its own kind's, and those of its relations and
-//! readers.
+//! The watches of a controller: of its own kind, its relations and its readers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,11 +27,12 @@ use crate::watch::informer::{Sink, WatchStatus, Watched};
 use crate::watch::retriever::Scope;
 use crate::watch::store::{Cache, Store};
 
-/// The watches of one controller. Those that others want too are shared.
+/// The watches of one controller. Equal watches of several controllers are shared.
 pub(super) struct Watching {
     primary: Watches,
-    /// The cache of all objects of the kind, where a selector narrows what is
-    /// handled and a finalizer has to come off all the same.
+    /// The cache of all objects of the kind, for a controller with a selector and
+    /// a finalizer: the finalizer is removed from objects outside of the selector,
+    /// too.
     unselected: Option<CacheId>,
     others: HashMap<CacheId, Watches>,
     namespaces: Arc<Namespaces>,
@@ -68,7 +68,7 @@ impl Watching {
         watching
     }
 
-    /// What all caches of the controller hold, those that it shares too.
+    /// Registers the sizes of all caches of the controller, shared ones included.
     fn measure(&self, name: &str, metrics: &dyn MetricsRecorder) {
         let stores: Vec<Arc<Store>> = self.each().into_iter().map(|(_, watched)| watched.store.clone()).collect();
         let again = stores.clone();
@@ -78,7 +78,7 @@ impl Watching {
         gauge(metrics, name, Gauge::StoreBytes, move || again.iter().map(|store| store.size().1).sum::<usize>() as f64);
     }
 
-    /// Every watch once: a reader of the controller's own kind shares its.
+    /// Every watch once: a reader of the controller's own kind shares its watch.
     fn each(&self) -> Vec<(CacheId, &Arc<Watched>)> {
         let mut each: Vec<(CacheId, &Arc<Watched>)> = Vec::new();
         for watches in self.others.values().chain([&self.primary]) {
@@ -106,13 +106,13 @@ impl Watching {
         self.others.iter().map(|(id, watches)| (*id, watches.cache())).collect()
     }
 
-    /// All objects of the kind, selected or not, where that is asked for.
+    /// All objects of the kind, selected or not, if they are watched.
     pub(super) fn unselected(&self) -> Option<Cache> {
         Some(self.others.get(&self.unselected?)?.cache())
     }
 
-    /// Takes the key of each object that there is something to do for. After
-    /// each few the other tasks of the thread have their turn.
+    /// Calls `take` with the key of each object to handle. Other tasks of the thread
+    /// run in between.
     pub(super) async fn each_key(&self, config: &Config, take: impl Fn(&ObjectKey)) {
         for part in self.primary().parts() {
             for object in part {
@@ -136,7 +136,6 @@ impl Watching {
         &mut self,
         controller: &Controller,
         process: &Process,
-        backing: &Arc<Backing>,
         gate: &Arc<Gate>,
         tombstones: &Arc<Tombstones>,
         failing: &Arc<Failing>,
@@ -146,7 +145,7 @@ impl Watching {
             gate: gate.clone(),
             wants: wants(controller),
             changed: controller.config.changed.clone(),
-            tombstones: controller.parts.tells_of_deleted().then(|| tombstones.clone()),
+            tombstones: controller.parts.has_deleted().then(|| tombstones.clone()),
             failing: failing.clone(),
         });
         subscribe(&mut self.tasks, &self.namespaces, &self.primary, &dispatch).await;
@@ -155,8 +154,7 @@ impl Watching {
             let primary = shows(&self.primary).then_some(View::Primary);
             let other = self.others.get(&id).is_some_and(shows).then_some(View::Other(id));
             let views = primary.into_iter().chain(other).collect();
-            let (gate, backing) = (gate.clone(), backing.clone());
-            let progress: Arc<dyn Sink> = Arc::new(Progress { id, views, gate, backing });
+            let progress: Arc<dyn Sink> = Arc::new(Progress { id, views, gate: gate.clone() });
             watched.subscribe(&progress).await;
         }
         if let (Some(id), Some(finalizers)) = (self.unselected, controller.config.finalizers()) {
@@ -169,7 +167,7 @@ impl Watching {
             let Some(watches) = self.others.get(&relation.cache) else { continue };
             let keys = match &relation.map {
                 None => Keys::Owner(controller.kind.clone()),
-                Some(make) => Keys::Map(make(backing)),
+                Some(make) => Keys::Map(make(&gate.backing)),
             };
             let sink: Arc<dyn Sink> = Arc::new(Related {
                 gate: gate.clone(),
@@ -178,7 +176,6 @@ impl Watching {
                 ours: self.primary(),
                 leaving: self.unselected().zip(controller.config.finalizers()),
                 keys,
-                backing: backing.clone(),
             });
             watches.subscribe(&sink).await;
         }
@@ -224,8 +221,8 @@ impl Watches {
     }
 }
 
-/// Tells `sink` of the changes of a kind whose keys are queued. Of several
-/// namespaces, each has its first list when all that is watched in it is known.
+/// Passes the changes of a kind whose keys are queued to `sink`. Each of several
+/// namespaces starts when all of its watches have been listed.
 async fn subscribe(tasks: &mut JoinSet<()>, namespaces: &Arc<Namespaces>, watches: &Watches, sink: &Arc<dyn Sink>) {
     if !namespaces.are_several() {
         return watches.subscribe(sink).await;
@@ -239,8 +236,8 @@ async fn subscribe(tasks: &mut JoinSet<()>, namespaces: &Arc<Namespaces>, watche
     }
 }
 
-/// The watch of a scope: with a custom retriever a new one, else that
-/// of all who want the same.
+/// The watch of a scope. It is shared by all controllers with an equal scope, unless
+/// the retriever is a custom one.
 fn watched(controller: &Controller, process: &Process, request: &CacheRequest, scope: &Scope) -> Arc<Watched> {
     let (name, resource) = (controller.name(), request.kind.resource());
     let own = controller.own_retriever && request.id == controller.primary.id;
@@ -248,7 +245,7 @@ fn watched(controller: &Controller, process: &Process, request: &CacheRequest, s
     let status = || WatchStatus::new(name, &resource, scope.namespace.as_deref(), selected, !own);
     let (watched, new) =
         if own { (Arc::new(Watched::new(status())), true) } else { process.watches.of(request.id, scope, status) };
-    // Another kind than its own is needed always.
+    // Only the controller's own kind can be optional.
     if !(controller.config.optional && request.id == controller.primary.id) {
         watched.status.require();
     }
@@ -263,7 +260,7 @@ fn watched(controller: &Controller, process: &Process, request: &CacheRequest, s
     watched
 }
 
-/// The filter before the queue. It is not asked of an object that waits to be
+/// The filter before the queue. It is not called for an object that waits to be
 /// cleaned up.
 pub(super) fn wants(controller: &Controller) -> Wants {
     let wants = controller.parts.wants();
@@ -282,7 +279,7 @@ pub(super) fn gauge(
     }
 }
 
-/// Warns about a namespace that looks empty because it does not exist.
+/// Warns about a namespace without objects if it does not exist.
 async fn find_namespace(status: &WatchStatus, client: &Client) {
     status.wait_synced().await;
     let Some(namespace) = status.empty_namespace() else { return };

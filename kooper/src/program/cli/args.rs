@@ -63,7 +63,7 @@ pub(crate) struct Settings {
     pub(crate) leader_election: Option<bool>,
     /// As `NAME@HASH`.
     pub(crate) allowed_crd_changes: Vec<String>,
-    /// Where the program is installed.
+    /// The namespace that the program is installed in.
     pub(crate) install_namespace: String,
 }
 
@@ -130,7 +130,7 @@ static FLAGS: [Flag; 14] = [
     Flag {
         name: "namespace",
         value: "NAME",
-        help: "Namespace to look into; repeat it, or write a,b [default: as built in]",
+        help: "Namespace to watch; repeat it, or write a,b [default: as built in]",
         repeatable: true,
         only: None,
         take: |settings, text| {
@@ -160,7 +160,7 @@ static FLAGS: [Flag; 14] = [
     Flag {
         name: "resync",
         value: "DURATION|off",
-        help: "How often every object is handled again, or off [default: as built in]",
+        help: "Interval at which every object is reconciled again, or off [default: as built in]",
         repeatable: false,
         only: None,
         take: |settings, text| {
@@ -175,7 +175,7 @@ static FLAGS: [Flag; 14] = [
     Flag {
         name: "listen",
         value: "ADDR|off",
-        help: "Where /metrics, /healthz and /readyz are, or off [default: [::]:8080, IPv4 included]",
+        help: "Address of /metrics, /healthz and /readyz, or off [default: [::]:8080, IPv4 included]",
         repeatable: false,
         only: None,
         take: |settings, text| {
@@ -186,7 +186,7 @@ static FLAGS: [Flag; 14] = [
     Flag {
         name: "log-format",
         value: "text|json",
-        help: "How the log on stderr looks [default: text]",
+        help: "Format of the log on stderr [default: text]",
         repeatable: false,
         only: None,
         take: |settings, text| {
@@ -201,7 +201,7 @@ static FLAGS: [Flag; 14] = [
     Flag {
         name: "log-level",
         value: "LEVEL",
-        help: "off, error, warn, info, debug, trace; for a target too: info,kube=debug [default: info]",
+        help: "off, error, warn, info, debug or trace; also for targets: info,kube=debug [default: info]",
         repeatable: false,
         only: None,
         take: |settings, text| {
@@ -212,7 +212,7 @@ static FLAGS: [Flag; 14] = [
     Flag {
         name: "drain-timeout",
         value: "DURATION",
-        help: "How long running handlers get when the program is stopped [default: 20s]",
+        help: "How long running handlers may take to end when the program stops [default: 20s]",
         repeatable: false,
         only: None,
         take: |settings, text| {
@@ -235,7 +235,7 @@ static FLAGS: [Flag; 14] = [
     Flag {
         name: "instance",
         value: "NAME",
-        help: "Name of this installation, where a namespace has several of the program [default: none]",
+        help: "Name of this installation, if a namespace has several of the program [default: none]",
         repeatable: false,
         only: None,
         take: |settings, text| {
@@ -262,7 +262,7 @@ static FLAGS: [Flag; 14] = [
     Flag {
         name: "allow-crd-change",
         value: "NAME@HASH",
-        help: "Refused CRD change to apply all the same, as its refusal prints it; repeatable",
+        help: "Incompatible CRD change to allow, as the error prints it; repeatable",
         repeatable: true,
         only: None,
         take: |settings, text| {
@@ -273,7 +273,7 @@ static FLAGS: [Flag; 14] = [
                     }
                     _ => {
                         return Err(
-                            "write the name of the CRD and the hash that its refusal names, as NAME@HASH".to_owned()
+                            "write the name of the CRD and the hash, as NAME@HASH from the error".to_owned()
                         );
                     }
                 }
@@ -295,8 +295,8 @@ static FLAGS: [Flag; 14] = [
     },
 ];
 
-/// Reads the command line; the environment answers for flags that are not on
-/// it. An empty variable counts as none.
+/// Reads the command line, and the environment for flags that are not on it. An
+/// empty variable counts as unset.
 pub(crate) fn parse(
     program: &'static str,
     version: &'static str,
@@ -338,7 +338,7 @@ pub(crate) fn parse(
 
 const AFTER_HELP: &str = "\
 Each flag has an environment variable: KOOPER_WORKERS for --workers, KOOPER_LOG_LEVEL for --log-level.
-The flag wins over the variable. Durations are written as 500ms, 30s, 5m or 1h30m.";
+The flag takes precedence over the variable. Durations are written as 500ms, 30s, 5m or 1h30m.";
 
 fn command(program: &'static str, version: &'static str) -> Command {
     Command::new(program)
@@ -359,8 +359,8 @@ impl Flag {
     }
 
     fn arg(&'static self) -> Arg {
-        // clap wants to hear about a bad value while it knows where it stood;
-        // the value itself is taken later, as one from the environment is.
+        // clap reports a bad value with its flag. The value itself is applied later, like those of the
+        // environment.
         let check = |text: &str| (self.take)(&mut Settings::default(), text).map(|()| text.to_owned());
         Arg::new(self.name)
             .long(self.name)

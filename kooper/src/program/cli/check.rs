@@ -1,4 +1,4 @@
-//! The command `check`: is everything there that the program needs.
+//! The command `check`: whether the cluster has everything that the program needs.
 
 mod left;
 
@@ -23,7 +23,7 @@ use super::connect::{self, Connection};
 use super::controllers::{controllers, lease_namespace};
 use super::preflight::{self, PATIENCE};
 use crate::controller::Controller;
-use crate::controller::crd::{Advice, InstallError, Installer, Plan, is_established, lacking, older};
+use crate::controller::crd::{Advice, InstallError, InstallPlan, Installer, is_established, lacking, older};
 use crate::controller::review::{may, own_namespace};
 use crate::error::{BoxError, chain};
 use crate::metrics::Prometheus;
@@ -34,11 +34,10 @@ use crate::program::rbac::{self, Grant, Grants, Place};
 /// How many permissions are requested at a time.
 const AT_A_TIME: usize = 8;
 
-/// How many objects that were left behind are named.
+/// The most objects that are listed as left behind.
 const NAMED: usize = 10;
 
-/// Prints a line for each thing that was looked at; exits with 1 if one of
-/// them is not as it has to be.
+/// Prints a line for each check; exits with 1 if one of them failed.
 pub(crate) fn check(
     program: &str,
     version: &str,
@@ -60,7 +59,7 @@ pub(crate) fn check(
             .former_programs(controllers.iter().filter_map(Controller::former_program));
         let mut check = Check { client: connection.client.clone(), place, installer, failed: false };
         if check.connection(&connection).await {
-            // Where the program is installed, if it is the program that asks.
+            // The namespace of the program, if `check` runs as the program's service account.
             if let Some(namespace) = own_namespace(&check.client).await {
                 check.place.namespace = namespace;
             }
@@ -94,7 +93,7 @@ impl Check {
         drop(writeln!(std::io::stdout(), "note     {text}"));
     }
 
-    /// Whether the server answers; nothing else makes sense without.
+    /// Whether the server responds; otherwise no other check is useful.
     async fn connection(&mut self, connection: &Connection) -> bool {
         let server = &connection.server;
         match timeout(PATIENCE, self.client.apiserver_version()).await {
@@ -109,8 +108,8 @@ impl Check {
             Err(_) => {
                 let seconds = PATIENCE.as_secs();
                 self.missing(format_args!(
-                    "connection: the API server {server} has not answered for {seconds} s: check that it runs, and the \
-                     network on the way"
+                    "connection: the API server {server} did not respond within {seconds} s: check that it runs, and the \
+                     network between"
                 ));
                 return false;
             }
@@ -143,7 +142,7 @@ impl Check {
         }
     }
 
-    /// Names the objects that a controller cleaned up once, and looks at no more.
+    /// Lists objects with the controller's finalizer outside of its namespaces.
     async fn left(&self, controller: &Controller) {
         let Some(finalizer) = controller.finalizer() else { return };
         let (name, kinds) = (controller.name(), controller.kind_info().resource());
@@ -152,29 +151,29 @@ impl Check {
             Ok((named, count)) => {
                 let more = if count > named.len() { format!(" and {} more", count - named.len()) } else { String::new() };
                 self.note(format_args!(
-                    "{kinds} {}{more}: outside of the namespaces of the controller `{name}` with its finalizer {finalizer}: \
-                     if no other instance looks there, they can't be deleted until it does or the finalizer is taken off",
+                    "{kinds} {}{more}: outside of the namespaces of the controller `{name}`, with its finalizer {finalizer}: \
+                     unless another instance watches them, they cannot be deleted until the finalizer is removed",
                     named.join(", ")
                 ));
             }
-            // The cluster does not serve the kind: that is said already.
+            // The cluster does not serve the kind, which was reported already.
             Err(kube::Error::Api(status)) if status.code == 404 => {}
-            // The least role has no right to look elsewhere.
+            // The least role has no permissions in other namespaces.
             Err(kube::Error::Api(status)) if status.code == 403 => self.note(format_args!(
-                "{kinds}: whether some outside of the namespaces of the controller `{name}` carry its finalizer {finalizer} \
-                 can't be seen: who may list them in all namespaces sees it"
+                "{kinds}: objects outside of the namespaces of the controller `{name}` may have its finalizer {finalizer}: \
+                 to list them, run `check` as a user who may list {kinds} in all namespaces"
             )),
             Err(error) => self.note(format_args!("{kinds} of other namespaces: {}", chain(&error))),
         }
     }
 
-    /// Returns the resources whose CRDs are yet to come.
+    /// Returns the resources whose CRDs do not exist yet.
     async fn crds(&mut self, controllers: &[Controller]) -> BTreeSet<String> {
         let mut to_come = BTreeSet::new();
         let mut crds = BTreeMap::new();
         for controller in controllers {
             if let Some((crd, installs)) = controller.crd() {
-                // One that installs it is enough.
+                // It is installed if one of the controllers installs it.
                 let known = crds.entry(crd.name_any()).or_insert((crd, false, Vec::new()));
                 known.1 |= installs;
                 if !known.2.contains(&controller.kind_info()) {
@@ -183,25 +182,25 @@ impl Check {
             }
         }
         for (name, (crd, installs, kinds)) in crds {
-            let there =
+            let exists =
                 if installs { self.installed(&name, crd).await } else { self.by_hand(&name, &crd, &kinds).await };
-            to_come.extend((!there).then_some(name));
+            to_come.extend((!exists).then_some(name));
         }
         to_come
     }
 
-    /// A CRD that the program installs. `false` where it is not there yet.
+    /// Checks a CRD that the program installs; `false` if it does not exist yet.
     async fn installed(&mut self, name: &str, crd: CustomResourceDefinition) -> bool {
         match self.installer.predict(&self.client, crd).await {
-            Ok(Plan::Install) => {
-                self.ok(format_args!("CRD {name}: not there yet, `run` installs it"));
+            Ok(InstallPlan::Install) => {
+                self.ok(format_args!("CRD {name}: it does not exist yet, `run` installs it"));
                 return false;
             }
-            Ok(Plan::Replace) => self.ok(format_args!("CRD {name}: `run` replaces it")),
-            Ok(Plan::Newer(there, version)) => {
-                self.established(name, &there, format_args!(": of version {version}, which is newer: it stays"));
+            Ok(InstallPlan::Replace) => self.ok(format_args!("CRD {name}: `run` replaces it")),
+            Ok(InstallPlan::Newer(current, version)) => {
+                self.established(name, &current, format_args!(": version {version}, which is newer, is kept"));
             }
-            Ok(Plan::Keep { there, .. }) => self.established(name, &there, ""),
+            Ok(InstallPlan::Keep { current, .. }) => self.established(name, &current, ""),
             // The missing rule is reported with the others.
             Err(InstallError::Forbidden { .. }) => return false,
             Err(error) => self.missing(format_args!("CRD {name}: {error}")),
@@ -216,17 +215,17 @@ impl Check {
         }
     }
 
-    /// A CRD that the user installs. `false` where it is not there yet.
+    /// Checks a CRD that the user installs; `false` if it does not exist yet.
     async fn by_hand(&mut self, name: &str, crd: &CustomResourceDefinition, kinds: &[&KindInfo]) -> bool {
         let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         match api.get_opt(name).await {
-            Ok(Some(there)) => self.established(name, &there, ""),
+            Ok(Some(current)) => self.established(name, &current, ""),
             Ok(None) => {
                 let apply = self.installer.by_user();
                 self.missing(format_args!("CRD {name}: it does not exist: apply it with {apply}"));
                 return false;
             }
-            // Who may not see it sees whether its kind is served.
+            // Without the permission to read it, its kind is checked instead.
             Err(kube::Error::Api(status)) if status.code == 403 => {}
             Err(error) => self.missing(format_args!("CRD {name}: {}", chain(&error))),
         }
@@ -278,8 +277,8 @@ impl Check {
             match api.get_opt(name).await {
                 Ok(Some(namespace)) if namespace.metadata.deletion_timestamp.is_some() => {
                     self.missing(format_args!(
-                        "namespace {name}: it is being terminated, nothing can be created in it: wait until it is gone, \
-                         and create it anew"
+                        "namespace {name}: it is being terminated, so nothing can be created in it: wait until it is deleted, \
+                         and create it again"
                     ));
                 }
                 Ok(Some(_)) => self.ok(format_args!("namespace {name}")),
@@ -294,7 +293,7 @@ impl Check {
         }
     }
 
-    /// Asks for every verb, and prints a line for those of one resource.
+    /// Checks every verb, and prints a line for those of each resource.
     async fn access(&mut self, grants: &Grants) {
         let ask = |(grant, because): (Grant, BTreeSet<String>)| {
             let client = self.client.clone();
@@ -334,7 +333,7 @@ impl Check {
     }
 }
 
-/// Whether this identity may.
+/// Whether this identity has the permission.
 async fn allowed(client: Client, grant: &Grant) -> Result<bool, String> {
     let what = ResourceAttributes {
         namespace: grant.namespace.clone(),

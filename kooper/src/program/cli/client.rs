@@ -1,5 +1,5 @@
-//! The program's client: kube's layers over a connector of its own, which
-//! notices a connection whose other end is gone.
+//! The program's client: kube's layers over a separate connector, which detects a
+//! connection whose peer is gone.
 
 use std::time::Duration;
 
@@ -15,21 +15,20 @@ use tracing::Instrument;
 use crate::error::BoxError;
 use crate::metrics::ClientLayer;
 
-/// The other end of a silent connection is asked after this long whether it is
-/// there, and again after each interval.
+/// A silent connection is probed after this time, and again after each interval.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 const INTERVAL: Duration = Duration::from_secs(5);
 const PROBES: u32 = 3;
 
-/// So long what was sent may wait to be acknowledged.
+/// How long sent data may wait to be acknowledged.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(25);
 
-/// A client that counts its requests and repeats none.
+/// A client that counts its requests and retries none.
 ///
-/// kube's own connector is used through a proxy, whose connections are its own
-/// to watch; with an exec plugin, as only kube knows when its certificate ends;
-/// and with two providers of cryptography, between which kube decides.
+/// kube's own connector is used with a proxy; with an exec plugin, as only kube
+/// knows when its certificate expires; and with two crypto providers, between which
+/// kube chooses.
 pub(super) fn client(config: Config, layer: &ClientLayer) -> kube::Result<Client> {
     let undecided = cfg!(all(feature = "ring", feature = "aws-lc-rs"));
     if config.proxy_url.is_some() || config.auth_info.exec.is_some() || undecided {
@@ -64,7 +63,7 @@ pub(super) fn client(config: Config, layer: &ClientLayer) -> kube::Result<Client
     Ok(ClientBuilder::new(service, config.default_namespace).with_layer(layer).build())
 }
 
-/// Connects, and has the system notice within 30 seconds that a peer is gone.
+/// Connects with options by which the system detects a lost peer within 30 seconds.
 fn tcp() -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -84,7 +83,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_connection_whose_other_end_is_gone_is_noticed_within_30_seconds() {
+    async fn a_connection_to_a_lost_peer_is_detected_within_30_seconds() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         let connection = tcp().call(url).await.unwrap().into_inner();

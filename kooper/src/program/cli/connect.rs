@@ -1,5 +1,5 @@
-//! The connection to the API server: where it is described, and what is wrong
-//! with the description.
+//! The connection to the API server: where it is configured, and errors in the
+//! configuration.
 
 use std::ffi::OsString;
 use std::io;
@@ -23,17 +23,17 @@ mod tests;
 
 use renewal::Renewal;
 
-/// The leases' connection waits no longer than this to be made, and to send.
+/// The longest time for connecting and for sending with the client for Leases.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Two clients, and the server they speak to.
+/// Two clients, and the server that they connect to.
 pub(crate) struct Connection {
     pub(crate) client: Client,
-    /// The leases' own: it gives up soon.
+    /// The client for Leases, with short timeouts.
     pub(crate) lease_client: Client,
     /// Whether it is the service account of the pod.
     pub(crate) in_pod: bool,
-    /// The server's URL as it may be shown.
+    /// The server's URL, without credentials.
     pub(crate) server: String,
 }
 
@@ -41,17 +41,17 @@ pub(crate) struct Connection {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error(
-        "there is no kubeconfig and this is not a pod: KUBECONFIG is not set, {home} does not exist, and neither is \
-         KUBERNETES_SERVICE_HOST set; write `--kubeconfig FILE`, or set KUBECONFIG"
+        "there is no kubeconfig and this is not a pod: KUBECONFIG is not set, {home} does not exist, and \
+         KUBERNETES_SERVICE_HOST is not set; write `--kubeconfig FILE`, or set KUBECONFIG"
     )]
     Nowhere { home: String },
-    #[error("the kubeconfig {file} of {origin} does not exist: name one that does")]
+    #[error("the kubeconfig {file} of {origin} does not exist: choose another file")]
     Absent { file: String, origin: &'static str },
-    #[error("the kubeconfig {file} cannot be read: {source}")]
-    Unreadable { file: String, source: io::Error },
-    #[error("the kubeconfig {file} is broken: {problem}; `kubectl config view --kubeconfig {file}` reads it too")]
+    #[error("the kubeconfig {file} cannot be read: {error}")]
+    Unreadable { file: String, error: io::Error },
+    #[error("the kubeconfig {file} is invalid: {problem}; compare with `kubectl config view --kubeconfig {file}`")]
     Broken { file: String, problem: String },
-    #[error("the kubeconfig {file} has no current context: name one with `--context`; it has {contexts}")]
+    #[error("the kubeconfig {file} has no current context: choose one with `--context`; it has {contexts}")]
     NoCurrentContext { file: String, contexts: String },
     #[error("the kubeconfig {file} has no context `{context}`: it has {contexts}")]
     UnknownContext { file: String, context: String, contexts: String },
@@ -62,8 +62,8 @@ pub(crate) enum ConnectError {
     #[error("--context names a context of a kubeconfig, and there is none: this is a pod with its service account")]
     ContextInPod,
     #[error(
-        "this is a pod, but its service account cannot be used: {0}; is `automountServiceAccountToken` off? \
-         `--kubeconfig FILE` connects otherwise"
+        "this is a pod, but its service account cannot be used: {0}; check that `automountServiceAccountToken` is not \
+         off, or connect with `--kubeconfig FILE`"
     )]
     Pod(InClusterError),
     #[error("the client cannot be built: {}", chain(.0))]
@@ -86,7 +86,7 @@ pub(crate) async fn connect(
     let in_pod = places.files().is_none();
     let mut config = places.config(settings.context.clone()).await?;
     config.headers.extend(user_agent(program));
-    // What a request meets is for the one who made it to know, and to count: kube would repeat a write up to 15 times.
+    // Errors are returned to the caller, and each request is counted: kube would retry a write up to 15 times.
     config.default_retry = false;
     let server = shown(&config.cluster_url);
     let layer = metrics.client_layer(&config.cluster_url);
@@ -99,15 +99,15 @@ pub(crate) async fn connect(
     Ok(Connection { client: client(config)?, lease_client, in_pod, server })
 }
 
-/// The user agent, for the audit log and the operators of the server.
+/// The user agent, for the server's audit log and its administrators.
 fn user_agent(program: &str) -> Option<(HeaderName, HeaderValue)> {
     let program = Installation::new(program, None).program;
     let text = format!("{program} kooper/{}", env!("CARGO_PKG_VERSION"));
     Some((USER_AGENT, HeaderValue::try_from(text).ok()?))
 }
 
-/// The elector ends a request that takes too long. A timeout on reading would
-/// count the time in which the connection, or a watch, is idle.
+/// The configuration for Leases. The elector cancels requests that take too long. A
+/// read timeout would include the time in which a connection, or a watch, is idle.
 fn for_leases(mut config: Config) -> Config {
     let shorter = |own: Option<Duration>| Some(own.map_or(LEASE_TIMEOUT, |own| own.min(LEASE_TIMEOUT)));
     config.connect_timeout = shorter(config.connect_timeout);
@@ -115,7 +115,7 @@ fn for_leases(mut config: Config) -> Config {
     config
 }
 
-/// A URL without what stands before an `@`, which may be a password.
+/// A URL without the part before an `@`, which may be a password.
 fn shown(url: &Uri) -> String {
     let host = url.authority().map_or("", |authority| authority.as_str());
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
@@ -123,7 +123,7 @@ fn shown(url: &Uri) -> String {
     format!("{}://{host}{path}", url.scheme_str().unwrap_or("http"))
 }
 
-/// Where a connection can be described.
+/// The places where a connection can be configured.
 struct Places {
     flag: Option<PathBuf>,
     variable: Option<OsString>,
@@ -148,7 +148,7 @@ impl Places {
         }
     }
 
-    /// The kubeconfig's files, and who named them.
+    /// The files of the kubeconfig, and the setting that names them.
     fn files(&self) -> Option<(Vec<PathBuf>, &'static str)> {
         if let Some(file) = &self.flag {
             return Some((vec![file.clone()], "--kubeconfig"));
@@ -180,8 +180,8 @@ fn read(files: &[PathBuf], origin: &'static str) -> Result<Kubeconfig, ConnectEr
 fn read_error(file: &Path, error: KubeconfigError) -> ConnectError {
     let file = file.display().to_string();
     match error {
-        KubeconfigError::ReadConfig(source, _) => ConnectError::Unreadable { file, source },
-        // The parser's own text shows the lines around the error.
+        KubeconfigError::ReadConfig(error, _) => ConnectError::Unreadable { file, error },
+        // The parser's message would quote the lines around the error.
         KubeconfigError::Parse(error) => {
             let place = error
                 .location()
@@ -192,7 +192,7 @@ fn read_error(file: &Path, error: KubeconfigError) -> ConnectError {
     }
 }
 
-/// Takes what the context needs out of a kubeconfig.
+/// Reads the settings of a context from a kubeconfig.
 async fn load(kubeconfig: Kubeconfig, context: Option<String>, file: &str) -> Result<Config, ConnectError> {
     let contexts = names(kubeconfig.contexts.iter().map(|context| &context.name));
     let clusters = names(kubeconfig.clusters.iter().map(|cluster| &cluster.name));
@@ -200,7 +200,7 @@ async fn load(kubeconfig: Kubeconfig, context: Option<String>, file: &str) -> Re
     let file = file.to_owned();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     if config.as_ref().is_ok_and(|config| !has_good_token(config)) {
-        let problem = "it has characters that a header cannot have, such as the end of a line".to_owned();
+        let problem = "it contains characters that are not allowed in a header, such as a line break".to_owned();
         return Err(ConnectError::Material { file, what: "token", problem });
     }
     config.map_err(|error| match error {
@@ -214,7 +214,7 @@ async fn load(kubeconfig: Kubeconfig, context: Option<String>, file: &str) -> Re
     })
 }
 
-/// Whether the token can be sent: kube panics where it cannot.
+/// Whether the token can be sent: kube panics if it cannot.
 fn has_good_token(config: &Config) -> bool {
     let user = serde_json::to_value(&config.auth_info).unwrap_or_default();
     user["token"].as_str().is_none_or(|token| HeaderValue::try_from(token).is_ok())
@@ -222,8 +222,8 @@ fn has_good_token(config: &Config) -> bool {
 
 fn material(file: String, what: &'static str, error: LoadDataError) -> ConnectError {
     let problem = match error {
-        // A key that was written where its file belongs would be the path.
-        LoadDataError::ReadFile(error, _) => format!("the file that is named there cannot be read: {error}"),
+        // The path might be a key that was written instead of a file.
+        LoadDataError::ReadFile(error, _) => format!("its file cannot be read: {error}"),
         error => one_line(&error.to_string()),
     };
     ConnectError::Material { file, what, problem }

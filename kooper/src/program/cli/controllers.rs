@@ -1,4 +1,4 @@
-//! The controllers of the program, as the flags want them.
+//! The controllers of the program, with the settings of the flags.
 
 use super::args::Settings;
 use super::connect::Connection;
@@ -34,15 +34,15 @@ pub(crate) fn controllers(definitions: &[fn(&mut Program)], settings: &Settings)
         if !controller.set_namespaces(settings.namespaces.clone()) {
             let (name, kind) = (controller.name(), controller.kind());
             tracing::warn!(
-                "--namespace changes nothing for the controller `{name}`: {kind} is in no namespace, or it has a retriever of its own"
+                "--namespace does not apply to the controller `{name}`: {kind} is cluster-scoped, or the controller has a custom retriever"
             );
         }
     }
     Ok(controllers)
 }
 
-/// The namespace of the leases that name none. Outside a cluster it is a
-/// guess, which is said.
+/// The namespace of Leases without one of their own. Outside of a cluster it is a
+/// guess, which is logged.
 pub(crate) fn lease_namespace(
     program: &str,
     controllers: &[Controller],
@@ -54,15 +54,15 @@ pub(crate) fn lease_namespace(
     }
     let namespace = connection.client.default_namespace();
     let installation = settings.installation(program);
-    // A lease with a namespace of its own is in it, whichever is the default.
+    // A Lease with its own namespace does not depend on the default.
     let guessed = |controller: &Controller| {
         let of = |namespace| controller.leases(&installation, namespace).map(|leases| leases.namespace);
         of("a").is_some() && of("a") != of("b")
     };
     if !connection.in_pod && controllers.iter().any(guessed) {
         tracing::warn!(
-            "the leases are in namespace `{namespace}`, the kubeconfig context's: replicas in a cluster are excluded \
-             only if theirs are there too; write `--lease-namespace NAME` otherwise"
+            "the leases are in namespace `{namespace}` of the kubeconfig's context: replicas in the cluster must use the \
+             same namespace, otherwise set `--lease-namespace NAME`"
         );
     }
     namespace.to_owned()

@@ -1,4 +1,4 @@
-//! The log: where it goes, how it looks and what it leaves out.
+//! The log: its destination, its format and its filters.
 
 use std::io::{IsTerminal, Write};
 
@@ -28,21 +28,21 @@ const LEVELS: [(&str, LevelFilter); 6] = [
     ("trace", LevelFilter::TRACE),
 ];
 
-/// kube logs each failed request as an error that names nothing. Whoever sent
-/// the request says what it was and what to do.
+/// kube logs each failed request as an error without details. The sender of the
+/// request logs its purpose and what to do.
 const NOISE: &str = "kube_client::client::builder";
 
-/// kube logs the bodies of answers that it cannot decode, and of refusals: they
-/// may hold secrets, so that no level shows them.
+/// kube logs the bodies of responses that it cannot decode, and of rejections: they
+/// may contain secrets, so they are hidden at every level.
 const BODIES: &str = "kube_client::client";
 
-/// What these levels let pass, without bodies.
+/// A filter by these levels that also hides bodies.
 pub(super) fn guarded(levels: Targets) -> impl Filter<Registry> {
     levels.and(filter_fn(|metadata| metadata.target() != BODIES))
 }
 
-/// Reads levels such as `debug` or `info,kube=debug`; `info` is for whatever
-/// is not named.
+/// Reads levels such as `debug` or `info,kube=debug`. The default for targets that
+/// are not listed is `info`.
 pub(crate) fn levels(text: &str) -> Result<Targets, String> {
     let mut targets = Targets::new().with_default(LevelFilter::INFO);
     let (mut verbose, mut asked_for_noise) = (false, false);
@@ -75,10 +75,10 @@ fn level(text: &str) -> Result<LevelFilter, String> {
     })
 }
 
-/// Where spans go, beside the lines that name them.
+/// The layer that exports spans, beside the log.
 pub(crate) type Spans = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// Starts to log to stderr, unless the program has a log of its own already.
+/// Starts to log to stderr, unless the program has installed its own logger.
 pub(crate) fn start(format: LogFormat, levels: Targets, spans: Option<Spans>) {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let colours = std::io::stderr().is_terminal() && !plain;
@@ -91,8 +91,7 @@ fn logger<W>(format: LogFormat, levels: Targets, colours: bool, writer: W, spans
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    // A log whose reader is gone must not end the program: without
-    // `log_internal_errors(false)` the next line would panic.
+    // If stderr is closed, the next line would panic without `log_internal_errors(false)`.
     let lines = fmt::layer::<Registry>().with_writer(writer).log_internal_errors(false);
     let lines = match format {
         LogFormat::Text => lines.with_ansi(colours).boxed(),
@@ -111,14 +110,14 @@ fn log_panics() {
         let thread = std::thread::current();
         let payload = panic.payload();
         let text = payload.downcast_ref::<String>().map(String::as_str);
-        let message = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("(a panic without a text)");
+        let message = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("(a panic without a message)");
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         error!(place, thread = thread.name().unwrap_or_default(), "panic: {message}");
     }));
 }
 
-/// Writes a line to stderr, whatever the log is set to.
-pub(crate) fn say(line: &str) {
+/// Writes a line to stderr, independent of the log level.
+pub(crate) fn print(line: &str) {
     drop(writeln!(std::io::stderr(), "{line}"));
 }
 
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_one_line_an_event_and_has_colours_only_where_asked() {
+    fn text_has_one_line_per_event_and_colours_only_on_request() {
         let text = logged(LogFormat::Text, "", false);
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_one_object_a_line() {
+    fn json_has_one_object_per_line() {
         let text = logged(LogFormat::Json, "", true);
         let line: serde_json::Value = serde_json::from_str(&text).expect("one object");
         assert_eq!(line["level"], "INFO");
@@ -199,13 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_level_is_told_what_there_is() {
+    fn the_error_for_an_unknown_level_lists_the_levels() {
         assert_eq!(
-            levels("inof").expect_err("no level"),
+            levels("inof").expect_err("not a level"),
             "`inof` is not a log level (did you mean `info`?): write off, error, warn, info, debug or trace, or one for a \
              target, such as `info,kube=debug`"
         );
-        assert!(levels("kube=loud").expect_err("no level").starts_with("`loud` is not a log level: "));
+        assert!(levels("kube=loud").expect_err("not a level").starts_with("`loud` is not a log level: "));
         assert!(levels("=debug").expect_err("no target").starts_with("`=debug` has no target"));
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn rbac(program: &str, definitions: &[fn(&mut Program)], settings: &S
     print(&yaml(rbac::documents(&grants, &place))?)
 }
 
-/// Documents as kubectl takes them.
+/// Documents as YAML for kubectl.
 fn yaml<T: Serialize>(documents: impl IntoIterator<Item = T>) -> Result<String, BoxError> {
     let mut text = String::new();
     for document in documents {
@@ -69,13 +69,13 @@ mod tests {
 
     #[test]
     fn a_client_without_rules_has_no_role() {
-        let error = rbac("shop", &[unruled], &Settings::default()).expect_err("nobody knows what it does");
+        let error = rbac("shop", &[unruled], &Settings::default()).expect_err("its permissions are unknown");
         assert!(error.to_string().starts_with("the controller `one` takes `Client`, which can do anything"), "{error}");
-        crd("1.0.0", &[unruled], &Settings::default()).expect("it has no CRDs, and says so");
+        crd("1.0.0", &[unruled], &Settings::default()).expect("it prints that there are no CRDs");
     }
 
     #[test]
-    fn yaml_keeps_the_type_of_every_text() {
+    fn yaml_keeps_the_type_of_every_string() {
         let texts = [
             "on",
             "yes",
@@ -118,7 +118,7 @@ mod tests {
             "?",
             "a\u{7f}b",
             "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
-            "a line that is so long that it would be folded by a writer that likes short lines, with  two  blanks and an end ",
+            "a line that is so long that it would be folded by a writer with a limit on line length, with  two  blanks and an end ",
         ];
         let fields: serde_json::Map<_, _> = texts.iter().map(|text| ((*text).to_owned(), json!(1))).collect();
         let document = json!({

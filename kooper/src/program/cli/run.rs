@@ -17,6 +17,7 @@ use super::preflight::preflight;
 use super::signals::Signals;
 use crate::controller::Controller;
 use crate::controller::error::RunError;
+use crate::error::chain;
 use crate::controller::operator::Operator;
 use crate::error::BoxError;
 use crate::metrics::Prometheus;
@@ -27,7 +28,7 @@ use crate::program::http::Listener;
 /// How long after the drain timeout the operator has to end by itself.
 const GRACE: Duration = Duration::from_secs(8);
 
-/// Runs until a signal comes, or until every controller has ended.
+/// Runs until a signal arrives, or until every controller has ended.
 pub(crate) fn run(
     program: &str,
     version: &str,
@@ -97,7 +98,7 @@ fn announce(
 ) {
     let controllers: Vec<_> = controllers.iter().map(|one| format!("{} ({})", one.name(), one.kind())).collect();
     let namespaces = match &settings.namespaces[..] {
-        [] => "as the controllers say".to_owned(),
+        [] => "as built in".to_owned(),
         some => some.join(", "),
     };
     tracing::info!(
@@ -112,8 +113,8 @@ fn announce(
     );
 }
 
-/// Waits for signals on the main thread, on a runtime of its own: handlers
-/// that block every thread of the program's runtime cannot keep them off.
+/// Waits for signals on the main thread, on a separate runtime, so that handlers
+/// that block every thread of the program's runtime do not delay them.
 fn supervise(program: &Runtime, operator: Operator, drain: Duration) -> Result<ExitCode, BoxError> {
     let main = Builder::new_current_thread().enable_all().build()?;
     let code = main.block_on(async {
@@ -124,7 +125,7 @@ fn supervise(program: &Runtime, operator: Operator, drain: Duration) -> Result<E
             ended = &mut running => return Ok(ended_alone(ended)),
             signal = signals.next() => {
                 let drain = kooper_grammar::duration::format(drain);
-                tracing::info!("{signal}: stopping; running handlers get {drain}, a second signal ends them at once");
+                tracing::info!("{signal}: stopping; running handlers have {drain} to end, a second signal ends the program at once");
                 stop.cancel();
             }
         }
@@ -136,7 +137,7 @@ fn supervise(program: &Runtime, operator: Operator, drain: Duration) -> Result<E
 fn ended_alone(ended: Result<Result<(), RunError>, JoinError>) -> u8 {
     match ended {
         Ok(Ok(())) => tracing::error!("every controller has ended"),
-        Ok(Err(error)) => tracing::error!("{error}"),
+        Ok(Err(error)) => tracing::error!("{}", chain(&error)),
         Err(error) => tracing::error!("the operator panicked: {error}"),
     }
     FAILED
@@ -153,7 +154,7 @@ async fn drained(running: JoinHandle<Result<(), RunError>>, mut signals: Signals
             broken => ended_alone(broken),
         },
         signal = signals.next() => {
-            tracing::warn!("{signal} again: ending at once");
+            tracing::warn!("second {signal}: ending at once");
             std::process::exit(signal.exit_code())
         }
         () = tokio::time::sleep(limit) => {

@@ -8,13 +8,13 @@ use std::io;
 pub(crate) enum Signal {
     /// Ctrl-C.
     Interrupt,
-    /// What Kubernetes sends.
+    /// The signal that Kubernetes sends.
     #[cfg(unix)]
     Terminate,
 }
 
 impl Signal {
-    /// What a shell shows of a program that such a signal ended.
+    /// The exit code that a shell shows for a program that this signal ended.
     pub(crate) fn exit_code(self) -> i32 {
         match self {
             Self::Interrupt => 130,
@@ -34,7 +34,8 @@ impl fmt::Display for Signal {
     }
 }
 
-/// Listens for them: from its making on, none ends the program by itself.
+/// Listens for the signals. From its creation, they no longer end the program by
+/// themselves.
 #[cfg(unix)]
 pub(crate) struct Signals {
     interrupt: tokio::signal::unix::Signal,
@@ -56,7 +57,8 @@ impl Signals {
     }
 }
 
-/// Listens for them: from its making on, none ends the program by itself.
+/// Listens for the signals. From its creation, they no longer end the program by
+/// themselves.
 #[cfg(windows)]
 pub(crate) struct Signals {
     interrupt: tokio::signal::windows::CtrlC,

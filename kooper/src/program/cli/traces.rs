@@ -1,4 +1,4 @@
-//! Spans for an OpenTelemetry collector, where the environment names one.
+//! Exports spans to an OpenTelemetry collector, if the environment configures one.
 
 mod collector;
 mod sender;
@@ -19,26 +19,26 @@ use super::logging::{Spans, guarded};
 use collector::{Collector, VariableError};
 use sender::{Sender, SenderError};
 
-/// How long the end of the program waits for the last spans to be taken.
+/// How long the program waits at its end until the last spans are exported.
 const FLUSH: Duration = Duration::from_secs(3);
 
-/// The exit code of a wrong flag, which a wrong variable has too.
+/// The exit code for an invalid flag or variable.
 const WRONG_USE: u8 = 2;
 
-/// Takes spans and sends them in batches, from a thread of its own.
+/// Collects spans and exports them in batches, from a separate thread.
 pub(crate) struct Traces {
     provider: SdkTracerProvider,
     endpoint: String,
 }
 
-/// Why spans cannot be sent.
+/// Why spans cannot be exported.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TracesError {
     #[error(transparent)]
     Variable(#[from] VariableError),
-    #[error("spans cannot be sent to {endpoint}: {source}")]
+    #[error("spans cannot be exported to {endpoint}")]
     Sender { endpoint: String, source: SenderError },
-    #[error("spans cannot be sent to {endpoint}: {source}")]
+    #[error("spans cannot be exported to {endpoint}")]
     Exporter { endpoint: String, source: ExporterBuildError },
 }
 
@@ -52,7 +52,7 @@ impl TracesError {
 }
 
 impl Traces {
-    /// Begins to take spans; `None` where the environment asks for none.
+    /// Begins to collect spans; `None` if the environment configures no collector.
     pub(crate) fn begin(program: &'static str, version: &'static str) -> Result<Option<Self>, TracesError> {
         let Some(collector) = Collector::find(|name| std::env::var_os(name))? else { return Ok(None) };
         let endpoint = collector.endpoint.to_string();
@@ -71,13 +71,12 @@ impl Traces {
         Ok(Some(Self { provider, endpoint }))
     }
 
-    /// What hands it the spans of the program, as many as these levels let pass.
+    /// The layer that collects the program's spans of these levels.
     pub(crate) fn layer(&self, levels: Targets) -> Spans {
         let scope = InstrumentationScope::builder("kooper").with_version(env!("CARGO_PKG_VERSION")).build();
         tracing_opentelemetry::layer()
             .with_tracer(self.provider.tracer_with_scope(scope))
-            // Where the code lay when it was built, and which thread of many
-            // polled it first, say nothing about a call.
+            // The source location and the thread that polled it first are not useful for a call.
             .with_location(false)
             .with_threads(false)
             .with_tracked_inactivity(false)
@@ -85,20 +84,20 @@ impl Traces {
             .boxed()
     }
 
-    /// Sends what is left, and gives up soon: a collector that is away must not hold up the stop.
+    /// Exports the last spans, within a short time: an unavailable collector must not delay the stop.
     pub(crate) fn end(self) {
         if self.provider.shutdown_with_timeout(FLUSH).is_err() {
-            tracing::warn!(endpoint = self.endpoint, "the last spans were not taken within {FLUSH:?}: they are lost");
+            tracing::warn!(endpoint = self.endpoint, "the last spans could not be exported within {FLUSH:?}: they are lost");
         }
     }
 }
 
-/// Who sends the spans. `OTEL_RESOURCE_ATTRIBUTES` wins over what the program
-/// says, and `OTEL_SERVICE_NAME` over both.
+/// The source of the spans. `OTEL_RESOURCE_ATTRIBUTES` overrides the program's own
+/// name and version, and `OTEL_SERVICE_NAME` overrides both.
 fn resource(program: &'static str, version: &'static str, service: Option<String>) -> Resource {
-    let said = [KeyValue::new("service.name", program), KeyValue::new("service.version", version)];
+    let own = [KeyValue::new("service.name", program), KeyValue::new("service.version", version)];
     let resource = Resource::builder_empty()
-        .with_attributes(said)
+        .with_attributes(own)
         .with_detectors(&[Box::new(TelemetryResourceDetector), Box::new(EnvResourceDetector::new())]);
     match service {
         Some(service) => resource.with_service_name(service).build(),

@@ -1,4 +1,4 @@
-//! What the listener answers.
+//! The pages of the listener.
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE};
@@ -38,9 +38,9 @@ impl Pages {
             return page(self);
         }
         let text = format!("{path} takes GET and HEAD only\n");
-        let mut refusal = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
-        refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        refusal
+        let mut rejection = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
+        rejection.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        rejection
     }
 
     fn metrics(&self) -> Response<Full<Bytes>> {

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
-/// A runtime that leaves a task waiting for longer than this is stalled.
+/// A runtime that does not run a task within this time is stalled.
 const STALLED: Duration = Duration::from_secs(60);
 
 /// Runs a tiny task on the runtime at each probe. Nothing happens between
 /// probes, so an idle program stays idle.
 pub(super) struct Pulse {
     runtime: Handle,
-    /// Since when a task waits to be run; there is one at most.
+    /// When the task that waits to run was spawned; there is one at most.
     waiting: Arc<Mutex<Option<Instant>>>,
 }
 

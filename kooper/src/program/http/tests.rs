@@ -15,7 +15,7 @@ fn served(registry: Registry) -> (tokio::runtime::Runtime, Server) {
     (program, server)
 }
 
-/// Sends the text and reads all that comes back.
+/// Sends the text and reads the whole response.
 fn exchange(address: SocketAddr, text: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("the server listens");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
@@ -31,7 +31,7 @@ fn request(address: SocketAddr, method: &str, path: &str) -> String {
 }
 
 #[test]
-fn the_three_pages_answer() {
+fn the_three_pages_are_served() {
     let registry = Registry::new();
     registry
         .register(Box::new(prometheus::IntCounter::new("seen_total", "Seen.").expect("a counter")))
@@ -56,7 +56,7 @@ fn the_three_pages_answer() {
 }
 
 #[test]
-fn other_paths_and_methods_are_told_what_there_is() {
+fn the_response_to_other_paths_and_methods_lists_the_pages() {
     let (_program, server) = served(Registry::new());
     let absent = request(server.local_addr(), "GET", "/");
     assert!(absent.starts_with("HTTP/1.1 404 Not Found\r\n"), "{absent}");
@@ -78,7 +78,7 @@ fn a_blocked_program_does_not_block_probes() {
 }
 
 #[test]
-fn nonsense_and_endless_heads_are_cut_off() {
+fn invalid_and_endless_heads_are_rejected() {
     let (_program, server) = served(Registry::new());
     let answer = exchange(server.local_addr(), "nonsense\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
@@ -88,7 +88,7 @@ fn nonsense_and_endless_heads_are_cut_off() {
 }
 
 #[test]
-fn idle_connections_neither_stay_nor_keep_others_out() {
+fn idle_connections_are_closed_and_do_not_block_others() {
     let (_program, server) = served(Registry::new());
     let start = Instant::now();
     let mut idle: Vec<_> = (0..2 * MOST_CONNECTIONS)
@@ -111,30 +111,30 @@ fn a_server_that_is_dropped_frees_its_port() {
 }
 
 #[test]
-fn every_address_takes_ipv4_too() {
+fn the_unspecified_address_accepts_ipv4_too() {
     let listener = Listener::bind(any(Ipv6Addr::UNSPECIFIED)).expect("a free port");
     TcpStream::connect((Ipv4Addr::LOCALHOST, listener.local_addr().port())).expect("an IPv4 connection");
 }
 
 #[test]
-fn a_taken_port_is_named_with_the_way_out() {
+fn a_port_in_use_is_reported_with_what_to_do() {
     let first = Listener::bind(any(Ipv4Addr::LOCALHOST)).expect("a free port");
     let address = first.local_addr();
     let error = Listener::bind(address).expect_err("the port is taken");
     assert_eq!(
         error.to_string(),
         format!(
-            "cannot listen on {address}: another program has that port: choose another one with `--listen` or \
+            "cannot listen on {address}: another program uses this port: choose another one with `--listen` or \
              KOOPER_LISTEN, such as `--listen [::]:8081`, or `--listen off`"
         )
     );
     let every = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), address.port());
     let error = Listener::bind(every).expect_err("the port is taken for every address too");
-    assert!(error.to_string().contains("another program has that port"), "{error}");
+    assert!(error.to_string().contains("another program uses this port"), "{error}");
 }
 
 #[test]
-fn an_address_of_another_machine_is_named_with_the_way_out() {
+fn an_address_of_another_machine_is_reported_with_what_to_do() {
     let error = Listener::bind("192.0.2.1:0".parse().expect("an address")).expect_err("not ours");
-    assert!(error.to_string().contains("no interface of this machine has that address"), "{error}");
+    assert!(error.to_string().contains("no interface of this machine has this address"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Grants as documents for `kubectl apply`: few, short and always in one order.
+//! Permissions as documents for `kubectl apply`: few, short and in a fixed order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,7 @@ fn metadata(place: &Place, namespace: Option<&str>, name: &str) -> Value {
     metadata
 }
 
-/// What is equal but for one thing becomes one rule: first the verbs of a
+/// Permissions that differ in one field only are combined: first the verbs of a
 /// resource, then its names, then the resources.
 fn rules(grants: &[&Grant]) -> Vec<Value> {
     let mut verbs: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();

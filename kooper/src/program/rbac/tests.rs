@@ -29,12 +29,12 @@ fn controller(name: &str, namespaces: &[&str]) -> crate::controller::Builder<Pod
     Controller::builder::<Pod>(name).namespaces(namespaces.iter().copied()).handler(async || {})
 }
 
-/// Each document in a line, each rule in one more.
-fn told(controllers: &[Controller]) -> Vec<String> {
-    told_at(controllers, &place())
+/// A line for each document, and one for each rule.
+fn lines(controllers: &[Controller]) -> Vec<String> {
+    lines_at(controllers, &place())
 }
 
-fn told_at(controllers: &[Controller], place: &Place) -> Vec<String> {
+fn lines_at(controllers: &[Controller], place: &Place) -> Vec<String> {
     let account = place.account();
     let grants = grants(controllers, place).expect("every client has rules");
     let list = |value: &serde_json::Value| {
@@ -66,20 +66,20 @@ fn told_at(controllers: &[Controller], place: &Place) -> Vec<String> {
 }
 
 #[test]
-fn a_controller_that_looks_everywhere_has_a_cluster_role() {
+fn a_controller_of_all_namespaces_has_a_cluster_role() {
     let controllers = [controller("echo", &[]).build().expect("a controller")];
     assert_eq!(
-        told(&controllers),
+        lines(&controllers),
         ["ServiceAccount shops", "ClusterRole -", "  /pods [] list watch", "ClusterRoleBinding -"]
     );
 }
 
 #[test]
-fn namespaces_have_a_role_each_and_what_is_in_none_a_cluster_role() {
+fn each_namespace_has_a_role_and_cluster_scoped_kinds_have_a_cluster_role() {
     async fn handler(_: Arc<Pod>, _: Reader<Node>, _: Reader<ConfigMap>) {}
     let one = Controller::builder::<Pod>("one").namespaces(["b", "a"]).owns::<Deployment>().handler(handler);
     assert_eq!(
-        told(&[one.build().expect("a controller")]),
+        lines(&[one.build().expect("a controller")]),
         [
             "ServiceAccount shops",
             "ClusterRole -",
@@ -98,11 +98,11 @@ fn namespaces_have_a_role_each_and_what_is_in_none_a_cluster_role() {
 }
 
 #[test]
-fn what_the_cluster_role_grants_is_in_no_role_again() {
+fn a_permission_of_the_cluster_role_is_not_repeated_in_a_role() {
     let everywhere = controller("everywhere", &[]).build().expect("a controller");
     let cleaning = controller("cleaning", &["a"]).cleanup("example.com/pod", async || {}).build();
     assert_eq!(
-        told(&[everywhere, cleaning.expect("a controller")]),
+        lines(&[everywhere, cleaning.expect("a controller")]),
         [
             "ServiceAccount shops",
             "ClusterRole -",
@@ -117,10 +117,10 @@ fn what_the_cluster_role_grants_is_in_no_role_again() {
 }
 
 #[test]
-fn the_crd_is_pinned_by_its_name() {
+fn the_rule_for_a_crd_is_limited_to_its_name() {
     let gadgets = Controller::builder::<Gadget>("gadgets").install_crd().handler(async || {});
     assert_eq!(
-        told(&[gadgets.build().expect("a controller")]),
+        lines(&[gadgets.build().expect("a controller")]),
         [
             "ServiceAccount shops",
             "ClusterRole -",
@@ -132,7 +132,7 @@ fn the_crd_is_pinned_by_its_name() {
 }
 
 #[test]
-fn access_adds_rules_where_the_controller_looks() {
+fn access_adds_rules_in_the_namespaces_of_the_controller() {
     async fn handler(_: Client) {}
     let rules = [
         "pods/log: get",
@@ -145,7 +145,7 @@ fn access_adds_rules_where_the_controller_looks() {
     ];
     let one = Controller::builder::<Pod>("one").namespaces(["a"]).access(rules).handler(handler);
     assert_eq!(
-        told(&[one.build().expect("a controller")]),
+        lines(&[one.build().expect("a controller")]),
         [
             "ServiceAccount shops",
             "ClusterRole -",
@@ -163,14 +163,14 @@ fn access_adds_rules_where_the_controller_looks() {
 }
 
 #[test]
-fn a_client_without_access_is_told() {
+fn a_client_without_access_is_an_error() {
     async fn handler(_: Client) {}
     let one = || Controller::builder::<Pod>("one");
     let error = grants(&[one().handler(handler).build().expect("a controller")], &place()).expect_err("no rules");
     assert_eq!(
         error.to_string(),
-        "the controller `one` takes `Client`, which can do anything: say what it does with \
-         `access(\"apps/deployments: get, patch\")`, or with `access()` that it does nothing"
+        "the controller `one` takes `Client`, whose permissions are unknown: list them with \
+         `access(\"apps/deployments: get, patch\")`, or write `access()` if it needs none"
     );
     let nothing = one().access::<&str>([]).handler(handler).build().expect("a controller");
     assert!(grants(&[nothing], &place()).is_ok());
@@ -187,12 +187,12 @@ fn election() -> LeaderElection {
 }
 
 #[test]
-fn leases_are_pinned_by_their_names_and_old_ones_are_only_read() {
+fn rules_for_leases_are_limited_to_their_names_and_former_ones_are_only_read() {
     let a = controller("a", &["x"]).leader_election(election()).former_names(["z"]);
     let a = a.cleanup("example.com/new", async || {}).former_finalizers(["example.com/old"]).build();
     let b = controller("b", &["x"]).leader_election(election()).build();
     assert_eq!(
-        told(&[a.expect("a controller"), b.expect("a controller")]),
+        lines(&[a.expect("a controller"), b.expect("a controller")]),
         [
             "ServiceAccount shops",
             "Role leases",
@@ -216,7 +216,7 @@ fn blue() -> Place {
 fn an_instance_has_an_account_roles_and_leases_of_its_own() {
     let a = controller("a", &["x"]).leader_election(election()).build();
     assert_eq!(
-        told_at(&[a.expect("a controller")], &blue()),
+        lines_at(&[a.expect("a controller")], &blue()),
         [
             "ServiceAccount shops",
             "Role leases",
@@ -235,9 +235,9 @@ fn an_instance_has_an_account_roles_and_leases_of_its_own() {
 fn a_lease_with_a_name_of_its_own_is_one_for_each_instance() {
     let own = LeaderElection { lease: Some("mine".into()), ..election() };
     let one = controller("a", &["x"]).leader_election(own).build();
-    let told = told_at(&[one.expect("a controller")], &blue());
+    let lines = lines_at(&[one.expect("a controller")], &blue());
     assert_eq!(
-        told[2..4],
+        lines[2..4],
         ["  coordination.k8s.io/leases [mine] get", "  coordination.k8s.io/leases [mine.blue] create get update watch",]
     );
 }
@@ -246,7 +246,7 @@ fn a_lease_with_a_name_of_its_own_is_one_for_each_instance() {
 fn the_leases_of_a_former_program_and_of_former_names_are_read_with_and_without_the_instance() {
     let a = controller("a", &["x"]).leader_election(election()).former_names(["z"]).former_program("stall");
     let a = [a.build().expect("a controller")];
-    let read = |place: &Place| told_at(&a, place).into_iter().find(|line| line.ends_with("] get")).expect("a rule");
+    let read = |place: &Place| lines_at(&a, place).into_iter().find(|line| line.ends_with("] get")).expect("a rule");
     assert_eq!(read(&place()), "  coordination.k8s.io/leases [shop-z stall-a stall-z] get");
     assert_eq!(
         read(&blue()),
@@ -255,7 +255,7 @@ fn the_leases_of_a_former_program_and_of_former_names_are_read_with_and_without_
 }
 
 #[test]
-fn a_rule_says_which_setting_brings_it() {
+fn a_rule_has_the_setting_that_requires_it() {
     let a = controller("a", &["x"]).leader_election(election()).former_program("stall").build();
     let grants = grants(&[a.expect("a controller")], &blue()).expect("no clients");
     let of = |name: &str| {
@@ -271,12 +271,12 @@ fn a_rule_says_which_setting_brings_it() {
 fn a_lease_with_a_name_and_a_namespace_of_its_own_keeps_them() {
     let own = LeaderElection { lease: Some("mine".into()), namespace: Some("there".into()), ..election() };
     let one = controller("a", &["x"]).leader_election(own).build();
-    let told = told(&[one.expect("a controller")]);
-    assert_eq!(told[1..3], ["Role there", "  coordination.k8s.io/leases [mine] create get update watch"]);
+    let lines = lines(&[one.expect("a controller")]);
+    assert_eq!(lines[1..3], ["Role there", "  coordination.k8s.io/leases [mine] create get update watch"]);
 }
 
 #[test]
-fn whatever_caches_every_secret_is_warned_of() {
+fn each_cache_of_all_secrets_causes_a_warning() {
     async fn reads(_: Reader<Secret>) {}
     async fn plain() {}
     async fn get(_: Getter<Secret>) {}
@@ -294,10 +294,10 @@ fn whatever_caches_every_secret_is_warned_of() {
         Controller::builder::<Secret>("metadata").metadata_only().handler(plain).build().expect("a controller");
     let warnings = warnings(&controllers.into_iter().chain([own, metadata]).collect::<Vec<_>>());
     let expected = [
-        "`Reader<Secret>` of the controller `reads` holds every Secret of the cluster in memory, and",
-        "`owns = [Secret]` of the controller `owns` holds every Secret of the cluster in memory, and",
-        "`watches = [Secret]` of the controller `watches` holds every Secret of the namespaces a, b in memory, and",
-        "`resource = Secret` of the controller `own` holds every Secret of the cluster in memory, and",
+        "`Reader<Secret>` of the controller `reads` keeps every Secret of the cluster in memory and",
+        "`owns = [Secret]` of the controller `owns` keeps every Secret of the cluster in memory and",
+        "`watches = [Secret]` of the controller `watches` keeps every Secret of the namespaces a, b in memory and",
+        "`resource = Secret` of the controller `own` keeps every Secret of the cluster in memory and",
     ];
     assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
     for (warning, expected) in warnings.iter().zip(expected) {
@@ -306,7 +306,7 @@ fn whatever_caches_every_secret_is_warned_of() {
 }
 
 #[test]
-fn a_grant_reads_as_a_rule() {
+fn a_grant_is_printed_as_a_rule() {
     let controllers = [controller("echo", &["a"]).build().expect("a controller")];
     let grants = grants(&controllers, &place()).expect("no clients");
     let (grant, because) = grants.first_key_value().expect("one");

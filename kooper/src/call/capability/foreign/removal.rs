@@ -1,30 +1,30 @@
-//! The JSON patches that remove what others have set.
+//! The JSON patches that remove foreign fields.
 
 use std::fmt::{self, Write as _};
 
 use serde_json::{Value, json};
 
-use super::{Foreign, Step};
+use super::{Foreign, PathStep};
 
-/// A JSON patch that removes the entries from the object as it was read, and
-/// from no later version. What is `applied` takes their place where the server
-/// may not take the object without them, such as with an empty list; `None`
-/// where the object has it already.
+/// A JSON patch that removes the entries from the version of the object that was
+/// read. The fields that are `applied` replace them where the server might reject
+/// the object without them, such as with an empty list; `None` if the object has
+/// these fields already.
 pub(in crate::call::capability) fn removal(live: &Value, applied: Option<&Value>, entries: &[Foreign]) -> Value {
     let mut operations = vec![json!({
         "op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"],
     })];
     let mut sorted: Vec<&Foreign> = entries.iter().collect();
-    // From the end: a removal moves what is behind it.
+    // From the end: a removal moves the elements after it.
     sorted.sort_by(|one, other| other.path.cmp(&one.path));
-    let mut replaced: Vec<&[Step]> = Vec::new();
+    let mut replaced: Vec<&[PathStep]> = Vec::new();
     for entry in &sorted {
         let Some((last, parent)) = entry.path.split_last() else { continue };
         let own = applied.and_then(|applied| applied_at(applied, parent));
         let beside =
             sorted.iter().filter(|other| other.path.split_last().is_some_and(|(_, one)| one == parent)).count();
         let all = live.pointer(&pointer(parent)).and_then(Value::as_array).map(Vec::len) == Some(beside);
-        if let (Step::Element { .. }, true, Some(elements)) = (last, all, own) {
+        if let (PathStep::Element { .. }, true, Some(elements)) = (last, all, own) {
             if !replaced.contains(&parent) {
                 replaced.push(parent);
                 operations.push(json!({"op": "replace", "path": pointer(parent), "value": elements}));
@@ -32,7 +32,7 @@ pub(in crate::call::capability) fn removal(live: &Value, applied: Option<&Value>
             continue;
         }
         operations.push(json!({"op": "remove", "path": pointer(&entry.path)}));
-        if let (Step::Field(_), Some(own), false) = (last, own, replaced.contains(&parent)) {
+        if let (PathStep::Field(_), Some(own), false) = (last, own, replaced.contains(&parent)) {
             replaced.push(parent);
             operations.extend(instead(live, own, parent));
         }
@@ -40,26 +40,26 @@ pub(in crate::call::capability) fn removal(live: &Value, applied: Option<&Value>
     operations.into()
 }
 
-/// Sets what is applied beside a field that is removed: without either of two
-/// that exclude each other the server may set a default, such as the removed
-/// one.
-fn instead(live: &Value, own: &Value, object: &[Step]) -> Vec<Value> {
-    let there = live.pointer(&pointer(object)).unwrap_or(&Value::Null);
-    let differs = |name: &str, value: &Value| match there.get(name) {
+/// Sets the applied fields beside a field that is removed: without either of two
+/// fields that exclude each other the server may set a default, such as the
+/// removed one.
+fn instead(live: &Value, own: &Value, object: &[PathStep]) -> Vec<Value> {
+    let present = live.pointer(&pointer(object)).unwrap_or(&Value::Null);
+    let differs = |name: &str, value: &Value| match present.get(name) {
         Some(own) => own != value && !value.is_object() && !value.is_array(),
         None => !value.is_null(),
     };
     let fields = own.as_object().into_iter().flatten().filter(|(name, value)| differs(name, value));
     fields
         .map(|(name, value)| {
-            let path = [object, &[Step::Field(name.clone())]].concat();
+            let path = [object, &[PathStep::Field(name.clone())]].concat();
             json!({"op": "add", "path": pointer(&path), "value": value})
         })
         .collect()
 }
 
-/// A JSON patch that takes the entries of `manager` out of the managed fields;
-/// `None` where there are none.
+/// A JSON patch that removes the entries of `manager` from the managed fields;
+/// `None` if there are none.
 pub(in crate::call::capability) fn disown(live: &Value, manager: &str) -> Option<Value> {
     let managed = live["metadata"]["managedFields"].as_array()?;
     let owned = managed.iter().enumerate().rev().filter(|(_, entry)| entry["manager"] == manager);
@@ -70,15 +70,15 @@ pub(in crate::call::capability) fn disown(live: &Value, manager: &str) -> Option
     (!removals.is_empty()).then(|| [vec![test], removals].concat().into())
 }
 
-/// What is applied where the live object has this list or object.
-fn applied_at<'a>(applied: &'a Value, path: &[Step]) -> Option<&'a Value> {
+/// The applied list or object at this path of the live object.
+fn applied_at<'a>(applied: &'a Value, path: &[PathStep]) -> Option<&'a Value> {
     path.iter().try_fold(applied, |at, step| match step {
-        Step::Field(name) => at.get(name),
-        Step::Element { applied, .. } => at.get((*applied)?),
+        PathStep::Field(name) => at.get(name),
+        PathStep::Element { applied, .. } => at.get((*applied)?),
     })
 }
 
-fn pointer(path: &[Step]) -> String {
+fn pointer(path: &[PathStep]) -> String {
     path.iter().fold(String::new(), |mut text, step| {
         // Writing into a String cannot fail.
         let _ = write!(text, "/{step}");
@@ -86,7 +86,7 @@ fn pointer(path: &[Step]) -> String {
     })
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for PathStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field(name) => f.write_str(&name.replace('~', "~0").replace('/', "~1")),

@@ -7,7 +7,7 @@ use super::*;
 
 const OURS: &str = "shop/echo";
 
-/// A Service as the server has it, with a port of ours and one of `kubectl-patch`.
+/// A Service on the server with these ports: number, name, and field manager.
 fn service(ports: &[(i64, &str, &str)]) -> Value {
     let port = |(number, name, _): &(i64, &str, &str)| {
         let mut port = json!({"port": number, "protocol": "TCP", "targetPort": number});
@@ -48,13 +48,13 @@ const DUPLICATE: Fault<'_> =
     Fault { reason: "FieldValueDuplicate", message: "Duplicate value: \"http\"", field: "spec.ports[1].name" };
 
 #[test]
-fn only_the_entry_with_the_duplicate_value_is_accused() {
+fn only_the_entry_with_the_duplicate_value_is_a_cause() {
     let live = service(&[(81, "http", "kubectl-patch"), (9090, "metrics", "mesh")]);
     let wanted = applied(&json!([{"port": 80, "name": "http"}]));
-    let accused = Comparison::new(&wanted, &live, OURS).accused(&[DUPLICATE]);
-    assert_eq!(shown(&accused), ["spec.ports[port=81,protocol=TCP]"]);
-    assert_eq!(accused[0].manager, "kubectl-patch");
-    let patch = patch_of(&live, &wanted, &accused);
+    let causes = Comparison::new(&wanted, &live, OURS).causes(&[DUPLICATE]);
+    assert_eq!(shown(&causes), ["spec.ports[port=81,protocol=TCP]"]);
+    assert_eq!(causes[0].manager, "kubectl-patch");
+    let patch = patch_of(&live, &wanted, &causes);
     assert_eq!(
         patch,
         json!([
@@ -65,33 +65,33 @@ fn only_the_entry_with_the_duplicate_value_is_accused() {
 }
 
 #[test]
-fn a_list_of_which_nothing_would_remain_is_set_to_what_is_applied() {
+fn a_list_that_would_become_empty_is_replaced_by_the_applied_one() {
     let live = service(&[(81, "http", "kubectl-patch")]);
     let wanted = applied(&json!([{"port": 80, "name": "http"}]));
-    let accused = Comparison::new(&wanted, &live, OURS).accused(&[DUPLICATE]);
-    let patch = patch_of(&live, &wanted, &accused);
+    let causes = Comparison::new(&wanted, &live, OURS).causes(&[DUPLICATE]);
+    let patch = patch_of(&live, &wanted, &causes);
     assert_eq!(patch[1], json!({"op": "replace", "path": "/spec/ports", "value": [{"port": 80, "name": "http"}]}));
 }
 
 #[test]
-fn what_is_wrong_by_itself_accuses_nobody() {
+fn an_error_in_the_applied_object_itself_has_no_foreign_cause() {
     let live = service(&[(80, "http", OURS), (81, "metrics", "mesh")]);
-    // Ours twice.
+    // The controller itself applies the name twice.
     let wanted = applied(&json!([{"port": 80, "name": "http"}, {"port": 82, "name": "http"}]));
-    assert_eq!(shown(&Comparison::new(&wanted, &live, OURS).accused(&[DUPLICATE])), [""; 0]);
+    assert_eq!(shown(&Comparison::new(&wanted, &live, OURS).causes(&[DUPLICATE])), [""; 0]);
     let wrong = Fault { reason: "FieldValueInvalid", message: "Invalid value: 0", field: "spec.ports[0].port" };
-    assert_eq!(shown(&Comparison::new(&wanted, &live, OURS).accused(&[wrong])), [""; 0]);
+    assert_eq!(shown(&Comparison::new(&wanted, &live, OURS).causes(&[wrong])), [""; 0]);
 }
 
 #[test]
-fn a_port_without_a_name_accuses_those_beside_it() {
+fn the_ports_beside_a_port_without_a_name_are_the_cause() {
     let live = service(&[(81, "", "kubectl-patch")]);
     let missing = Fault { reason: "FieldValueRequired", message: "Required value", field: "spec.ports[0].name" };
     let alone = applied(&json!([{"port": 80}]));
-    let accused = Comparison::new(&alone, &live, OURS).accused(&[missing]);
-    assert_eq!(shown(&accused), ["spec.ports[port=81,protocol=TCP]"]);
+    let causes = Comparison::new(&alone, &live, OURS).causes(&[missing]);
+    assert_eq!(shown(&causes), ["spec.ports[port=81,protocol=TCP]"]);
     let several = applied(&json!([{"port": 80}, {"port": 82}]));
-    assert_eq!(shown(&Comparison::new(&several, &live, OURS).accused(&[missing])), [""; 0], "they need names anyway");
+    assert_eq!(shown(&Comparison::new(&several, &live, OURS).causes(&[missing])), [""; 0], "they need names anyway");
 }
 
 fn deployment() -> (Value, Value) {
@@ -128,7 +128,7 @@ fn deployment() -> (Value, Value) {
 }
 
 #[test]
-fn fields_that_exclude_ours_are_accused() {
+fn fields_that_exclude_applied_ones_are_causes() {
     let (live, wanted) = deployment();
     let comparison = Comparison::new(&wanted, &live, OURS);
     let of_env = Fault {
@@ -142,20 +142,20 @@ fn fields_that_exclude_ours_are_accused() {
         field: "spec.template.spec.volumes[0].configMap",
     };
     assert_eq!(
-        shown(&comparison.accused(&[of_env])),
+        shown(&comparison.causes(&[of_env])),
         ["spec.template.spec.containers[name=web].env[name=A].valueFrom"]
     );
-    let accused = comparison.accused(&[of_volume]);
-    assert_eq!(shown(&accused), ["spec.template.spec.volumes[name=data].emptyDir"]);
+    let causes = comparison.causes(&[of_volume]);
+    assert_eq!(shown(&causes), ["spec.template.spec.volumes[name=data].emptyDir"]);
     let volume = "/spec/template/spec/volumes/0";
-    let patch = patch_of(&live, &wanted, &accused);
+    let patch = patch_of(&live, &wanted, &causes);
     assert_eq!(patch[1], json!({"op": "remove", "path": format!("{volume}/emptyDir")}));
     let instead = json!({"op": "add", "path": format!("{volume}/configMap"), "value": {"name": "data"}});
     assert_eq!(patch[2], instead, "a volume without a source would get an emptyDir again");
 }
 
 #[test]
-fn exclusively_everything_beneath_the_lists_and_maps_goes_and_nothing_else() {
+fn exclusive_removes_everything_beneath_lists_and_maps_and_nothing_else() {
     let (live, wanted) = deployment();
     assert_eq!(
         shown(&Comparison::new(&wanted, &live, OURS).beneath()),
@@ -165,12 +165,12 @@ fn exclusively_everything_beneath_the_lists_and_maps_goes_and_nothing_else() {
             "spec.template.spec.containers[name=web].env[name=B]",
             "spec.template.spec.volumes[name=data].emptyDir",
         ],
-        "the replicas of an autoscaler stay"
+        "the replicas that an autoscaler sets are kept"
     );
 }
 
 #[test]
-fn the_managed_fields_of_an_edit_are_taken_out_from_the_end() {
+fn the_managed_fields_of_an_edit_are_removed_from_the_end() {
     let entry = |manager: &str| json!({"manager": manager});
     let live = json!({"metadata": {"resourceVersion": "7", "managedFields": [entry("x"), entry("y"), entry("x")]}});
     let patch = disown(&live, "x").unwrap();
@@ -178,7 +178,7 @@ fn the_managed_fields_of_an_edit_are_taken_out_from_the_end() {
     assert_eq!(disown(&live, "z"), None);
 }
 
-/// An object with one list, of which others own these elements and the controller those.
+/// An object with one list: the elements that others own, and those that the controller owns.
 fn with_list(name: &str, elements: &Value, theirs: &[&str], ours: &[&str]) -> Value {
     let fields = |keys: &[&str]| {
         let keys: serde_json::Map<_, _> = keys.iter().map(|key| ((*key).to_owned(), json!({".": {}}))).collect();
@@ -197,11 +197,11 @@ const TCP: &str = "k:{\"port\":53,\"protocol\":\"TCP\"}";
 const UDP: &str = "k:{\"port\":53,\"protocol\":\"UDP\"}";
 
 #[test]
-fn a_port_whose_protocol_is_left_out_is_the_one_of_tcp() {
+fn a_port_without_a_protocol_is_the_tcp_port() {
     let wanted = applied(&json!([{"name": "dns", "port": 53}]));
     let live = with_list("ports", &json!([{"name": "dns", "port": 53, "protocol": "UDP"}]), &[UDP], &[]);
-    let accused = Comparison::new(&wanted, &live, OURS).accused(&[DUPLICATE]);
-    assert_eq!(shown(&accused), ["spec.ports[port=53,protocol=UDP]"]);
+    let causes = Comparison::new(&wanted, &live, OURS).causes(&[DUPLICATE]);
+    assert_eq!(shown(&causes), ["spec.ports[port=53,protocol=UDP]"]);
     let both = json!([
         {"name": "dns", "port": 53, "protocol": "TCP"},
         {"name": "dns-udp", "port": 53, "protocol": "UDP"},
@@ -213,7 +213,7 @@ fn a_port_whose_protocol_is_left_out_is_the_one_of_tcp() {
 }
 
 #[test]
-fn another_key_that_is_left_out_is_the_one_that_the_controller_owns() {
+fn a_key_that_is_not_set_is_that_of_the_element_that_the_controller_owns() {
     let (plain, other) = ("k:{\"id\":\"a\",\"mode\":\"plain\"}", "k:{\"id\":\"a\",\"mode\":\"other\"}");
     let elements = json!([{"id": "a", "mode": "plain", "x": 1}, {"id": "a", "mode": "other", "x": 1}]);
     let live = with_list("routes", &elements, &[plain, other], &[plain]);
@@ -222,7 +222,7 @@ fn another_key_that_is_left_out_is_the_one_that_the_controller_owns() {
 }
 
 #[test]
-fn an_element_of_a_list_in_a_list_with_keys_of_its_own_is_removed() {
+fn an_element_of_a_nested_list_with_its_own_keys_is_removed() {
     let live = json!({
         "metadata": {"resourceVersion": "7", "managedFields": [{"manager": "mesh", "fieldsV1": {"f:spec": {
             "f:routes": {"k:{\"id\":1}": {"f:rules": {"k:{\"path\":\"/b\"}": {".": {}}}}},
@@ -232,15 +232,15 @@ fn an_element_of_a_list_in_a_list_with_keys_of_its_own_is_removed() {
     let wanted = json!({"spec": {"routes": [{"id": 1, "rules": [{"path": "/a", "to": "x"}]}]}});
     let fault =
         Fault { reason: "FieldValueDuplicate", message: "Duplicate value", field: "spec.routes[0].rules[1].to" };
-    let accused = Comparison::new(&wanted, &live, OURS).accused(&[fault]);
-    assert_eq!(shown(&accused), ["spec.routes[id=1].rules[path=/b]"]);
-    let patch = patch_of(&live, &wanted, &accused);
+    let causes = Comparison::new(&wanted, &live, OURS).causes(&[fault]);
+    assert_eq!(shown(&causes), ["spec.routes[id=1].rules[path=/b]"]);
+    let patch = patch_of(&live, &wanted, &causes);
     let replaced = json!({"op": "replace", "path": "/spec/routes/0/rules", "value": [{"path": "/a", "to": "x"}]});
     assert_eq!(patch[1], replaced);
 }
 
 #[test]
-fn an_element_of_a_set_that_others_add_is_removed_exclusively() {
+fn exclusive_removes_an_element_that_others_added_to_a_set() {
     let live = with_list("hosts", &json!(["a", "b"]), &["v:\"b\""], &["v:\"a\""]);
     let wanted = json!({"spec": {"hosts": ["a"]}});
     let beneath = Comparison::new(&wanted, &live, OURS).beneath();
@@ -248,7 +248,7 @@ fn an_element_of_a_set_that_others_add_is_removed_exclusively() {
     assert_eq!(removal(&live, None, &beneath)[1], json!({"op": "remove", "path": "/spec/hosts/1"}));
 }
 
-/// Does what a JSON patch of `removal` says.
+/// Applies a JSON patch of `removal`.
 fn patched(mut live: Value, patch: &Value) -> Value {
     for operation in patch.as_array().unwrap() {
         let path = operation["path"].as_str().unwrap();
@@ -265,9 +265,9 @@ fn patched(mut live: Value, patch: &Value) -> Value {
 }
 
 proptest! {
-    /// Whatever ports of either protocol others have added: exclusively, those that are applied remain and no other.
+    /// Others may have added ports of either protocol: only the applied ones remain.
     #[test]
-    fn exclusively_only_the_ports_that_are_applied_remain(
+    fn exclusive_keeps_only_the_applied_ports(
         theirs in prop::collection::btree_set((90i64..95, prop::bool::ANY), 0..6),
         ours in prop::collection::btree_map(90i64..95, prop::option::of(prop::bool::ANY), 1..4),
     ) {
@@ -295,10 +295,10 @@ proptest! {
         prop_assert_eq!(left, own);
     }
 
-    /// Whatever others have added: after the removal no name of ours is taken by another entry, every entry that does
-    /// no harm is still there, and the list is not empty.
+    /// After the removal no other entry has an applied name, all entries that do not collide are kept, and the list is
+    /// not empty.
     #[test]
-    fn a_removal_takes_what_collides_and_nothing_else(
+    fn only_entries_that_collide_are_removed(
         theirs in prop::collection::btree_map(100i64..110, 0usize..4, 0..6),
         ours in prop::collection::btree_map(90i64..95, 0usize..4, 1..4),
         present in 0usize..2,
@@ -310,8 +310,8 @@ proptest! {
         let live = service(&ports);
         let wanted: Vec<_> = ours.iter().map(|(port, name)| json!({"port": port, "name": names[*name]})).collect();
         let wanted = applied(&wanted.into());
-        let accused = Comparison::new(&wanted, &live, OURS).accused(&[DUPLICATE]);
-        let after = patched(live.clone(), &patch_of(&live, &wanted, &accused));
+        let causes = Comparison::new(&wanted, &live, OURS).causes(&[DUPLICATE]);
+        let after = patched(live.clone(), &patch_of(&live, &wanted, &causes));
         let left: BTreeSet<_> = after["spec"]["ports"].as_array().unwrap().iter().map(|port| port["port"].as_i64().unwrap()).collect();
         prop_assert!(!left.is_empty());
         let taken: BTreeSet<_> = ours.values().collect();

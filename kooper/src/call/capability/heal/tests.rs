@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::call::capability::{AccessError, OwnedApplier, owned_by};
 use crate::testing::{FakeCluster, Reply, Sent};
 
-/// The field manager of the controller, and that of its edits.
+/// The field managers of the controller and of its edits.
 const OURS: &str = "test/configmap";
 const HEALER: &str = "test/configmap/heal";
 
@@ -17,14 +17,14 @@ fn managed(manager: &str, fields: &Value) -> Value {
 }
 
 /// A cluster with an owner and a child of it.
-struct Stand {
+struct Fixture {
     cluster: FakeCluster,
     owner: Arc<ConfigMap>,
-    /// The child as the server has it.
+    /// The child on the server.
     live: Value,
 }
 
-impl Stand {
+impl Fixture {
     fn secret() -> Self {
         let cluster = FakeCluster::new();
         let owner = cluster.put(&named::<ConfigMap>("owner")).unwrap();
@@ -38,7 +38,7 @@ impl Stand {
         Self { cluster, owner, live }
     }
 
-    /// A Service in which the port of ours has another number.
+    /// A Service in which the applied port has another number.
     fn service(controlled: bool) -> Self {
         let cluster = FakeCluster::new();
         let owner = cluster.put(&named::<ConfigMap>("owner")).unwrap();
@@ -51,7 +51,7 @@ impl Stand {
         Self { cluster, owner, live }
     }
 
-    /// Reads return the live object; an apply and an edit are answered so.
+    /// Reads return the live object; the functions answer an apply and an edit.
     fn answer(
         &self,
         apply: impl Fn(&Sent) -> Reply + Send + Sync + 'static,
@@ -94,7 +94,7 @@ fn named<T: Default + ResourceExt>(name: &str) -> T {
     object
 }
 
-/// As the server refuses two ports of one name.
+/// The server's response to two ports of the same name.
 fn duplicate() -> Reply {
     let cause =
         json!({"reason": "FieldValueDuplicate", "message": "Duplicate value: \"http\"", "field": "spec.ports[1].name"});
@@ -113,93 +113,93 @@ fn without(live: &Value, path: &str, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_edit_of_an_exclusive_secret_leaves_the_keys_of_the_handler_alone() {
-    let stand = Stand::secret();
-    let (applied, edited) = (stand.live.clone(), without(&stand.live, "/data", "extra"));
-    stand.answer(move |_| Reply::object(&applied), move |_| Reply::object(&edited));
-    let secret = stand.apply_secret().await.unwrap();
-    let version = &stand.live["metadata"]["resourceVersion"];
+async fn an_edit_of_an_exclusive_secret_keeps_the_keys_of_the_handler() {
+    let fixture = Fixture::secret();
+    let (applied, edited) = (fixture.live.clone(), without(&fixture.live, "/data", "extra"));
+    fixture.answer(move |_| Reply::object(&applied), move |_| Reply::object(&edited));
+    let secret = fixture.apply_secret().await.unwrap();
+    let version = &fixture.live["metadata"]["resourceVersion"];
     let expected = json!([
         {"op": "test", "path": "/metadata/resourceVersion", "value": version},
         {"op": "remove", "path": "/data/extra"},
     ]);
-    assert_eq!(stand.edits(), [expected]);
+    assert_eq!(fixture.edits(), [expected]);
     assert_eq!(secret.data.unwrap().keys().collect::<Vec<_>>(), ["password"]);
     let removed = "Warning ForeignEntryRemoved: `data.extra` of Secret `default/child` was set by `kubectl-patch`";
-    assert!(stand.events()[0].starts_with(removed), "{:?}", stand.events());
+    assert!(fixture.events()[0].starts_with(removed), "{:?}", fixture.events());
 }
 
 #[tokio::test]
-async fn fields_that_an_interrupted_edit_still_owns_are_released_in_the_next_pass() {
-    let mut stand = Stand::service(true);
+async fn fields_that_an_interrupted_edit_still_owns_are_released_by_the_next_call() {
+    let mut fixture = Fixture::service(true);
     let port = json!({"f:spec": {"f:ports": {"k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}}}}});
-    stand.live["metadata"]["managedFields"] = json!([managed(OURS, &port), managed(HEALER, &port)]);
-    stand.live["spec"]["ports"][0]["port"] = 80.into();
-    let live = stand.live.clone();
+    fixture.live["metadata"]["managedFields"] = json!([managed(OURS, &port), managed(HEALER, &port)]);
+    fixture.live["spec"]["ports"][0]["port"] = 80.into();
+    let live = fixture.live.clone();
     let applied = live.clone();
-    stand.answer(move |_| Reply::object(&applied), move |_| Reply::object(&live));
-    let (services, child) = stand.children();
-    services.apply_owned(&stand.owner, &child).await.unwrap();
-    let [edit] = stand.edits().try_into().unwrap();
+    fixture.answer(move |_| Reply::object(&applied), move |_| Reply::object(&live));
+    let (services, child) = fixture.children();
+    services.apply_owned(&fixture.owner, &child).await.unwrap();
+    let [edit] = fixture.edits().try_into().unwrap();
     assert_eq!(edit[1], json!({"op": "remove", "path": "/metadata/managedFields/1"}));
-    assert_eq!(stand.events(), [""; 0]);
+    assert_eq!(fixture.events(), [""; 0]);
 }
 
 #[tokio::test]
-async fn an_entry_that_an_admission_webhook_adds_again_is_left_and_reported_once() {
-    let stand = Stand::secret();
-    let applied = stand.live.clone();
-    // The entry of the webhook has no managed fields, until somebody else writes it.
-    let mut edited = stand.live.clone();
+async fn an_entry_that_an_admission_webhook_adds_again_is_kept_and_reported_once() {
+    let fixture = Fixture::secret();
+    let applied = fixture.live.clone();
+    // The entry of the webhook has no managed fields until another client writes it.
+    let mut edited = fixture.live.clone();
     edited["metadata"]["managedFields"] = json!([]);
-    let (live, reads) = (stand.live.clone(), AtomicU64::new(0));
-    stand.cluster.reply(move |sent| match sent.verb {
+    let (live, reads) = (fixture.live.clone(), AtomicU64::new(0));
+    fixture.cluster.reply(move |sent| match sent.verb {
         "apply" => Some(Reply::object(&applied)),
         "patch" if sent.body.is_array() => Some(Reply::object(&edited)),
         "patch" if reads.fetch_add(1, Ordering::Relaxed) == 1 => Some(Reply::object(&edited)),
         "patch" => Some(Reply::object(&live)),
         _ => None,
     });
-    let secrets: OwnedApplier<Secret> = stand.cluster.arguments(&stand.owner).take();
+    let secrets: OwnedApplier<Secret> = fixture.cluster.arguments(&fixture.owner).take();
     let mut child: Secret = named("child");
     child.string_data = Some([("password".to_owned(), "secret".to_owned())].into());
     for _ in 0..3 {
-        secrets.exclusive().apply_owned(&stand.owner, &child).await.unwrap();
+        secrets.exclusive().apply_owned(&fixture.owner, &child).await.unwrap();
     }
-    assert_eq!(stand.edits().len(), 1);
-    let [kept] = stand.events().try_into().unwrap();
+    assert_eq!(fixture.edits().len(), 1);
+    let [kept] = fixture.events().try_into().unwrap();
     let expected = "Warning ForeignEntryKept: `data.extra` of Secret `default/child` was added again";
     assert!(kept.starts_with(expected), "{kept}");
 }
 
 #[tokio::test]
-async fn where_an_edit_is_refused_the_refusal_of_the_apply_is_returned() {
-    let stand = Stand::service(true);
-    stand.answer(|_| duplicate(), |_| Reply::refused(422, "Invalid", "a policy denies it"));
-    let (services, child) = stand.children();
-    let refused = services.apply_owned(&stand.owner, &child).await.unwrap_err();
-    assert!(refused.to_string().contains("Duplicate value"), "{refused}");
-    assert_eq!(stand.edits().len(), 1, "what is refused is not sent again");
-    assert_eq!(stand.events(), [""; 0]);
+async fn if_an_edit_is_rejected_the_error_of_the_apply_is_returned() {
+    let fixture = Fixture::service(true);
+    fixture.answer(|_| duplicate(), |_| Reply::refused(422, "Invalid", "a policy denies it"));
+    let (services, child) = fixture.children();
+    let refused = services.apply_owned(&fixture.owner, &child).await.unwrap_err();
+    assert!(crate::error::chain(&refused).contains("Duplicate value"), "{refused:?}");
+    assert_eq!(fixture.edits().len(), 1, "a rejected edit is not sent again");
+    assert_eq!(fixture.events(), [""; 0]);
 }
 
 #[tokio::test]
-async fn an_exclusive_child_whose_edit_is_refused_is_applied_all_the_same() {
-    let stand = Stand::secret();
-    let applied = stand.live.clone();
-    stand.answer(move |_| Reply::object(&applied), |_| Reply::refused(403, "Forbidden", "a policy denies it"));
-    assert_eq!(stand.apply_secret().await.unwrap().name_any(), "child");
-    assert_eq!(stand.edits().len(), 1);
-    let [kept] = stand.events().try_into().unwrap();
+async fn an_exclusive_child_whose_edit_is_rejected_is_applied_nevertheless() {
+    let fixture = Fixture::secret();
+    let applied = fixture.live.clone();
+    fixture.answer(move |_| Reply::object(&applied), |_| Reply::refused(403, "Forbidden", "a policy denies it"));
+    assert_eq!(fixture.apply_secret().await.unwrap().name_any(), "child");
+    assert_eq!(fixture.edits().len(), 1);
+    let [kept] = fixture.events().try_into().unwrap();
     assert!(kept.starts_with("Warning ForeignEntryKept: ") && kept.contains("a policy denies it"), "{kept}");
 }
 
 #[tokio::test]
-async fn an_edit_is_made_again_from_a_version_that_came_meanwhile() {
-    let stand = Stand::secret();
-    let (live, reads) = (stand.live.clone(), AtomicU64::new(0));
+async fn an_edit_is_repeated_for_a_newer_version_of_the_object() {
+    let fixture = Fixture::secret();
+    let (live, reads) = (fixture.live.clone(), AtomicU64::new(0));
     let edited = without(&live, "/data", "extra");
-    stand.cluster.reply(move |sent| match sent.verb {
+    fixture.cluster.reply(move |sent| match sent.verb {
         "apply" => Some(Reply::object(&live)),
         "patch" if sent.body.is_array() && sent.body[0]["value"] == "3001" => Some(Reply::object(&edited)),
         "patch" if sent.body.is_array() => Some(Reply::refused(422, "Invalid", "the test failed")),
@@ -210,15 +210,15 @@ async fn an_edit_is_made_again_from_a_version_that_came_meanwhile() {
         }
         _ => None,
     });
-    assert!(!stand.apply_secret().await.unwrap().data.unwrap().contains_key("extra"));
-    assert_eq!(stand.edits().len(), 2);
+    assert!(!fixture.apply_secret().await.unwrap().data.unwrap().contains_key("extra"));
+    assert_eq!(fixture.edits().len(), 2);
 }
 
 #[tokio::test]
-async fn an_object_that_keeps_changing_is_left_to_the_next_pass() {
-    let stand = Stand::secret();
-    let (live, reads) = (stand.live.clone(), AtomicU64::new(0));
-    stand.cluster.reply(move |sent| match sent.verb {
+async fn an_object_that_keeps_changing_is_left_to_the_next_call() {
+    let fixture = Fixture::secret();
+    let (live, reads) = (fixture.live.clone(), AtomicU64::new(0));
+    fixture.cluster.reply(move |sent| match sent.verb {
         "apply" => Some(Reply::object(&live)),
         "patch" if sent.body.is_array() => Some(Reply::refused(422, "Invalid", "the test failed")),
         "patch" => {
@@ -228,43 +228,43 @@ async fn an_object_that_keeps_changing_is_left_to_the_next_pass() {
         }
         _ => None,
     });
-    assert_eq!(stand.apply_secret().await.unwrap().name_any(), "child");
-    assert_eq!(stand.edits().len(), 3);
-    assert_eq!(stand.events(), [""; 0], "nothing was removed, and nothing is given up");
+    assert_eq!(fixture.apply_secret().await.unwrap().name_any(), "child");
+    assert_eq!(fixture.edits().len(), 3);
+    assert_eq!(fixture.events(), [""; 0], "nothing was removed, and nothing is reported as kept");
 }
 
 #[tokio::test]
 async fn an_object_with_a_colliding_entry_is_adopted() {
-    let stand = Stand::service(false);
+    let fixture = Fixture::service(false);
     let versions = Arc::new(Mutex::new(Vec::new()));
-    let (seen, live) = (versions.clone(), stand.live.clone());
+    let (seen, live) = (versions.clone(), fixture.live.clone());
     let edited = live.clone();
     let apply = move |sent: &Sent| {
         let mut seen = seen.lock().unwrap();
         seen.push(sent.body["metadata"]["resourceVersion"].clone());
         if seen.len() == 1 { duplicate() } else { Reply::object(&live) }
     };
-    stand.answer(apply, move |_| Reply::object(&edited));
-    let (services, child) = stand.children();
-    services.adopt(&stand.owner, &child).await.unwrap();
-    let known = stand.live["metadata"]["resourceVersion"].clone();
+    fixture.answer(apply, move |_| Reply::object(&edited));
+    let (services, child) = fixture.children();
+    services.adopt(&fixture.owner, &child).await.unwrap();
+    let known = fixture.live["metadata"]["resourceVersion"].clone();
     assert_eq!(
         *versions.lock().unwrap(),
         [known, Value::Null],
-        "only the first apply is for the version that is known"
+        "only the first apply requires the known version"
     );
-    let edit = &stand.edits()[0];
+    let edit = &fixture.edits()[0];
     assert_eq!(edit[1], json!({"op": "replace", "path": "/spec/ports", "value": [{"name": "http", "port": 80}]}));
 }
 
 #[tokio::test]
 async fn an_object_that_another_owner_has_adopted_meanwhile_is_not_edited() {
-    let mut stand = Stand::service(false);
-    stand.live["metadata"]["ownerReferences"] =
+    let mut fixture = Fixture::service(false);
+    fixture.live["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": "other", "controller": true}]);
-    stand.answer(|_| duplicate(), |_| Reply::refused(500, "InternalError", "it is edited"));
-    let (services, child) = stand.children();
-    let refused = services.adopt(&stand.owner, &child).await.unwrap_err();
-    assert!(refused.to_string().contains("Duplicate value"), "{refused}");
-    assert_eq!(stand.edits(), [Value::Null; 0]);
+    fixture.answer(|_| duplicate(), |_| Reply::refused(500, "InternalError", "it is edited"));
+    let (services, child) = fixture.children();
+    let refused = services.adopt(&fixture.owner, &child).await.unwrap_err();
+    assert!(crate::error::chain(&refused).contains("Duplicate value"), "{refused:?}");
+    assert_eq!(fixture.edits(), [Value::Null; 0]);
 }

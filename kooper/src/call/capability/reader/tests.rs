@@ -66,7 +66,7 @@ fn some() -> Reader<ConfigMap> {
 }
 
 #[test]
-fn an_object_is_got_by_its_key() {
+fn an_object_is_read_by_its_key() {
     let reader = some();
     let web = reader.get(&ObjectKey::namespaced("shop", "web")).unwrap().unwrap();
     assert_eq!(web.metadata.uid.as_deref(), Some("uid-web"));
@@ -74,7 +74,7 @@ fn an_object_is_got_by_its_key() {
 }
 
 #[test]
-fn a_list_is_in_the_order_of_the_keys_and_knows_the_metadata_of_each() {
+fn a_list_is_ordered_by_key_and_has_the_metadata_of_each_object() {
     let entries: Vec<_> = some().list().collect();
     let keys: Vec<_> = entries.iter().map(|entry| entry.key().as_str()).collect();
     assert_eq!(keys, ["back/bare", "back/edge", "shop/owned", "shop/web"]);
@@ -87,7 +87,7 @@ fn a_list_is_in_the_order_of_the_keys_and_knows_the_metadata_of_each() {
 }
 
 #[test]
-fn a_selection_is_what_satisfies_everything_that_it_says() {
+fn a_selection_contains_the_objects_that_meet_all_conditions() {
     let reader = some();
     let web = reader.get(&ObjectKey::namespaced("shop", "web")).unwrap().unwrap();
     let select = |selection| names(reader.select(selection));
@@ -106,7 +106,7 @@ fn a_selection_is_what_satisfies_everything_that_it_says() {
 }
 
 #[test]
-fn what_does_not_decode_is_told_and_its_metadata_are_known() {
+fn an_object_that_does_not_decode_is_an_error_and_has_metadata() {
     let broken = json!({
         "metadata": {"name": "broken", "namespace": "shop", "generation": 4, "labels": {"app": "web"}}, "data": [1]
     });
@@ -121,12 +121,12 @@ fn what_does_not_decode_is_told_and_its_metadata_are_known() {
     assert_eq!(select(by::label("app", "web")), ["not broken", "whole"]);
     assert_eq!(select(by::index::<Mode>("fast")), ["not broken", "whole"]);
     assert_eq!(select(by::index::<Mode>("slow")), ["not broken"], "it may be slow");
-    assert_eq!(select(by::index::<Mode>("slow").label("app", "db")), [""; 0], "its labels say that it is not");
+    assert_eq!(select(by::index::<Mode>("slow").label("app", "db")), [""; 0], "its labels do not match");
     assert_eq!(select(by::index::<Mode>("slow").namespace("back")), [""; 0]);
 }
 
 #[test]
-fn metadata_that_cannot_be_read_are_told_by_whoever_needs_them() {
+fn metadata_that_does_not_decode_is_an_error_where_it_is_needed() {
     let reader = raw([json!({"metadata": {"name": "odd", "labels": 7}})]);
     let [odd] = &*reader.list().collect::<Vec<_>>() else { panic!("one") };
     assert!(odd.metadata().is_err() && odd.labels().is_err());
@@ -136,7 +136,7 @@ fn metadata_that_cannot_be_read_are_told_by_whoever_needs_them() {
 }
 
 #[test]
-fn a_reader_is_an_argument_of_a_fn_that_a_unit_test_calls() {
+fn a_unit_test_can_call_a_function_that_takes_a_reader() {
     fn users(config: &ConfigMap, pods: &Reader<Pod>) -> Vec<ObjectKey> {
         let namespace = config.metadata.namespace.clone().unwrap_or_default();
         pods.select(by::namespace(namespace))

@@ -16,13 +16,13 @@ fn width(format: &str) -> Option<(bool, u32)> {
 pub(super) fn widens(old: &Value, new: &Value) -> bool {
     let Some(is) = new["format"].as_str() else { return true };
     let Some(was) = old["format"].as_str() else {
-        // A width says what a number was meant to be all along.
+        // A width only documents the type that the number had before.
         return matches!(is, "int64" | "double");
     };
     match (width(was), width(is)) {
         (Some((signed, bits)), Some((true, wide))) => wide > bits || (signed && wide == bits),
         (Some((signed, bits)), Some((false, wide))) => !signed && wide >= bits,
-        // A number with a fraction takes integers too.
+        // A floating-point number holds integers, too.
         (Some(_), None) => new["type"] == "number" && matches!(is, "float" | "double"),
         _ => was == is || (was, is) == ("float", "double"),
     }

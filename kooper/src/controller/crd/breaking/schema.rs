@@ -1,12 +1,13 @@
-//! What one schema no longer takes of what another took, field by field.
+//! Compares two schemas field by field: finds values that the new one no longer
+//! accepts.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionVersion;
 use serde_json::Value;
 
-use super::{Change, Way, integer, schema_of};
+use super::{Change, AllowedBy, integer, schema_of};
 use crate::controller::crd::cel;
 
-/// Limits, and whether a larger value is the wider one.
+/// Limits, and whether a larger value accepts more.
 const LIMITS: [(&str, bool); 8] = [
     ("minimum", false),
     ("maximum", true),
@@ -18,20 +19,20 @@ const LIMITS: [(&str, bool); 8] = [
     ("maxProperties", true),
 ];
 
-/// What, once it is `true`, allows less.
+/// Flags that accept less when they are `true`.
 const FLAGS: [&str; 3] = ["exclusiveMinimum", "exclusiveMaximum", "uniqueItems"];
 
-/// What may only be taken away: no two values can be compared.
-const FIXED: [(&str, Way); 5] = [
-    ("pattern", Way::Ratcheting),
-    ("multipleOf", Way::Ratcheting),
-    ("not", Way::Consent),
-    ("x-kubernetes-list-map-keys", Way::Consent),
-    ("patternProperties", Way::Consent),
+/// Fields that may only be removed: their values cannot be compared.
+const FIXED: [(&str, AllowedBy); 5] = [
+    ("pattern", AllowedBy::Ratcheting),
+    ("multipleOf", AllowedBy::Ratcheting),
+    ("not", AllowedBy::Consent),
+    ("x-kubernetes-list-map-keys", AllowedBy::Consent),
+    ("patternProperties", AllowedBy::Consent),
 ];
 
-/// Notes the changes from one version's schema to another's; `label` is how the
-/// version is named.
+/// Notes the changes from one version's schema to another's; `label` names the
+/// version in messages.
 pub(super) fn compare(
     label: &str,
     old: &CustomResourceDefinitionVersion,
@@ -39,32 +40,32 @@ pub(super) fn compare(
     found: &mut Vec<Change>,
 ) {
     let has_status = old.subresources.as_ref().is_some_and(|all| all.status.is_some());
-    Comparison { label, has_status, found }.node("", &schema_of(old), &schema_of(new));
+    SchemaComparison { label, has_status, found }.node("", &schema_of(old), &schema_of(new));
 }
 
-struct Comparison<'a> {
+struct SchemaComparison<'a> {
     label: &'a str,
     /// Whether `status` is written by controllers only.
     has_status: bool,
     found: &'a mut Vec<Change>,
 }
 
-impl Comparison<'_> {
-    /// What consent allows.
-    fn say(&mut self, path: &str, what: &str) {
-        self.note(path, what, Way::Consent);
+impl SchemaComparison<'_> {
+    /// Notes a change that needs consent.
+    fn change(&mut self, path: &str, what: &str) {
+        self.note(path, what, AllowedBy::Consent);
     }
 
-    /// What limits values whose type stays. The root and `status` change with
-    /// every write, so that nothing of theirs is exempt as unchanged.
+    /// Notes a restriction of values whose type does not change. The root and
+    /// `status` change with every write, so ratcheting does not apply to them.
     fn limit(&mut self, path: &str, what: &str) {
         let changes_always = path.is_empty() || path == ".status" || path.starts_with(".metadata");
-        self.note(path, what, if changes_always { Way::Consent } else { Way::Ratcheting });
+        self.note(path, what, if changes_always { AllowedBy::Consent } else { AllowedBy::Ratcheting });
     }
 
-    fn note(&mut self, path: &str, what: &str, way: Way) {
+    fn note(&mut self, path: &str, what: &str, allowed_by: AllowedBy) {
         let path = if path.is_empty() { "the object" } else { path.trim_start_matches('.') };
-        self.found.push(Change { text: format!("`{path}` ({}) {what}", self.label), way });
+        self.found.push(Change { text: format!("`{path}` ({}) {what}", self.label), allowed_by });
     }
 
     fn node(&mut self, path: &str, old: &Value, new: &Value) {
@@ -93,28 +94,28 @@ impl Comparison<'_> {
         };
         if !fits {
             let name = |kind: Option<String>| kind.unwrap_or_else(|| "any type".to_owned());
-            self.say(path, &format!("changes its type from {} to {}", name(was), name(is)));
+            self.change(path, &format!("changes its type from {} to {}", name(was), name(is)));
         }
         if old["nullable"] == true && new["nullable"] != true {
-            self.say(path, "may not be null any more");
+            self.change(path, "no longer allows null");
         }
     }
 
-    /// What a value has to be like.
+    /// Compares the restrictions of a value.
     fn values(&mut self, path: &str, old: &Value, new: &Value) {
         if let Some(allowed) = new["enum"].as_array() {
             match old["enum"].as_array() {
-                None => self.say(path, "is limited to an `enum`"),
+                None => self.change(path, "is limited to an `enum`"),
                 Some(before) => {
                     for gone in before.iter().filter(|value| !allowed.contains(value)) {
-                        self.say(path, &format!("may not be {gone} any more"));
+                        self.change(path, &format!("no longer allows {gone}"));
                     }
                 }
             }
         }
         for (limit, larger_is_wider) in LIMITS {
             let Some(is) = new[limit].as_f64() else { continue };
-            // What is of one length only may be of another type: a character, an array.
+            // A value with a fixed length may decode as another type: a character, an array.
             let exact = [("minLength", "maxLength"), ("minItems", "maxItems")].iter().any(|(least, most)| {
                 (limit == *least || limit == *most) && new[least].is_number() && new[least] == new[most]
             });
@@ -126,7 +127,7 @@ impl Comparison<'_> {
                 }
                 Some(_) => continue,
             };
-            if exact { self.say(path, &what) } else { self.limit(path, &what) }
+            if exact { self.change(path, &what) } else { self.limit(path, &what) }
         }
         for flag in FLAGS {
             if new[flag] == true && old[flag] != true {
@@ -134,22 +135,22 @@ impl Comparison<'_> {
             }
         }
         if new["x-kubernetes-embedded-resource"] == true && old["x-kubernetes-embedded-resource"] != true {
-            self.say(path, "gets `x-kubernetes-embedded-resource`");
+            self.change(path, "gets `x-kubernetes-embedded-resource`");
         }
-        for (field, way) in FIXED {
+        for (field, allowed_by) in FIXED {
             let what = match (old.get(field), new.get(field)) {
                 (_, None) => continue,
                 (was, Some(is)) if was == Some(is) => continue,
                 (None, Some(is)) => format!("gets a `{field}`: {is}"),
                 (Some(was), Some(is)) => format!("changes its `{field}` from {was} to {is}"),
             };
-            if way == Way::Ratcheting { self.limit(path, &what) } else { self.say(path, &what) }
+            if allowed_by == AllowedBy::Ratcheting { self.limit(path, &what) } else { self.change(path, &what) }
         }
         let list = |schema: &Value| schema["x-kubernetes-list-type"].as_str().map(str::to_owned);
         if let (was, Some(is @ ("set" | "map"))) = (list(old), list(new).as_deref())
             && was.as_deref() != Some(is)
         {
-            self.say(path, &format!("becomes a list of type {is}, without duplicates"));
+            self.change(path, &format!("becomes a list of type {is}, without duplicates"));
         }
         self.format(path, old, new);
         self.alternatives(path, old, new);
@@ -164,32 +165,31 @@ impl Comparison<'_> {
         };
         match was {
             _ if fits => {}
-            Some(was) => self.say(path, &format!("changes its `format` from {was} to {is}")),
-            None => self.say(path, &format!("gets a `format`: {is}")),
+            Some(was) => self.change(path, &format!("changes its `format` from {was} to {is}")),
+            None => self.change(path, &format!("gets a `format`: {is}")),
         }
     }
 
-    /// Rules that are lists: each new one of `allOf` and CEL allows less, each
-    /// one that goes from `anyOf` and `oneOf` too.
+    /// Compares lists of rules. More entries of `allOf` and more CEL rules accept
+    /// less, and so do fewer entries of `anyOf` and `oneOf`.
     fn alternatives(&mut self, path: &str, old: &Value, new: &Value) {
         let list = |schema: &Value, field: &str| schema[field].as_array().cloned().unwrap_or_default();
         let all = (list(old, "allOf"), list(new, "allOf"));
         if all.1.iter().any(|one| !all.0.contains(one)) {
-            self.say(path, "gets a further `allOf`");
+            self.change(path, "gets a further `allOf`");
         }
         for field in ["anyOf", "oneOf"] {
             let (was, is) = (list(old, field), list(new, field));
             if was.is_empty() && !is.is_empty() {
-                self.say(path, &format!("is limited to an `{field}`"));
+                self.change(path, &format!("is limited to an `{field}`"));
             } else if !is.is_empty() && was.iter().any(|one| !is.contains(one)) {
-                self.say(path, &format!("loses or changes a choice of its `{field}`"));
+                self.change(path, &format!("loses or changes a choice of its `{field}`"));
             }
         }
         self.rules(path, old, new);
     }
 
-    /// Rules in CEL: one that goes is fine, and so is one that gets another
-    /// alternative.
+    /// Compares CEL rules. A rule may be removed, or get another alternative.
     fn rules(&mut self, path: &str, old: &Value, new: &Value) {
         let rules = |schema: &Value| -> Vec<(String, bool)> {
             let rules = schema["x-kubernetes-validations"].as_array().cloned().unwrap_or_default();
@@ -211,8 +211,8 @@ impl Comparison<'_> {
             match transition {
                 Some((true, true)) if !optional => {}
                 Some((false, _)) => self.limit(path, &what),
-                // Also an unchanged object might not be written any more.
-                _ => self.say(path, &what),
+                // Even an unchanged object might no longer be accepted.
+                _ => self.change(path, &what),
             }
         }
     }
@@ -226,13 +226,13 @@ impl Comparison<'_> {
         let (before, after) = (names(old), names(new));
         for name in after.iter().filter(|name| !before.contains(name)) {
             if !filled(new, name) {
-                self.say(&format!("{path}.{name}"), "becomes required and has no default");
+                self.change(&format!("{path}.{name}"), "becomes required and has no default");
             }
         }
-        // Objects that lack it are stored as they were sent.
+        // Objects without it are stored without it.
         for name in before.iter().filter(|name| after.contains(name)) {
             if filled(old, name) && !filled(new, name) {
-                self.say(&format!("{path}.{name}"), "loses its default and stays required");
+                self.change(&format!("{path}.{name}"), "loses its default and stays required");
             }
         }
     }
@@ -250,25 +250,25 @@ impl Comparison<'_> {
                 (None, Some(Value::Bool(_))) => {}
                 (None, Some(after)) => self.node(&path, before, &after),
                 (None, None) if keeps(new) => {}
-                // The controller writes it anew with every call.
+                // The controller writes it again with each call.
                 (None, None) if self.has_status && path.starts_with(".status.") => {}
-                (None, None) => self.say(&path, "is removed"),
+                (None, None) => self.change(&path, "is removed"),
             }
         }
         match (any(old), any(new)) {
             (Some(before), Some(after)) if before.is_object() && after.is_object() => {
                 self.node(&format!("{path}.*"), &before, &after);
             }
-            (Some(Value::Bool(_)), Some(Value::Object(_))) => self.say(path, "limits the values of its fields"),
-            (Some(_), None) if !keeps(new) => self.say(path, "takes no fields of any name any more"),
+            (Some(Value::Bool(_)), Some(Value::Object(_))) => self.change(path, "limits the values of its fields"),
+            (Some(_), None) if !keeps(new) => self.change(path, "no longer accepts fields of any name"),
             _ => {}
         }
         if keeps(old) && !keeps(new) && any(new).is_none() {
-            self.say(path, "keeps unknown fields no more");
+            self.change(path, "no longer keeps unknown fields");
         }
         if keeps(old) {
             for name in is.keys().filter(|name| !was.contains_key(*name)) {
-                self.say(&format!("{path}.{name}"), "may be stored already, and gets a schema");
+                self.change(&format!("{path}.{name}"), "may be stored already, and gets a schema");
             }
         }
     }

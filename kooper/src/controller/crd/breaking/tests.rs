@@ -19,15 +19,14 @@ fn field(required: &[&str], rules: &[&str]) -> Value {
     schema
 }
 
-/// What is said of a change of the field `spec.a`, less its name; and whether
-/// a server that ratchets outlives it.
-fn told(old: &Value, new: &Value) -> Vec<(String, Way)> {
+/// The changes of the field `spec.a`, without its name, and their conditions.
+fn found(old: &Value, new: &Value) -> Vec<(String, AllowedBy)> {
     let changes = changes(&crd(&object(old)), &crd(&object(new)));
-    changes.iter().map(|change| (change.text.replace("`spec.a", "`").replace("`` (v1) ", ""), change.way)).collect()
+    changes.iter().map(|change| (change.text.replace("`spec.a", "`").replace("`` (v1) ", ""), change.allowed_by)).collect()
 }
 
-fn said(old: &Value, new: &Value) -> Vec<String> {
-    told(old, new).into_iter().map(|(text, _)| text).collect()
+fn texts(old: &Value, new: &Value) -> Vec<String> {
+    found(old, new).into_iter().map(|(text, _)| text).collect()
 }
 
 /// A CRD of one version with a schema, edited.
@@ -38,17 +37,17 @@ fn edited(schema: &Value, edit: impl Fn(&mut Value)) -> CustomResourceDefinition
     crd_of(&json!([version]))
 }
 
-/// The changes of CRDs, and what lets them happen.
-fn between(old: &CustomResourceDefinition, new: &CustomResourceDefinition) -> Vec<(String, Way)> {
-    changes(old, new).into_iter().map(|change| (change.text, change.way)).collect()
+/// The changes of CRDs, and their conditions.
+fn between(old: &CustomResourceDefinition, new: &CustomResourceDefinition) -> Vec<(String, AllowedBy)> {
+    changes(old, new).into_iter().map(|change| (change.text, change.allowed_by)).collect()
 }
 
-fn consent(text: &str) -> Vec<(String, Way)> {
-    vec![(text.to_owned(), Way::Consent)]
+fn consent(text: &str) -> Vec<(String, AllowedBy)> {
+    vec![(text.to_owned(), AllowedBy::Consent)]
 }
 
 #[test]
-fn what_tightens_a_schema_is_told_with_its_field() {
+fn a_stricter_schema_is_reported_with_its_field() {
     let text = || json!({"type": "string"});
     let number = || json!({"type": "integer"});
     let map = |of: Value| json!({"type": "object", "additionalProperties": of});
@@ -63,9 +62,9 @@ fn what_tightens_a_schema_is_told_with_its_field() {
         (text(), number(), "changes its type from string to integer"),
         (json!({"type": "number"}), number(), "changes its type from number to integer"),
         (json!({"x-kubernetes-int-or-string": true}), text(), "changes its type from integer or string to string"),
-        (with(text(), "nullable", json!(true)), text(), "may not be null any more"),
+        (with(text(), "nullable", json!(true)), text(), "no longer allows null"),
         (text(), with(text(), "enum", json!(["x"])), "is limited to an `enum`"),
-        (with(text(), "enum", json!(["x", "y"])), with(text(), "enum", json!(["x"])), "may not be \"y\" any more"),
+        (with(text(), "enum", json!(["x", "y"])), with(text(), "enum", json!(["x"])), "no longer allows \"y\""),
         (number(), with(number(), "minimum", json!(0)), "gets a `minimum` of 0"),
         (with(number(), "minimum", json!(1)), with(number(), "minimum", json!(2)), "changes its `minimum` from 1 to 2"),
         (with(number(), "maximum", json!(2)), with(number(), "maximum", json!(1)), "changes its `maximum` from 2 to 1"),
@@ -108,9 +107,9 @@ fn what_tightens_a_schema_is_told_with_its_field() {
         ),
         (list(text()), list(number()), "`[]` (v1) changes its type from string to integer"),
         (map(text()), map(number()), "`.*` (v1) changes its type from string to integer"),
-        (map(text()), fields(json!({"b": text()})), "takes no fields of any name any more"),
+        (map(text()), fields(json!({"b": text()})), "no longer accepts fields of any name"),
         (map(json!(true)), map(text()), "limits the values of its fields"),
-        (open(), fields(json!({})), "keeps unknown fields no more"),
+        (open(), fields(json!({})), "no longer keeps unknown fields"),
         (
             open(),
             with(open(), "properties", json!({"b": text()})),
@@ -136,12 +135,12 @@ fn what_tightens_a_schema_is_told_with_its_field() {
         (text(), with(text(), "allOf", json!([{"minLength": 1}])), "gets a further `allOf`"),
         (text(), with(text(), "not", json!({"minLength": 1})), "gets a `not`: {\"minLength\":1}"),
     ] {
-        assert_eq!(said(&old, &new), [expected], "{old} to {new}");
+        assert_eq!(texts(&old, &new), [expected], "{old} to {new}");
     }
 }
 
 #[test]
-fn what_only_loosens_a_schema_is_fine() {
+fn a_less_strict_schema_is_not_a_change() {
     let text = || json!({"type": "string"});
     let rules = |rules: &[&str]| {
         let rules: Vec<_> = rules.iter().map(|rule| json!({"rule": rule})).collect();
@@ -198,12 +197,12 @@ fn what_only_loosens_a_schema_is_fine() {
             json!({"type": "object", "required": ["b"], "properties": {"b": {"type": "string", "default": "y"}}}),
         ),
     ] {
-        assert_eq!(said(&old, &new), Vec::<String>::new(), "{old} to {new}");
+        assert_eq!(texts(&old, &new), Vec::<String>::new(), "{old} to {new}");
     }
 }
 
 #[test]
-fn values_that_still_decode_may_be_limited_where_the_server_ratchets() {
+fn values_that_still_decode_may_be_restricted_if_the_server_ratchets() {
     let text = || json!({"type": "string"});
     let with = |mut schema: Value, field: &str, value: Value| {
         schema[field] = value;
@@ -212,35 +211,35 @@ fn values_that_still_decode_may_be_limited_where_the_server_ratchets() {
     let number = || json!({"type": "integer", "format": "int32"});
     let list = |of: Value| json!({"type": "array", "items": of});
     let rule = |rule: &str| json!([{"rule": rule}]);
-    for (old, new, way) in [
-        (text(), with(text(), "maxLength", json!(3)), Way::Ratcheting),
-        (text(), with(text(), "pattern", json!("^a")), Way::Ratcheting),
-        (number(), with(number(), "minimum", json!(1)), Way::Ratcheting),
-        (number(), with(number(), "multipleOf", json!(2)), Way::Ratcheting),
-        (list(text()), with(list(text()), "maxItems", json!(3)), Way::Ratcheting),
-        (list(text()), list(with(text(), "minLength", json!(3))), Way::Ratcheting),
-        (text(), with(text(), "x-kubernetes-validations", rule("self != 'a'")), Way::Ratcheting),
+    for (old, new, allowed_by) in [
+        (text(), with(text(), "maxLength", json!(3)), AllowedBy::Ratcheting),
+        (text(), with(text(), "pattern", json!("^a")), AllowedBy::Ratcheting),
+        (number(), with(number(), "minimum", json!(1)), AllowedBy::Ratcheting),
+        (number(), with(number(), "multipleOf", json!(2)), AllowedBy::Ratcheting),
+        (list(text()), with(list(text()), "maxItems", json!(3)), AllowedBy::Ratcheting),
+        (list(text()), list(with(text(), "minLength", json!(3))), AllowedBy::Ratcheting),
+        (text(), with(text(), "x-kubernetes-validations", rule("self != 'a'")), AllowedBy::Ratcheting),
         // Of another type in Rust: a character, an array, an enum, a narrower number, a time.
-        (text(), json!({"type": "string", "minLength": 1, "maxLength": 1}), Way::Consent),
-        (list(text()), json!({"type": "array", "items": text(), "minItems": 2, "maxItems": 2}), Way::Consent),
-        (text(), with(text(), "enum", json!(["a"])), Way::Consent),
-        (number(), with(number(), "format", json!("int16")), Way::Consent),
-        (text(), with(text(), "format", json!("date-time")), Way::Consent),
-        // What servers do not ratchet.
-        (text(), with(text(), "not", json!({"minLength": 1})), Way::Consent),
-        (list(text()), with(list(text()), "x-kubernetes-list-type", json!("set")), Way::Consent),
-        (text(), with(text(), "x-kubernetes-validations", rule("self > oldSelf")), Way::Consent),
-        // An error for objects without the field, which could not be written any more.
-        (field(&[], &[]), field(&[], &["self.a == oldSelf.a"]), Way::Consent),
+        (text(), json!({"type": "string", "minLength": 1, "maxLength": 1}), AllowedBy::Consent),
+        (list(text()), json!({"type": "array", "items": text(), "minItems": 2, "maxItems": 2}), AllowedBy::Consent),
+        (text(), with(text(), "enum", json!(["a"])), AllowedBy::Consent),
+        (number(), with(number(), "format", json!("int16")), AllowedBy::Consent),
+        (text(), with(text(), "format", json!("date-time")), AllowedBy::Consent),
+        // Restrictions that servers do not ratchet.
+        (text(), with(text(), "not", json!({"minLength": 1})), AllowedBy::Consent),
+        (list(text()), with(list(text()), "x-kubernetes-list-type", json!("set")), AllowedBy::Consent),
+        (text(), with(text(), "x-kubernetes-validations", rule("self > oldSelf")), AllowedBy::Consent),
+        // An error for objects without the field, so that no write of them is accepted.
+        (field(&[], &[]), field(&[], &["self.a == oldSelf.a"]), AllowedBy::Consent),
         (
             text(),
             with(text(), "x-kubernetes-validations", json!([{"rule": "oldSelf.hasValue()", "optionalOldSelf": true}])),
-            Way::Consent,
+            AllowedBy::Consent,
         ),
     ] {
         let ways: std::collections::BTreeSet<_> =
-            told(&old, &new).into_iter().map(|(_, way)| format!("{way:?}")).collect();
-        assert_eq!(ways.into_iter().collect::<Vec<_>>(), [format!("{way:?}")], "{old} to {new}");
+            found(&old, &new).into_iter().map(|(_, allowed_by)| format!("{allowed_by:?}")).collect();
+        assert_eq!(ways.into_iter().collect::<Vec<_>>(), [format!("{allowed_by:?}")], "{old} to {new}");
     }
     // The whole object and its status change with every write.
     let rule = |path: &str| {
@@ -257,7 +256,7 @@ fn values_that_still_decode_may_be_limited_where_the_server_ratchets() {
 }
 
 #[test]
-fn a_field_of_the_status_may_be_removed_as_controllers_write_it_anew() {
+fn a_field_of_the_status_may_be_removed_as_controllers_write_it_again() {
     let status =
         |fields: Value| json!({"type": "object", "properties": {"status": {"type": "object", "properties": fields}}});
     let text = json!({"type": "string"});
@@ -277,7 +276,7 @@ fn a_field_of_the_status_may_be_removed_as_controllers_write_it_anew() {
 }
 
 #[test]
-fn what_a_version_offers_stays() {
+fn a_version_keeps_its_subresources() {
     let schema = object(&json!({"type": "string"}));
     let whole = edited(&schema, |version| {
         version["subresources"]["scale"] = json!({"specReplicasPath": ".spec.a", "statusReplicasPath": ".status.a"});
@@ -303,7 +302,7 @@ fn what_a_version_offers_stays() {
 }
 
 #[test]
-fn only_a_version_that_is_neither_stored_nor_served_may_go() {
+fn only_a_version_that_is_neither_stored_nor_served_may_be_removed() {
     let schema = object(&json!({"type": "string"}));
     let of = |served: bool| {
         let mut old = version("v1beta1", false, &schema);
@@ -318,14 +317,14 @@ fn only_a_version_that_is_neither_stored_nor_served_may_go() {
     );
     for served in [false, true] {
         let changes = between(&stored(of(served), &["v1beta1", "v1"]), &one);
-        assert_eq!((changes.len(), changes[0].1), (1, Way::Migration));
+        assert_eq!((changes.len(), changes[0].1), (1, AllowedBy::Migration));
         let expected = "the version `v1beta1` is removed while it is in `status.storedVersions`: keep it until";
         assert!(changes[0].0.starts_with(expected), "{changes:?}");
     }
 }
 
 #[test]
-fn what_is_stored_in_an_old_version_is_read_as_the_new_one() {
+fn objects_stored_in_an_old_version_are_read_as_the_new_one() {
     let (old, new) = (object(&json!({"type": "string"})), object(&json!({"type": "integer"})));
     let two = json!([version("v1", false, &old), version("v2", true, &new)]);
     let changes = between(&stored(crd(&old), &["v1"]), &crd_of(&two));
@@ -336,7 +335,7 @@ fn what_is_stored_in_an_old_version_is_read_as_the_new_one() {
 }
 
 #[test]
-fn names_and_scope_stay() {
+fn names_and_scope_are_immutable() {
     let old = crd(&object(&json!({})));
     let mut new = old.clone();
     new.spec.scope = "Cluster".to_owned();
@@ -346,13 +345,13 @@ fn names_and_scope_stay() {
         "`scope` changes from Namespaced to Cluster, which is",
         "`names.kind` changes from Gadget to Widget, which is",
     ];
-    for ((text, way), expected) in changes.iter().zip(expected) {
-        assert!(text.starts_with(expected) && *way == Way::Migration, "{text}");
+    for ((text, allowed_by), expected) in changes.iter().zip(expected) {
+        assert!(text.starts_with(expected) && *allowed_by == AllowedBy::Migration, "{text}");
     }
     assert_eq!(changes.len(), 2);
 }
 
-/// A schema, and one that takes all that it takes.
+/// A schema, and one that accepts all that it accepts.
 fn schema_and_looser() -> impl Strategy<Value = (Value, Value)> {
     let limits = [
         ("minLength", json!(1)),
@@ -407,10 +406,10 @@ fn schema_and_looser() -> impl Strategy<Value = (Value, Value)> {
 proptest! {
     #[test]
     fn a_looser_schema_is_never_a_change_and_its_opposite_always_is((old, new) in schema_and_looser()) {
-        prop_assert_eq!(said(&old, &new), Vec::<String>::new());
-        // Objects may differ by an optional field, which is no change either way.
+        prop_assert_eq!(texts(&old, &new), Vec::<String>::new());
+        // Objects may differ by an optional field, which is not a change in either direction.
         if old != new && old["type"] != "object" && old["type"] != "array" {
-            prop_assert_ne!(said(&new, &old), Vec::<String>::new());
+            prop_assert_ne!(texts(&new, &old), Vec::<String>::new());
         }
     }
 }

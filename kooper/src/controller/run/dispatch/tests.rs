@@ -1,10 +1,12 @@
+use std::collections::HashMap;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::metrics::NoMetrics;
-use crate::queue::{Completion, Echo, QueueOptions};
+use crate::queue::{Completion, Echo};
 
 fn object(edit: impl Fn(&mut Value)) -> Option<Arc<Object>> {
     let mut value = json!({
@@ -18,9 +20,9 @@ fn object(edit: impl Fn(&mut Value)) -> Option<Arc<Object>> {
 fn same(_: &mut Value) {}
 
 fn gate() -> Gate {
+    let id = CacheId::of::<ConfigMap>();
     Gate {
-        name: "gate".into(),
-        queue: Arc::new(WorkQueue::new(QueueOptions::default())),
+        backing: Arc::new(Backing::detached(KindInfo::of::<ConfigMap>(), id, HashMap::new())),
         metrics: Arc::new(NoMetrics),
         namespaces: Arc::new(Namespaces::new("gate", false, std::iter::empty())),
         open: AtomicBool::new(true),
@@ -37,7 +39,7 @@ fn new_desired_state_and_deletion_are_urgent_and_other_changes_are_not() {
     assert_eq!(change(|v| v["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into()), Urgency::Always);
     assert_eq!(urgency(&Change::new(object(same), None)), Urgency::Always);
     assert_eq!(urgency(&Change::new(None, object(same))), Urgency::Now);
-    // Marked already: what changes then is no new mark.
+    // The object was marked already: a later change is not a new mark.
     let marked = |generation: u64| {
         object(move |v| {
             v["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
@@ -48,24 +50,24 @@ fn new_desired_state_and_deletion_are_urgent_and_other_changes_are_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_own_write_is_an_echo_in_the_watch_and_news_in_a_list() {
+async fn an_own_write_is_an_echo_in_the_watch_and_a_change_in_a_list() {
     let gate = gate();
     let key = ObjectKey::cluster_scoped("a");
-    gate.queue.add(&key, Lane::Event, Reason::Added);
-    let item = gate.queue.get().await.unwrap();
+    gate.queue().add(&key, Lane::Event, Reason::Added);
+    let item = gate.queue().get().await.unwrap();
     let change = Change::new(object(same), object(|v| v["metadata"]["resourceVersion"] = "6".into()));
-    gate.queue.record_write(&key, &Revision::event(View::Primary, change.new.as_ref().unwrap(), false), Echo::Own);
-    gate.queue.cache_reached(|| Revision::event(View::Primary, change.new.as_ref().unwrap(), false));
-    gate.queue.finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
+    gate.queue().record_write(&key, &Revision::event(View::Primary, change.new.as_ref().unwrap(), false), Echo::Own);
+    gate.queue().cache_reached(|| Revision::event(View::Primary, change.new.as_ref().unwrap(), false));
+    gate.queue().finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
     gate.add(&key, Lane::Event, Reason::Modified, View::Primary, (&change, Seen::Watched), urgency);
-    assert_eq!(gate.queue.len(), 0);
+    assert_eq!(gate.queue().len(), 0);
     gate.add(&key, Lane::Event, Reason::Modified, View::Primary, (&change, Seen::Listed), urgency);
-    assert_eq!(gate.queue.len(), 1);
+    assert_eq!(gate.queue().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
-    let id = CacheId { metadata_only: true, ..CacheId::of::<k8s_openapi::api::core::v1::ConfigMap>() };
+    let id = CacheId { metadata_only: true, ..CacheId::of::<ConfigMap>() };
     let gate = Arc::new(gate());
     let finalizers = Finalizers { own: "example.com/a".to_owned(), former: Vec::new(), on_leave: true };
     let leaving = Leaving { gate: gate.clone(), id, ours: Cache::default(), finalizers };
@@ -76,14 +78,14 @@ async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
         })
     };
     let key = ObjectKey::cluster_scoped("a");
-    gate.queue.add(&key, Lane::Event, Reason::Added);
-    let item = gate.queue.get().await.unwrap();
+    gate.queue().add(&key, Lane::Event, Reason::Added);
+    let item = gate.queue().get().await.unwrap();
     let own = held("6");
-    gate.queue.record_write(&key, &Revision::event(View::Other(id), own.as_ref().unwrap(), false), Echo::Own);
-    gate.queue.cache_reached(|| Revision::event(View::Other(id), own.as_ref().unwrap(), false));
-    gate.queue.finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
+    gate.queue().record_write(&key, &Revision::event(View::Other(id), own.as_ref().unwrap(), false), Echo::Own);
+    gate.queue().cache_reached(|| Revision::event(View::Other(id), own.as_ref().unwrap(), false));
+    gate.queue().finish(item.ticket, Completion::FailureAfter(Duration::from_secs(3600)));
     leaving.changed(&Change::new(held("5"), own.clone()), Seen::Watched);
-    assert_eq!(gate.queue.len(), 0);
+    assert_eq!(gate.queue().len(), 0);
     leaving.changed(&Change::new(own, held("7")), Seen::Watched);
-    assert_eq!(gate.queue.len(), 1, "a change of another");
+    assert_eq!(gate.queue().len(), 1, "a change by another client");
 }

@@ -16,7 +16,7 @@ fn task(line: &str, environment: &[(&str, &str)]) -> Result<(Task, Settings), St
 }
 
 fn refused(line: &str, environment: &[(&str, &str)]) -> String {
-    parsed(line, environment).expect_err("the line is wrong")
+    parsed(line, environment).expect_err("the line is invalid")
 }
 
 fn read(line: &str) -> Settings {
@@ -24,7 +24,7 @@ fn read(line: &str) -> Settings {
 }
 
 #[test]
-fn without_flags_the_program_says_everything() {
+fn without_flags_every_setting_has_its_default() {
     for line in ["", "run"] {
         let settings = read(line);
         assert_eq!(settings.kubeconfig, None);
@@ -40,7 +40,7 @@ fn without_flags_the_program_says_everything() {
 }
 
 #[test]
-fn every_flag_and_its_variable_say_the_same() {
+fn every_flag_and_its_variable_have_the_same_effect() {
     type Check = fn(&Settings) -> bool;
     let cases: [(&str, &str, &str, Check); 19] = [
         ("allow-crd-change", "KOOPER_ALLOW_CRD_CHANGE", "a.x@1,b.x@2", |s| s.allowed_crd_changes == ["a.x@1", "b.x@2"]),
@@ -66,9 +66,9 @@ fn every_flag_and_its_variable_say_the_same() {
     for (flag, variable, value, check) in cases {
         for line in [format!("--{flag} {value}"), format!("--{flag}={value} run"), format!("run --{flag} {value}")] {
             assert!(check(&read(&line)), "{line}");
-            // The variable would have to be read to be found wrong.
+            // The invalid variable is not read.
             let settings = parsed(&line, &[(variable, "\u{1}")]).unwrap_or_else(|error| panic!("{line}: {error}"));
-            assert!(check(&settings), "{line} wins over {variable}");
+            assert!(check(&settings), "{line} takes precedence over {variable}");
         }
         for line in ["", "run"] {
             let settings = parsed(line, &[(variable, value)]).unwrap_or_else(|error| panic!("{variable}: {error}"));
@@ -79,7 +79,7 @@ fn every_flag_and_its_variable_say_the_same() {
 }
 
 #[test]
-fn namespaces_add_up_and_replace_those_of_the_environment() {
+fn namespaces_are_combined_and_replace_those_of_the_environment() {
     assert_eq!(read("--namespace a run --namespace b,c").namespaces, ["b", "c"]);
     assert_eq!(read("--namespace a --namespace b,c").namespaces, ["a", "b", "c"]);
     let settings = parsed("--namespace a", &[("KOOPER_NAMESPACE", "b,c")]).expect("good values");
@@ -87,7 +87,7 @@ fn namespaces_add_up_and_replace_those_of_the_environment() {
 }
 
 #[test]
-fn bad_values_are_named_with_their_flag_and_the_way_out() {
+fn invalid_values_are_reported_with_their_flag_and_what_to_write() {
     for (flag, variable, value, problem) in [
         ("namespace", "KOOPER_NAMESPACE", "Team_A", "\"Team_A\" is not a DNS label: write lower-case letters"),
         ("namespace", "KOOPER_NAMESPACE", "a,,b", "is not a DNS label"),
@@ -114,7 +114,7 @@ fn bad_values_are_named_with_their_flag_and_the_way_out() {
 }
 
 #[test]
-fn other_mistakes_are_told_too() {
+fn other_mistakes_are_reported_too() {
     assert!(refused("--kubeconfig=", &[]).contains("write the path of a file"));
     assert!(refused("--worker 3", &[]).contains("a similar argument exists: '--workers'"));
     assert!(refused("runn", &[]).contains("a similar subcommand exists: 'run'"));
@@ -126,7 +126,7 @@ fn other_mistakes_are_told_too() {
 }
 
 #[test]
-fn help_names_every_flag_and_how_its_variable_is_called() {
+fn help_lists_every_flag_and_how_variables_are_named() {
     let help = refused("--help", &[]);
     assert!(help.starts_with("0: "), "{help}");
     for (name, _, about) in TASKS {
@@ -142,7 +142,7 @@ fn help_names_every_flag_and_how_its_variable_is_called() {
 }
 
 #[test]
-fn each_command_is_known_and_has_the_flags_of_all() {
+fn each_command_exists_and_has_the_common_flags() {
     for (name, expected, _) in TASKS {
         let (task, settings) = task(&format!("{name} --namespace a"), &[]).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((task, &settings.namespaces[..]), (expected, &["a".to_owned()][..]));
@@ -150,7 +150,7 @@ fn each_command_is_known_and_has_the_flags_of_all() {
 }
 
 #[test]
-fn the_namespace_of_the_installation_is_for_rbac_alone() {
+fn only_rbac_has_the_namespace_of_the_installation() {
     assert_eq!(read("rbac").install_namespace, "default");
     assert_eq!(read("rbac --install-namespace a").install_namespace, "a");
     let settings = parsed("rbac", &[("KOOPER_INSTALL_NAMESPACE", "a")]).expect("a good value");

@@ -1,4 +1,4 @@
-//! Objects with a finalizer of the program that it does not look at.
+//! Objects with the finalizer of a controller that does not watch them.
 
 use kube::api::{Api, ListParams};
 use kube::core::{ApiResource, DynamicObject};
@@ -6,12 +6,11 @@ use kube::{Client, ResourceExt};
 
 use crate::controller::Controller;
 
-/// How many objects are asked for at a time.
+/// How many objects are listed at a time.
 const PAGE: u32 = 500;
 
-/// The objects outside of the controller's namespaces that carry its
-/// finalizer: `namespace/name` of each, the first `most` of them, and how many
-/// there are.
+/// The objects outside of the controller's namespaces that have its finalizer:
+/// `namespace/name` of the first `most`, and the number of all.
 pub(super) async fn left_behind(
     client: &Client,
     controller: &Controller,

@@ -1,8 +1,7 @@
-//! A client that is built anew before its credentials end.
+//! A client that is rebuilt before its credentials expire.
 //!
-//! kube runs an exec plugin again for a new token, but keeps the client
-//! certificate that it gave first: a connection is made with the certificate
-//! that its client was built with.
+//! kube runs an exec plugin again for a new token, but keeps the first client
+//! certificate: a connection uses the certificate that its client was built with.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,18 +20,19 @@ use tower::Service;
 use super::ConnectError;
 use crate::error::BoxError;
 
-/// So long before the end of the credentials, or a quarter of their life if
-/// that is less, new ones are asked for.
+/// New credentials are requested this long before the old ones expire, or when a
+/// quarter of their lifetime is left if that is less.
 const EARLY: Duration = Duration::from_secs(60);
 
-/// Between two tries, and between two looks at the clock, which may be set.
+/// The delay between two attempts, and between two reads of the clock, which may be
+/// adjusted.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Builds a client, and with it asks for new credentials.
+/// Builds a client with new credentials.
 type Build = dyn Fn() -> Result<Client, ConnectError> + Send + Sync;
 
-/// A client that is replaced while requests are under way: each is sent by the
-/// one that is there when it begins.
+/// A client that can be replaced while requests are in flight: each request is sent
+/// by the client that is current when it begins.
 #[derive(Clone)]
 pub(super) struct Renewal {
     current: Arc<Current>,
@@ -40,8 +40,8 @@ pub(super) struct Renewal {
 
 struct Current {
     client: Mutex<Client>,
-    /// The server did not accept the credentials.
-    refused: Notify,
+    /// The server rejected the credentials.
+    rejected: Notify,
 }
 
 impl Renewal {
@@ -51,7 +51,7 @@ impl Renewal {
     ) -> Result<Client, ConnectError> {
         let client = build()?;
         let namespace = client.default_namespace().to_owned();
-        let current = Arc::new(Current { client: Mutex::new(client), refused: Notify::new() });
+        let current = Arc::new(Current { client: Mutex::new(client), rejected: Notify::new() });
         tokio::spawn(renew(Arc::downgrade(&current), Arc::new(build)));
         Ok(Client::new(Self { current }, namespace))
     }
@@ -77,44 +77,44 @@ impl Service<Request<Body>> for Renewal {
         Box::pin(async move {
             let answer = current.client().send(request).await?;
             if answer.status() == StatusCode::UNAUTHORIZED {
-                current.refused.notify_one();
+                current.rejected.notify_one();
             }
             Ok(answer)
         })
     }
 }
 
-/// Replaces the client when its credentials are about to end, or are refused,
-/// until nobody uses it any more.
+/// Replaces the client when its credentials are about to expire or are rejected, as
+/// long as it is used.
 async fn renew(current: Weak<Current>, build: Arc<Build>) {
     let mut built = Timestamp::now();
     loop {
         let Some(held) = current.upgrade() else { return };
         let until = *held.client().valid_until();
         let due = until.is_some_and(|until| is_due(built, until, Timestamp::now()));
-        let refused = !due && tokio::time::timeout(PAUSE, held.refused.notified()).await.is_ok();
+        let rejected = !due && tokio::time::timeout(PAUSE, held.rejected.notified()).await.is_ok();
         drop(held);
-        if !due && !refused {
+        if !due && !rejected {
             continue;
         }
         let again = Arc::clone(&build);
-        // A plugin runs as long as it likes.
+        // A plugin may run for a long time.
         let renewed = tokio::task::spawn_blocking(move || again()).await;
         match (renewed, current.upgrade()) {
             (_, None) => return,
             (Ok(Ok(client)), Some(held)) => {
                 *held.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
                 built = Timestamp::now();
-                tracing::info!("the credentials of the exec plugin are renewed");
+                tracing::info!("the credentials of the exec plugin have been renewed");
             }
-            (Ok(Err(error)), _) => tracing::warn!("the credentials of the exec plugin are not renewed: {error}"),
-            (Err(error), _) => tracing::warn!("the credentials of the exec plugin are not renewed: {error}"),
+            (Ok(Err(error)), _) => tracing::warn!("the credentials of the exec plugin could not be renewed: {error}"),
+            (Err(error), _) => tracing::warn!("the credentials of the exec plugin could not be renewed: {error}"),
         }
         sleep(PAUSE).await;
     }
 }
 
-/// Whether credentials from `built` that end at `until` are to be renewed.
+/// Whether credentials from `built` that expire at `until` are due for renewal.
 fn is_due(built: Timestamp, until: Timestamp, now: Timestamp) -> bool {
     let span = |from: Timestamp, to: Timestamp| Duration::try_from(to.duration_since(from)).unwrap_or_default();
     span(now, until) <= EARLY.min(span(built, until) / 4)
@@ -130,7 +130,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// A client that answers with this code, and counts how many were built.
+    /// Builds clients that respond with this code, and counts them.
     fn builder(
         code: impl Fn(usize) -> StatusCode + Send + Sync + 'static,
         until: impl Fn(usize) -> Option<Timestamp> + Send + Sync + 'static,
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_renewed_a_minute_before_they_end_and_short_ones_after_most_of_their_life() {
+    fn credentials_are_renewed_a_minute_before_they_expire_and_short_ones_after_three_quarters() {
         for (until, now, due) in
             [(3600, 3539, false), (3600, 3540, true), (3600, 4000, true), (80, 59, false), (80, 60, true)]
         {
@@ -173,33 +173,33 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_is_replaced_before_its_credentials_end() {
+    async fn a_client_is_replaced_before_its_credentials_expire() {
         let (built, build) = builder(
             |number| if number == 0 { StatusCode::OK } else { StatusCode::ACCEPTED },
             |number| (number == 0).then(Timestamp::now),
         );
         let client = Renewal::client(build).unwrap();
         assert_eq!(client.default_namespace(), "here");
-        eventually("it is built anew", || built.load(Ordering::Relaxed) == 2).await;
+        eventually("it is rebuilt", || built.load(Ordering::Relaxed) == 2).await;
         sleep(PAUSE).await;
         assert_eq!(code(&client).await, StatusCode::ACCEPTED);
         sleep(Duration::from_secs(3600)).await;
-        assert_eq!(built.load(Ordering::Relaxed), 2, "credentials without an end stay");
+        assert_eq!(built.load(Ordering::Relaxed), 2, "credentials that do not expire are kept");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn credentials_that_the_server_refuses_are_renewed() {
+    async fn credentials_that_the_server_rejects_are_renewed() {
         let (built, build) =
             builder(|number| if number == 0 { StatusCode::UNAUTHORIZED } else { StatusCode::OK }, |_| None);
         let client = Renewal::client(build).unwrap();
         assert_eq!(code(&client).await, StatusCode::UNAUTHORIZED);
-        eventually("it is built anew", || built.load(Ordering::Relaxed) == 2).await;
+        eventually("it is rebuilt", || built.load(Ordering::Relaxed) == 2).await;
         sleep(PAUSE).await;
         assert_eq!(code(&client).await, StatusCode::OK);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_plugin_that_fails_is_tried_again_and_nobody_renews_what_nobody_uses() {
+    async fn a_plugin_that_fails_is_retried_as_long_as_the_client_is_used() {
         let tries = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&tries);
         let (_, first) = builder(|_| StatusCode::OK, |_| Some(Timestamp::now()));
@@ -208,8 +208,8 @@ mod tests {
             _ => Err(ConnectError::ContextInPod),
         };
         let client = Renewal::client(build).unwrap();
-        eventually("it is tried again", || tries.load(Ordering::Relaxed) > 3).await;
-        assert_eq!(code(&client).await, StatusCode::OK, "the last one is used as long as it may be");
+        eventually("it is retried", || tries.load(Ordering::Relaxed) > 3).await;
+        assert_eq!(code(&client).await, StatusCode::OK, "the last client stays in use");
         drop(client);
         sleep(PAUSE * 3).await;
         let tried = tries.load(Ordering::Relaxed);

@@ -23,7 +23,7 @@ users:
 - {name: me, user: {token: secret}}
 ";
 
-/// A directory that goes when the test ends.
+/// A directory that is removed when the test ends.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -53,16 +53,16 @@ fn nowhere() -> Places {
 }
 
 async fn server(places: &Places, context: &str) -> String {
-    let config = places.config(Some(context.to_owned())).await.expect("a good description");
+    let config = places.config(Some(context.to_owned())).await.expect("a valid configuration");
     shown(&config.cluster_url)
 }
 
 async fn refused(places: &Places, context: Option<&str>) -> String {
-    places.config(context.map(str::to_owned)).await.expect_err("no good description").to_string()
+    places.config(context.map(str::to_owned)).await.expect_err("an invalid configuration").to_string()
 }
 
 #[tokio::test]
-async fn the_flag_wins_over_the_variable_and_that_over_the_home_directory() {
+async fn the_flag_precedes_the_variable_and_that_the_home_directory() {
     let directory = Directory::new();
     let of = |port: u16| KUBECONFIG.replace("8001", &port.to_string());
     let (one, two, three) = (of(1), of(2), of(3));
@@ -80,7 +80,7 @@ async fn the_flag_wins_over_the_variable_and_that_over_the_home_directory() {
 }
 
 #[tokio::test]
-async fn several_files_are_one_and_some_may_be_absent() {
+async fn several_files_are_merged_and_some_may_be_absent() {
     let directory = Directory::new();
     let more = "{apiVersion: v1, kind: Config, current-context: plain}";
     let files = [directory.0.join("absent"), directory.file("a", KUBECONFIG), directory.file("b", more)];
@@ -90,29 +90,29 @@ async fn several_files_are_one_and_some_may_be_absent() {
 }
 
 #[tokio::test]
-async fn nothing_to_connect_with_names_every_place() {
+async fn without_a_configuration_the_error_lists_every_place() {
     let home = Some(PathBuf::from("/nonexistent/.kube/config"));
     assert_eq!(
         refused(&Places { home, ..nowhere() }, None).await,
         "there is no kubeconfig and this is not a pod: KUBECONFIG is not set, /nonexistent/.kube/config does not exist, \
-         and neither is KUBERNETES_SERVICE_HOST set; write `--kubeconfig FILE`, or set KUBECONFIG"
+         and KUBERNETES_SERVICE_HOST is not set; write `--kubeconfig FILE`, or set KUBECONFIG"
     );
 }
 
 #[tokio::test]
-async fn a_file_that_is_absent_or_broken_is_named() {
+async fn a_file_that_is_absent_or_invalid_is_reported() {
     let directory = Directory::new();
     let absent = Places { flag: Some("/nonexistent/config".into()), ..nowhere() };
     assert_eq!(
         refused(&absent, None).await,
-        "the kubeconfig /nonexistent/config of --kubeconfig does not exist: name one that does"
+        "the kubeconfig /nonexistent/config of --kubeconfig does not exist: choose another file"
     );
     let absent = Places { variable: Some("/nonexistent/config".into()), ..nowhere() };
     assert!(refused(&absent, None).await.contains("of KUBECONFIG does not exist"));
     for text in ["clusters: [", "clusters: 7", "\0", "a b c"] {
         let broken = Places { flag: Some(directory.file("broken", text)), ..nowhere() };
         let error = refused(&broken, None).await;
-        assert!(error.contains("broken is broken: ") || error.contains("cannot be read"), "{text:?}: {error}");
+        assert!(error.contains("broken is invalid: ") || error.contains("cannot be read"), "{text:?}: {error}");
         assert!(error.contains(&*directory.0.to_string_lossy()), "{error}");
         assert!(!error.contains('\n'), "{error}");
     }
@@ -121,13 +121,13 @@ async fn a_file_that_is_absent_or_broken_is_named() {
 }
 
 #[tokio::test]
-async fn a_context_that_is_absent_is_told_those_that_exist() {
+async fn the_error_for_an_unknown_context_lists_those_that_exist() {
     let directory = Directory::new();
     let places = Places { flag: Some(directory.file("config", KUBECONFIG)), ..nowhere() };
     let error = refused(&places, Some("far")).await;
     assert!(error.ends_with("config has no context `far`: it has `near`, `plain`, `lost`"), "{error}");
     let error = refused(&places, None).await;
-    assert!(error.ends_with("name one with `--context`; it has `near`, `plain`, `lost`"), "{error}");
+    assert!(error.ends_with("choose one with `--context`; it has `near`, `plain`, `lost`"), "{error}");
     let error = refused(&places, Some("lost")).await;
     assert!(error.ends_with("has no cluster `gone`, which its context names: it has `near`, `plain`"), "{error}");
     let empty = Places { flag: Some(directory.file("empty", "")), ..nowhere() };
@@ -135,16 +135,16 @@ async fn a_context_that_is_absent_is_told_those_that_exist() {
 }
 
 #[tokio::test]
-async fn a_certificate_authority_that_cannot_be_read_is_named() {
+async fn a_certificate_authority_that_cannot_be_read_is_reported() {
     let directory = Directory::new();
     let places = Places { flag: Some(directory.file("config", KUBECONFIG)), ..nowhere() };
     let error = refused(&places, Some("near")).await;
     assert!(error.starts_with("the certificate authority of the kubeconfig "), "{error}");
-    assert!(error.contains("cannot be used: the file that is named there cannot be read: No such file"), "{error}");
+    assert!(error.contains("cannot be used: its file cannot be read: No such file"), "{error}");
 }
 
 #[tokio::test]
-async fn no_value_of_a_kubeconfig_is_told() {
+async fn no_error_contains_a_value_of_the_kubeconfig() {
     let fields = [
         ("clusters", "cluster", "server"),
         ("clusters", "cluster", "certificate-authority"),
@@ -207,7 +207,7 @@ async fn no_value_of_a_kubeconfig_is_told() {
 }
 
 #[tokio::test]
-async fn a_context_makes_no_sense_in_a_pod() {
+async fn a_context_is_rejected_in_a_pod() {
     let error = refused(&Places { pod: true, ..nowhere() }, Some("near")).await;
     assert!(error.starts_with("--context names a context of a kubeconfig"), "{error}");
 }
@@ -223,15 +223,15 @@ fn a_url_is_shown_without_a_password() {
 }
 
 #[tokio::test]
-async fn the_leases_have_a_connection_that_gives_up_soon() {
+async fn the_client_for_leases_has_short_timeouts() {
     let directory = Directory::new();
     let places = Places { flag: Some(directory.file("config", KUBECONFIG)), ..nowhere() };
-    let config = for_leases(places.config(Some("plain".to_owned())).await.expect("a good description"));
+    let config = for_leases(places.config(Some("plain".to_owned())).await.expect("a valid configuration"));
     let most = Some(LEASE_TIMEOUT);
     assert_eq!((config.connect_timeout, config.read_timeout, config.write_timeout), (most, None, most));
 }
 
-/// Answers each request with 429, and counts them.
+/// Responds to each request with 429, and counts them.
 fn busy_server() -> (SocketAddr, Arc<AtomicU32>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (address, asked) = (listener.local_addr().expect("bound"), Arc::<AtomicU32>::default());
@@ -250,7 +250,7 @@ fn busy_server() -> (SocketAddr, Arc<AtomicU32>) {
 }
 
 #[tokio::test]
-async fn a_refused_request_is_sent_once_and_counted() {
+async fn a_rejected_request_is_sent_once_and_counted() {
     let (address, asked) = busy_server();
     let directory = Directory::new();
     let text = KUBECONFIG.replace("127.0.0.1:8001", &address.to_string());
@@ -258,7 +258,7 @@ async fn a_refused_request_is_sent_once_and_counted() {
     let settings = Settings { kubeconfig, context, ..Settings::default() };
     let registry = prometheus::Registry::new();
     let metrics = Prometheus::new(&registry).expect("a new registry");
-    let connection = connect("shop", &settings, &metrics).await.expect("a good description");
+    let connection = connect("shop", &settings, &metrics).await.expect("a valid configuration");
     for client in [connection.client, connection.lease_client] {
         let configs = kube::Api::<ConfigMap>::namespaced(client, "shop");
         let before = asked.load(Ordering::Relaxed);

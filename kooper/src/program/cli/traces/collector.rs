@@ -1,5 +1,5 @@
-//! The collector that the environment names, by the variables that every
-//! OpenTelemetry program knows.
+//! The collector that the environment configures, with the standard variables of
+//! OpenTelemetry.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use http::Uri;
 
-/// How long one request may take, where nothing else is said.
+/// The default timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where spans go.
+/// The destination of spans.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Collector {
     pub(crate) endpoint: Uri,
-    /// Of one request, with its answer.
+    /// The timeout of a request, including its response.
     pub(crate) timeout: Duration,
-    /// Who vouches for the collector, in place of whom the system trusts.
+    /// The certificate authority of the collector, instead of those of the system.
     pub(crate) certificate: Option<PathBuf>,
-    /// A name for the program, in place of its own.
+    /// The service name, instead of the program's name.
     pub(crate) service: Option<String>,
 }
 
-/// A variable that says what cannot be done.
+/// A variable with an invalid value.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("invalid value '{value}' for the environment variable {variable}: {problem}")]
 pub(crate) struct VariableError {
@@ -31,14 +31,14 @@ pub(crate) struct VariableError {
     problem: &'static str,
 }
 
-/// The environment. An empty variable counts as none.
+/// The environment. An empty variable counts as unset.
 struct Variables<F>(F);
 
-type Read<T> = Result<Option<T>, VariableError>;
+type VariableResult<T> = Result<Option<T>, VariableError>;
 
 impl Collector {
-    /// Where spans go; `None` where nobody asks for them.
-    pub(crate) fn find(environment: impl Fn(&str) -> Option<OsString>) -> Read<Self> {
+    /// The destination of spans; `None` if none is configured.
+    pub(crate) fn find(environment: impl Fn(&str) -> Option<OsString>) -> VariableResult<Self> {
         let variables = Variables(environment);
         let Some(endpoint) = variables.endpoint()? else { return Ok(None) };
         if variables.is_off()? {
@@ -46,7 +46,7 @@ impl Collector {
         }
         variables.read_trace("PROTOCOL", |text| {
             let known = text == "http/protobuf";
-            known.then_some(()).ok_or("spans are sent as `http/protobuf` alone: write that, or nothing")
+            known.then_some(()).ok_or("only `http/protobuf` is supported: write that, or leave the variable unset")
         })?;
         let milliseconds = |text: &str| text.parse().map_err(|_| "write a whole number of milliseconds");
         let timeout = variables.read_trace("TIMEOUT", milliseconds)?;
@@ -60,7 +60,7 @@ impl Collector {
 }
 
 impl<F: Fn(&str) -> Option<OsString>> Variables<F> {
-    fn read<T>(&self, variable: &str, take: impl FnOnce(&str) -> Result<T, &'static str>) -> Read<T> {
+    fn read<T>(&self, variable: &str, take: impl FnOnce(&str) -> Result<T, &'static str>) -> VariableResult<T> {
         let Some(value) = self.0(variable).filter(|value| !value.is_empty()) else { return Ok(None) };
         let taken = value.to_str().map_or(Err("write it in UTF-8"), |text| take(text.trim()));
         taken.map(Some).map_err(|problem| VariableError {
@@ -70,16 +70,17 @@ impl<F: Fn(&str) -> Option<OsString>> Variables<F> {
         })
     }
 
-    /// What is said for traces, or else for all that is exported.
-    fn read_trace<T>(&self, what: &str, take: impl Fn(&str) -> Result<T, &'static str>) -> Read<T> {
+    /// The variable for traces, or else the one for all signals.
+    fn read_trace<T>(&self, what: &str, take: impl Fn(&str) -> Result<T, &'static str>) -> VariableResult<T> {
         match self.read(&format!("OTEL_EXPORTER_OTLP_TRACES_{what}"), &take)? {
             Some(taken) => Ok(Some(taken)),
             None => self.read(&format!("OTEL_EXPORTER_OTLP_{what}"), take),
         }
     }
 
-    /// The URL for traces is used as it is; that for all gets the path of traces.
-    fn endpoint(&self) -> Read<Uri> {
+    /// The URL for traces is used unchanged; the path for traces is added to the URL
+    /// for all signals.
+    fn endpoint(&self) -> VariableResult<Uri> {
         match self.read("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", url)? {
             Some(endpoint) => Ok(Some(endpoint)),
             None => self.read("OTEL_EXPORTER_OTLP_ENDPOINT", |text| {
@@ -104,7 +105,7 @@ impl<F: Fn(&str) -> Option<OsString>> Variables<F> {
 }
 
 fn url(text: &str) -> Result<Uri, &'static str> {
-    const WANTED: &str = "write the URL of a collector that takes OTLP over HTTP, such as `http://collector:4318`";
+    const WANTED: &str = "write the URL of a collector that accepts OTLP over HTTP, such as `http://collector:4318`";
     let url: Uri = text.parse().map_err(|_| WANTED)?;
     let usable = matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some_and(|host| !host.is_empty());
     if usable { Ok(url) } else { Err(WANTED) }
@@ -118,17 +119,17 @@ mod tests {
 
     const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
 
-    fn found(environment: &[(&str, &str)]) -> Read<Collector> {
+    fn found(environment: &[(&str, &str)]) -> VariableResult<Collector> {
         let environment: HashMap<_, _> = environment.iter().copied().collect();
         Collector::find(|name| environment.get(name).map(OsString::from))
     }
 
     fn collector(environment: &[(&str, &str)]) -> Collector {
-        found(environment).expect("the variables are right").expect("spans are asked for")
+        found(environment).expect("the variables are valid").expect("a collector is configured")
     }
 
     #[test]
-    fn only_an_endpoint_asks_for_spans() {
+    fn only_an_endpoint_enables_the_export() {
         for environment in [
             &[][..],
             &[("OTEL_TRACES_EXPORTER", "otlp")],
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_endpoint_for_all_gets_a_path_and_that_for_traces_none() {
+    fn the_path_is_added_to_the_endpoint_for_all_signals_only() {
         for (variable, value, endpoint) in [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://a/", "https://a/v1/traces"),
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:1/b", "http://a:1/b/v1/traces"),
@@ -160,10 +161,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_for_traces_wins() {
+    fn variables_for_traces_take_precedence() {
         let plain = collector(&[ENDPOINT]);
         assert_eq!((plain.timeout, plain.certificate, plain.service), (TIMEOUT, None, None));
-        let said = collector(&[
+        let traces = collector(&[
             ENDPOINT,
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "1"),
             ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "2500"),
@@ -172,26 +173,26 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf"),
             ("OTEL_SERVICE_NAME", "shop"),
         ]);
-        assert_eq!(said.timeout, Duration::from_millis(2500));
-        assert_eq!(said.certificate, Some("/a/ca.crt".into()));
-        assert_eq!(said.service.as_deref(), Some("shop"));
+        assert_eq!(traces.timeout, Duration::from_millis(2500));
+        assert_eq!(traces.certificate, Some("/a/ca.crt".into()));
+        assert_eq!(traces.service.as_deref(), Some("shop"));
     }
 
     #[test]
-    fn a_wrong_variable_is_told_with_what_to_write() {
+    fn an_invalid_variable_is_reported_with_what_to_write() {
         for endpoint in ["collector:4318", "collector", "grpc://collector:4317", "http://", "/v1/traces", "http://a b"]
         {
             let error = found(&[("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)]).expect_err(endpoint).to_string();
             assert!(error.starts_with(&format!("invalid value '{endpoint}' for the environment variable OTEL_")));
             assert!(error.ends_with("such as `http://collector:4318`"), "{error}");
         }
-        for (variable, value, says) in [
-            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "`http/protobuf` alone"),
+        for (variable, value, expected) in [
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "only `http/protobuf`"),
             ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "10s", "milliseconds"),
             ("OTEL_TRACES_EXPORTER", "zipkin", "`otlp`"),
         ] {
             let error = found(&[ENDPOINT, (variable, value)]).expect_err(value).to_string();
-            assert!(error.contains(&format!(" {variable}: ")) && error.contains(says), "{error}");
+            assert!(error.contains(&format!(" {variable}: ")) && error.contains(expected), "{error}");
         }
     }
 }

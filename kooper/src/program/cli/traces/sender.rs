@@ -1,5 +1,5 @@
-//! The HTTP client of the spans: the one that kube brings, so that there is no
-//! second TLS, on the thread that collects them.
+//! The HTTP client of the exporter: that of kube, to avoid a second TLS stack. It runs
+//! on the exporter's thread.
 
 use std::future::ready;
 use std::io;
@@ -20,28 +20,28 @@ use tracing::dispatcher::with_default;
 use super::collector::Collector;
 use crate::error::chain;
 
-/// Answers are a few bytes long; a longer one is not read.
-const LONGEST_ANSWER: usize = 64 * 1024;
+/// Responses are a few bytes long; a longer one is not read.
+const LONGEST_RESPONSE: usize = 64 * 1024;
 
-/// A collector that is away is told of no more often.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+/// How often an unavailable collector is logged.
+const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// Sends requests, each to its end.
+/// Sends requests, one at a time.
 #[derive(Debug)]
 pub(crate) struct Sender {
     runtime: Runtime,
     client: Quiet<Client>,
     endpoint: Uri,
     timeout: Duration,
-    failures: Mutex<Failures>,
+    failures: Mutex<SendFailures>,
 }
 
-/// Why there is no client.
+/// Why the client cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SenderError {
-    #[error("the client cannot be built: {}", chain(.0))]
+    #[error("the client cannot be built")]
     Client(#[from] kube::Error),
-    #[error("there is no runtime for the client: {0}")]
+    #[error("the runtime of the client cannot be started")]
     Runtime(#[from] io::Error),
 }
 
@@ -56,13 +56,13 @@ impl Sender {
         Ok(Self { runtime, client: Quiet(client), endpoint, timeout, failures: Mutex::default() })
     }
 
-    /// Sends one. What the client has to say is dropped: it would log each
-    /// failure, and its spans would be the next to be sent, and so on for ever.
+    /// Sends a request. The client's own logs and spans are dropped: its spans would
+    /// be exported, too, without end.
     fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let exchange = async { tokio::time::timeout(self.timeout, exchange(&self.client.0, request)).await };
         let answered = match with_default(&Dispatch::none(), || self.runtime.block_on(exchange)) {
             Ok(answered) => answered,
-            Err(_elapsed) => Err(format!("there was no answer within {:?}", self.timeout).into()),
+            Err(_elapsed) => Err(format!("there was no response within {:?}", self.timeout).into()),
         };
         let problem = match &answered {
             Ok(answer) => problem(answer.status()),
@@ -70,21 +70,21 @@ impl Sender {
         };
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         match failures.count(problem.is_some(), Instant::now()) {
-            Tell::Nothing => {}
-            Tell::Failing => tracing::warn!(
+            Log::Nothing => {}
+            Log::Failing => tracing::warn!(
                 endpoint = %self.endpoint,
                 requests = failures.requests,
-                "spans cannot be sent: {}; those that find no place to wait are dropped",
+                "spans cannot be exported: {}; spans beyond the limit of the queue are dropped",
                 problem.unwrap_or_default()
             ),
-            Tell::Again => tracing::info!(endpoint = %self.endpoint, "spans are sent again"),
+            Log::Again => tracing::info!(endpoint = %self.endpoint, "spans are exported again"),
         }
         answered
     }
 }
 
 impl HttpClient for Sender {
-    /// Blocks the thread that calls it, which is there for nothing else.
+    /// Blocks the calling thread, which only exports spans.
     fn send_bytes<'a, 'f>(
         &'a self,
         request: Request<Bytes>,
@@ -100,8 +100,7 @@ impl HttpClient for Sender {
 fn config(collector: &Collector) -> Config {
     let plain = collector.endpoint.scheme_str() == Some("http");
     let mut config = Config::new(server(&collector.endpoint));
-    // Without this the certificates of the system are read, which need not
-    // be there where nobody asks for them.
+    // Otherwise the certificates of the system are read, which may not exist if they are not needed.
     config.root_cert = (plain || collector.certificate.is_some()).then(Vec::new);
     config.root_cert_file = collector.certificate.clone().filter(|_| !plain);
     config.default_retry = false;
@@ -117,7 +116,7 @@ fn server(endpoint: &Uri) -> Uri {
 
 async fn exchange(client: &Client, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
     let (head, body) = client.send(request.map(Body::from)).await?.into_parts();
-    let body = Limited::new(body, LONGEST_ANSWER).collect().await?.to_bytes();
+    let body = Limited::new(body, LONGEST_RESPONSE).collect().await?.to_bytes();
     Ok(Response::from_parts(head, body))
 }
 
@@ -125,43 +124,43 @@ fn problem(status: StatusCode) -> Option<String> {
     let hint = match status {
         status if status.is_success() => return None,
         StatusCode::NOT_FOUND => ", which is not an endpoint for OTLP over HTTP",
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ": OTEL_EXPORTER_OTLP_HEADERS may name who sends them",
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ": set credentials with OTEL_EXPORTER_OTLP_HEADERS",
         _ => "",
     };
-    Some(format!("the answer was {status}{hint}"))
+    Some(format!("the response was {status}{hint}"))
 }
 
-/// What failed since the last success, and when that was told.
+/// The failures since the last success, and when they were last logged.
 #[derive(Debug, Default)]
-struct Failures {
+struct SendFailures {
     requests: u64,
-    told: Option<Instant>,
+    logged: Option<Instant>,
 }
 
-/// What is worth a line of the log.
+/// The log line that a result causes.
 #[derive(Debug, PartialEq)]
-enum Tell {
+enum Log {
     Nothing,
     Failing,
     Again,
 }
 
-impl Failures {
-    fn count(&mut self, failed: bool, now: Instant) -> Tell {
+impl SendFailures {
+    fn count(&mut self, failed: bool, now: Instant) -> Log {
         if !failed {
-            let told = std::mem::take(self).told.is_some();
-            return if told { Tell::Again } else { Tell::Nothing };
+            let logged = std::mem::take(self).logged.is_some();
+            return if logged { Log::Again } else { Log::Nothing };
         }
         self.requests += 1;
-        if self.told.is_some_and(|told| now.saturating_duration_since(told) < TELL_EVERY) {
-            return Tell::Nothing;
+        if self.logged.is_some_and(|logged| now.saturating_duration_since(logged) < LOG_EVERY) {
+            return Log::Nothing;
         }
-        self.told = Some(now);
-        Tell::Failing
+        self.logged = Some(now);
+        Log::Failing
     }
 }
 
-/// What has no text of its own.
+/// A value without `Debug` output.
 struct Quiet<T>(T);
 
 impl<T> std::fmt::Debug for Quiet<T> {
@@ -175,21 +174,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_collector_that_is_away_is_told_of_once_a_minute_and_when_it_is_back() {
-        let mut failures = Failures::default();
+    fn an_unavailable_collector_is_logged_once_a_minute_and_when_it_is_back() {
+        let mut failures = SendFailures::default();
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let told = [
-            (false, 0, Tell::Nothing),
-            (true, 5, Tell::Failing),
-            (true, 10, Tell::Nothing),
-            (true, 64, Tell::Nothing),
-            (true, 65, Tell::Failing),
-            (false, 70, Tell::Again),
-            (false, 75, Tell::Nothing),
-            (true, 80, Tell::Failing),
+        let logged = [
+            (false, 0, Log::Nothing),
+            (true, 5, Log::Failing),
+            (true, 10, Log::Nothing),
+            (true, 64, Log::Nothing),
+            (true, 65, Log::Failing),
+            (false, 70, Log::Again),
+            (false, 75, Log::Nothing),
+            (true, 80, Log::Failing),
         ];
-        for (failed, seconds, tell) in told {
+        for (failed, seconds, tell) in logged {
             assert_eq!(failures.count(failed, at(seconds)), tell, "{seconds} s");
         }
         assert_eq!(failures.requests, 1);
@@ -207,12 +206,12 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_refuses_says_what_to_look_at() {
+    fn a_rejection_is_reported_with_what_to_check() {
         assert_eq!(problem(StatusCode::OK), None);
         assert_eq!(
             problem(StatusCode::NOT_FOUND).as_deref(),
-            Some("the answer was 404 Not Found, which is not an endpoint for OTLP over HTTP")
+            Some("the response was 404 Not Found, which is not an endpoint for OTLP over HTTP")
         );
-        assert_eq!(problem(StatusCode::BAD_GATEWAY).as_deref(), Some("the answer was 502 Bad Gateway"));
+        assert_eq!(problem(StatusCode::BAD_GATEWAY).as_deref(), Some("the response was 502 Bad Gateway"));
     }
 }
