@@ -135,7 +135,7 @@ impl Runner {
         process.health.add(busy.clone());
         let failing = Arc::new(Failing::new(name.clone()));
         process.health.add(failing.clone());
-        // From now on: whoever asks before it runs must not hear that it is ready.
+        // Added here, so that the process is not ready before the controller runs.
         let starting = Arc::new(Starting::new(&backing));
         process.health.add(starting.clone());
         // A state whose client is fenced by one Lease is not shared.

@@ -110,16 +110,16 @@ fn has(before: &Value, sent: &Value) -> bool {
 pub(super) fn remains(object: &Object) -> bool {
     #[derive(Deserialize, Default)]
     #[serde(rename_all = "camelCase", default)]
-    struct Metadata {
+    struct DeletionMetadata {
         deletion_grace_period_seconds: u64,
         finalizers: Vec<String>,
     }
     #[derive(Deserialize)]
-    struct ManagedObject {
-        metadata: Metadata,
+    struct DeletedObject {
+        metadata: DeletionMetadata,
     }
     object
-        .decode::<ManagedObject>()
+        .decode::<DeletedObject>()
         .is_ok_and(|head| head.metadata.deletion_grace_period_seconds > 0 || !head.metadata.finalizers.is_empty())
 }
 
