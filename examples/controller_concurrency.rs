@@ -27,6 +27,6 @@ async fn pause() -> Result<Duration> {
     match env::var("SLEEP_MS").as_deref().map(str::parse) {
         Ok(Ok(milliseconds)) => Ok(Duration::from_millis(milliseconds)),
         Err(VarError::NotPresent) => Ok(Duration::from_millis(25)),
-        _ => Err("SLEEP_MS is no whole number: write milliseconds, such as SLEEP_MS=500".into()),
+        _ => Err("SLEEP_MS is not a whole number: write milliseconds, such as SLEEP_MS=500".into()),
     }
 }

@@ -124,8 +124,9 @@ mod tests {
     #[tokio::test]
     async fn a_deployment_that_is_rejected_is_shown_in_the_status() -> Result<()> {
         let cluster = FakeCluster::new();
-        cluster
-            .reply(|sent| (sent.resource == "deployments").then(|| Reply::refused(403, "Forbidden", "exceeded quota")));
+        cluster.reply(|sent| {
+            (sent.resource == "deployments").then(|| Reply::rejected(403, "Forbidden", "exceeded quota"))
+        });
         let mut vanilla = IceCream::new("vanilla", IceCreamSpec { deployment_name: "vanilla".to_owned(), replicas: 2 });
         let mut before = Conditions::of(&vanilla, &[]);
         before.ready("Served", "all replicas are available");

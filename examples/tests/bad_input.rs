@@ -33,7 +33,7 @@ current-context: work
 ";
 
 #[test]
-fn without_a_kubeconfig_and_outside_a_cluster_it_says_where_it_looked() {
+fn without_a_kubeconfig_and_outside_a_cluster_the_error_lists_the_places() {
     let home = env!("CARGO_TARGET_TMPDIR");
     let (code, said) = ended(&["--listen", "127.0.0.1:0"], &[("HOME", home)]);
     assert_eq!(code, Some(1), "{said}");
@@ -45,7 +45,7 @@ fn without_a_kubeconfig_and_outside_a_cluster_it_says_where_it_looked() {
 }
 
 #[test]
-fn a_kubeconfig_that_does_not_exist_is_named_with_who_named_it() {
+fn a_missing_kubeconfig_is_reported_with_the_setting_that_names_it() {
     for (args, variables, expected) in [
         (
             &["--listen=off", "--kubeconfig=/nowhere/config"][..],
@@ -70,14 +70,14 @@ fn a_kubeconfig_that_does_not_exist_is_named_with_who_named_it() {
 }
 
 #[test]
-fn a_broken_kubeconfig_is_named_with_what_is_wrong_in_it() {
+fn an_invalid_kubeconfig_is_reported_with_its_problem() {
     for (name, text, expected) in [
-        ("no-yaml", "clusters: [", "is broken: "),
-        ("no-clusters", "clusters: 7", "is broken: "),
+        ("no-yaml", "clusters: [", "is invalid: "),
+        ("no-clusters", "clusters: 7", "is invalid: "),
         (
             "no-context",
             "apiVersion: v1\nkind: Config",
-            "has no current context: name one with `--context`; it has none",
+            "has no current context: choose one with `--context`; it has none",
         ),
         (
             "no-base64",
@@ -94,7 +94,7 @@ fn a_broken_kubeconfig_is_named_with_what_is_wrong_in_it() {
 }
 
 #[test]
-fn an_unknown_context_is_answered_with_those_that_there_are() {
+fn the_error_for_an_unknown_context_lists_the_existing_ones() {
     let path = file("contexts", KUBECONFIG);
     for (context, expected) in [
         ("wrok", format!("the kubeconfig {path} has no context `wrok`: it has `work`, `play`")),
@@ -107,7 +107,7 @@ fn an_unknown_context_is_answered_with_those_that_there_are() {
 }
 
 #[test]
-fn a_bad_value_is_told_with_what_to_write_and_ends_with_2() {
+fn an_invalid_value_is_reported_with_what_to_write_and_exit_code_2() {
     for (args, expected) in [
         (&["--workers", "0"][..], "invalid value '0' for '--workers <N>': write a whole number from 1 to 65535"),
         (&["--workers", "many"], "invalid value 'many' for '--workers <N>'"),
@@ -132,7 +132,7 @@ fn a_bad_value_is_told_with_what_to_write_and_ends_with_2() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named_before_anything_runs() {
+fn a_port_in_use_is_reported_before_the_controllers_start() {
     let other = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = other.local_addr().expect("a bound socket has an address").to_string();
     let path = file("port", KUBECONFIG);

@@ -170,7 +170,7 @@ fn told(cluster: &ControlPlane, subject: &Subject<'_>) -> Vec<(String, String)> 
 }
 
 #[test]
-fn the_lease_has_events_of_who_leads_and_of_who_leads_no_more() {
+fn the_lease_has_events_about_acquired_and_lost_leadership() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let subject = subject("leader-tells");
     let installed = subject.install(cluster);

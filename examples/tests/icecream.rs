@@ -56,7 +56,7 @@ pub(crate) fn told(cluster: &ControlPlane, namespace: &str, name: &str, kind: &s
 }
 
 #[test]
-fn icecream_makes_corrects_and_removes_its_deployment_with_nothing_but_its_printed_role() {
+fn icecream_creates_corrects_and_deletes_its_deployment_with_only_its_printed_role() {
     let namespace = "icecream";
     let Some(cluster) = ControlPlane::shared() else { return };
     let subject = Subject { program: ICECREAM, namespace, objects: Vec::new(), done: &[], lease: "", unseen: &[] };
@@ -140,7 +140,7 @@ fn wait_until_owners_are_known(installed: &Installed<'_>, namespace: &str) {
 }
 
 #[test]
-fn icecream_leaves_alone_what_is_not_its_own_and_says_so() {
+fn icecream_does_not_change_a_foreign_deployment_and_reports_it() {
     let namespace = "icecream-foreign";
     let Some(cluster) = cluster(namespace) else { return };
     let _nodes = Nodes::start(cluster, namespace);
@@ -159,7 +159,7 @@ fn icecream_leaves_alone_what_is_not_its_own_and_says_so() {
         );
     };
     cluster.apply([icecream(namespace, "thief", "taken", 2)]);
-    refused("thief", "nobody controls it");
+    refused("thief", "no owner controls it");
 
     // Of two that name one Deployment the second is told whose it is.
     cluster.apply([icecream(namespace, "first", "shared", 1)]);
@@ -177,7 +177,7 @@ fn icecream_leaves_alone_what_is_not_its_own_and_says_so() {
 }
 
 #[test]
-fn icecream_refuses_a_spec_that_makes_no_sense() {
+fn icecream_rejects_an_invalid_spec() {
     let namespace = "icecream-schema";
     let Some(cluster) = cluster(namespace) else { return };
     let program = start(ICECREAM, cluster, namespace, &[], &[]);
@@ -198,7 +198,7 @@ fn icecream_refuses_a_spec_that_makes_no_sense() {
 }
 
 #[test]
-fn icecream_writes_nothing_any_more_when_everything_is_as_specified() {
+fn icecream_writes_nothing_in_the_desired_state() {
     let namespace = "icecream-stable";
     let Some(cluster) = cluster(namespace) else { return };
     let _nodes = Nodes::start(cluster, namespace);

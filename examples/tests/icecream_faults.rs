@@ -9,7 +9,7 @@ use crate::icecream::{calls, get, icecream, number, ready, wait_until_served, wr
 use crate::support::{ICECREAM, cluster, start, stop};
 
 #[test]
-fn a_namespace_that_is_being_deleted_makes_no_noise() {
+fn a_namespace_that_is_being_deleted_causes_no_errors() {
     let namespace = "icecream-ends";
     let Some(cluster) = cluster(namespace) else { return };
     let _nodes = Nodes::start(cluster, namespace);
@@ -38,7 +38,7 @@ fn a_namespace_that_is_being_deleted_makes_no_noise() {
 }
 
 #[test]
-fn an_icecream_in_a_terminating_namespace_that_is_not_marked_itself_is_tried_once() {
+fn an_icecream_in_a_terminating_namespace_is_not_retried() {
     // Without a controller manager nobody deletes what is in the namespace.
     let Some(cluster) = ControlPlane::start_with(&["--without-controller-manager"]) else { return };
     let namespace = "icecream-stuck";
@@ -61,7 +61,7 @@ fn an_icecream_in_a_terminating_namespace_that_is_not_marked_itself_is_tried_onc
 }
 
 #[test]
-fn an_api_server_that_restarts_finds_everything_as_it_was_and_drift_corrected() {
+fn after_a_restart_of_the_api_server_nothing_changes_and_drift_is_corrected() {
     let Some(cluster) = ControlPlane::start() else { return };
     let namespace = "default";
     let _nodes = Nodes::start(&cluster, namespace);
@@ -86,7 +86,7 @@ fn an_api_server_that_restarts_finds_everything_as_it_was_and_drift_corrected() 
 }
 
 #[test]
-fn a_crash_after_any_of_its_writes_leads_to_the_same_end() {
+fn a_crash_after_any_write_leads_to_the_same_end_state() {
     let namespace = "icecream-crash";
     let Some(cluster) = cluster(namespace) else { return };
     let _nodes = Nodes::start(cluster, namespace);

@@ -60,7 +60,7 @@ fn periods(installed: &Installed<'_>, count: usize) {
 }
 
 #[test]
-fn pods_are_terminated_down_to_the_minimum_with_nothing_but_the_printed_role() {
+fn pods_are_terminated_down_to_the_minimum_with_only_the_printed_role() {
     let namespace = "shop";
     let Some((cluster, _nodes)) = cluster(namespace, 9) else { return };
     let installed = SUBJECT.install(&cluster);
@@ -107,7 +107,7 @@ fn pods_are_terminated_down_to_the_minimum_with_nothing_but_the_printed_role() {
 }
 
 #[test]
-fn a_task_goes_on_restarts_and_ends_as_its_terminator_does_and_only_logs_in_dry_run() {
+fn a_task_follows_its_terminator_and_only_logs_in_dry_run() {
     let namespace = "shop";
     let Some((cluster, _nodes)) = cluster(namespace, 3) else { return };
     let installed = SUBJECT.install(&cluster);

@@ -8,7 +8,7 @@ use crate::support::{
 };
 
 #[test]
-fn onefile_echo_pod_logs_every_pod_once_then_each_change_then_all_again_at_each_resync() {
+fn onefile_echo_pod_logs_every_pod_once_then_changes_and_all_again_at_each_resync() {
     let namespace = "onefile-echo-pod";
     let Some(cluster) = cluster(namespace) else { return };
     cluster.apply(["a", "b", "c"].map(|name| pod(namespace, name)));
@@ -61,7 +61,7 @@ fn onefile_echo_pod_logs_every_pod_once_then_each_change_then_all_again_at_each_
 }
 
 #[test]
-fn echo_pod_says_which_pods_come_and_which_go() {
+fn echo_pod_logs_created_and_deleted_pods() {
     let namespace = "echo-pod";
     let Some(cluster) = cluster(namespace) else { return };
     let program = start(ECHO_POD, cluster, namespace, &[], &[]);
@@ -108,17 +108,17 @@ fn controller_concurrency_runs_as_many_handlers_as_it_has_workers() {
 }
 
 #[test]
-fn controller_concurrency_says_what_is_wrong_with_its_variable() {
+fn controller_concurrency_reports_an_invalid_variable() {
     let namespace = "controller-concurrency-init";
     let Some(cluster) = cluster(namespace) else { return };
     let program = start(CONTROLLER_CONCURRENCY, cluster, namespace, &[], &[("SLEEP_MS", "soon")]);
-    program.wait_for_line(&["`init` failed: SLEEP_MS is no whole number"]);
-    program.wait_for_page("/readyz", 503, &["controller-concurrency: `init` failed: SLEEP_MS is no whole number"]);
+    program.wait_for_line(&["`init` failed: SLEEP_MS is not a whole number"]);
+    program.wait_for_page("/readyz", 503, &["controller-concurrency: `init` failed: SLEEP_MS is not a whole number"]);
     stop(program);
 }
 
 #[test]
-fn metrics_fails_at_random_and_shows_it() {
+fn metrics_fails_at_random_and_counts_it() {
     let namespace = "metrics";
     let Some(cluster) = cluster(namespace) else { return };
     cluster.apply((0..8).map(|n| pod(namespace, &format!("pod-{n}"))));
@@ -136,7 +136,7 @@ fn metrics_fails_at_random_and_shows_it() {
 }
 
 #[test]
-fn multi_resource_handles_deployments_and_stateful_sets_by_one_fn() {
+fn multi_resource_handles_deployments_and_stateful_sets_with_one_function() {
     let namespace = "multi-resource";
     let Some(cluster) = cluster(namespace) else { return };
     let program = start(MULTI_RESOURCE, cluster, namespace, &[], &[]);
@@ -151,7 +151,7 @@ fn multi_resource_handles_deployments_and_stateful_sets_by_one_fn() {
 }
 
 #[test]
-fn traced_says_in_which_spans_it_logs() {
+fn traced_logs_the_spans_of_each_line() {
     let namespace = "traced";
     let Some(cluster) = cluster(namespace) else { return };
     let mut broken = pod(namespace, "broken");

@@ -17,19 +17,21 @@ fn busy(cluster: &ControlPlane, namespace: &str, milliseconds: &str, args: &[&st
 }
 
 #[test]
-fn sigterm_lets_running_handlers_end_and_begins_no_other() {
+fn sigterm_lets_running_handlers_end_and_starts_no_others() {
     let namespace = "sigterm";
     let Some(cluster) = cluster(namespace) else { return };
     let mut program = busy(cluster, namespace, "2000", &[]);
     assert_eq!(program.count(&["seen"]), 0);
     program.signal("TERM");
-    program.wait_for_line(&["SIGTERM: stopping; running handlers get 20s, a second signal ends them at once"]);
+    program.wait_for_line(&[
+        "SIGTERM: stopping; running handlers have 20s to end, a second signal ends the program at once",
+    ]);
     assert_eq!(program.exit_code(), Some(0));
     assert_eq!(program.count(&["seen"]), 3, "{}", program.lines().join("\n"));
 }
 
 #[test]
-fn sigint_does_as_sigterm() {
+fn sigint_has_the_same_effect_as_sigterm() {
     let namespace = "sigint";
     let Some(cluster) = cluster(namespace) else { return };
     let mut program = busy(cluster, namespace, "1000", &[]);
@@ -40,14 +42,14 @@ fn sigint_does_as_sigterm() {
 }
 
 #[test]
-fn the_drain_timeout_ends_handlers_that_do_not_end() {
+fn the_drain_timeout_aborts_handlers_that_do_not_end() {
     let namespace = "drain-timeout";
     let Some(cluster) = cluster(namespace) else { return };
     let mut program = busy(cluster, namespace, "600000", &["--drain-timeout", "1s"]);
     program.signal("TERM");
-    program.wait_for_line(&["the drain time of 1s is over: the running handler calls are ended", "calls=3"]);
+    program.wait_for_line(&["the drain time of 1s is over: the running handler calls are aborted", "calls=3"]);
     assert_eq!(program.exit_code(), Some(0));
-    let ended = program.count(&["the handler was ended: the drain time is over"]);
+    let ended = program.count(&["the handler was aborted: the drain time is over"]);
     assert_eq!(ended, 3, "{}", program.lines().join("\n"));
 }
 
@@ -62,5 +64,5 @@ fn a_second_sigterm_ends_it_at_once_with_143() {
     program.signal("TERM");
     assert_eq!(program.exit_code(), Some(143), "{}", program.lines().join("\n"));
     assert!(second.elapsed() < Duration::from_secs(5), "it drained");
-    program.wait_for_line(&["SIGTERM again: ending at once"]);
+    program.wait_for_line(&["second SIGTERM: ending at once"]);
 }

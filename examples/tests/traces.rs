@@ -101,7 +101,7 @@ fn traced(cluster: &ControlPlane, namespace: &str, args: &[&str], variables: &[(
 }
 
 #[test]
-fn a_call_is_a_span_with_its_steps_below_it_and_a_collector_has_them_when_the_program_ends() {
+fn a_call_is_exported_as_a_span_with_its_steps_before_the_program_ends() {
     let namespace = "traces";
     let Some(cluster) = cluster(namespace) else { return };
     let collector = Collector::start();
@@ -140,7 +140,7 @@ fn a_call_is_a_span_with_its_steps_below_it_and_a_collector_has_them_when_the_pr
 }
 
 #[test]
-fn levels_hold_for_spans_and_none_is_of_their_own_way_to_the_collector() {
+fn levels_apply_to_spans_and_the_exporter_itself_has_none() {
     let namespace = "traces-debug";
     let Some(cluster) = cluster(namespace) else { return };
     let collector = Collector::start();
@@ -164,7 +164,7 @@ fn levels_hold_for_spans_and_none_is_of_their_own_way_to_the_collector() {
 }
 
 #[test]
-fn what_no_level_lets_pass_is_no_span() {
+fn a_call_below_the_level_has_no_span() {
     let namespace = "traces-off";
     let Some(cluster) = cluster(namespace) else { return };
     cluster.apply([pod(namespace, "plain")]);
@@ -180,7 +180,7 @@ fn what_no_level_lets_pass_is_no_span() {
 }
 
 #[test]
-fn a_collector_that_is_away_or_silent_is_told_of_once_and_holds_up_no_handler_and_no_stop() {
+fn an_unavailable_collector_is_logged_once_and_delays_neither_handlers_nor_the_stop() {
     let namespace = "traces-away";
     let Some(cluster) = cluster(namespace) else { return };
     let away = {
@@ -188,7 +188,7 @@ fn a_collector_that_is_away_or_silent_is_told_of_once_and_holds_up_no_handler_an
         listener.local_addr().expect("a bound socket has an address")
     };
     let program = traced(cluster, namespace, &[], &[(ENDPOINT, &format!("http://{away}")), EACH]);
-    let told = ["spans cannot be sent: ", "Connection refused"];
+    let told = ["spans cannot be exported: ", "Connection refused"];
     program.wait_for_line(&told);
     let begun = Instant::now();
     let lines = stopped(program);
@@ -203,7 +203,7 @@ fn a_collector_that_is_away_or_silent_is_told_of_once_and_holds_up_no_handler_an
     let begun = Instant::now();
     let lines = stopped(program);
     let took = begun.elapsed();
-    assert!(lines.iter().any(|line| line.contains("the last spans were not taken within 3s")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("the last spans could not be exported within 3s")), "{lines:#?}");
     assert!(took < Duration::from_secs(8), "the stop took {took:?}");
 }
 
@@ -216,7 +216,7 @@ fn stopped(mut program: Process) -> Vec<String> {
 }
 
 #[test]
-fn a_variable_names_the_certificate_that_an_https_collector_is_trusted_for() {
+fn a_variable_sets_the_certificate_authority_of_an_https_collector() {
     let namespace = "traces-https";
     let Some(cluster) = cluster(namespace) else { return };
     // No collector, but it has a certificate, and an answer.
@@ -224,22 +224,25 @@ fn a_variable_names_the_certificate_that_an_https_collector_is_trusted_for() {
     let certificate = cluster.dir().join("certificates").join("apiserver.crt");
     let certificate = ("OTEL_EXPORTER_OTLP_CERTIFICATE", certificate.to_str().expect("the path is UTF-8"));
     let program = traced(cluster, namespace, &["--resync", "off"], &[(ENDPOINT, &url), certificate, EACH]);
-    program.wait_for_line(&["spans cannot be sent: the answer was 40", "OTEL_EXPORTER_OTLP_HEADERS may name who"]);
+    program.wait_for_line(&[
+        "spans cannot be exported: the response was 40",
+        "set credentials with OTEL_EXPORTER_OTLP_HEADERS",
+    ]);
     stop(program);
 
     let variables = [(ENDPOINT, &*url), ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere/ca.crt")];
     let mut program = Process::start(TRACED, &["--listen", "off"], &variables);
     assert_eq!(program.exit_code(), Some(1), "{}", program.lines().join("\n"));
-    program.wait_for_line(&["error: spans cannot be sent to https://", "No such file"]);
+    program.wait_for_line(&["error: spans cannot be exported to https://", "No such file"]);
 }
 
 #[test]
-fn a_wrong_endpoint_is_told_at_the_start_and_only_where_something_runs() {
+fn an_invalid_endpoint_is_reported_at_the_start_of_run_only() {
     let variables = [(ENDPOINT, "collector:4318")];
     let mut program = Process::start(TRACED, &["--listen", "off"], &variables);
     assert_eq!(program.exit_code(), Some(2));
     let told = "error: invalid value 'collector:4318' for the environment variable OTEL_EXPORTER_OTLP_ENDPOINT: \
-                write the URL of a collector that takes OTLP over HTTP, such as `http://collector:4318`";
+                write the URL of a collector that accepts OTLP over HTTP, such as `http://collector:4318`";
     assert_eq!(program.lines(), [told]);
     let mut program = Process::start(TRACED, &["crd"], &variables);
     assert_eq!(program.exit_code(), Some(0), "{}", program.lines().join("\n"));

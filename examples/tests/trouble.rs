@@ -36,7 +36,7 @@ fn with_kubeconfig(
 }
 
 #[test]
-fn a_server_that_is_not_there_is_waited_for() {
+fn the_program_retries_while_the_server_is_unreachable() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let program = with_kubeconfig(cluster, "unreachable", &[], |line| {
         line.starts_with("server:").then(|| "server: https://127.0.0.1:1".to_owned())
@@ -50,16 +50,13 @@ fn a_server_that_is_not_there_is_waited_for() {
 }
 
 #[test]
-fn a_server_of_another_authority_is_not_trusted() {
+fn a_server_with_another_certificate_authority_is_not_trusted() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let program = with_kubeconfig(cluster, "untrusted", &[], |line| {
         line.starts_with("certificate-authority-data:")
             .then(|| format!("certificate-authority-data: {ANOTHER_AUTHORITY}"))
     });
-    program.wait_for_line(&[
-        "there is no trust between this program and the API server https://",
-        "`certificate-authority`",
-    ]);
+    program.wait_for_line(&["the TLS connection to the API server https://", "`certificate-authority`"]);
     program.wait_for_page(
         "/readyz",
         503,
@@ -72,12 +69,12 @@ fn a_server_of_another_authority_is_not_trusted() {
 }
 
 #[test]
-fn a_token_that_the_server_does_not_know_is_told() {
+fn a_token_that_the_server_rejects_is_reported() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let program = with_kubeconfig(cluster, "token", &[], |line| {
         line.starts_with("token:").then(|| "token: expired-long-ago".to_owned())
     });
-    program.wait_for_line(&["does not know these credentials (401)", "renew it"]);
+    program.wait_for_line(&["does not accept these credentials (401)", "renew it"]);
     let body = program.wait_for_page(
         "/readyz",
         503,
@@ -92,7 +89,7 @@ fn a_token_that_the_server_does_not_know_is_told() {
 }
 
 #[test]
-fn a_token_that_expires_while_the_program_runs_is_told() {
+fn a_token_that_expires_while_the_program_runs_is_reported() {
     let namespace = "token-expires";
     let Some(cluster) = cluster(namespace) else { return };
     let here = format!("--namespace={namespace}");
@@ -132,7 +129,7 @@ fn a_token_that_expires_while_the_program_runs_is_told() {
 }
 
 #[test]
-fn a_namespace_that_does_not_exist_is_told_and_seen_once_it_does() {
+fn a_missing_namespace_is_reported_and_watched_once_it_exists() {
     let namespace = "comes-later";
     let Some(shared) = ControlPlane::shared() else { return };
     let program = start(ONEFILE_ECHO_POD, shared, namespace, &[], &[]);
@@ -143,7 +140,7 @@ fn a_namespace_that_does_not_exist_is_told_and_seen_once_it_does() {
 }
 
 #[test]
-fn a_kind_that_is_not_allowed_leaves_the_other_controller_alone() {
+fn a_forbidden_kind_does_not_affect_the_other_controller() {
     let namespace = "half-allowed";
     let Some(cluster) = cluster(namespace) else { return };
     let role = |name: &str, resource: &str| {

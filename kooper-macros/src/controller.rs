@@ -1,5 +1,5 @@
-//! `#[controller]`: the attribute's tokens and the fn's become one validated model, and
-//! the model becomes code. Emitting cannot fail; whatever is wrong is found before.
+//! `#[controller]`: the tokens of the attribute and of the function are parsed into one
+//! validated model, from which code is generated. All errors are found before; emitting cannot fail.
 
 mod args;
 mod check;
@@ -21,7 +21,7 @@ pub(crate) use self::types::plain;
 
 use crate::support::errors::Errors;
 
-/// What the attribute and the item below it expand to.
+/// Expands the attribute and the item below it.
 pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::new();
     let args = args::Args::parse(attribute, &mut errors);

@@ -1,4 +1,4 @@
-//! What the macro is made with: errors, spans, lists, and the tokens of small things.
+//! Shared parts of the macro: errors, places, lists and tokens.
 
 pub(crate) mod crate_path;
 pub(crate) mod entries;

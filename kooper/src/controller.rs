@@ -236,8 +236,7 @@ impl Controller {
     pub(crate) fn check_client(&self) -> Result<(), ConfigError> {
         let give = "the operator has no client: set one with `client`";
         if !self.own_retriever {
-            let problem =
-                format!("its objects are read from the API server, and {give}, or set a custom retriever");
+            let problem = format!("its objects are read from the API server, and {give}, or set a custom retriever");
             return Err(self.error("retriever", ConfigErrorKind::NoClient, problem));
         }
         if self.config.leader.is_some() {

@@ -194,8 +194,8 @@ impl FakeCluster {
         let (name, kind, primary) = (controller.name(), controller.kind_info().clone(), controller.primary());
         let backing = Arc::new(self.backing(name, kind, primary, controller.plan()));
         let found = backing.cache(primary).get(key);
-        let object =
-            found.ok_or_else(|| format!("the cluster has no {} `{key}`: add it with `put` first", controller.kind()))?;
+        let object = found
+            .ok_or_else(|| format!("the cluster has no {} `{key}`: add it with `put` first", controller.kind()))?;
         let call = call(name, key.clone(), 1, CancellationToken::new());
         controller.call_once(backing, self.inner.states.clone(), object, call).await
     }

@@ -1,4 +1,4 @@
-//! Kinds that the cluster has not, or that the program may not see.
+//! Kinds that the cluster does not serve, or that the program may not read.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ struct GadgetSpec {
 }
 
 #[test]
-fn a_kind_that_is_not_installed_and_one_that_is_not_allowed_leave_the_third_alone() {
+fn a_missing_kind_and_a_forbidden_one_do_not_affect_a_third() {
     let namespace = "access";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
@@ -76,7 +76,7 @@ fn a_kind_that_is_not_installed_and_one_that_is_not_allowed_leave_the_third_alon
     seen.wait_for(&[("settings", "2")]);
     assert!(live.is_alive());
 
-    // What the advice says is all that is needed; nothing is restarted.
+    // The advice is sufficient; nothing is restarted.
     cluster.apply([serde_json::to_value(Gadget::crd()).unwrap()]);
     cluster.must(&["wait", "--for=condition=established", "crd/gadgets.access.example.com", "--timeout=60s"]);
     cluster.apply([json!({
@@ -90,13 +90,13 @@ fn a_kind_that_is_not_installed_and_one_that_is_not_allowed_leave_the_third_alon
 }
 
 #[test]
-fn rules_know_which_resources_of_the_server_are_in_a_namespace() {
+fn the_grammar_of_rules_knows_the_namespaced_resources_of_the_server() {
     let Some(cluster) = ControlPlane::shared() else { return };
     for cluster_scoped in [true, false] {
         let namespaced = format!("--namespaced={}", !cluster_scoped);
         let names = cluster.must(&["api-resources", &namespaced, "--output", "name"]);
         assert!(names.lines().count() > 10, "{names}");
-        // Other tests install kinds of their own.
+        // Other tests install their own kinds.
         for name in names.lines().filter(|name| !name.contains("example.com")) {
             let (resource, group) = name.split_once('.').unwrap_or((name, ""));
             let rule = Rule::new(group, resource, None, &["get"]);

@@ -70,7 +70,7 @@ fn an_object_that_does_not_fit_the_type_is_reported_and_the_others_are_handled()
         .unwrap();
     let live = Live::start(connection(cluster.kubeconfig(), None), [controller]);
     seen.wait_for(&good.iter().map(|name| (name, "42")).collect::<Vec<_>>());
-    live.wait_for_ready(true, &["shoes: the object bad-objects/poison does not fit the controller's type"]);
+    live.wait_for_ready(true, &["shoes: the object bad-objects/poison does not decode as the controller's type"]);
     eventually("an Event on the malformed object", || {
         let path = "jsonpath={.items[?(@.reason=='Undecodable')].regarding.name}";
         cluster.must(&["-n", namespace, "get", "events.events.k8s.io", "--output", path]) == "poison"
@@ -88,7 +88,7 @@ fn an_object_that_does_not_fit_the_type_is_reported_and_the_others_are_handled()
     live.wait_for_metric("kooper_decode_errors_total{controller=\"shoes\"}", |errors| errors == 2.0);
     assert_eq!(seen.of("shoe-1").as_deref(), Some("42"));
     assert_eq!(live.metric("kooper_relists_total{controller=\"shoes\"}"), 0.0);
-    live.wait_for_ready(true, &["shoes: the object bad-objects/shoe-1 does not fit the controller's type"]);
+    live.wait_for_ready(true, &["shoes: the object bad-objects/shoe-1 does not decode as the controller's type"]);
     cluster.must(&["-n", namespace, "delete", "shoes", "shoe-1"]);
     live.wait_for_ready(true, &["ok"]);
     live.stop();

@@ -1,4 +1,4 @@
-//! What handlers do with capabilities, on a real API server.
+//! Capabilities on a real API server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn secret(name: &str, value: &str) -> Secret {
     secret
 }
 
-/// A controller of ConfigMaps, each of which wants a Secret of the name that is its value.
+/// A controller of ConfigMaps, each of which owns a Secret with the name in its value.
 fn parents(namespace: &str, seen: &Seen, set: impl FnOnce(Builder<ConfigMap>) -> Builder<ConfigMap>) -> Controller {
     let seen = seen.clone();
     let handler = move |parent: Arc<ConfigMap>, secrets: OwnedApplier<Secret>| {
@@ -81,7 +81,7 @@ fn parents(namespace: &str, seen: &Seen, set: impl FnOnce(Builder<ConfigMap>) ->
             match &done {
                 Ok(_) => seen.note(name, "applied"),
                 Err(AccessError::NotOurs { owner, .. }) => {
-                    let owner = owner.as_deref().and_then(|owner| owner.split(" (").next()).unwrap_or("nobody");
+                    let owner = owner.as_deref().and_then(|owner| owner.split(" (").next()).unwrap_or("none");
                     seen.note(name, format!("not ours: {owner}"));
                 }
                 Err(error) => seen.note(name, error.to_string()),
@@ -94,7 +94,7 @@ fn parents(namespace: &str, seen: &Seen, set: impl FnOnce(Builder<ConfigMap>) ->
 }
 
 #[test]
-fn a_child_is_created_corrected_and_never_taken_from_somebody_else() {
+fn a_child_is_created_and_corrected_and_never_taken_from_another_owner() {
     let namespace = "children";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
@@ -108,7 +108,7 @@ fn a_child_is_created_corrected_and_never_taken_from_somebody_else() {
     let owner = &child["metadata"]["ownerReferences"][0];
     assert_eq!((&owner["name"], &owner["blockOwnerDeletion"]), (&json!("one"), &json!(true)), "{child}");
 
-    // Drift is corrected, and what is deleted comes back.
+    // Drift is corrected, and a deleted child is created again.
     let value = |name: &str| get(cluster, namespace, "secret", name)["data"]["value"].as_str().map(str::to_owned);
     let ours = || (value("first").as_deref() == Some("b3Vycw==")).then_some(());
     cluster.must(&["-n", namespace, "patch", "secret", "first", "-p", r#"{"stringData":{"value":"drift"}}"#]);
@@ -116,12 +116,12 @@ fn a_child_is_created_corrected_and_never_taken_from_somebody_else() {
     cluster.must(&["-n", namespace, "delete", "secret", "first"]);
     until("the child comes back", ours, || format!("{:?}", value("first")));
 
-    // What somebody else controls, or nobody, is left alone.
+    // An object of another owner, or without one, is not changed.
     cluster.apply([configmap(namespace, "two", "foreign"), configmap(namespace, "three", "first")]);
-    seen.wait_for(&[("two", "not ours: nobody"), ("three", "not ours: ConfigMap `one`")]);
+    seen.wait_for(&[("two", "not ours: none"), ("three", "not ours: ConfigMap `one`")]);
     assert_eq!(value("foreign").as_deref(), Some("dGhlaXJz"));
-    let told = event(cluster, namespace, "two", |event| event["reason"] == "ErrResourceExists");
-    assert_eq!((&told["type"], &told["related"]["name"]), (&json!("Warning"), &json!("foreign")), "{told}");
+    let event = event(cluster, namespace, "two", |event| event["reason"] == "ErrResourceExists");
+    assert_eq!((&event["type"], &event["related"]["name"]), (&json!("Warning"), &json!("foreign")), "{event}");
     cluster.apply([configmap(namespace, "adopts", "orphan"), configmap(namespace, "adopts-too", "first")]);
     seen.wait_for(&[("adopts", "applied"), ("adopts-too", "not ours: ConfigMap `one`")]);
     assert_eq!(value("orphan").as_deref(), Some("b3Vycw=="));
@@ -129,20 +129,20 @@ fn a_child_is_created_corrected_and_never_taken_from_somebody_else() {
 }
 
 #[test]
-fn who_was_refused_a_child_is_woken_when_it_goes() {
+fn an_owner_without_its_child_is_queued_when_the_other_child_is_deleted() {
     let namespace = "contested";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
     cluster.apply([configmap(namespace, "one", "wanted")]);
     let seen = Seen::default();
-    // Its own retry would come too late for the test.
+    // Its own retry would be too late for the test.
     let long = Duration::from_secs(3600);
     let controller = parents(namespace, &seen, |builder| builder.resync(None).backoff(long, long));
     let live = start(cluster.kubeconfig(), controller);
     seen.wait_for(&[("one", "applied")]);
     cluster.apply([configmap(namespace, "two", "wanted")]);
     seen.wait_for(&[("two", "not ours: ConfigMap `one`")]);
-    // The child goes with its owner.
+    // The child is deleted with its owner.
     cluster.must(&["-n", namespace, "delete", "configmap", "one"]);
     seen.wait_for(&[("two", "applied")]);
     let child = get(cluster, namespace, "secret", "wanted");
@@ -151,7 +151,7 @@ fn who_was_refused_a_child_is_woken_when_it_goes() {
 }
 
 #[test]
-fn what_a_former_name_applied_is_taken_over() {
+fn fields_applied_under_a_former_name_are_taken_over() {
     let namespace = "renamed";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
@@ -185,7 +185,7 @@ fn what_a_former_name_applied_is_taken_over() {
 }
 
 #[test]
-fn what_is_not_in_the_cache_yet_is_not_taken_either() {
+fn an_object_that_is_not_cached_yet_is_not_taken_over() {
     let namespace = "unseen";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
@@ -197,7 +197,7 @@ fn what_is_not_in_the_cache_yet_is_not_taken_either() {
         let seen = noted.clone();
         async move {
             for name in ["there", "absent"] {
-                // As for a child that the cache has not.
+                // As for a child that is not in the cache.
                 let mut child = secret(name, "ours");
                 child.metadata.resource_version = Some("1".to_owned());
                 match secrets.apply(&child).await {
@@ -216,7 +216,7 @@ fn what_is_not_in_the_cache_yet_is_not_taken_either() {
 }
 
 #[test]
-fn a_deletion_is_of_the_object_that_was_meant() {
+fn a_deletion_only_affects_the_object_with_the_expected_uid() {
     let namespace = "deletions";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
@@ -266,7 +266,7 @@ fn a_deletion_is_of_the_object_that_was_meant() {
 }
 
 #[test]
-fn a_status_that_is_as_it_was_is_not_written() {
+fn an_unchanged_status_is_not_written() {
     let namespace = "statuses";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
@@ -292,7 +292,7 @@ fn a_status_that_is_as_it_was_is_not_written() {
     let controller =
         Controller::builder::<Service>("statuses").namespaces([namespace]).resync(Some(Duration::from_secs(1)));
     let live = start(cluster.kubeconfig(), controller.handler(handler).build().unwrap());
-    // Its own write wakes the handler once; that pass writes nothing.
+    // Its own write causes one call, which writes nothing.
     seen.wait_for(&[("event", "suppressed")]);
     let before = get(cluster, namespace, "service", "web");
     let ready = before["status"]["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "Ready").unwrap();
@@ -306,7 +306,7 @@ fn a_status_that_is_as_it_was_is_not_written() {
 }
 
 #[test]
-fn a_second_status_of_one_call_is_compared_with_the_first() {
+fn a_second_status_in_one_call_is_compared_with_the_first() {
     let namespace = "statuses-twice";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
@@ -326,7 +326,7 @@ fn a_second_status_of_one_call_is_compared_with_the_first() {
                 seen.note("first", "done");
                 return Ok(());
             }
-            // There and back again: the object that the call was handed has the last one.
+            // Changed and changed back: the object that the call received has the last status.
             let there = statuses.apply_status(&service, &status("192.0.2.2")).await?;
             let back = statuses.apply_status(&service, &status("192.0.2.1")).await?;
             let same = statuses.apply_status(&service, &status("192.0.2.1")).await?;
@@ -343,7 +343,7 @@ fn a_second_status_of_one_call_is_compared_with_the_first() {
 }
 
 #[test]
-fn a_job_takes_its_pods_along_and_a_pod_is_evicted_by_its_uid() {
+fn a_job_is_deleted_with_its_pods_and_a_pod_is_evicted_by_its_uid() {
     let namespace = "dependents";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
@@ -386,7 +386,7 @@ fn a_job_takes_its_pods_along_and_a_pod_is_evicted_by_its_uid() {
 }
 
 #[test]
-fn a_refusal_that_is_not_the_authorizers_names_no_rule() {
+fn a_rejection_by_admission_does_not_name_a_rule() {
     let namespace = "forbidden";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
@@ -409,7 +409,7 @@ fn a_refusal_that_is_not_the_authorizers_names_no_rule() {
         }),
         configmap(namespace, "one", "1"),
     ]);
-    // The quota controller has seen the quota.
+    // The quota controller has processed the quota.
     let quota = || get(cluster, namespace, "quota", "secrets");
     until("the quota is counted", || quota()["status"]["used"].is_object().then_some(()), || quota().to_string());
     let seen = Seen::default();
@@ -461,8 +461,8 @@ fn a_refusal_that_is_not_the_authorizers_names_no_rule() {
 }
 
 #[test]
-fn events_appear_and_become_a_series() {
-    let namespace = "tells";
+fn events_are_recorded_and_become_a_series() {
+    let namespace = "records-events";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
     cluster.apply([configmap(namespace, "one", "1")]);
@@ -477,23 +477,23 @@ fn events_appear_and_become_a_series() {
         async {}
     };
     let controller =
-        Controller::builder::<ConfigMap>("tells").namespaces([namespace]).resync(None).fields("metadata.name=one");
+        Controller::builder::<ConfigMap>("recorder").namespaces([namespace]).resync(None).fields("metadata.name=one");
     let live = start(cluster.kubeconfig(), controller.handler(handler).build().unwrap());
     for value in ["1", "2", "3"] {
         cluster.apply([configmap(namespace, "one", value)]);
         seen.wait_for(&[("one", value)]);
     }
-    let told = event(cluster, namespace, "one", |event| event["reason"] == "Synced" && event["series"]["count"] == 3);
-    assert_eq!((&told["type"], &told["action"]), (&json!("Normal"), &json!("Sync")), "{told}");
-    let controller = told["reportingController"].as_str().unwrap();
-    assert!(controller.ends_with("/tells"), "{controller}");
+    let event = event(cluster, namespace, "one", |event| event["reason"] == "Synced" && event["series"]["count"] == 3);
+    assert_eq!((&event["type"], &event["action"]), (&json!("Normal"), &json!("Sync")), "{event}");
+    let controller = event["reportingController"].as_str().unwrap();
+    assert!(controller.ends_with("/recorder"), "{controller}");
     event(cluster, namespace, "one", |event| event["reason"] == "Odd" && event["type"] == "Warning");
-    assert_eq!(live.metric(r#"kooper_events_dropped_total{controller="tells"}"#), 0.0);
+    assert_eq!(live.metric(r#"kooper_events_dropped_total{controller="recorder"}"#), 0.0);
     live.stop();
 }
 
 #[test]
-fn what_is_not_allowed_is_told_with_the_rule_that_is_missing() {
+fn a_forbidden_request_is_reported_with_the_missing_rule() {
     let namespace = "refusals";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
@@ -509,7 +509,7 @@ fn what_is_not_allowed_is_told_with_the_rule_that_is_missing() {
                         recorder: Recorder| {
         let seen = noted.clone();
         async move {
-            recorder.normal("Synced", "nobody will read it");
+            recorder.normal("Synced", "the permission is missing");
             let mut other = Service::default();
             other.metadata.name = Some("other".to_owned());
             let errors = [

@@ -35,7 +35,7 @@ fn a_restarted_api_server_keeps_its_data_and_its_clients() {
 }
 
 #[test]
-fn the_limited_user_may_do_what_it_was_granted() {
+fn the_limited_user_has_the_permissions_that_were_granted() {
     let Some(cluster) = ControlPlane::shared() else {
         return;
     };

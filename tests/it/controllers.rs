@@ -19,7 +19,7 @@ use tower::{Layer, Service};
 use crate::fixture::{Log, config, eventually, run};
 
 #[tokio::test(start_paused = true)]
-async fn a_change_outside_the_sections_that_count_wakes_nobody() {
+async fn a_change_outside_of_the_configured_sections_calls_no_handler() {
     let (retriever, events) = channel([config("a", "1")]).unwrap();
     let log = Log::default();
     let seen = log.clone();
@@ -39,7 +39,7 @@ async fn a_change_outside_the_sections_that_count_wakes_nobody() {
     labelled.metadata.labels = Some([("new".to_owned(), "label".to_owned())].into());
     events.modify(&labelled).unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(log.count(), 1, "a label is no change of the data");
+    assert_eq!(log.count(), 1, "a label is not a change of the data");
     labelled.data = config("a", "2").data;
     events.modify(&labelled).unwrap();
     eventually("the data", || log.count() == 2).await;
@@ -49,7 +49,7 @@ async fn a_change_outside_the_sections_that_count_wakes_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_status_alone_wakes_nobody_where_the_generation_counts() {
+async fn a_change_of_the_status_alone_calls_no_handler_with_changed_generation() {
     let mut web = Deployment::default();
     web.metadata.name = Some("web".to_owned());
     web.metadata.uid = Some("1".to_owned());
@@ -79,11 +79,11 @@ async fn a_new_status_alone_wakes_nobody_where_the_generation_counts() {
     web.status = None;
     events.modify(&web).unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(log.count(), 2, "a status is no change of the generation");
+    assert_eq!(log.count(), 2, "a status is not a change of the generation");
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_is_asked_on_arrival_at_the_first_list_and_at_resync() {
+async fn when_is_called_for_events_the_first_list_and_resyncs() {
     let (retriever, events) = channel([config("yes", "1"), config("no", "0")]).unwrap();
     let log = Log::default();
     let seen = log.clone();
@@ -105,7 +105,7 @@ async fn when_is_asked_on_arrival_at_the_first_list_and_at_resync() {
     eventually("the first list", || log.lines() == ["yes initial"]).await;
     events.modify(&config("yes", "0")).unwrap();
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(log.count(), 1, "neither passes any more");
+    assert_eq!(log.count(), 1, "neither passes the filter now");
     open.store(1, Ordering::SeqCst);
     eventually("both at resync", || {
         let lines = log.lines();
@@ -115,7 +115,7 @@ async fn when_is_asked_on_arrival_at_the_first_list_and_at_resync() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_is_asked_before_each_call_whatever_the_reason() {
+async fn when_is_called_before_each_call_for_any_reason() {
     let (retriever, _events) = channel([config("retried", "1"), config("asks-again", "1")]).unwrap();
     let log = Log::default();
     let seen = log.clone();
@@ -140,11 +140,11 @@ async fn when_is_asked_before_each_call_whatever_the_reason() {
     eventually("the first list", || log.count() == 2).await;
     open.store(0, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(600)).await;
-    assert_eq!(log.count(), 2, "neither a retry nor a request to come back calls a handler of what is not wanted");
+    assert_eq!(log.count(), 2, "neither a retry nor a requeue calls the handler for a filtered object");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_fix_of_an_object_whose_call_fails_is_handled_at_once_and_other_changes_within_ten_seconds() {
+async fn a_new_generation_of_a_failing_object_is_handled_at_once_and_other_changes_within_ten_seconds() {
     let (retriever, events) = channel([config("a", "1")]).unwrap();
     let log = Log::default();
     let (seen, start) = (log.clone(), tokio::time::Instant::now());
@@ -181,7 +181,7 @@ async fn the_fix_of_an_object_whose_call_fails_is_handled_at_once_and_other_chan
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_objects_that_lack_a_permission_one_is_tried_and_all_follow_soon_after_it_is_granted() {
+async fn one_of_the_objects_that_lack_a_permission_is_retried_and_the_others_follow_once_it_is_granted() {
     let (retriever, _events) = channel((0..50).map(|n| config(&n.to_string(), "1"))).unwrap();
     let log = Log::default();
     let granted = Arc::new(AtomicU32::new(0));
@@ -210,7 +210,7 @@ async fn of_objects_that_lack_a_permission_one_is_tried_and_all_follow_soon_afte
     eventually("each was refused", || log.count() >= 50).await;
     tokio::time::sleep(Duration::from_secs(3600)).await;
     let refused = log.count() - 50;
-    assert!((110..=150).contains(&refused), "{refused} tries in an hour");
+    assert!((110..=150).contains(&refused), "{refused} attempts in an hour");
     granted.store(1, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(45)).await;
     let mut handled = log.lines();
@@ -221,7 +221,7 @@ async fn of_objects_that_lack_a_permission_one_is_tried_and_all_follow_soon_afte
 }
 
 #[tokio::test(start_paused = true)]
-async fn init_runs_once_for_all_controllers_and_is_tried_again_when_it_fails() {
+async fn init_runs_once_for_all_controllers_and_is_retried_when_it_fails() {
     static TRIES: AtomicU32 = AtomicU32::new(0);
     async fn settings() -> Result<String> {
         match TRIES.fetch_add(1, Ordering::SeqCst) {
@@ -273,7 +273,7 @@ async fn a_state_given_to_the_builder_is_shared_by_all_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_init_that_hangs_holds_up_no_other() {
+async fn an_init_that_hangs_does_not_delay_others() {
     let log = Log::default();
     let seen = log.clone();
     let builder = |name: &str| Controller::builder::<ConfigMap>(name).retriever(fixed([config("a", "1")]).unwrap());
@@ -351,7 +351,7 @@ async fn the_first_layer_is_the_outermost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_layer_that_panics_costs_that_call_only() {
+async fn a_layer_that_panics_fails_only_that_call() {
     let log = Log::default();
     let seen = log.clone();
     let controller = Controller::builder::<ConfigMap>("strict")
@@ -395,7 +395,7 @@ impl MetricsRecorder for Panics {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recorder_that_panics_costs_the_measurements_only() {
+async fn a_recorder_that_panics_loses_only_measurements() {
     let log = Log::default();
     let seen = log.clone();
     let (retriever, events) = channel([config("a", "1")]).unwrap();
@@ -421,7 +421,7 @@ async fn a_recorder_that_panics_costs_the_measurements_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_handler_serves_controllers_of_different_kinds_each_with_its_own_fate() {
+async fn one_handler_serves_independent_controllers_of_different_kinds() {
     async fn count<K: Resource<DynamicType = ()>>(object: Arc<K>, log: State<Log>) -> Result<()> {
         log.note(format!("{} {}", K::kind(&()), object.meta().name.as_deref().unwrap_or_default()));
         if K::kind(&()) == "Secret" { Err("no secrets".into()) } else { Ok(()) }
@@ -466,7 +466,7 @@ async fn an_operator_ends_when_all_its_controllers_have_ended() {
 }
 
 #[test]
-fn mistakes_in_a_description_say_what_is_wrong_and_what_to_write() {
+fn errors_in_settings_name_the_problem_and_what_to_write() {
     async fn nothing() {}
     let builder = || Controller::builder::<ConfigMap>("ok").handler(nothing);
     let problem = |result: Result<Controller, kooper::ConfigError>| result.unwrap_err().to_string();
@@ -494,12 +494,12 @@ fn mistakes_in_a_description_say_what_is_wrong_and_what_to_write() {
     let twice = twice.controller(builder().retriever(fixed([]).unwrap()).build().unwrap()).build();
     assert_eq!(
         twice.unwrap_err().to_string(),
-        "controller `ok`: name: two controllers have it: give one of them another name"
+        "controller `ok`: name: two controllers have this name: rename one of them"
     );
 }
 
 #[test]
-fn a_setting_that_is_refused_leaves_the_one_before() {
+fn an_invalid_setting_keeps_the_previous_one() {
     let mut controller = Controller::builder::<ConfigMap>("ok").workers(2).handler(async || {}).build().unwrap();
     let settings = |controller: &Controller| format!("{controller:?}");
     let before = settings(&controller);
@@ -515,7 +515,7 @@ fn a_setting_that_is_refused_leaves_the_one_before() {
 }
 
 #[test]
-fn a_controller_without_a_client_is_told_what_needs_one() {
+fn a_controller_without_a_client_reports_what_needs_one() {
     let refusal = |controller: Controller| Operator::builder().controller(controller).build().unwrap_err().to_string();
     let builder = || Controller::builder::<ConfigMap>("ok").handler(async || {});
     let own = || builder().retriever(fixed([]).unwrap());
@@ -532,10 +532,10 @@ fn a_controller_without_a_client_is_told_what_needs_one() {
     );
     assert_eq!(
         refusal(own().handler(async |_: Recorder, _: Client, _: Deleter<Secret>| {}).build().unwrap()),
-        "controller `ok`: handler: what it takes needs the API server (Deleter<Secret>, Recorder, `Client`), \
+        "controller `ok`: handler: its arguments and settings need the API server (Deleter<Secret>, Recorder, `Client`), \
          and the operator has no client: give it one with `client`"
     );
-    // Switched off, the election needs none.
+    // Without the election no client is needed.
     let mut elected = own().leader_election(LeaderElection::default()).build().unwrap();
     elected.set_leader_election(None).unwrap();
     assert!(Operator::builder().controller(elected).build().is_ok());

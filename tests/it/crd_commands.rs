@@ -1,4 +1,4 @@
-//! What a program says of CRDs, before and when it starts.
+//! Messages of a program about CRDs, before and at its start.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ fn call(cluster: &ControlPlane, args: &[&str]) -> (bool, String) {
     (output.status.success(), String::from_utf8(output.stdout).unwrap())
 }
 
-/// The CRDs that the program prints, with another schema of what is in `spec`.
+/// The CRDs that the program prints, with another schema of `spec`.
 fn printed(cluster: &ControlPlane, plural: &str, edit: impl Fn(&mut Value)) -> String {
     let (_, yaml) = call(cluster, &["crd"]);
     let shown = cluster.kubectl_with(&["create", "--dry-run=client", "--output=json", "--filename=-"], &yaml);
@@ -34,32 +34,35 @@ fn apply(cluster: &ControlPlane, manager: &str, crd: &str) {
 }
 
 #[test]
-fn check_predicts_what_becomes_of_a_crd_and_the_start_does_as_predicted() {
+fn check_predicts_what_the_start_does_with_a_crd() {
     let Some(cluster) = ControlPlane::start_with(&["--without-controller-manager"]) else { return };
     let stalls = |edit: fn(&mut Value)| printed(&cluster, "stalls", edit);
     let shops = |edit: fn(&mut Value)| printed(&cluster, "shops", edit);
-    let says = |passes: bool, line: &str| {
+    let prints = |passes: bool, line: &str| {
         let (passed, stdout) = call(&cluster, &["check"]);
         assert_eq!(passed, passes, "{stdout}");
         assert!(stdout.contains(line), "{line}: {stdout}");
         stdout
     };
-    let said = says(
+    let stdout = prints(
         false,
         "missing  CRD shops.shops.example.com: it does not exist: apply it with `crd_shops crd | kubectl apply --server-side -f -`\n",
     );
-    assert!(said.contains("ok       CRD stalls.shops.example.com: not there yet, `run` installs it\n"), "{said}");
+    assert!(
+        stdout.contains("ok       CRD stalls.shops.example.com: it does not exist yet, `run` installs it\n"),
+        "{stdout}"
+    );
     apply(&cluster, "kubectl", &shops(|_| ()));
-    says(true, "ok       CRD shops.shops.example.com\n");
+    prints(true, "ok       CRD shops.shops.example.com\n");
 
     // A field that a replacement would remove.
     apply(&cluster, "crd-shops", &stalls(|fields| fields["old"] = json!({"type": "string"})));
-    let said = says(
+    let stdout = prints(
         false,
         "missing  CRD stalls.shops.example.com: the CRD `stalls.shops.example.com` of the cluster is not replaced",
     );
-    assert!(said.contains("`spec.old` (v1) is removed"), "{said}");
-    let consent = said
+    assert!(stdout.contains("`spec.old` (v1) is removed"), "{stdout}");
+    let consent = stdout
         .split("start the program with `--allow-crd-change ")
         .nth(1)
         .and_then(|rest| rest.split('`').next())
@@ -74,29 +77,29 @@ fn check_predicts_what_becomes_of_a_crd_and_the_start_does_as_predicted() {
     program.wait_for_page("/readyz", 503, &["stalls: `install_crd` failed", consent]);
     drop(program);
 
-    // One of another field manager, which no comparison of schemas finds.
+    // A CRD of another field manager, which a comparison of schemas does not find.
     apply(&cluster, "helm", &stalls(|fields| fields["size"]["description"] = json!("another")));
-    let said = says(
+    let stdout = prints(
         false,
         "missing  CRD stalls.shops.example.com: the CRD `stalls.shops.example.com` differs and is not replaced, as it belongs to `helm`",
     );
-    let line = said.split("transfer its fields with `").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
+    let line = stdout.split("transfer its fields with `").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
     assert_eq!(line, "crd_shops crd | kubectl apply --server-side --force-conflicts --field-manager=crd-shops -f -");
-    // The line, word by word, leaves the CRD to the program.
+    // The printed command transfers the CRD to the program.
     let (_, crds) = call(&cluster, &["crd"]);
     let args: Vec<_> = line.split_once("kubectl ").unwrap().1.split(' ').collect();
     let applied = cluster.kubectl_with(&args, &crds);
     assert!(applied.success, "{}", applied.stderr);
-    says(true, "ok       CRD stalls.shops.example.com\n");
+    prints(true, "ok       CRD stalls.shops.example.com\n");
     apply(&cluster, "crd-shops", &stalls(|fields| fields["size"]["description"] = json!("another")));
-    says(true, "ok       CRD stalls.shops.example.com: `run` replaces it\n");
+    prints(true, "ok       CRD stalls.shops.example.com: `run` replaces it\n");
     let program = start(&[]);
     program.wait_for_line(&["the CRD is replaced", "stalls.shops.example.com"]);
     program.wait_for_page("/readyz", 200, &[]);
 }
 
 #[test]
-fn a_crd_that_is_older_than_the_programs_type_is_told_without_a_right_to_read_it() {
+fn a_crd_older_than_the_programs_type_is_reported_without_permission_to_read_it() {
     let Some(cluster) = ControlPlane::start_with(&["--without-controller-manager"]) else { return };
     let without_owner = printed(&cluster, "shops", |fields| {
         fields.as_object_mut().unwrap().remove("owner");

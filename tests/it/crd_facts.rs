@@ -1,10 +1,10 @@
-//! What the API server does with changes of a CRD: the facts that `install_crd` relies on.
+//! How the API server treats changes of a CRD: the facts that `install_crd` relies on.
 
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::eventually;
 use serde_json::{Value, json};
 
-/// A CRD of a group of its own, with this schema of `spec`.
+/// A CRD of a separate group, with this schema of `spec`.
 fn crd(group: &str, spec: &Value) -> Value {
     let text = json!({"type": "string"});
     let schema = json!({"type": "object", "properties": {
@@ -31,8 +31,8 @@ fn object(group: &str, name: &str, spec: &Value) -> Value {
     })
 }
 
-/// Replaces a CRD in whose old schema an object is stored, and waits until the new one takes effect: until the server
-/// refuses a new object with the same content.
+/// Replaces a CRD after an object was stored, and waits until the new schema takes effect: until the server rejects a
+/// new object with the same content.
 fn replace(cluster: &ControlPlane, group: &str, old: &Value, stored: &Value, new: &Value) {
     cluster.apply([old.clone()]);
     let name = format!("crd/facts.{group}.example.com");
@@ -61,7 +61,7 @@ fn writes(cluster: &ControlPlane, group: &str) -> [bool; 2] {
 }
 
 #[test]
-fn stored_values_outlive_limits_that_they_exceed_until_they_are_edited() {
+fn stored_values_that_exceed_new_limits_are_accepted_until_they_are_edited() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let group = "kept.facts";
     let text = json!({"type": "string", "maxLength": 9});
@@ -120,7 +120,7 @@ fn stored_values_outlive_limits_that_they_exceed_until_they_are_edited() {
 }
 
 #[test]
-fn a_rule_that_an_unchanged_object_breaks_stops_every_write_of_it() {
+fn a_rule_that_an_unchanged_object_violates_rejects_every_write_of_it() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let schema = |rules: Value| {
         json!({"type": "object", "properties": {
@@ -128,7 +128,7 @@ fn a_rule_that_an_unchanged_object_breaks_stops_every_write_of_it() {
         }})
     };
     let stored = json!({"size": 1});
-    // What is refused at the creation shows that the new schema is in effect.
+    // A rejected creation shows that the new schema is in effect.
     let with_limit = |mut schema: Value| {
         schema["properties"]["size"]["minimum"] = json!(2);
         schema
@@ -147,7 +147,7 @@ fn a_rule_that_an_unchanged_object_breaks_stops_every_write_of_it() {
 }
 
 #[test]
-fn the_server_refuses_what_is_said_to_need_a_migration_and_takes_what_consent_allows() {
+fn the_server_rejects_changes_that_need_a_migration_and_accepts_those_that_need_consent() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let group = "changes.facts";
     let mut old = crd(group, &json!({"type": "object"}));

@@ -118,7 +118,7 @@ fn start(cluster: &ControlPlane, controllers: impl IntoIterator<Item = Controlle
     Live::start(connection(cluster.kubeconfig(), None), controllers)
 }
 
-/// How often somebody wrote a CRD, or tried to.
+/// The number of write requests for a CRD.
 fn writes(cluster: &ControlPlane, name: &str) -> usize {
     let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}?");
     let is_write = |event: &&Value| {
@@ -146,7 +146,7 @@ fn a_crd_is_installed_once_and_not_written_again() {
     assert_eq!(annotations["kooper.rs/schema-hash"].as_str().map(str::len), Some(16));
     let sent = writes(cluster, "freshes.fresh.example.com");
     assert_ne!(sent, 0);
-    // Two replicas at once, and each anew.
+    // Two replicas at once, and both again.
     let replicas = [(); 2].map(|()| start(cluster, [installer::<Fresh>("fresh", namespace, &seen)]));
     for replica in &replicas {
         replica.wait_for_ready(true, &["ok"]);
@@ -158,7 +158,7 @@ fn a_crd_is_installed_once_and_not_written_again() {
 }
 
 #[test]
-fn a_newer_crd_stays_and_so_does_one_that_says_the_same() {
+fn a_newer_crd_and_an_equal_one_are_kept() {
     let namespace = "crds-kept";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
@@ -183,7 +183,7 @@ fn a_newer_crd_stays_and_so_does_one_that_says_the_same() {
 }
 
 #[test]
-fn what_would_break_objects_and_what_is_somebody_elses_is_refused_and_the_other_controller_works() {
+fn an_incompatible_or_foreign_crd_is_not_replaced_and_other_controllers_work() {
     let namespace = "crds-refused";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
@@ -212,12 +212,12 @@ fn what_would_break_objects_and_what_is_somebody_elses_is_refused_and_the_other_
         ],
     );
     assert!(live.is_alive());
-    // The CRD that is there is worked with, wherever an object of it decodes.
+    // The controller works with the existing CRD, for all objects that decode.
     cluster.apply([object(namespace, "Foreign", "foreign.example.com")]);
     seen.wait_for(&[("foreign", "seen")]);
     live.wait_for_ready(false, &["foreign: `install_crd` failed"]);
 
-    // Whoever resolves it by hand need not restart anything.
+    // After it is resolved by hand, no restart is needed.
     cluster.apply([Broken::crd(), Foreign::crd()].map(|crd| serde_json::to_value(crd).unwrap()));
     live.wait_for_ready(true, &["ok"]);
     cluster.apply([object(namespace, "Broken", "broken.example.com")]);
@@ -249,7 +249,7 @@ fn a_renamed_program_takes_over_the_crd_that_it_applied_under_its_former_name() 
 }
 
 #[test]
-fn a_crd_whose_names_are_taken_is_told_and_waited_for() {
+fn a_crd_whose_names_are_taken_is_reported_and_retried() {
     let namespace = "crds-taken";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
@@ -271,7 +271,7 @@ fn a_crd_whose_names_are_taken_is_told_and_waited_for() {
 }
 
 #[test]
-fn a_crd_that_is_being_deleted_is_waited_for_and_installed_anew() {
+fn a_crd_that_is_being_deleted_is_awaited_and_installed_again() {
     let namespace = "crds-leaving";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
@@ -293,7 +293,7 @@ fn a_crd_that_is_being_deleted_is_waited_for_and_installed_anew() {
 }
 
 #[test]
-fn a_refused_change_is_applied_with_consent_for_that_very_change() {
+fn an_incompatible_change_is_applied_with_consent_for_exactly_this_change() {
     let namespace = "crds-allowed";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
@@ -333,13 +333,13 @@ fn a_refused_change_is_applied_with_consent_for_that_very_change() {
 }
 
 #[test]
-fn a_limit_is_tightened_as_the_server_keeps_accepting_what_is_stored() {
+fn a_limit_is_tightened_because_the_server_keeps_accepting_stored_values() {
     let namespace = "crds-limited";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
     let name = "limiteds.limited.example.com";
     let old = with_size(Limited::crd(), json!({"type": "integer", "format": "int32"})).to_string();
-    // The test's program applies as its field manager does.
+    // The program of the test uses the same field manager.
     let manager = format!("--field-manager={}", std::env::args().next().map(|path| program(&path)).unwrap());
     let applied = cluster.kubectl_with(&["apply", "--server-side", &manager, "--filename=-"], &old);
     assert!(applied.success, "{}", applied.stderr);
@@ -365,13 +365,13 @@ fn a_limit_is_tightened_as_the_server_keeps_accepting_what_is_stored() {
     cluster.must(&["label", "limiteds.limited.example.com", "limited", &here, "still=written"]);
 }
 
-/// The name of a program's file as Kubernetes takes names.
+/// The name of a program's file as a valid Kubernetes name.
 fn program(path: &str) -> String {
     std::path::Path::new(path).file_stem().unwrap().to_str().unwrap().replace('_', "-")
 }
 
 #[test]
-fn a_crd_deleted_under_a_running_program_makes_it_not_ready_until_it_is_there_again() {
+fn a_crd_deleted_while_the_program_runs_makes_it_not_ready_until_it_exists_again() {
     let namespace = "crds-gone";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
@@ -392,7 +392,7 @@ fn a_crd_deleted_under_a_running_program_makes_it_not_ready_until_it_is_there_ag
 }
 
 #[test]
-fn objects_that_hold_up_the_deletion_of_their_crd_are_cleaned_up_by_a_program_that_starts_meanwhile() {
+fn objects_that_delay_the_deletion_of_their_crd_are_cleaned_up_by_a_program_that_starts_meanwhile() {
     let namespace = "crds-cleaned";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);

@@ -1,4 +1,4 @@
-//! Children that somebody edits by hand, on a real API server.
+//! Children that are edited by hand, on a real API server.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Stand {
         Self::start_with::<T>(namespace, resource, None, exclusive, child)
     }
 
-    /// As `start`, with a child that was made by hand and is adopted.
+    /// Like `start`, with a child that was created by hand and is adopted.
     fn start_with<T>(
         namespace: &'static str,
         resource: &'static str,
@@ -87,7 +87,7 @@ impl Stand {
         serde_json::from_str(&child.stdout).unwrap_or_default()
     }
 
-    /// Edits the child as a person does.
+    /// Edits the child like a user.
     fn edit(&self, operations: &Value) {
         self.cluster.must(&[
             "-n",
@@ -105,23 +105,23 @@ impl Stand {
         until(what, || right(&self.child()).then_some(()), || self.child().to_string());
     }
 
-    /// Waits until an Event on the owner names an entry and who has set it.
+    /// Waits until an Event on the owner names an entry and its field manager.
     fn wait_for_event(&self, reason: &str, parts: &[&str]) {
         let events = || self.cluster.must(&["-n", self.namespace, "get", "events.events.k8s.io", "-o", "json"]);
         let find = || {
             let events: Value = serde_json::from_str(&events()).unwrap();
-            let told = events["items"].as_array().unwrap().iter().any(|event| {
+            let found = events["items"].as_array().unwrap().iter().any(|event| {
                 let note = event["note"].as_str().unwrap_or_default();
                 event["reason"] == reason
                     && event["regarding"]["name"] == "parent"
                     && parts.iter().all(|part| note.contains(part))
             });
-            told.then_some(())
+            found.then_some(())
         };
         until(&format!("{reason}: {parts:?}"), find, events);
     }
 
-    /// Stops, and looks at who owns fields: the controller by its apply, and nobody by what the healing did.
+    /// Stops, and checks the field managers: the controller owns fields by its apply only, and not by its edits.
     fn stop(self) {
         let owned_once = |child: &Value| {
             let managers = child["metadata"]["managedFields"].as_array().unwrap();
@@ -140,7 +140,7 @@ fn ports(child: &Value) -> Vec<(i64, String)> {
 }
 
 #[test]
-fn a_port_that_somebody_renumbers_is_healed_and_one_beside_it_stays() {
+fn a_port_with_an_edited_number_is_restored_and_an_additional_one_is_kept() {
     let service = json!({"spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80}]}});
     let Some(stand) = Stand::start::<Service>("edited-ports", "service", false, &service) else { return };
     stand.edit(&json!([{"op": "replace", "path": "/spec/ports/0/port", "value": 81}]));
@@ -159,7 +159,7 @@ fn a_port_that_somebody_renumbers_is_healed_and_one_beside_it_stays() {
 }
 
 #[test]
-fn a_port_without_a_name_is_healed() {
+fn a_port_whose_name_was_removed_is_restored() {
     let service = json!({"spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
     let Some(stand) = Stand::start::<Service>("edited-unnamed", "service", false, &service) else { return };
     stand.edit(&json!([{"op": "replace", "path": "/spec/ports/0/port", "value": 81}]));
@@ -168,7 +168,7 @@ fn a_port_without_a_name_is_healed() {
 }
 
 #[test]
-fn a_port_that_somebody_turns_into_udp_is_healed() {
+fn a_port_that_was_changed_to_udp_is_restored() {
     let service = json!({"spec": {"selector": {"app": "dns"}, "ports": [{"name": "dns", "port": 53}]}});
     let Some(stand) = Stand::start::<Service>("edited-protocol", "service", false, &service) else { return };
     stand.edit(&json!([{"op": "replace", "path": "/spec/ports/0/protocol", "value": "UDP"}]));
@@ -176,7 +176,7 @@ fn a_port_that_somebody_turns_into_udp_is_healed() {
     stand.wait("the port is of TCP again", |child| {
         ports(child) == [(53, "dns".to_owned())] && child["spec"]["ports"][0]["protocol"] == "TCP"
     });
-    // What does no harm stays.
+    // An entry that does not collide is kept.
     stand.edit(
         &json!([{"op": "add", "path": "/spec/ports/-", "value": {"name": "dns-udp", "port": 53, "protocol": "UDP"}}]),
     );
@@ -190,7 +190,7 @@ fn a_port_that_somebody_turns_into_udp_is_healed() {
 }
 
 #[test]
-fn a_port_of_udp_beside_that_of_tcp_is_removed_exclusively() {
+fn exclusive_removes_a_udp_port_beside_the_tcp_port() {
     let service = json!({"spec": {"selector": {"app": "dns"}, "ports": [{"name": "dns", "port": 53}]}});
     let Some(stand) = Stand::start::<Service>("edited-udp", "service", true, &service) else { return };
     stand.edit(
@@ -202,7 +202,7 @@ fn a_port_of_udp_beside_that_of_tcp_is_removed_exclusively() {
 }
 
 #[test]
-fn fields_that_an_interrupted_healing_still_owns_are_released() {
+fn fields_that_an_interrupted_edit_still_owns_are_released() {
     let service = json!({"spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80}]}});
     let Some(stand) = Stand::start::<Service>("edited-interrupted", "service", false, &service) else { return };
     let managers = stand.child()["metadata"]["managedFields"].clone();
@@ -215,7 +215,7 @@ fn fields_that_an_interrupted_healing_still_owns_are_released() {
     let edit = json!([{"op": "add", "path": "/spec/ports/-", "value": {"name": "metrics", "port": 9090}}]).to_string();
     let namespace = stand.namespace;
     stand.cluster.must(&["-n", namespace, "patch", "service", "child", "--type=json", &healer, "-p", &edit]);
-    // It waits until the controller's apply is the only owner of its fields.
+    // It waits until only the controller's apply owns its fields.
     stand.stop();
 }
 
@@ -236,7 +236,7 @@ fn an_object_whose_port_has_another_number_is_adopted() {
 }
 
 #[test]
-fn conditions_of_others_stay_in_an_exclusive_child() {
+fn an_exclusive_child_keeps_conditions_of_other_clients() {
     let service = json!({"spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80}]}});
     let Some(stand) = Stand::start::<Service>("edited-conditions", "service", true, &service) else { return };
     let condition = json!({
@@ -254,7 +254,7 @@ fn conditions_of_others_stay_in_an_exclusive_child() {
 }
 
 #[test]
-fn a_key_beside_those_of_a_config_map_stays_and_its_own_are_set_again() {
+fn an_additional_key_of_a_config_map_is_kept_and_its_own_are_restored() {
     let config = json!({"data": {"ours": "1"}});
     let Some(stand) = Stand::start::<ConfigMap>("edited-config", "configmap", false, &config) else { return };
     stand.edit(&json!([
@@ -268,7 +268,7 @@ fn a_key_beside_those_of_a_config_map_stays_and_its_own_are_set_again() {
 }
 
 #[test]
-fn a_pod_template_that_somebody_edits_is_healed() {
+fn an_edited_pod_template_is_restored() {
     let deployment = json!({"spec": {
         "replicas": 0,
         "selector": {"matchLabels": {"app": "web"}},
@@ -311,7 +311,7 @@ fn a_pod_template_that_somebody_edits_is_healed() {
         let volume = of(child, "/volumes/0");
         volume["configMap"]["name"] == "data" && volume.get("emptyDir").is_none()
     });
-    // What does no harm stays, as server-side apply means it.
+    // An entry that does not collide is kept, as usual with server-side apply.
     stand.edit(&json!([
         {"op": "add", "path": format!("{template}/containers/0/env/-"), "value": {"name": "B", "value": "2"}},
         {"op": "replace", "path": format!("{template}/containers/0/image"), "value": "other"},
@@ -322,7 +322,7 @@ fn a_pod_template_that_somebody_edits_is_healed() {
 }
 
 #[test]
-fn a_child_that_is_applied_exclusively_has_nothing_of_others() {
+fn a_child_that_is_applied_exclusively_has_no_entries_of_other_clients() {
     let secret = json!({"stringData": {"ours": "1"}});
     let Some(stand) = Stand::start::<Secret>("edited-data", "secret", true, &secret) else { return };
     stand.edit(&json!([

@@ -1,4 +1,4 @@
-//! Cleaning up before an object vanishes.
+//! Cleanup before an object is deleted.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use kooper_tests::wait::{eventually, until};
 use crate::live::{Live, configmap, connection};
 
 const FINALIZER: &str = "tests.example.com/cleanup";
-/// A patch that takes all finalizers off.
+/// A patch that removes all finalizers.
 const RELEASED: &str = r#"{"metadata":{"finalizers":null}}"#;
 
 /// What the handler and `cleanup` were called with, in this order.
@@ -72,8 +72,10 @@ fn patch(cluster: &ControlPlane, namespace: &str, name: &str, patch: &str) {
     cluster.must(&["-n", namespace, "patch", "configmap", name, "--type=merge", "--patch", patch]);
 }
 
-fn wait_until_gone(cluster: &ControlPlane, namespace: &str, name: &str) {
-    eventually(&format!("{name} is gone"), || !cluster.kubectl(&["-n", namespace, "get", "configmap", name]).success);
+fn wait_until_deleted(cluster: &ControlPlane, namespace: &str, name: &str) {
+    eventually(&format!("{name} is deleted"), || {
+        !cluster.kubectl(&["-n", namespace, "get", "configmap", name]).success
+    });
 }
 
 fn marked(namespace: &str, name: &str, finalizers: &[&str], labels: &[(&str, &str)]) -> serde_json::Value {
@@ -84,7 +86,7 @@ fn marked(namespace: &str, name: &str, finalizers: &[&str], labels: &[(&str, &st
 }
 
 #[test]
-fn the_finalizer_is_there_before_the_first_call_and_goes_after_cleanup_with_those_of_others_untouched() {
+fn the_finalizer_is_set_before_the_first_call_and_removed_after_cleanup_and_others_are_kept() {
     let namespace = "finalizers-first";
     let Some(cluster) = cluster(namespace) else { return };
     let calls = Calls::default();
@@ -96,16 +98,16 @@ fn the_finalizer_is_there_before_the_first_call_and_goes_after_cleanup_with_thos
     calls.wait_for(&format!("cleanup a [example.com/other {FINALIZER}]"));
     eventually("only the other finalizer is left", || finalizers(cluster, namespace, "a") == "example.com/other");
     patch(cluster, namespace, "a", RELEASED);
-    wait_until_gone(cluster, namespace, "a");
+    wait_until_deleted(cluster, namespace, "a");
     live.stop();
-    // Neither the finalizer's own write nor the deletion of what is cleaned up called the handler.
+    // Neither the write of the finalizer nor the deletion of the cleaned-up object called the handler.
     let calls = calls.all();
     assert_eq!(calls.iter().filter(|call| call.starts_with("handle a ")).count(), 1, "{calls:?}");
     assert_eq!(calls.iter().filter(|call| call.starts_with("cleanup")).count(), 1, "{calls:?}");
 }
 
 #[test]
-fn cleanup_that_fails_panics_or_asks_to_come_back_keeps_the_finalizer_until_it_is_done() {
+fn cleanup_that_fails_panics_or_requeues_keeps_the_finalizer_until_it_is_done() {
     let namespace = "finalizers-slow";
     let Some(cluster) = cluster(namespace) else { return };
     let (calls, tries) = (Calls::default(), Arc::new(AtomicUsize::new(0)));
@@ -126,7 +128,7 @@ fn cleanup_that_fails_panics_or_asks_to_come_back_keeps_the_finalizer_until_it_i
     calls.wait_for(&format!("handle a [{FINALIZER}]"));
     calls.wait_for(&format!("handle b [{FINALIZER}]"));
     cluster.must(&["-n", namespace, "delete", "configmap", "a", "--wait=false"]);
-    wait_until_gone(cluster, namespace, "a");
+    wait_until_deleted(cluster, namespace, "a");
     assert_eq!(tries.load(Ordering::SeqCst), 4);
     assert_eq!(finalizers(cluster, namespace, "b"), FINALIZER);
     live.stop();
@@ -134,7 +136,7 @@ fn cleanup_that_fails_panics_or_asks_to_come_back_keeps_the_finalizer_until_it_i
 }
 
 #[test]
-fn cleanup_that_hangs_or_fails_for_ever_keeps_its_object_and_hinders_no_other() {
+fn cleanup_that_hangs_or_always_fails_keeps_its_object_and_affects_no_other() {
     const TIMEOUTS: &str = "kooper_handler_timeouts_total{controller=\"keeper\"}";
     let namespace = "finalizers-stuck";
     let Some(cluster) = cluster(namespace) else { return };
@@ -167,9 +169,9 @@ fn cleanup_that_hangs_or_fails_for_ever_keeps_its_object_and_hinders_no_other() 
         [("fails", "`cleanup` failed: it never works"), ("hangs", "`cleanup` took longer than its timeout")]
     {
         let path = format!("jsonpath={{.items[?(@.regarding.name=='{name}')]['reason','type','note']}}");
-        let told = || cluster.must(&["-n", namespace, "get", "events.events.k8s.io", "--output", &path]);
-        let right = || (told().contains(why) && told().contains("CleanupFailed Warning")).then_some(());
-        until(&format!("an Event on {name}"), right, told);
+        let recorded = || cluster.must(&["-n", namespace, "get", "events.events.k8s.io", "--output", &path]);
+        let right = || (recorded().contains(why) && recorded().contains("CleanupFailed Warning")).then_some(());
+        until(&format!("an Event on {name}"), right, recorded);
     }
     let failed = format!("cleanup fails [{FINALIZER}]");
     eventually("the other fails again", || calls.all().iter().filter(|call| **call == failed).count() >= 3);
@@ -177,23 +179,23 @@ fn cleanup_that_hangs_or_fails_for_ever_keeps_its_object_and_hinders_no_other() 
     cluster.apply([configmap(namespace, "good", "1")]);
     calls.wait_for(&format!("handle good [{FINALIZER}]"));
     cluster.must(&["-n", namespace, "delete", "configmap", "good", "--wait=false"]);
-    wait_until_gone(cluster, namespace, "good");
+    wait_until_deleted(cluster, namespace, "good");
     let again = live.metric(TIMEOUTS);
     live.wait_for_metric(TIMEOUTS, |count| count > again);
     live.stop();
     for name in bad {
         assert_eq!(finalizers(cluster, namespace, name), FINALIZER, "{name}");
         patch(cluster, namespace, name, RELEASED);
-        wait_until_gone(cluster, namespace, name);
+        wait_until_deleted(cluster, namespace, name);
     }
 }
 
 #[test]
-fn no_filter_and_no_selector_hides_a_deletion() {
+fn neither_a_filter_nor_a_selector_hides_a_deletion() {
     let namespace = "finalizers-hidden";
     let Some(cluster) = cluster(namespace) else { return };
     let calls = Calls::default();
-    // The filter is not asked of what waits to be cleaned up.
+    // The filter is not called for an object that waits to be cleaned up.
     let live = start(
         cluster,
         builder(namespace, &calls).labels("app=shop").when(|object: &ConfigMap| {
@@ -203,7 +205,7 @@ fn no_filter_and_no_selector_hides_a_deletion() {
     cluster.apply([
         marked(namespace, "filtered", &[], &[("app", "shop")]),
         marked(namespace, "relabelled", &[], &[("app", "shop")]),
-        // Left behind by an earlier run, deleted while nothing ran.
+        // Left behind by an earlier run, and deleted while no replica ran.
         marked(namespace, "orphan", &[FINALIZER], &[]),
     ]);
     for name in ["filtered", "relabelled"] {
@@ -215,14 +217,14 @@ fn no_filter_and_no_selector_hides_a_deletion() {
     assert_eq!(finalizers(cluster, namespace, "relabelled"), FINALIZER);
     cluster.must(&["-n", namespace, "delete", "configmap", "--all", "--wait=false"]);
     for name in ["filtered", "relabelled", "orphan"] {
-        wait_until_gone(cluster, namespace, name);
+        wait_until_deleted(cluster, namespace, name);
         calls.wait_for(&format!("cleanup {name} [{FINALIZER}]"));
     }
     live.stop();
 }
 
 #[test]
-fn an_object_that_leaves_the_selector_is_cleaned_up_where_that_is_asked_for() {
+fn an_object_that_leaves_the_selector_is_cleaned_up_with_on_leave() {
     let namespace = "finalizers-leave";
     let Some(cluster) = cluster(namespace) else { return };
     let calls = Calls::default();
@@ -231,7 +233,7 @@ fn an_object_that_leaves_the_selector_is_cleaned_up_where_that_is_asked_for() {
     calls.wait_for(&format!("handle a [{FINALIZER}]"));
     cluster.must(&["-n", namespace, "label", "configmap", "a", "app=none", "--overwrite"]);
     calls.wait_for(&format!("cleanup a [{FINALIZER}]"));
-    eventually("the finalizer is gone", || finalizers(cluster, namespace, "a").is_empty());
+    eventually("the finalizer is removed", || finalizers(cluster, namespace, "a").is_empty());
     cluster.must(&["-n", namespace, "label", "configmap", "a", "app=shop", "--overwrite"]);
     eventually("it is handled again", || finalizers(cluster, namespace, "a") == FINALIZER);
     live.stop();
@@ -251,7 +253,7 @@ fn a_former_finalizer_is_taken_over() {
     cluster.apply([marked(namespace, "a", &["tests.example.com/old"], &[])]);
     calls.wait_for(&format!("handle a [{FINALIZER}]"));
     cluster.must(&["-n", namespace, "delete", "configmap", "a", "--wait=false"]);
-    wait_until_gone(cluster, namespace, "a");
+    wait_until_deleted(cluster, namespace, "a");
     live.stop();
     calls.wait_for(&format!("cleanup a [{FINALIZER}]"));
 }

@@ -1,12 +1,12 @@
-//! An operator in the test's own process, without a server.
+//! An operator in the test's process, without a server.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::controller::operator::Builder;
 use kooper::kube::Client;
 use kooper::metrics::Prometheus;
-use kooper::controller::operator::Builder;
 use kooper::{CancellationToken, Controller, Operator};
 use kooper::{Health, RunError};
 use tokio::task::JoinHandle;
@@ -55,12 +55,12 @@ impl Running {
         (&mut self.ended).await.unwrap()
     }
 
-    /// The value of a series, as a scrape shows it.
+    /// The value of a series in a scrape.
     pub(crate) fn metric(&self, series: &str) -> Option<f64> {
         self.metrics().lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
     }
 
-    /// The metrics as a scrape shows them.
+    /// The text of a scrape.
     pub(crate) fn metrics(&self) -> String {
         prometheus::TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap()
     }
@@ -82,7 +82,7 @@ pub(crate) async fn eventually(what: &str, holds: impl Fn() -> bool) {
     tokio::time::timeout(Duration::from_secs(3600), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
-/// What handlers note, in order.
+/// The notes of handlers, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 

@@ -1,4 +1,4 @@
-//! What becomes of a handler call, good or bad, without a server.
+//! The results of handler calls, without a server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,11 +36,11 @@ async fn every_object_is_handled_once_at_start_and_then_on_each_change() {
     lines[..2].sort();
     assert_eq!(lines, ["test/a 1 initial", "test/b 1 initial", "test/a 2 modified", "test/c 1 added"]);
     running.stop().await.unwrap();
-    assert_eq!(log.count(), 4, "a deleted object goes to no handler");
+    assert_eq!(log.count(), 4, "no handler is called for a deleted object");
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_object_comes_again_within_each_resync_interval() {
+async fn each_object_is_reconciled_again_within_each_resync_interval() {
     let log = Log::default();
     let seen = log.clone();
     let controller = Controller::builder::<ConfigMap>("resync")
@@ -60,7 +60,7 @@ async fn each_object_comes_again_within_each_resync_interval() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_that_keys_error_and_nobody_elses() {
+async fn a_panic_fails_only_the_call_of_its_key() {
     let log = Log::default();
     let seen = log.clone();
     let objects: Vec<_> = (0..1000).map(|n| config(&format!("o-{n}"), "1")).chain([config("good", "1")]).collect();
@@ -114,7 +114,7 @@ async fn a_failed_key_is_retried_until_it_succeeds_and_never_dropped() {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(86_400), wait).await.expect("it succeeds in the end");
+    tokio::time::timeout(Duration::from_secs(86_400), wait).await.expect("it succeeds eventually");
     assert_eq!(running.metric("controller_runtime_reconcile_errors_total{controller=\"stubborn\"}"), Some(29.0));
     let requeued = "kooper_controller_queued_events_total{controller=\"stubborn\",requeue=\"true\"}";
     assert_eq!(running.metric(requeued), Some(29.0));
@@ -144,7 +144,7 @@ async fn a_permanent_error_waits_for_the_next_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_that_says_when_to_come_back_is_retried_then() {
+async fn an_error_with_a_delay_is_retried_after_it() {
     let log = Log::default();
     let seen = log.clone();
     let controller = Controller::builder::<ConfigMap>("later")
@@ -165,7 +165,7 @@ async fn an_error_that_says_when_to_come_back_is_retried_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_asks_to_come_back_does_so_in_time() {
+async fn a_handler_that_requests_a_requeue_is_called_again_in_time() {
     let log = Log::default();
     let seen = log.clone();
     let controller = Controller::builder::<ConfigMap>("poll")
@@ -185,7 +185,7 @@ async fn a_handler_that_asks_to_come_back_does_so_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_past_its_timeout_is_cancelled_and_tried_again() {
+async fn a_call_that_exceeds_its_timeout_is_cancelled_and_retried() {
     let log = Log::default();
     let seen = log.clone();
     let controller = Controller::builder::<ConfigMap>("slow")
@@ -209,7 +209,7 @@ async fn a_call_past_its_timeout_is_cancelled_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_key_is_with_two_workers_at_once() {
+async fn no_two_workers_handle_the_same_key_at_once() {
     let (retriever, events) = channel([config("a", "0")]).unwrap();
     let at_once = Arc::new(AtomicU32::new(0));
     let log = Log::default();
@@ -235,12 +235,12 @@ async fn no_key_is_with_two_workers_at_once() {
         tokio::time::sleep(Duration::from_millis(7)).await;
     }
     eventually("the last state", || log.lines().last().is_some_and(|value| value == "100")).await;
-    assert!(log.count() < 40, "changes that come together are handled together");
+    assert!(log.count() < 40, "changes that arrive together are handled together");
     assert_eq!(running.metric("controller_runtime_reconcile_panics_total{controller=\"serial\"}"), Some(0.0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_does_not_decode_is_reported_and_its_neighbours_go_on() {
+async fn an_object_that_does_not_decode_is_reported_and_the_others_are_handled() {
     let bad = serde_json::json!({"metadata": {"name": "poison", "namespace": "test"}, "data": 7});
     let (retriever, events) = channel::<ConfigMap>((0..100).map(|n| config(&format!("o-{n}"), "1"))).unwrap();
     events.add(&bad).unwrap();
@@ -260,13 +260,13 @@ async fn an_object_that_does_not_decode_is_reported_and_its_neighbours_go_on() {
     eventually("the good ones", || log.count() == 100).await;
     eventually("the bad one counted", || running.metric(errors) == Some(1.0)).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(running.metric(errors), Some(1.0), "it is not tried again");
+    assert_eq!(running.metric(errors), Some(1.0), "it is not retried");
     events.modify(&config("poison", "healed")).unwrap();
     eventually("the healed one", || log.count() == 101).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn stop_waits_for_running_handlers_and_begins_no_new_ones() {
+async fn a_stop_waits_for_running_handlers_and_starts_no_new_ones() {
     let log = Log::default();
     let seen = log.clone();
     let controller = Controller::builder::<ConfigMap>("drain")
@@ -293,7 +293,7 @@ async fn stop_waits_for_running_handlers_and_begins_no_new_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_ignores_the_stop_is_ended_when_the_drain_time_is_over() {
+async fn a_handler_that_ignores_the_stop_is_aborted_when_the_drain_time_is_over() {
     let log = Log::default();
     let seen = log.clone();
     let controller = Controller::builder::<ConfigMap>("deaf")
@@ -314,9 +314,9 @@ async fn a_handler_that_ignores_the_stop_is_ended_when_the_drain_time_is_over() 
 }
 
 #[test]
-fn a_handler_that_blocks_is_left_behind_and_its_worker_replaced() {
-    // Real threads: a blocked one cannot be paused. The limits are paused
-    // time of the runtime that the workers run on.
+fn a_handler_that_blocks_is_reported_as_stuck_and_its_worker_is_replaced() {
+    // Real threads, because a blocked one cannot be paused. The limits are in the
+    // paused time of the workers' runtime.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
     let release = Arc::new(std::sync::Barrier::new(2));
     let log = Log::default();
@@ -346,7 +346,7 @@ fn a_handler_that_blocks_is_left_behind_and_its_worker_replaced() {
             log.lines().contains(&"a".to_owned()) && log.lines().contains(&"b".to_owned())
         })
         .await;
-        eventually("it is said", || {
+        eventually("it is reported", || {
             running.health.ready().is_ok_and(|text| text.contains("1 handler calls are stuck"))
         })
         .await;
@@ -361,7 +361,7 @@ fn a_handler_that_blocks_is_left_behind_and_its_worker_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_past_its_timeout_can_hear_of_it_and_tidy_up() {
+async fn a_call_that_exceeds_its_timeout_can_clean_up() {
     let log = Log::default();
     let seen = log.clone();
     let controller = Controller::builder::<ConfigMap>("tidy")

@@ -1,4 +1,4 @@
-//! An operator in the test's own process, on a real API server.
+//! An operator in the test's process, on a real API server.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::Controller;
+use kooper::controller::operator::Builder;
 use kooper::kube::config::{KubeConfigOptions, Kubeconfig};
 use kooper::kube::{Client, Config};
-use kooper::controller::operator::Builder;
 use kooper_tests::process::value;
 use kooper_tests::wait::until;
 use serde_json::{Value, json};
@@ -18,14 +18,14 @@ use tokio::runtime::Runtime;
 
 use crate::fixture::{Running, run_edited};
 
-/// A running operator with a runtime of its own, as the test waits on its own thread.
+/// A running operator with its own runtime, as the test blocks its own thread.
 pub(crate) struct Live {
     runtime: Runtime,
     running: Running,
 }
 
 impl Live {
-    /// Starts controllers that connect so.
+    /// Starts controllers with this connection.
     pub(crate) fn start(
         config: impl Future<Output = Config>,
         controllers: impl IntoIterator<Item = Controller>,
@@ -47,7 +47,7 @@ impl Live {
         Self { runtime, running }
     }
 
-    /// What `/readyz` says, ready or not.
+    /// The body of `/readyz`, ready or not.
     pub(crate) fn readiness(&self) -> String {
         self.running.health.ready().unwrap_or_else(|reasons| reasons)
     }
@@ -65,28 +65,28 @@ impl Live {
         until(&format!("ready: {ready}, {parts:?}"), right, || format!("{:?}", health()));
     }
 
-    /// Whether a restart of the process is the only way out.
+    /// Whether only a restart of the process helps.
     pub(crate) fn is_alive(&self) -> bool {
         self.running.health.alive().is_ok()
     }
 
-    /// The value of a series; 0 where it isn't there.
+    /// The value of a series; 0 if it does not exist.
     pub(crate) fn metric(&self, series: &str) -> f64 {
         value(&self.running.metrics(), series).unwrap_or_default()
     }
 
-    /// Waits until a series has a value that is right.
+    /// Waits until a series has a value that meets the condition.
     pub(crate) fn wait_for_metric(&self, series: &str, right: impl Fn(f64) -> bool) {
         until(series, || right(self.metric(series)).then_some(()), || self.metric(series).to_string());
     }
 
-    /// Stops it in order.
+    /// Stops it gracefully.
     pub(crate) fn stop(self) {
         self.runtime.block_on(self.running.stop()).unwrap();
     }
 }
 
-/// The connection of a kubeconfig, to another address where one is given.
+/// The connection of a kubeconfig, to another address if one is given.
 pub(crate) async fn connection(kubeconfig: &Path, server: Option<SocketAddr>) -> Config {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
@@ -96,7 +96,7 @@ pub(crate) async fn connection(kubeconfig: &Path, server: Option<SocketAddr>) ->
     config
 }
 
-/// The last state that a handler has seen of each object.
+/// The last state of each object that a handler was called with.
 #[derive(Clone, Default)]
 pub(crate) struct Seen(Arc<Mutex<BTreeMap<String, String>>>);
 
@@ -118,7 +118,7 @@ impl Seen {
     }
 }
 
-/// A controller that notes the value of each ConfigMap in a namespace. It has no resync, which would hide what is lost.
+/// A controller that notes the value of each ConfigMap in a namespace. It has no resync, which would hide lost events.
 pub(crate) fn recorder(name: &str, namespace: &str, seen: &Seen) -> Controller {
     let seen = seen.clone();
     Controller::builder::<ConfigMap>(name)

@@ -1,4 +1,4 @@
-//! What the log says when something goes wrong: what happened, to which object, and what to do.
+//! Log lines about problems: what happened, to which object, and what to do.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,13 +15,13 @@ use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::fixture::{Log, config, eventually, run};
 
-/// What the controllers log whose names begin with `log-`.
+/// The log lines of the controllers whose names begin with `log-`.
 #[derive(Clone, Default)]
-struct Said(Arc<Mutex<Vec<u8>>>);
+struct LogLines(Arc<Mutex<Vec<u8>>>);
 
-impl io::Write for Said {
+impl io::Write for LogLines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // One line at a time; those of other files are nobody's business.
+        // One line at a time; those of other tests are ignored.
         if bytes.windows(4).any(|part| part == b"log-") {
             self.0.lock().unwrap().extend_from_slice(bytes);
         }
@@ -33,30 +33,30 @@ impl io::Write for Said {
     }
 }
 
-impl Said {
-    /// Begins to listen.
+impl LogLines {
+    /// Starts to collect lines.
     fn listen() -> Self {
-        static SAID: OnceLock<Said> = OnceLock::new();
+        static SAID: OnceLock<LogLines> = OnceLock::new();
         let listen = || {
-            let said = Self::default();
-            let writer = said.clone();
+            let lines = Self::default();
+            let writer = lines.clone();
             let subscriber = tracing_subscriber::fmt()
                 .with_ansi(false)
                 .with_span_events(FmtSpan::CLOSE)
                 .with_writer(move || writer.clone())
                 .finish();
             tracing::subscriber::set_global_default(subscriber).unwrap();
-            said
+            lines
         };
         SAID.get_or_init(listen).clone()
     }
 
-    /// Whether a line has all of these.
+    /// Whether a line contains all of these.
     fn has(&self, parts: &[&str]) -> bool {
         self.count(parts) > 0
     }
 
-    /// How many lines have all of these.
+    /// The number of lines that contain all of these.
     fn count(&self, parts: &[&str]) -> usize {
         let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         text.lines().filter(|line| parts.iter().all(|part| line.contains(part))).count()
@@ -72,8 +72,8 @@ fn builder(name: &str) -> kooper::controller::Builder<ConfigMap> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_an_error_and_a_timeout_are_told_with_the_object_and_what_comes_next() {
-    let said = Said::listen();
+async fn a_panic_an_error_and_a_timeout_are_logged_with_the_object_and_the_next_run() {
+    let lines = LogLines::listen();
     let handler = |object: Arc<ConfigMap>| async move {
         match &*object.name_any() {
             "panics" => panic!("out of milk"),
@@ -97,18 +97,18 @@ async fn a_panic_an_error_and_a_timeout_are_told_with_the_object_and_what_comes_
         ("gives-up", "WARN", "the handler failed: no such shop; it waits for the object's next change"),
         ("fails", "WARN", "the handler failed: the shop is shut; it is retried in 5ms"),
     ] {
-        said.wait_for(&[level, &call(name), message]).await;
+        lines.wait_for(&[level, &call(name), message]).await;
         // The span of a call that failed is marked.
-        said.wait_for(&["close", "log-calls", &format!("test/{name} "), "otel.status_code=\"ERROR\""]).await;
+        lines.wait_for(&["close", "log-calls", &format!("test/{name} "), "otel.status_code=\"ERROR\""]).await;
     }
-    said.wait_for(&["close", "log-calls", "test/works "]).await;
-    assert!(!said.has(&["close", "log-calls", "test/works ", "ERROR"]));
+    lines.wait_for(&["close", "log-calls", "test/works "]).await;
+    assert!(!lines.has(&["close", "log-calls", "test/works ", "ERROR"]));
     running.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_try_is_logged_with_its_delay_and_the_recovery_once() {
-    let said = Said::listen();
+async fn a_retry_is_logged_with_its_delay_and_the_recovery_once() {
+    let lines = LogLines::listen();
     let (retriever, events) = channel([config("a", "1")]).unwrap();
     let tries = Arc::new(AtomicUsize::new(0));
     let counted = tries.clone();
@@ -130,22 +130,24 @@ async fn the_next_try_is_logged_with_its_delay_and_the_recovery_once() {
         .unwrap();
     let running = run([controller]);
     for (attempt, delay) in [(1, "10ms"), (2, "20ms"), (7, "640ms"), (8, "1.28s"), (9, "2.56s")] {
-        said.wait_for(&["WARN", "log-recovers", &format!(" attempt={attempt} "), &format!("it is retried in {delay}")])
+        lines
+            .wait_for(&["WARN", "log-recovers", &format!(" attempt={attempt} "), &format!("it is retried in {delay}")])
             .await;
     }
-    said.wait_for(&["log-recovers", "the shop has moved; it waits for the object's next change or its resync in 5"])
+    lines
+        .wait_for(&["log-recovers", "the shop has moved; it waits for the object's next change or its resync in 5"])
         .await;
     events.modify(&config("a", "2")).unwrap();
-    said.wait_for(&["INFO", "log-recovers", "key=test/a", "it succeeds again after 10 failed calls"]).await;
+    lines.wait_for(&["INFO", "log-recovers", "key=test/a", "it succeeds again after 10 failed calls"]).await;
     events.modify(&config("a", "3")).unwrap();
     eventually("more calls", || tries.load(Ordering::SeqCst) > 12).await;
-    assert_eq!(said.count(&["log-recovers", "it succeeds again"]), 1);
+    assert_eq!(lines.count(&["log-recovers", "it succeeds again"]), 1);
     running.stop().await.unwrap();
 }
 
 #[test]
-fn a_call_that_blocks_its_thread_is_told_with_the_way_out() {
-    let said = Said::listen();
+fn a_call_that_blocks_its_thread_is_logged_with_what_to_do() {
+    let lines = LogLines::listen();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     let release = Arc::new(std::sync::Barrier::new(2));
     let barrier = release.clone();
@@ -160,28 +162,30 @@ fn a_call_that_blocks_its_thread_is_told_with_the_way_out() {
                 async move { _ = barrier.wait() }
             });
         let running = run([controller.build().unwrap()]);
-        said.wait_for(&["ERROR", "log-stuck", "key=test/a", "the handler has not ended", "spawn_blocking"]).await;
+        lines.wait_for(&["ERROR", "log-stuck", "key=test/a", "the handler has not ended", "spawn_blocking"]).await;
         release.wait();
         running.stop().await.unwrap();
     });
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_does_not_fit_is_told_until_it_does() {
-    let said = Said::listen();
+async fn an_object_that_does_not_decode_is_reported_until_it_does() {
+    let lines = LogLines::listen();
     let (retriever, events) = channel::<ConfigMap>([config("good", "1")]).unwrap();
     events.add(&serde_json::json!({"metadata": {"name": "poison", "namespace": "test"}, "data": 7})).unwrap();
     let running = run([builder("log-unfit").retriever(retriever).handler(async || {}).build().unwrap()]);
-    said.wait_for(&["ERROR", "log-unfit", "key=test/poison", "the type of the controller does not fit"]).await;
-    let told = "log-unfit: the object test/poison does not fit the controller's type, and is not handled";
-    assert!(running.health.ready().is_ok_and(|text| text.contains(told)));
+    lines
+        .wait_for(&["ERROR", "log-unfit", "key=test/poison", "the object does not match the type of the controller"])
+        .await;
+    let remark = "log-unfit: the object test/poison does not decode as the controller's type, and is not handled";
+    assert!(running.health.ready().is_ok_and(|text| text.contains(remark)));
     events.modify(&config("poison", "healed")).unwrap();
     eventually("it is handled", || running.health.ready().is_ok_and(|text| !text.contains("poison"))).await;
     running.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_mended_unseen_by_the_filters_is_handled_or_forgotten() {
+async fn an_object_corrected_by_a_filtered_change_is_handled_or_forgotten() {
     let label = |value: &str| {
         let mut object = config("poison", value);
         object.metadata.labels = Some([("app".to_owned(), value.to_owned())].into());
@@ -190,7 +194,7 @@ async fn an_object_that_is_mended_unseen_by_the_filters_is_handled_or_forgotten(
     let poison = serde_json::json!({"metadata": {"name": "poison", "namespace": "test"}, "data": 7});
     let log = Log::default();
 
-    // Of a change that no filter lets through the type is part: it may mend the object.
+    // A change that the filters ignore may still make the object decode.
     let (retriever, events) = channel::<ConfigMap>([config("good", "1")]).unwrap();
     let seen = log.clone();
     let changed = builder("changed").changed([Changed::Labels]).retriever(retriever).handler(move |call: Call| {
@@ -199,25 +203,25 @@ async fn an_object_that_is_mended_unseen_by_the_filters_is_handled_or_forgotten(
     });
     let running = run([changed.build().unwrap()]);
     events.add(&poison).unwrap();
-    eventually("it is told", || running.health.ready().is_ok_and(|text| text.contains("test/poison"))).await;
+    eventually("it is reported", || running.health.ready().is_ok_and(|text| text.contains("test/poison"))).await;
     events.modify(&config("poison", "healed")).unwrap();
     eventually("it is handled", || log.lines().iter().any(|name| name == "poison")).await;
     assert_eq!(running.health.ready().as_deref(), Ok("ok\n"));
     running.stop().await.unwrap();
 
-    // One that is mended and not wanted is not handled.
+    // An object that decodes now and does not pass the filter is not handled.
     let (retriever, events) = channel::<ConfigMap>([config("good", "1")]).unwrap();
     let filtered = builder("filtered").when(|object| object.metadata.labels.is_none()).retriever(retriever);
     let running = run([filtered.handler(async || {}).build().unwrap()]);
     events.add(&poison).unwrap();
-    eventually("it is told", || running.health.ready().is_ok_and(|text| text.contains("test/poison"))).await;
+    eventually("it is reported", || running.health.ready().is_ok_and(|text| text.contains("test/poison"))).await;
     events.modify(&label("healed")).unwrap();
     eventually("it is forgotten", || running.health.ready().as_deref() == Ok("ok\n")).await;
     running.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_is_forgotten_when_a_list_is_readable() {
+async fn unreadable_objects_are_forgotten_after_a_readable_list() {
     let lists = Arc::new(AtomicUsize::new(0));
     let (listed, seen) = (lists.clone(), lists.clone());
     let expire = Arc::new(tokio::sync::Notify::new());
@@ -249,8 +253,8 @@ async fn what_cannot_be_read_is_forgotten_when_a_list_is_readable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_fails_and_one_that_is_empty_are_told_with_their_watch() {
-    let said = Said::listen();
+async fn failed_and_empty_lists_are_logged_with_their_watch() {
+    let lines = LogLines::listen();
     let refused = from_fns::<ConfigMap, _, _, _, _, _>(
         |_| async { Err(RetrieveError::Forbidden("configmaps is forbidden".to_owned())) },
         |_| async { Ok(stream::pending()) },
@@ -270,10 +274,10 @@ async fn a_list_that_fails_and_one_that_is_empty_are_told_with_their_watch() {
         builder("log-empty").retriever(empty).handler(async || {}).build().unwrap(),
     ];
     let running = run(controllers);
-    said.wait_for(&["WARN", "log-refused: configmaps", "not allowed: configmaps is forbidden", "retry_in="]).await;
-    said.wait_for(&["INFO", "log-empty: configmaps", "there are no objects yet"]).await;
+    lines.wait_for(&["WARN", "log-refused: configmaps", "not allowed: configmaps is forbidden", "retry_in="]).await;
+    lines.wait_for(&["INFO", "log-empty: configmaps", "there are no objects yet"]).await;
     eventually("two watches", || seen.count() == 2).await;
-    said.wait_for(&["log-empty: configmaps", "listing again"]).await;
+    lines.wait_for(&["log-empty: configmaps", "listing again"]).await;
     let refusals = "kooper_watch_errors_total{controller=\"log-refused\",reason=\"forbidden\"}";
     assert!(running.metric(refusals) >= Some(1.0));
     assert_eq!(running.metric("kooper_watch_errors_total{controller=\"log-empty\",reason=\"forbidden\"}"), Some(0.0));

@@ -1,4 +1,4 @@
-//! What a user relies on, in sentences.
+//! Behaviour that users rely on.
 
 mod access;
 mod bad_objects;

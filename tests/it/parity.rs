@@ -1,4 +1,4 @@
-//! What Kooper for Go promises or breaks, and what becomes of it here, without a server.
+//! Behaviour that Kooper for Go promises or breaks, and that of this library, without a server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -42,7 +42,7 @@ fn held(name: &str, log: &Log) -> (Running, Sender, Arc<Semaphore>) {
     (run([controller]), events, gate)
 }
 
-/// Yields what the inner retriever yields, but objects of the name `hidden`.
+/// Yields the objects of the inner retriever, except those named `hidden`.
 struct Hiding<R>(R);
 
 impl<R: Retriever<ConfigMap>> Retriever<ConfigMap> for Hiding<R> {
@@ -61,7 +61,7 @@ impl<R: Retriever<ConfigMap>> Retriever<ConfigMap> for Hiding<R> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_closures_make_a_retriever_and_another_wraps_it() {
+async fn a_retriever_of_two_closures_can_be_wrapped_by_another() {
     let list = |_| async {
         let objects = ["seen", "hidden"].map(|name| Object::from_typed(&config(name, "listed")));
         let mut page = Page::default();
@@ -112,7 +112,7 @@ async fn three_workers_and_a_resync_of_three_minutes_are_the_default() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_add_is_counted_and_the_length_is_of_waiting_keys_only() {
+async fn every_add_is_counted_and_the_length_counts_only_waiting_keys() {
     let log = Log::default();
     let (running, events, gate) = held("adds", &log);
     eventually("the worker is busy", || log.count() == 1).await;
@@ -144,7 +144,7 @@ async fn the_time_in_the_queue_runs_from_the_first_add() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_whose_object_is_gone_is_counted_and_goes_to_no_handler() {
+async fn a_key_without_an_object_is_counted_and_calls_no_handler() {
     let log = Log::default();
     let (running, events, gate) = held("gone", &log);
     eventually("the worker is busy", || log.count() == 1).await;
@@ -180,7 +180,7 @@ async fn a_success_resets_the_retry_budget() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_that_is_refused_is_not_counted_and_leaves_no_time_in_the_queue() {
+async fn a_failure_without_a_retry_is_not_counted_as_requeued_or_timed_in_the_queue() {
     let (retriever, events) = channel([config("a", "0")]).unwrap();
     let log = Log::default();
     let seen = log.clone();
@@ -200,7 +200,7 @@ async fn a_retry_that_is_refused_is_not_counted_and_leaves_no_time_in_the_queue(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wish_to_come_back_is_no_requeue_of_a_failure() {
+async fn a_requested_requeue_is_not_counted_as_a_retry() {
     let log = Log::default();
     let seen = log.clone();
     let handler = move || {
@@ -247,7 +247,7 @@ async fn a_retried_failure_counts_as_a_failure_unless_go_metrics_are_requested()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_fails_for_ever_shows_its_cause() {
+async fn a_list_that_always_fails_shows_its_cause() {
     let list = |_| async { Err(RetrieveError::Forbidden("configmaps is forbidden".to_owned())) };
     let watch = |_| async { Ok(stream::pending()) };
     let retriever = from_fns::<ConfigMap, _, _, _, _, _>(list, watch);
@@ -262,14 +262,14 @@ async fn a_list_that_fails_for_ever_shows_its_cause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_changes_its_object_changes_no_other_calls() {
+async fn a_handler_that_changes_its_object_does_not_affect_other_calls() {
     let log = Log::default();
     let seen = log.clone();
     let handler = move |mut object: Arc<ConfigMap>| {
         let seen = seen.clone();
         async move {
             let found = value(&object).to_owned();
-            // Nobody else has it, not even the cache. A panic here would be retried, and note nothing.
+            // No other owner has it, not even the cache. A panic here would be retried, and note nothing.
             Arc::get_mut(&mut object).unwrap().data = config("a", "spoilt").data;
             assert_eq!(value(&object), "spoilt");
             seen.note(found);

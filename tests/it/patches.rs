@@ -1,6 +1,6 @@
-//! Patches on a real server have the outcome that the embedded one gives them.
+//! Patches have the same results on a real server and on the embedded one.
 //!
-//! With `KOOPER_RECORD_PATCHES` set, the real answers to the written histories
+//! With `KOOPER_RECORD_PATCHES` set, the real responses to the written histories
 //! are stored for the embedded server's own tests.
 
 mod random;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::live::connection;
 
-/// How many random histories run without being asked for more.
+/// The default number of random histories.
 const RANDOM_HISTORIES: u64 = 40;
 
 /// A server with the kinds that the histories use. Nothing else writes to it.
@@ -29,7 +29,7 @@ struct Server {
 }
 
 #[tokio::test]
-async fn recorded_answers_are_those_of_the_real_server() {
+async fn recorded_responses_match_the_real_server() {
     let Some(server) = Server::start().await else { return };
     let record = std::env::var_os("KOOPER_RECORD_PATCHES").is_some();
     for file in files() {
@@ -52,7 +52,7 @@ async fn recorded_answers_are_those_of_the_real_server() {
 }
 
 #[tokio::test]
-async fn random_patches_have_the_outcome_that_the_real_server_gives_them() {
+async fn random_patches_have_the_same_result_on_the_real_server() {
     let Some(server) = Server::start().await else { return };
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let seed = number("KOOPER_SEED").unwrap_or_else(|| fastrand::u64(..));
@@ -84,14 +84,14 @@ impl Server {
     async fn start() -> Option<Self> {
         let control_plane = ControlPlane::start_with(&["--without-controller-manager"])?;
         control_plane.apply([widget(), json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}})]);
-        // Pods are refused without one.
+        // Pods are rejected without one.
         control_plane.must(&["create", "serviceaccount", "default", "--namespace=t"]);
         eventually("widgets are served", || control_plane.kubectl(&["get", "widgets", "--namespace=t"]).success);
         let client = Client::try_from(connection(control_plane.kubeconfig(), None).await).unwrap();
         Some(Self { client, _control_plane: control_plane })
     }
 
-    /// Sends all requests of a history and notes the answers.
+    /// Sends all requests of a history and notes the responses.
     async fn play(&self, history: &mut History) {
         let mut base = None;
         for at in 0..history.steps.len() {
@@ -148,7 +148,7 @@ fn collection(history: &History) -> String {
     format!("/{root}/{version}/namespaces/t/{kind}s")
 }
 
-/// An answer without what differs from run to run.
+/// A response without the values that differ from run to run.
 fn normalised(answer: &Value) -> Value {
     match answer {
         Value::Object(map) => {
@@ -157,7 +157,7 @@ fn normalised(answer: &Value) -> Value {
                     ("uid" | "resourceVersion" | "creationTimestamp" | "time" | "clusterIP" | "clusterIPs", _) => {
                         Value::Null
                     }
-                    // Several mistakes come in any order.
+                    // The order of several causes is random.
                     ("message", Value::String(text)) => sorted(text.lines().map(Value::from)),
                     ("managedFields" | "causes", Value::Array(items)) => sorted(items.iter().map(normalised)),
                     _ => normalised(value),

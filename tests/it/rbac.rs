@@ -1,4 +1,4 @@
-//! The least role of a program: enough, and not a verb too much.
+//! The least role of a program: sufficient, and without an unneeded verb.
 
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::least_role::{Rule, Subject};
@@ -40,14 +40,14 @@ fn permissions(namespace: &'static str) -> Subject<'static> {
             ),
             json!({
                 "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1,
-                "metadata": {"name": namespace, "labels": {"goes": "yes"}}
+                "metadata": {"name": namespace, "labels": {"departs": "yes"}}
             }),
             object(
                 "v1/Service",
                 "number-NUMBER",
                 json!({"spec": {"type": "ExternalName", "externalName": "example.com"}}),
             ),
-            labelled(object("v1/ServiceAccount", "number-NUMBER", json!({})), "goes", "yes"),
+            labelled(object("v1/ServiceAccount", "number-NUMBER", json!({})), "departs", "yes"),
             labelled(template("left-NUMBER"), "leaves", "yes"),
             labelled(template("alone-NUMBER"), "leaves", "alone"),
         ],
@@ -56,7 +56,7 @@ fn permissions(namespace: &'static str) -> Subject<'static> {
             "verbs: done",
             "services: cleaned up",
             "templates: done",
-            "the object has left the selector and keeps the finalizer",
+            "the object no longer matches the selector and keeps the finalizer",
             "accounts: Deleted",
             "priorities: done",
             "claims: done",
@@ -68,12 +68,12 @@ fn permissions(namespace: &'static str) -> Subject<'static> {
 }
 
 #[test]
-fn the_printed_role_is_enough_with_streaming_lists() {
+fn the_printed_role_is_sufficient_with_streaming_lists() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let subject = permissions("least-role");
     let installed = subject.install(cluster);
     installed.is_enough();
-    // The audit log tells by name who asked.
+    // The audit log has the user of each request.
     let requests = installed.requests();
     let named =
         |event: &&Value| event["userAgent"].as_str().is_some_and(|name| name.starts_with("permissions kooper/"));
@@ -81,7 +81,7 @@ fn the_printed_role_is_enough_with_streaming_lists() {
 }
 
 #[test]
-fn without_streaming_lists_it_is_enough_and_each_rule_of_it_is_needed() {
+fn without_streaming_lists_the_role_is_sufficient_and_each_rule_is_needed() {
     let Some(cluster) = ControlPlane::start_with(&["--without-streaming-lists", "--without-controller-manager"]) else {
         return;
     };
@@ -90,14 +90,14 @@ fn without_streaming_lists_it_is_enough_and_each_rule_of_it_is_needed() {
     installed.is_enough();
     let (crds, others): (Vec<_>, Vec<_>) = installed.rules().into_iter().partition(Rule::is_of_crd);
     assert_eq!((crds.len(), others.len()), (4, 54));
-    // The objects of a CRD go with it: it comes last.
+    // The objects of a CRD are deleted with it, so it is the last one.
     for rule in others.iter().chain(&crds) {
         installed.needs(rule);
     }
 }
 
 #[test]
-fn check_names_every_rule_that_a_user_lacks() {
+fn check_lists_every_missing_rule() {
     let Some(cluster) = ControlPlane::start_with(&["--without-controller-manager"]) else { return };
     let subject = permissions("lacking");
     let (passed, stdout, stderr) = subject.call(Some(cluster.limited_kubeconfig()), &["check"]);
@@ -107,7 +107,7 @@ fn check_names_every_rule_that_a_user_lacks() {
         stdout.contains("\nok       kind PriorityClass (priorityclasses.scheduling.k8s.io) of scheduling.k8s.io/v1\n"),
         "{stdout}"
     );
-    // The user is no service account: the namespace of the context is taken for that of the program.
+    // The user is not a service account, so the namespace of the context is used.
     let role = "to the Role `default:permissions` in namespace `lacking`\n";
     let cluster_role = "to the ClusterRole `default:permissions`\n";
     let lease = "(resourceNames: permissions-claims) to the Role `default:permissions` in namespace `lacking-leases`\n";
@@ -126,24 +126,24 @@ fn check_names_every_rule_that_a_user_lacks() {
     ] {
         assert!(stdout.contains(&missing), "{missing}: {stdout}");
     }
-    // Who may look at namespaces is told that this one is not there.
+    // With the permission to read namespaces, the missing one is reported.
     let (passed, stdout, _) = subject.call(Some(cluster.kubeconfig()), &["check"]);
     assert!(!passed && stdout.contains("missing  namespace lacking: it does not exist"), "{stdout}");
     assert!(
-        stdout.contains("ok       CRD gadgets.permissions.example.com: not there yet, `run` installs it"),
+        stdout.contains("ok       CRD gadgets.permissions.example.com: it does not exist yet, `run` installs it"),
         "{stdout}"
     );
     cluster.must(&["create", "namespace", "lacking"]);
     cluster.must(&["create", "namespace", "lacking-leases"]);
     assert!(subject.call(Some(cluster.kubeconfig()), &["check"]).0);
-    // Without a controller manager it is never gone.
+    // Without a controller manager it is never deleted.
     cluster.must(&["delete", "namespace", "lacking", "--wait=false"]);
     let (passed, stdout, _) = subject.call(Some(cluster.kubeconfig()), &["check"]);
     assert!(!passed && stdout.contains("missing  namespace lacking: it is being terminated"), "{stdout}");
 }
 
 #[test]
-fn check_names_what_a_narrowed_controller_left_behind() {
+fn check_lists_objects_that_a_controller_with_fewer_namespaces_left_behind() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let subject = permissions("narrowed");
     for namespace in ["narrowed", "narrowed-leases", "wide"] {
@@ -178,7 +178,7 @@ fn check_names_what_a_narrowed_controller_left_behind() {
 }
 
 #[test]
-fn a_namespace_that_is_being_deleted_is_told_and_no_rule_is_advised() {
+fn a_namespace_that_is_being_deleted_is_reported_without_advice_about_rules() {
     let Some(cluster) = ControlPlane::start_with(&["--without-controller-manager"]) else { return };
     let subject = permissions("leaving");
     let namespaces = ["leaving", "leaving-leases"];
@@ -190,7 +190,7 @@ fn a_namespace_that_is_being_deleted_is_told_and_no_rule_is_advised() {
     drop(first);
     cluster.apply(subject.objects.iter().filter(|object| object["metadata"]["name"] == "lamp").cloned());
     cluster.must(&["delete", "lease", subject.lease, "--namespace=leaving-leases"]);
-    // Without a controller manager they are never gone, and what is in them stays.
+    // Without a controller manager they are never deleted, nor are the objects in them.
     cluster.must(&["delete", "namespace", namespaces[0], namespaces[1], "--wait=false"]);
     let program = subject.start(cluster.kubeconfig());
     let why = "is being deleted and nothing can be created in it: no rule is missing";
@@ -207,7 +207,7 @@ fn a_namespace_that_is_being_deleted_is_told_and_no_rule_is_advised() {
 }
 
 #[test]
-fn kubectl_takes_what_crd_and_rbac_print_and_the_program_leaves_such_a_crd_alone() {
+fn kubectl_accepts_the_output_of_crd_and_rbac_and_the_program_keeps_such_a_crd() {
     let Some(cluster) = ControlPlane::start_with(&["--without-controller-manager"]) else { return };
     let subject = permissions("printed");
     let election = ["rbac", "--leader-election", "on", "--install-namespace", "default"];

@@ -1,4 +1,4 @@
-//! Other objects that a handler reads, and those that wake it.
+//! Objects that a handler reads, and those that queue its keys.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ fn uid(cluster: &ControlPlane, namespace: &str, resource: &str, name: &str) -> S
     cluster.must(&["get", resource, name, "--namespace", namespace, "--output=jsonpath={.metadata.uid}"])
 }
 
-/// A controller of ConfigMaps that notes why each is handled, one after the other.
+/// A controller of ConfigMaps that notes why each is handled, one at a time.
 fn notes(name: &str, namespaces: &[&str], log: &Log) -> Builder<ConfigMap> {
     let log = log.clone();
     Controller::builder::<ConfigMap>(name).namespaces(namespaces.iter().copied()).resync(None).workers(1).handler(
@@ -64,18 +64,18 @@ fn wait_for(log: &Log, line: &str) {
     until(line, || log.lines().iter().any(|one| one == line).then_some(()), || format!("{:#?}", log.lines()));
 }
 
-/// Waits until the line is there for the so-manieth time.
+/// Waits until the line was logged this many times.
 fn wait_for_times(log: &Log, line: &str, times: usize) {
     let count = || log.lines().iter().filter(|one| *one == line).count();
     until(&format!("{line}, {times} times"), || (count() == times).then_some(()), || format!("{:#?}", log.lines()));
 }
 
-fn nobody_was_woken_by(log: &Log, name: &str) {
+fn no_call_was_caused_by(log: &Log, name: &str) {
     assert!(!log.lines().iter().any(|line| line.ends_with(name)), "{:#?}", log.lines());
 }
 
 #[test]
-fn a_handler_reads_every_object_from_its_first_call_on() {
+fn a_handler_reads_all_objects_from_its_first_call() {
     let namespace = "reads";
     let Some(cluster) = shared(&[namespace]) else { return };
     cluster.apply((0..40).map(|n| {
@@ -102,7 +102,7 @@ fn a_handler_reads_every_object_from_its_first_call_on() {
     wait_for(&log, "a: 40, 20, 7");
     wait_for(&log, "b: 40, 20, 7");
     cluster.must(&["label", "configmap", "config-7", "--namespace", namespace, "parity=even", "--overwrite"]);
-    // The reader's kind wakes nobody by itself: something else has to.
+    // A change of the reader's kind causes no call by itself.
     let calls = || log.lines().into_iter().filter(|line| line == "a: 40, 21, 7").count();
     let touched = || {
         cluster.must(&[
@@ -154,7 +154,7 @@ fn controllers_and_readers_of_the_same_objects_share_one_watch() {
 }
 
 #[test]
-fn a_child_wakes_the_owner_that_controls_it_and_no_namesake_of_another_kind() {
+fn a_child_queues_its_controlling_owner_and_no_object_of_another_kind_with_that_name() {
     let namespace = "owns";
     let Some(cluster) = shared(&[namespace]) else { return };
     cluster.apply([configmap(namespace, "parent", "1"), configmap(namespace, "other", "1")]);
@@ -169,27 +169,27 @@ fn a_child_wakes_the_owner_that_controls_it_and_no_namesake_of_another_kind() {
     let (ours, others) = (("v1", "ConfigMap", "parent"), ("v1", "ConfigMap", "other"));
     cluster.apply([child(namespace, "child", ours, &parent)]);
     wait_for(&log, "owns/parent: Secret owns/child");
-    // Of another kind, of another group, of an owner that is not there, and one
-    // whose owner does not control it.
+    // Of another kind, of another group, of an absent owner, and of an owner that
+    // does not control it.
     let mut uncontrolled = child(namespace, "uncontrolled", ours, &parent);
     uncontrolled["metadata"]["ownerReferences"][0]["controller"] = json!(false);
     cluster.apply([
         child(namespace, "of-account", ("v1", "ServiceAccount", "parent"), &account),
         child(namespace, "of-group", ("example.com/v1", "ConfigMap", "parent"), &parent),
-        child(namespace, "of-nobody", ("v1", "ConfigMap", "nobody"), &parent),
+        child(namespace, "of-absent", ("v1", "ConfigMap", "absent"), &parent),
         uncontrolled,
         child(namespace, "last", others, &other),
     ]);
     wait_for(&log, "owns/other: Secret owns/last");
-    for name in ["of-account", "of-group", "of-nobody", "uncontrolled"] {
-        nobody_was_woken_by(&log, name);
+    for name in ["of-account", "of-group", "of-absent", "uncontrolled"] {
+        no_call_was_caused_by(&log, name);
     }
 
-    // It is given to another owner: both hear of it.
+    // It gets another owner: both are called.
     cluster.apply([child(namespace, "child", others, &other)]);
     wait_for_times(&log, "owns/parent: Secret owns/child", 2);
     wait_for_times(&log, "owns/other: Secret owns/child", 1);
-    // And the last one of its end.
+    // And the last one when it is deleted.
     cluster.must(&["delete", "secret", "child", "--namespace", namespace]);
     wait_for_times(&log, "owns/other: Secret owns/child", 2);
     assert_eq!(log.lines().iter().filter(|line| *line == "owns/parent: Secret owns/child").count(), 2);
@@ -206,11 +206,11 @@ fn named(secret: &Secret) -> Option<ObjectKey> {
 }
 
 #[test]
-fn an_object_that_is_mapped_wakes_what_it_named_before_and_what_it_names_now() {
+fn a_mapped_object_queues_the_keys_of_its_old_and_its_new_version() {
     let (one, two) = ("maps-one", "maps-two");
     let Some(cluster) = shared(&[one, two, "maps-else"]) else { return };
     cluster.apply([configmap(one, "a", "1"), configmap(one, "b", "1"), configmap(two, "a", "1")]);
-    // One that is there before the start cannot be mapped.
+    // One that exists before the start cannot be mapped.
     cluster.apply([secret(one, "bad", &json!({"for": "a"}))]);
     let log = Log::default();
     let controller = notes("maps", &[one, two], &log).watches::<Secret, _, _>(named).build().unwrap();
@@ -223,11 +223,11 @@ fn an_object_that_is_mapped_wakes_what_it_named_before_and_what_it_names_now() {
     cluster.apply([secret(one, "moves", &json!({"for": "b"}))]);
     wait_for_times(&log, "maps-one/b: Secret maps-one/moves", 1);
     wait_for_times(&log, "maps-one/a: Secret maps-one/moves", 2);
-    // A namespace that is not watched, a name that is not there, a panic: the
-    // next one wakes its own.
+    // A namespace that is not watched, an absent name, a panic: the next Secret
+    // queues its own key.
     cluster.apply([
         secret("maps-else", "elsewhere", &json!({"for": "a"})),
-        secret(one, "lost", &json!({"for": "nobody"})),
+        secret(one, "lost", &json!({"for": "absent"})),
         secret(one, "bad", &json!({"for": "b"})),
         secret(one, "good", &json!({"for": "b"})),
         secret(two, "far", &json!({"for": "a"})),
@@ -235,7 +235,7 @@ fn an_object_that_is_mapped_wakes_what_it_named_before_and_what_it_names_now() {
     wait_for(&log, "maps-one/b: Secret maps-one/good");
     wait_for(&log, "maps-two/a: Secret maps-two/far");
     for name in ["elsewhere", "lost", "bad"] {
-        nobody_was_woken_by(&log, name);
+        no_call_was_caused_by(&log, name);
     }
     cluster.must(&["delete", "secret", "moves", "--namespace", one]);
     wait_for_times(&log, "maps-one/b: Secret maps-one/moves", 2);
@@ -244,7 +244,7 @@ fn an_object_that_is_mapped_wakes_what_it_named_before_and_what_it_names_now() {
 }
 
 #[test]
-fn a_map_fn_finds_what_to_wake_in_the_cache() {
+fn a_map_function_can_read_the_cache() {
     fn users(secret: &Secret, configs: &Reader<ConfigMap>) -> Vec<ObjectKey> {
         let users = configs.select(by::label("uses", secret.name_any())).map(Result::unwrap);
         users.map(|config| ObjectKey::new(config.namespace().as_deref(), &config.name_any())).collect()
@@ -272,7 +272,7 @@ fn a_map_fn_finds_what_to_wake_in_the_cache() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_from_outside_wakes_its_object_if_there_is_one() {
+async fn an_external_key_calls_the_handler_if_its_object_exists() {
     let (retriever, _events) = channel([config("a", "1"), config("b", "1")]).unwrap();
     let (sender, mut keys) = tokio::sync::mpsc::unbounded_channel();
     let log = Log::default();
@@ -283,7 +283,7 @@ async fn a_key_from_outside_wakes_its_object_if_there_is_one() {
         .unwrap();
     let _running = run([controller]);
     eventually("the first list", || log.count() == 2).await;
-    for name in ["nobody", "b", "nobody", "a"] {
+    for name in ["absent", "b", "absent", "a"] {
         sender.send(ObjectKey::namespaced("test", name)).unwrap();
     }
     eventually("both", || log.count() == 4).await;
@@ -292,7 +292,7 @@ async fn a_key_from_outside_wakes_its_object_if_there_is_one() {
 
 /// A controller that notes calls of its handler and of `deleted`.
 fn mourns(log: &Log) -> Builder<ConfigMap> {
-    let (handled, buried) = (log.clone(), log.clone());
+    let (handled, deletions) = (log.clone(), log.clone());
     let value = |config: &ConfigMap| config.data.as_ref().unwrap()["value"].clone();
     Controller::builder::<ConfigMap>("mourns")
         .resync(None)
@@ -301,13 +301,13 @@ fn mourns(log: &Log) -> Builder<ConfigMap> {
             async {}
         })
         .deleted(move |config: Arc<ConfigMap>, gone: Gone| {
-            buried.note(format!("deleted: {} {} {gone:?}", config.name_any(), value(&config)));
+            deletions.note(format!("deleted: {} {} {gone:?}", config.name_any(), value(&config)));
             async {}
         })
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_state_of_what_is_deleted_is_told_once_and_before_its_successor() {
+async fn deleted_is_called_once_with_the_last_state_and_before_the_successor() {
     let of = |uid: &str, value| {
         let mut config = config("a", value);
         config.metadata.uid = Some(uid.to_owned());
@@ -319,7 +319,7 @@ async fn the_last_state_of_what_is_deleted_is_told_once_and_before_its_successor
     eventually("the first list", || log.count() == 1).await;
     let successor = of("another", "3");
     events.modify(&of("one", "2")).unwrap();
-    // It changed once more as it was deleted, and is told of twice.
+    // It changed once more when it was deleted, and the deletion is observed twice.
     events.delete(&of("one", "last")).unwrap();
     events.delete(&of("one", "last")).unwrap();
     events.add(&successor).unwrap();
@@ -332,10 +332,10 @@ async fn the_last_state_of_what_is_deleted_is_told_once_and_before_its_successor
 }
 
 #[test]
-fn what_leaves_the_selector_is_told_from_what_is_deleted() {
+fn deleted_distinguishes_objects_that_left_the_selector() {
     let namespace = "mourns";
     let Some(cluster) = shared(&[namespace]) else { return };
-    cluster.apply(["leaves", "goes"].map(|name| {
+    cluster.apply(["leaves", "deleted"].map(|name| {
         let mut config = configmap(namespace, name, name);
         config["metadata"]["labels"] = json!({"app": "shop"});
         config
@@ -343,19 +343,19 @@ fn what_leaves_the_selector_is_told_from_what_is_deleted() {
     let log = Log::default();
     let live = start(cluster, [mourns(&log).namespaces([namespace]).labels("app=shop").build().unwrap()]);
     wait_for(&log, "handler: leaves leaves");
-    wait_for(&log, "handler: goes goes");
+    wait_for(&log, "handler: deleted deleted");
     cluster.must(&["label", "configmap", "leaves", "--namespace", namespace, "app=none", "--overwrite"]);
     wait_for(&log, "deleted: leaves leaves Left");
-    // What has left is told of no more.
+    // An object that has left the selector causes no further calls.
     cluster.must(&["delete", "configmap", "leaves", "--namespace", namespace]);
-    cluster.must(&["delete", "configmap", "goes", "--namespace", namespace]);
-    wait_for(&log, "deleted: goes goes Deleted");
+    cluster.must(&["delete", "configmap", "deleted", "--namespace", namespace]);
+    wait_for(&log, "deleted: deleted deleted Deleted");
     live.stop();
-    let told: Vec<_> = log.lines().into_iter().filter(|line| line.starts_with("deleted")).collect();
-    assert_eq!(told, ["deleted: leaves leaves Left", "deleted: goes goes Deleted"]);
+    let deletions: Vec<_> = log.lines().into_iter().filter(|line| line.starts_with("deleted")).collect();
+    assert_eq!(deletions, ["deleted: leaves leaves Left", "deleted: deleted deleted Deleted"]);
 }
 
-/// Lists what the inner retriever lists, but objects of the name `b`.
+/// Lists the objects of the inner retriever, except those named `b`.
 struct Unlisted<R>(R);
 
 impl<R: Retriever<ConfigMap>> Retriever<ConfigMap> for Unlisted<R> {
@@ -374,7 +374,7 @@ impl<R: Retriever<ConfigMap>> Retriever<ConfigMap> for Unlisted<R> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_vanishes_in_a_gap_is_told_with_its_last_known_state() {
+async fn deleted_is_called_with_the_last_known_state_after_a_gap() {
     let (retriever, events) = channel([config("a", "1")]).unwrap();
     let log = Log::default();
     let _running = run([mourns(&log).retriever(Unlisted(retriever)).build().unwrap()]);

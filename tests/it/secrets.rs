@@ -1,4 +1,4 @@
-//! What is secret is shown nowhere: not at any level of the log, in metrics, in Events, by probes or in errors.
+//! Secrets are not shown anywhere: at no level of the log, in metrics, in Events, by probes or in errors.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use kooper_tests::process::Process;
 use kooper_tests::wait::eventually;
 use serde_json::{Value, json};
 
-/// What is in everything that may be secret, as text and as number.
+/// The value in everything that may be secret, as a string and as a number.
 const CANARY: &str = "canary-7f3a91";
 const NUMBER: u64 = 917_331_733_917;
 
@@ -17,7 +17,7 @@ fn assert_secret(what: &str, text: &str, token: &str) {
         canaries.any(|canary| line.contains(canary)) || line.contains(&NUMBER.to_string())
     };
     let hits: Vec<_> = text.lines().filter(hit).collect();
-    assert!(hits.is_empty(), "{what} shows what is secret:\n{}", hits.join("\n"));
+    assert!(hits.is_empty(), "{what} shows a secret:\n{}", hits.join("\n"));
 }
 
 fn vault(name: &str, spec: &Value) -> Value {
@@ -34,7 +34,7 @@ fn token(kubeconfig: &str) -> String {
     line.expect("the user has a token").to_owned()
 }
 
-/// A kubeconfig like the cluster's, whose user has an exec plugin, with canaries in all that is left.
+/// A kubeconfig like the cluster's, whose user has an exec plugin, with canaries in all other fields.
 fn kubeconfig(cluster: &ControlPlane, name: &str, output: &str) -> String {
     let plugin = cluster.dir().join(format!("{name}.output"));
     fs::write(&plugin, output).expect("the folder can be written to");
@@ -62,7 +62,7 @@ fn start(kubeconfig: &str) -> Process {
 }
 
 #[test]
-fn a_canary_in_every_secret_place_is_never_seen() {
+fn no_output_contains_a_secret() {
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", "canary"]);
     let lax = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -120,7 +120,7 @@ fn a_canary_in_every_secret_place_is_never_seen() {
 }
 
 #[test]
-fn an_exec_plugin_that_fails_is_not_quoted() {
+fn the_output_of_a_failed_exec_plugin_is_not_shown() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let status = |status: Value| json!({"apiVersion": "client.authentication.k8s.io/v1", "status": status}).to_string();
     for (name, output, said) in [

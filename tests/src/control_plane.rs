@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-/// A running instance with data of its own. Dropping it stops it; when the
-/// process ends without that, a watchdog does.
+/// A running instance with its own data. Dropping it stops it; if the process
+/// ends without that, a watchdog does.
 #[derive(Debug)]
 #[must_use = "dropping it stops the instance"]
 pub struct ControlPlane {
@@ -34,12 +34,12 @@ pub struct Output {
 }
 
 impl ControlPlane {
-    /// Starts a fresh instance; `None`, with a line that says so, where there
-    /// is neither Go nor a folder with the binaries.
+    /// Starts a fresh instance. Without Go and a folder with the binaries, it prints
+    /// that and returns `None`.
     ///
     /// # Panics
     ///
-    /// If the instance doesn't start, and instead of `None` where
+    /// If the instance does not start, and instead of `None` if
     /// `KOOPER_REQUIRE_CONTROL_PLANE` is set.
     pub fn start() -> Option<Self> {
         Self::start_with(&[])
@@ -50,7 +50,7 @@ impl ControlPlane {
     ///
     /// # Panics
     ///
-    /// As [`ControlPlane::start`].
+    /// Like [`ControlPlane::start`].
     pub fn start_with(options: &[&str]) -> Option<Self> {
         assets()?;
         let parent = process::id().to_string();
@@ -61,14 +61,14 @@ impl ControlPlane {
         Some(Self { dir, kubeconfig, limited_kubeconfig })
     }
 
-    /// The instance that all tests of this process share, started by the first
-    /// that asks. A test must not stop it, and needs a namespace of its own.
+    /// The instance that all tests of this process share. The first one starts it.
+    /// A test must not stop it, and needs its own namespace.
     ///
     /// # Panics
     ///
-    /// As [`ControlPlane::start`].
+    /// Like [`ControlPlane::start`].
     pub fn shared() -> Option<&'static Self> {
-        // Statics are never dropped: the watchdog stops this one.
+        // Statics are never dropped, so the watchdog stops this one.
         static SHARED: OnceLock<Option<ControlPlane>> = OnceLock::new();
         SHARED.get_or_init(Self::start).as_ref()
     }
@@ -79,8 +79,8 @@ impl ControlPlane {
         &self.kubeconfig
     }
 
-    /// The kubeconfig of the user `limited`, who may do nothing until a test
-    /// grants rules to it.
+    /// The kubeconfig of the user `limited`, which has no permissions until a test
+    /// grants some.
     #[must_use]
     pub fn limited_kubeconfig(&self) -> &Path {
         &self.limited_kubeconfig
@@ -96,16 +96,16 @@ impl ControlPlane {
     ///
     /// # Panics
     ///
-    /// If kubectl can't be run.
+    /// If kubectl cannot be run.
     pub fn kubectl(&self, args: &[&str]) -> Output {
         self.kubectl_with(args, "")
     }
 
-    /// Runs kubectl as [`ControlPlane::kubectl`] does, with an input, as for `apply -f -`.
+    /// Runs kubectl like [`ControlPlane::kubectl`], with an input, such as for `apply -f -`.
     ///
     /// # Panics
     ///
-    /// If kubectl can't be run.
+    /// If kubectl cannot be run.
     pub fn kubectl_with(&self, args: &[&str], input: &str) -> Output {
         let mut child = self
             .kubectl_command(args)
@@ -114,7 +114,7 @@ impl ControlPlane {
             .stderr(Stdio::piped())
             .spawn()
             .expect("kubectl is in the assets or on the path");
-        // A kubectl that asks for no input may end before it is written.
+        // A kubectl that reads no input may end before it is written.
         let mut stdin = child.stdin.take().expect("stdin is piped");
         let input = input.to_owned();
         let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
@@ -142,7 +142,7 @@ impl ControlPlane {
     ///
     /// # Panics
     ///
-    /// If one is refused.
+    /// If one is rejected.
     pub fn apply(&self, objects: impl IntoIterator<Item = Value>) {
         let items: Vec<_> = objects.into_iter().collect();
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
@@ -150,7 +150,7 @@ impl ControlPlane {
         assert!(output.success, "kubectl apply: {}", output.stderr);
     }
 
-    /// kubectl with these arguments, not started yet: for one that goes on running, as `proxy` does.
+    /// kubectl with these arguments, not started yet: for commands that keep running, such as `proxy`.
     #[must_use]
     pub fn kubectl_command(&self, args: &[&str]) -> Command {
         let beside = assets().map(|folder| folder.join("kubectl")).filter(|path| path.exists());
@@ -158,7 +158,7 @@ impl ControlPlane {
         command
             .args(args)
             .env("KUBECONFIG", &self.kubeconfig)
-            // The usual place is keyed by port: a later instance on it would be taken for this one.
+            // The default cache is keyed by port: a later instance on the same port would use it.
             .env("KUBECACHEDIR", self.dir.join("kubectl-cache"));
         command
     }
@@ -167,7 +167,7 @@ impl ControlPlane {
     ///
     /// # Panics
     ///
-    /// If the one can't be read or the other can't be written.
+    /// If one cannot be read or the other cannot be written.
     pub fn kubeconfig_with(&self, name: &str, edit: impl FnOnce(String) -> String) -> PathBuf {
         let file = self.dir.join(format!("{name}.kubeconfig"));
         let text = fs::read_to_string(&self.kubeconfig).expect("the kubeconfig can be read");
@@ -175,53 +175,53 @@ impl ControlPlane {
         file
     }
 
-    /// Where the API server listens.
+    /// The address of the API server.
     ///
     /// # Panics
     ///
-    /// If the kubeconfig doesn't say it.
+    /// If the kubeconfig does not contain it.
     pub fn address(&self) -> SocketAddr {
         let text = fs::read_to_string(&self.kubeconfig).expect("the kubeconfig can be read");
         let server = text.lines().find_map(|line| line.trim().strip_prefix("server: https://"));
         server.and_then(|address| address.parse().ok()).expect("the kubeconfig names the server")
     }
 
-    /// Stops kube-apiserver alone, in order. etcd and the others go on.
+    /// Stops only kube-apiserver, gracefully. etcd and the others keep running.
     ///
     /// # Panics
     ///
-    /// If it can't be stopped.
+    /// If it cannot be stopped.
     pub fn stop_apiserver(&self) {
         script("stop", &[OsStr::new("--apiserver-only"), self.dir.as_os_str()]);
     }
 
-    /// Ends kube-apiserver at once, as a crash would.
+    /// Kills kube-apiserver, like a crash.
     ///
     /// # Panics
     ///
-    /// If it can't be ended.
+    /// If it cannot be killed.
     pub fn kill_apiserver(&self) {
         script("stop", &[OsStr::new("--apiserver-only"), OsStr::new("--kill"), self.dir.as_os_str()]);
     }
 
-    /// Starts what doesn't run, with the same data, port and tokens, and waits until it is ready.
+    /// Starts stopped processes, with the same data, port and tokens, and waits until they are ready.
     ///
     /// # Panics
     ///
-    /// If it doesn't start.
+    /// If they do not start.
     pub fn start_apiserver(&self) {
         script("start", &[OsStr::new("--reuse"), self.dir.as_os_str()]);
     }
 
-    /// The requests that were answered so far, as audit events: one for each
+    /// The completed requests, as audit events: one for each
     /// request, and for a watch one at its start and one at its end.
     ///
     /// # Panics
     ///
-    /// If the log can't be read.
+    /// If the log cannot be read.
     pub fn audit_log(&self) -> Vec<Value> {
         let log = fs::read_to_string(self.dir.join("audit.log")).expect("the audit log can be read");
-        // What follows the last line feed is being written.
+        // The text after the last line feed is still being written.
         let whole = log.rfind('\n').map_or("", |end| &log[..end]);
         whole.lines().map(|line| serde_json::from_str(line).expect("an audit event is JSON")).collect()
     }
@@ -229,12 +229,12 @@ impl ControlPlane {
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
-        // A panic here would hide the one that a test may be failing with.
+        // A panic here would hide the panic of a failing test.
         drop(Command::new(scripts().join("stop")).arg(&self.dir).output());
     }
 }
 
-/// The folder with the binaries: looked for, and built if need be, once per process.
+/// The folder with the binaries: found, and built if necessary, once per process.
 #[must_use]
 pub fn assets() -> Option<&'static Path> {
     static ASSETS: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -249,7 +249,7 @@ fn find_assets() -> Option<PathBuf> {
     }
     let folder = scripts().join("bin");
     if Command::new("go").arg("version").output().is_ok_and(|output| output.status.success()) {
-        // Keeps what is up to date. Its output is shown: building anew takes minutes.
+        // Keeps up-to-date binaries. Its output is shown, as a build takes minutes.
         let built = Command::new(scripts().join("build")).env_remove("KUBEBUILDER_ASSETS").status();
         assert!(built.is_ok_and(|status| status.success()), "the control plane could not be built");
         return Some(folder);
@@ -259,7 +259,7 @@ fn find_assets() -> Option<PathBuf> {
     }
     let reason = "no real kube-apiserver (install Go, or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager and kubectl)";
     assert!(env::var_os("KOOPER_REQUIRE_CONTROL_PLANE").is_none(), "{reason}");
-    // Written past the test harness, which shows no output of a test that passes.
+    // Written directly to stderr: the test harness hides the output of passing tests.
     drop(writeln!(io::stderr(), "skipped: {reason}"));
     None
 }

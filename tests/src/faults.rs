@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A proxy before a server. It can cut connections, keep new ones waiting, and, where what it passes on is plain
-/// HTTP, edit requests or answer them itself. Dropping it closes it.
+/// A proxy in front of a server. It can close connections, delay new ones, and, for plain HTTP, edit requests or
+/// respond to them itself. Dropping it closes it.
 #[derive(Debug)]
 #[must_use = "dropping it closes the proxy"]
 pub struct Proxy {
@@ -15,12 +15,12 @@ pub struct Proxy {
     gate: Arc<Gate>,
 }
 
-/// What becomes of a request.
+/// How a request is handled.
 #[derive(Debug)]
 pub enum Verdict {
-    /// It goes to the server, with this head.
+    /// It is forwarded to the server, with this head.
     Pass(String),
-    /// It is answered with this text.
+    /// It gets this response.
     Answer(String),
 }
 
@@ -35,9 +35,9 @@ struct Gate {
 #[derive(Debug, Default)]
 struct State {
     shut: bool,
-    /// Answers are kept back.
+    /// Responses are held back.
     held: bool,
-    /// Each part of an answer comes so much later.
+    /// The delay of each part of a response.
     delay: Duration,
     closed: bool,
     /// The streams of each connection: the client's and the server's.
@@ -45,20 +45,20 @@ struct State {
 }
 
 impl Proxy {
-    /// Passes on bytes as they are, so that TLS stays between program and server.
+    /// Forwards bytes unchanged, so that TLS is between the program and the server.
     ///
     /// # Panics
     ///
-    /// If loopback has no port left.
+    /// If loopback has no free port.
     pub fn start(server: SocketAddr) -> Self {
         Self::new(move |client, gate| pass(&client, gate, server, &[]))
     }
 
-    /// Passes on plain HTTP, the head of each request as `edit` wants it. Every connection serves one request.
+    /// Forwards plain HTTP. `edit` decides about the head of each request. Every connection serves one request.
     ///
     /// # Panics
     ///
-    /// If loopback has no port left.
+    /// If loopback has no free port.
     pub fn start_http(server: SocketAddr, edit: impl Fn(String) -> Verdict + Send + Sync + 'static) -> Self {
         let edit: Arc<Edit> = Arc::new(edit);
         Self::new(move |mut client, gate| {
@@ -87,35 +87,35 @@ impl Proxy {
         Self { address, gate }
     }
 
-    /// Where programs connect.
+    /// The address for programs.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Cuts every connection and returns how many there were.
+    /// Closes every connection and returns their number.
     pub fn cut(&self) -> usize {
         self.gate.lock().cut()
     }
 
-    /// Cuts every connection and keeps new ones waiting.
+    /// Closes every connection and delays new ones.
     pub fn shut(&self) {
         let mut state = self.gate.lock();
         state.shut = true;
         state.cut();
     }
 
-    /// Keeps answers back; requests go through.
+    /// Holds back responses; requests are forwarded.
     pub fn hold_answers(&self) {
         self.gate.lock().held = true;
     }
 
-    /// Every part of an answer comes so much later.
+    /// Delays every part of a response.
     pub fn delay_answers(&self, delay: Duration) {
         self.gate.lock().delay = delay;
     }
 
-    /// Lets connections and answers through again.
+    /// Forwards connections and responses again.
     pub fn open(&self) {
         let mut state = self.gate.lock();
         (state.shut, state.held, state.delay) = (false, false, Duration::ZERO);
@@ -131,7 +131,7 @@ impl Drop for Proxy {
         state.cut();
         drop(state);
         self.gate.changed.notify_all();
-        // Wakes the thread that accepts.
+        // Wakes the accepting thread.
         drop(TcpStream::connect(self.address));
     }
 }
@@ -154,7 +154,7 @@ impl Gate {
 }
 
 impl Gate {
-    /// Waits until an answer may go on.
+    /// Waits until a response may be forwarded.
     fn answer(&self) {
         let state = self.lock();
         let state = self.changed.wait_while(state, |state| state.held).unwrap_or_else(PoisonError::into_inner);
@@ -169,7 +169,7 @@ impl Gate {
 impl State {
     fn cut(&mut self) -> usize {
         let cut = |[client, server]: &[TcpStream; 2]| {
-            // One that has ended by itself says so. The server's goes down with its client's, maybe already.
+            // A stream that has ended by itself returns an error. The server's ends with its client's.
             let was_open = client.shutdown(Shutdown::Both).is_ok();
             drop(server.shutdown(Shutdown::Both));
             was_open
@@ -178,7 +178,8 @@ impl State {
     }
 }
 
-/// Passes on everything both ways, until either side has ended. A server that refuses ends the client too.
+/// Forwards everything both ways, until either side has ended. If the server refuses the connection, the client's is
+/// closed, too.
 fn pass(client: &TcpStream, gate: &Gate, server: SocketAddr, first: &[u8]) {
     let Ok(server) = gate.connect(client, server) else { return };
     if (&server).write_all(first).is_err() {
@@ -190,7 +191,7 @@ fn pass(client: &TcpStream, gate: &Gate, server: SocketAddr, first: &[u8]) {
     });
 }
 
-/// Passes on one way what `wait` lets go, and ends both when it ends.
+/// Forwards one direction after each `wait`, and closes both when it ends.
 fn copy(mut from: &TcpStream, mut to: &TcpStream, wait: impl Fn()) {
     let mut buffer = [0; 16 * 1024];
     while let Ok(read @ 1..) = from.read(&mut buffer) {

@@ -1,4 +1,4 @@
-//! A program under exactly the role that it prints, and under one that lacks a rule of it.
+//! A program under exactly the role that it prints, and under that role without one of its rules.
 
 mod rule;
 
@@ -14,24 +14,24 @@ use crate::wait::until;
 
 pub use rule::Rule;
 
-/// Says also what a call waited for in vain.
+/// Adds the awaited condition to a panic.
 const LOG: &str = "info,kooper::writes=debug";
 
-/// A program, and what makes it use all of its rules.
+/// A program, and the objects that make it use all of its rules.
 #[derive(Clone, Debug)]
 pub struct Subject<'a> {
     /// The path of the program.
     pub program: &'a str,
     /// A namespace for its service account and its objects; it is created, and `NAMESPACE-leases` for its leases.
     pub namespace: &'a str,
-    /// What wakes its handlers. `NUMBER` stands for another one each time.
+    /// The objects that trigger its handlers. `NUMBER` is replaced by another number each time.
     pub objects: Vec<Value>,
-    /// Its log has a line with each of these when it has used every rule, but for `lease`.
+    /// Its log contains each of these when it has used every rule, except those for `lease`.
     pub done: &'a [&'a str],
-    /// A lease that it holds. It is taken away from it, and it takes it back: who stands by needs more rules than who
-    /// leads.
+    /// A lease that it holds. It loses the lease and acquires it again, because a standby needs more rules than a
+    /// leader.
     pub lease: &'a str,
-    /// Resources that only `access` tells of: a refusal has the server's words alone.
+    /// Resources that only `access` lists: an error has only the server's message.
     pub unseen: &'a [&'a str],
 }
 
@@ -50,7 +50,7 @@ impl Subject<'_> {
     ///
     /// # Panics
     ///
-    /// If anything of it fails.
+    /// If any of it fails.
     #[must_use]
     pub fn install<'a>(&'a self, cluster: &'a ControlPlane) -> Installed<'a> {
         let namespace = self.namespace;
@@ -79,7 +79,7 @@ impl Subject<'_> {
         Installed { cluster, subject: self, documents, kubeconfig, number: Cell::default() }
     }
 
-    /// Where its leases are.
+    /// The namespace of its leases.
     #[must_use]
     pub fn lease_namespace(&self) -> String {
         format!("{}-leases", self.namespace)
@@ -97,7 +97,7 @@ impl Subject<'_> {
     ///
     /// # Panics
     ///
-    /// If it can't be run.
+    /// If it cannot be run.
     #[must_use]
     pub fn call(&self, kubeconfig: Option<&Path>, args: &[&str]) -> (bool, String, String) {
         let mut command = Command::new(self.program);
@@ -112,7 +112,7 @@ impl Subject<'_> {
 }
 
 impl Installed<'_> {
-    /// What `check` says as the service account: whether it exits with 0, and its lines that say what is missing.
+    /// Runs `check` as the service account: whether it exits with 0, and its lines about missing permissions.
     #[must_use]
     pub fn check(&self) -> (bool, Vec<String>) {
         let (success, stdout, _) = self.subject.call(Some(&self.kubeconfig), &["check"]);
@@ -125,11 +125,11 @@ impl Installed<'_> {
         self.documents.iter().enumerate().flat_map(|(at, document)| Rule::all(at, document)).collect()
     }
 
-    /// Runs the program until it is done: `check` has nothing to say against it, and the API server forbids nothing.
+    /// Runs the program until it is done: `check` succeeds, and the API server forbids nothing.
     ///
     /// # Panics
     ///
-    /// If it does.
+    /// If one of them fails.
     pub fn is_enough(&self) {
         until("check finds nothing", || self.check().0.then_some(()), || format!("{:?}", self.check()));
         let before = self.requests().len();
@@ -147,8 +147,8 @@ impl Installed<'_> {
         assert_eq!(program.exit_code(), Some(0), "{}", program.lines().join("\n"));
         let wrong = ["grant the rule", "no cache has shown the last write"];
         let lines = program.lines().into_iter();
-        let said: Vec<_> = lines.filter(|line| wrong.iter().any(|text| line.contains(text))).collect();
-        assert!(said.is_empty(), "{said:#?}");
+        let found: Vec<_> = lines.filter(|line| wrong.iter().any(|text| line.contains(text))).collect();
+        assert!(found.is_empty(), "{found:#?}");
         Self::forbade_nothing(&self.requests()[before..]);
     }
 
@@ -170,7 +170,7 @@ impl Installed<'_> {
         self.cluster.kubectl_with(&[args, &["--kubeconfig", kubeconfig]].concat(), input)
     }
 
-    /// What the service account has asked of the API server, as audit events.
+    /// The requests of the service account, as audit events.
     #[must_use]
     pub fn requests(&self) -> Vec<Value> {
         let account = &self.documents[0]["metadata"];
@@ -182,13 +182,13 @@ impl Installed<'_> {
         self.cluster.audit_log().into_iter().filter(|event| event["user"]["username"] == user.as_str()).collect()
     }
 
-    /// Checks that the API server has forbidden nothing of these.
+    /// Checks that the API server has forbidden none of these.
     ///
     /// # Panics
     ///
-    /// If it has.
+    /// If it has forbidden one.
     pub fn forbade_nothing(requests: &[Value]) {
-        assert!(requests.len() > 2, "the audit log knows of the program");
+        assert!(requests.len() > 2, "the audit log has requests of the program");
         let forbidden: Vec<_> = requests
             .iter()
             .filter(|event| event["responseStatus"]["code"] == 403)
@@ -197,12 +197,12 @@ impl Installed<'_> {
         assert!(forbidden.is_empty(), "forbidden: {forbidden:#?}");
     }
 
-    /// Takes one rule away: `check` names it and nothing else, with the role that lacks it, and the running program
-    /// says that it misses it.
+    /// Removes one rule: `check` reports only this rule, with its role, and the running program logs that it is
+    /// missing.
     ///
     /// # Panics
     ///
-    /// If one of them doesn't.
+    /// If one of them does not.
     pub fn needs(&self, rule: &Rule) {
         let installs = rule.is_of_crd();
         if let Some(name) = rule.name.as_ref().filter(|_| installs) {
@@ -213,38 +213,38 @@ impl Installed<'_> {
             self.cluster.must(&["delete", "lease", self.subject.lease, "--ignore-not-found", &place]);
         }
         self.apply(|other| other != rule, !installs);
-        let (told, role) = (format!("add the rule \"{rule}\"{} to ", rule.pinned()), self.role(rule));
+        let (advice, role) = (format!("add the rule \"{rule}\"{} to ", rule.pinned()), self.role(rule));
         let only = |(success, missing): (bool, Vec<String>)| {
             let [line] = &missing[..] else { return None };
-            (!success && line.contains(&told) && line.ends_with(&role)).then_some(())
+            (!success && line.contains(&advice) && line.ends_with(&role)).then_some(())
         };
-        until(&format!("check says: {told}{role}"), || only(self.check()), || format!("{:#?}", self.check()));
+        until(&format!("check reports: {advice}{role}"), || only(self.check()), || format!("{:#?}", self.check()));
         let program = self.subject.start(&self.kubeconfig);
         if rule.place == Some(self.subject.lease_namespace()) && matches!(&*rule.verb, "watch" | "patch") {
             self.upset_lease(&program);
         }
         let lines = || program.lines();
         let unseen = self.subject.unseen.contains(&&*rule.resource);
-        let names = |line: &String| rule.is_refused_by(line) && (unseen || rule.is_named_by(line));
+        let names = |line: &String| rule.is_forbidden_in(line) && (unseen || rule.is_named_by(line));
         until(&format!("the program misses {rule}"), || lines().into_iter().find(names), || lines().join("\n"));
     }
 
-    /// Waits until it leads, and lets somebody else have the lease.
+    /// Waits until it leads, and assigns the lease to another holder.
     fn upset_lease(&self, program: &Process) {
         program.wait_for_line(&["acquired leadership"]);
-        let patch = r#"{"spec":{"holderIdentity":"somebody"}}"#;
+        let patch = r#"{"spec":{"holderIdentity":"other"}}"#;
         let place = format!("--namespace={}", self.subject.lease_namespace());
         self.cluster.must(&["patch", "lease", self.subject.lease, "--type=merge", "--patch", patch, &place]);
     }
 
-    /// The objects as one document, other ones each time.
+    /// The objects as one document, with a new number each time.
     fn objects(&self) -> String {
         self.number.set(self.number.get() + 1);
         let list = json!({"apiVersion": "v1", "kind": "List", "items": self.subject.objects});
         list.to_string().replace("NUMBER", &self.number.get().to_string())
     }
 
-    /// Applies the roles with those of their rules that are wanted, and new objects.
+    /// Applies the roles with some of their rules, and new objects.
     fn apply(&self, wanted: impl Fn(&Rule) -> bool, with_objects: bool) {
         let roles = self.documents.iter().enumerate().filter(|(_, document)| document["rules"].is_array());
         let mut items: Vec<_> = roles
@@ -262,7 +262,7 @@ impl Installed<'_> {
         self.cluster.apply(items);
     }
 
-    /// The role that a rule is in, as `check` tells of it.
+    /// The role of a rule, as `check` prints it.
     fn role(&self, rule: &Rule) -> String {
         let metadata = &self.documents[rule.document]["metadata"];
         let name = metadata["name"].as_str().unwrap_or_default();

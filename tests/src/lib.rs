@@ -1,4 +1,4 @@
-//! What the integration tests stand on.
+//! Fixtures of the integration tests.
 
 #![expect(clippy::must_use_candidate, reason = "most of these wait and assert: their values are a bonus")]
 

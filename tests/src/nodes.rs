@@ -1,4 +1,4 @@
-//! A node of its own for the pods of a namespace, as there is neither scheduler nor kubelet.
+//! A node for the pods of a namespace, as there is neither a scheduler nor a kubelet.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use tokio::runtime::Runtime;
 
 use crate::control_plane::ControlPlane;
 
-/// Where the node is.
+/// The address of the node.
 pub const NODE_IP: &str = "192.0.2.10";
 
-/// How long containers take to end.
+/// How long containers take to stop.
 const STOPS_WITHIN: Duration = Duration::from_secs(2);
 
-/// A node that runs the pods of one namespace: it binds them, says that they run, and ends them within their grace.
-/// Dropping it stops that, as a node that is gone does.
+/// A node that runs the pods of one namespace: it binds them, reports them as running, and stops them within their
+/// grace period. When it is dropped, it behaves like a lost node.
 #[derive(Debug)]
 #[must_use = "dropping it stops the node"]
 pub struct Nodes {
@@ -34,7 +34,7 @@ pub struct Nodes {
     _runtime: Runtime,
 }
 
-/// What is known of the node.
+/// The state of the node.
 struct Known {
     node: String,
     addresses: AtomicU32,
@@ -45,7 +45,7 @@ impl Nodes {
     ///
     /// # Panics
     ///
-    /// If it can't be started.
+    /// If it cannot be started.
     pub fn start(cluster: &ControlPlane, namespace: &str) -> Self {
         let name = format!("node-{namespace}");
         let stop = CancellationToken::new();
@@ -57,17 +57,17 @@ impl Nodes {
         let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).expect("the kubeconfig can be read");
         let client = runtime.block_on(async {
             let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-            Client::try_from(config.expect("the kubeconfig is one")).expect("a client can be made")
+            Client::try_from(config.expect("the kubeconfig is valid")).expect("a client can be made")
         });
         cluster.apply([json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})]);
         let controllers = [kubelet(&name, namespace), heartbeat(&name)];
         let operator = controllers
             .into_iter()
             .fold(Operator::builder().client(client), |operator, controller| {
-                operator.controller(controller.expect("the controller makes sense"))
+                operator.controller(controller.expect("the controller is valid"))
             })
             .build()
-            .expect("the operator makes sense");
+            .expect("the operator is valid");
         runtime.spawn(operator.run(stop.clone()));
         Self { name, stop, _runtime: runtime }
     }
@@ -85,7 +85,7 @@ impl Drop for Nodes {
     }
 }
 
-/// Scheduler and kubelet.
+/// The scheduler and the kubelet.
 fn kubelet(node: &str, namespace: &str) -> Result<Controller, ConfigError> {
     let known = Arc::new(Known { node: node.to_owned(), addresses: AtomicU32::new(2) });
     let handler = move |pod: Arc<Pod>, client: Client| known.clone().run(pod, client);
@@ -101,14 +101,14 @@ impl Known {
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
         let pods = Api::<Pod>::namespaced(client, &namespace);
         if let Some(until) = &pod.metadata.deletion_timestamp {
-            // Containers end when they are asked to, some time before the grace is over.
+            // Containers stop on request, some time before the grace period is over.
             let spare = pod.metadata.deletion_grace_period_seconds.map_or(0, i64::unsigned_abs);
             let left = Duration::try_from(until.0.duration_since(Timestamp::now())).unwrap_or_default();
             let left = left.saturating_sub(Duration::from_secs(spare).saturating_sub(STOPS_WITHIN));
             if !left.is_zero() {
                 return Ok(Action::requeue_after(left));
             }
-            // Of this pod only, not of a successor.
+            // Only of this pod, not of a successor.
             let this = Preconditions { uid: pod.uid(), resource_version: None };
             pods.delete(&name, &DeleteParams::default().grace_period(0).preconditions(this)).await?;
         } else if pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()) {
@@ -144,7 +144,7 @@ impl Known {
     }
 }
 
-/// Says that the node is there, before the controller manager takes it for dead.
+/// Renews the Lease of the node, before the controller manager considers it dead.
 fn heartbeat(node: &str) -> Result<Controller, ConfigError> {
     let handler = async |node: Arc<Node>, client: Client| {
         let now = Timestamp::now().to_string();

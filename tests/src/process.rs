@@ -1,4 +1,4 @@
-//! A program that a test runs, as a user would: flags, environment, log, signals, exit code, and its listener.
+//! A program that a test runs like a user: with flags, environment, log, signals, exit code and listener.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -33,11 +33,11 @@ struct Written {
 }
 
 impl Process {
-    /// Starts a program with these arguments and nothing but these variables and `PATH` in its environment.
+    /// Starts a program with these arguments, and only these variables and `PATH` in its environment.
     ///
     /// # Panics
     ///
-    /// If it can't be started.
+    /// If it cannot be started.
     pub fn start<A: AsRef<OsStr>>(program: &str, args: &[A], variables: &[(&str, &str)]) -> Self {
         let mut command = Command::new(program);
         command.args(args).env_clear().envs(variables.iter().copied());
@@ -47,11 +47,11 @@ impl Process {
         Self::run(&mut command)
     }
 
-    /// Starts a command as it is.
+    /// Starts a command unchanged.
     ///
     /// # Panics
     ///
-    /// If it can't be started.
+    /// If it cannot be started.
     pub fn run(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::null())
@@ -71,7 +71,7 @@ impl Process {
         self.output.lock().lines.clone()
     }
 
-    /// How many lines so far contain all of these.
+    /// The number of lines so far that contain all of these.
     #[must_use]
     pub fn count(&self, parts: &[&str]) -> usize {
         self.output.lock().lines.iter().filter(|line| contains(line, parts)).count()
@@ -81,16 +81,16 @@ impl Process {
     ///
     /// # Panics
     ///
-    /// If none comes in time, or the program ends without it.
+    /// If there is none in time, or the program ends without it.
     pub fn wait_for_line(&self, parts: &[&str]) -> String {
         self.wait_for_lines(1, parts)
     }
 
-    /// Waits until so many lines contain all of these, and returns the last of them.
+    /// Waits until this many lines contain all of these, and returns the last of them.
     ///
     /// # Panics
     ///
-    /// If they don't come in time, or the program ends without them.
+    /// If there are too few in time, or the program ends without them.
     pub fn wait_for_lines(&self, count: usize, parts: &[&str]) -> String {
         let found =
             |written: &Written| written.lines.iter().filter(|line| contains(line, parts)).nth(count - 1).cloned();
@@ -103,7 +103,7 @@ impl Process {
     ///
     /// # Panics
     ///
-    /// If it can't be sent.
+    /// If it cannot be sent.
     pub fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
         assert!(sent.is_ok_and(|status| status.success()), "SIG{name} could not be sent");
@@ -113,7 +113,7 @@ impl Process {
     ///
     /// # Panics
     ///
-    /// If it doesn't end in time.
+    /// If it does not end in time.
     pub fn exit_code(&mut self) -> Option<i32> {
         let written = self.output.wait(|written| written.closed == 2);
         assert_eq!(written.closed, 2, "it does not end:\n{}", written.lines.join("\n"));
@@ -121,11 +121,11 @@ impl Process {
         self.child.wait().expect("a child can be waited for").code()
     }
 
-    /// Where it serves metrics and probes, as its log says.
+    /// The address of its metrics and probes, from its log.
     ///
     /// # Panics
     ///
-    /// If its log doesn't say it.
+    /// If its log does not contain it.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         let line = self.wait_for_line(&[" starting ", "listen=\""]);
@@ -133,7 +133,7 @@ impl Process {
         address.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("no address in: {line}"))
     }
 
-    /// The status and the body of one of its pages; `None` if it answers nothing.
+    /// The status and the body of one of its pages; `None` without a response.
     #[must_use]
     pub fn get(&self, page: &str) -> Option<(u16, String)> {
         let mut stream = TcpStream::connect(self.address()).ok()?;
@@ -144,28 +144,28 @@ impl Process {
         Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
     }
 
-    /// Waits until a page is answered so: with this status and all of these in its body, which is returned.
+    /// Waits until a page has this status and all of these in its body, which is returned.
     ///
     /// # Panics
     ///
-    /// If it isn't in time.
+    /// If it does not in time.
     pub fn wait_for_page(&self, page: &str, status: u16, parts: &[&str]) -> String {
         let answered = || self.get(page).filter(|(code, body)| *code == status && contains(body, parts));
         let seen = || format!("{:?}\n{}", self.get(page), self.lines().join("\n"));
         until(&format!("{page} answers {status} with {parts:?}"), answered, seen).1
     }
 
-    /// The value of a series of `/metrics`, named with its labels; `None` where it isn't there.
+    /// The value of a series of `/metrics`, named with its labels; `None` if it does not exist.
     #[must_use]
     pub fn metric(&self, series: &str) -> Option<f64> {
         value(&self.get("/metrics")?.1, series)
     }
 
-    /// Waits until a series of `/metrics` has a value that is right.
+    /// Waits until a series of `/metrics` has a value that meets the condition.
     ///
     /// # Panics
     ///
-    /// If it hasn't in time.
+    /// If it does not in time.
     pub fn wait_for_metric(&self, series: &str, right: impl Fn(f64) -> bool) {
         let found = || self.metric(series).filter(|value| right(*value));
         until(series, found, || format!("{:?}\n{}", self.metric(series), self.lines().join("\n")));
@@ -180,7 +180,7 @@ impl Drop for Process {
     }
 }
 
-/// The value of a series, named with its labels, in the text that a scrape gives.
+/// The value of a series, named with its labels, in the text of a scrape.
 #[must_use]
 pub fn value(metrics: &str, series: &str) -> Option<f64> {
     metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
@@ -191,7 +191,7 @@ impl Output {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until it holds, or patience is over.
+    /// Waits until the condition holds, or the time is over.
     fn wait(&self, holds: impl Fn(&Written) -> bool) -> MutexGuard<'_, Written> {
         let deadline = Instant::now() + PATIENCE;
         let mut written = self.lock();

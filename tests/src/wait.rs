@@ -3,14 +3,14 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest that anything may take here: a loaded machine is slow.
+/// The longest wait. It allows for a loaded machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Looks again and again until there is something.
+/// Polls until the function returns a value.
 ///
 /// # Panics
 ///
-/// If there is nothing after [`PATIENCE`]: with what was waited for, and what `seen` has to say.
+/// If there is none after [`PATIENCE`]. The message has what was awaited, and the string of `seen`.
 pub fn until<T>(what: &str, look: impl Fn() -> Option<T>, seen: impl Fn() -> String) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -22,11 +22,11 @@ pub fn until<T>(what: &str, look: impl Fn() -> Option<T>, seen: impl Fn() -> Str
     }
 }
 
-/// Looks again and again until it holds.
+/// Polls until the condition holds.
 ///
 /// # Panics
 ///
-/// As [`until`].
+/// Like [`until`].
 pub fn eventually(what: &str, holds: impl Fn() -> bool) {
     until(what, || holds().then_some(()), || "it never held".to_owned());
 }

@@ -117,7 +117,7 @@ async fn access_of_nothing(_: Arc<Pod>) {}
 async fn name(_: Arc<Pod>) {}
 
 #[test]
-fn a_name_is_taken() {
+fn a_name_is_accepted() {
     assert_eq!(names::<name>(), ["another-name"]);
 }
 
@@ -128,7 +128,7 @@ mod pods {}
 async fn pods(_: Arc<Pod>) {}
 
 #[test]
-fn a_type_name_is_taken() {
+fn a_type_name_is_accepted() {
     assert_eq!(names::<PodController>(), ["pods"]);
 }
 
@@ -145,7 +145,7 @@ async fn reexported(_: Arc<Pod>) {}
 async fn reexported_from_the_root(_: Arc<Pod>) {}
 
 #[test]
-fn a_path_of_ones_own_is_taken() {
+fn a_custom_path_is_accepted() {
     assert_eq!(names::<reexported>(), ["reexported"]);
     assert_eq!(names::<reexported_from_the_root>(), ["reexported-from-the-root"]);
 }

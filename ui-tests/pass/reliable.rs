@@ -142,7 +142,7 @@ fn each_is_defined() {
 }
 
 #[test]
-fn the_crd_of_a_kind_is_known_where_it_has_one() {
+fn the_crd_of_a_kind_is_known_if_it_has_one() {
     use kooper::__private::v1::{crd, kind};
 
     assert!(crd(kind::<Pod>()).known_crd().is_none());

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 #[test]
-fn programs_are_refused_with_these_words() {
+fn programs_are_rejected_with_these_messages() {
     trybuild::TestCases::new().compile_fail("fail/*/*.rs");
 }
 
@@ -23,7 +23,7 @@ fn each_program_is_small_and_its_name_is_a_sentence() {
 }
 
 #[test]
-fn a_mistake_brings_no_warnings_along() {
+fn a_mistake_causes_no_warnings() {
     for program in programs() {
         let words = fs::read_to_string(program.with_extension("stderr")).expect("each program has its words");
         assert!(!words.lines().any(|line| line.starts_with("warning")), "{}\n{words}", program.display());

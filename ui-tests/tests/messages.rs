@@ -141,7 +141,7 @@ fn has_in_order(line: &str, parts: &[String]) -> bool {
 }
 
 #[test]
-fn every_message_is_seen() {
+fn every_message_has_a_case() {
     let mut found = Vec::new();
     for source in texts(&workspace("kooper-macros/src"), "rs") {
         messages(source.parse().expect("a file of Rust"), &mut found);
@@ -157,7 +157,7 @@ fn every_message_is_seen() {
 }
 
 #[test]
-fn every_diagnostic_of_a_trait_is_seen() {
+fn every_diagnostic_of_a_trait_has_a_case() {
     let mut found = Vec::new();
     for source in texts(&workspace("kooper/src"), "rs") {
         diagnostics(source.parse().expect("a file of Rust"), &mut found);
@@ -182,7 +182,7 @@ fn keys() -> Vec<String> {
 }
 
 #[test]
-fn every_key_is_accepted_and_refused_somewhere() {
+fn every_key_has_an_accepted_and_a_rejected_case() {
     let accepted = texts(&workspace("ui-tests/pass"), "rs").join("\n");
     let shown = shown();
     let keys = keys();
@@ -196,7 +196,7 @@ fn every_key_is_accepted_and_refused_somewhere() {
 }
 
 #[test]
-fn every_capability_is_named_where_it_is_missing() {
+fn every_missing_capability_has_a_case() {
     let code = fs::read_to_string(workspace("kooper/src/call/capability.rs")).expect("the capabilities");
     let aliases = code.lines().filter(|line| line.contains("= Access<"));
     let names: Vec<_> = aliases.filter_map(|line| line.strip_prefix("pub type ")?.split(['<', ' ']).next()).collect();

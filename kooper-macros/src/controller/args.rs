@@ -1,4 +1,4 @@
-//! The attribute as it was written: each key with its value, read but not yet compared.
+//! The attribute as written: each key with its value, parsed but not yet compared.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::parse::{ParseStream, Parser};
@@ -13,33 +13,33 @@ use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::spanned::Spanned;
 
-/// The values of all keys that were given and could be read.
+/// The values of all keys that could be parsed.
 #[derive(Default)]
 pub(crate) struct Args {
-    /// Those that become calls of the builder as they are.
+    /// The settings that become calls of the builder unchanged.
     pub(crate) settings: Vec<Setting>,
 
-    // Those that are compared with others, or are not calls.
+    // The keys that are compared with others, or are not calls.
     pub(crate) resource: Option<Spanned<Resource>>,
     pub(crate) name: Option<Spanned<LitStr>>,
-    /// Where `changed` has the status.
+    /// The place of the status in `changed`.
     pub(crate) status: Option<Span>,
     pub(crate) cleanup: Option<Spanned<Path>>,
     pub(crate) finalizer: Option<Spanned<LitStr>>,
     pub(crate) on_leave: Option<Spanned<()>>,
     pub(crate) former_names: Vec<LitStr>,
     pub(crate) former_finalizers: Option<Spanned<Vec<LitStr>>>,
-    /// Where `leader_election` has the name of its Lease.
+    /// The place of the Lease's name in `leader_election`.
     pub(crate) lease: Option<Span>,
     pub(crate) main: Option<Spanned<()>>,
     pub(crate) type_name: Option<Spanned<Ident>>,
     pub(crate) krate: Option<Spanned<Path>>,
 
-    /// What stands in the attribute, read or not.
+    /// All entries of the attribute, valid or not.
     pub(crate) entries: Vec<Entry>,
 }
 
-/// What a controller retrieves.
+/// The kinds that a controller retrieves.
 #[derive(Clone)]
 pub(crate) enum Resource {
     /// One kind, for a handler of that kind.
@@ -49,7 +49,7 @@ pub(crate) enum Resource {
 }
 
 impl Args {
-    /// Reads the attribute's tokens. What can't be read is noted and passed over.
+    /// Parses the attribute's tokens. Entries that cannot be parsed are noted and skipped.
     pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
         let mut args = Self::default();
         let read = |input: ParseStream<'_>| {
@@ -62,18 +62,18 @@ impl Args {
         args
     }
 
-    /// Whether a key stands in the attribute, with whatever value.
+    /// Whether the attribute has a key, with any value.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.key(name).is_some()
     }
 
-    /// Where a key stands in the attribute, with whatever value.
+    /// The place of a key in the attribute, with any value.
     pub(crate) fn key(&self, name: &str) -> Option<Span> {
         let mut entries = self.entries.iter();
         entries.find(|entry| entry.key == Some(name)).and_then(|entry| entry.word.as_ref()).map(Ident::span)
     }
 
-    /// Whether the user tried to write a key, under whatever name.
+    /// Whether the user tried to write a key, even under another name.
     pub(crate) fn tries(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| entry.meant == Some(name))
     }
@@ -84,7 +84,7 @@ impl Args {
     }
 }
 
-/// The error for a kind that stands where a key belongs, and nothing with it.
+/// The error for a kind in the place of a key.
 fn lone_kind(input: ParseStream<'_>) -> Option<(&'static str, syn::Error)> {
     let ahead = input.fork();
     let kind: TypePath = ahead.parse().ok()?;

@@ -1,4 +1,4 @@
-//! From what was written to what holds: the rules that take more than one value.
+//! Validates the arguments: the rules that involve several values.
 
 mod cleanup;
 
@@ -15,7 +15,7 @@ use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::text::text;
 
-/// Compares the values with each other and with the fn, and notes all that does not fit.
+/// Compares the values with each other and with the function, and notes all errors.
 pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Option<Model<'a>> {
     check_status(args, errors);
     check_retriever(args, errors);
@@ -137,7 +137,7 @@ fn kinds<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Optio
     }
 }
 
-/// The controller's name, of a list the one for this kind.
+/// The controller's name; for a list, the one for this kind.
 fn controller_name(args: &Args, handler: &Handler, kind: Option<(&Type, &str)>, errors: &mut Errors) -> Option<String> {
     let given = match (&args.name, args.has("name")) {
         (Some(name), _) => Some(name),

@@ -1,4 +1,4 @@
-//! Documents that are written from the tables of keys.
+//! Documents that are generated from the tables of keys.
 //!
 //! `KOOPER_BLESS=1 cargo test -p kooper-macros` writes them.
 
@@ -10,7 +10,7 @@ use super::election::ELECTION;
 use super::key::{FLAG, Key};
 use super::keys::CONTROLLER;
 
-/// A table of the reference page, as the rows of a table of keys have it.
+/// A table of the reference page, from the rows of a table of keys.
 fn table<T>(keys: &[Key<T>]) -> String {
     let mut table = "| key | written | default | meaning |\n|---|---|---|---|\n".to_owned();
     for key in keys {
@@ -22,7 +22,7 @@ fn table<T>(keys: &[Key<T>]) -> String {
     table
 }
 
-/// The reference page with its tables, each between a comment that names it and one that ends it.
+/// The reference page with its tables, each between two comments that mark its beginning and end.
 fn reference(page: &str) -> String {
     let mut page = page.to_owned();
     for (name, table) in [("keys", table(CONTROLLER.keys)), ("settings", table(ELECTION.keys))] {
@@ -42,7 +42,7 @@ fn the_reference_page_has_every_key() {
     is_written("../docs/reference/attribute.md", reference);
 }
 
-/// The keys as an editor finds them: all but `crate`, which no item can be named.
+/// The keys for the completion in editors: all but `crate`, which cannot be the name of an item.
 fn completions() -> String {
     let keys = CONTROLLER.keys.iter().filter(|key| key.name != "crate");
     let modules = keys.map(|key| format!("/// `{}`: {}\npub mod {} {{}}\n", key.example, key.doc, key.name));
@@ -79,7 +79,7 @@ fn the_rustdoc_describes_every_key() {
     is_written("src/attribute.md", described);
 }
 
-/// Compares a file with what is written for it, or writes it.
+/// Compares a file with its generated text, or writes it.
 fn is_written(file: &str, write: impl Fn(&str) -> String) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let found = fs::read_to_string(&path).expect(file);
@@ -87,6 +87,6 @@ fn is_written(file: &str, write: impl Fn(&str) -> String) {
     if std::env::var_os("KOOPER_BLESS").is_some() {
         fs::write(&path, written).expect(file);
     } else {
-        assert_eq!(found, written, "{file} is old: KOOPER_BLESS=1 writes it");
+        assert_eq!(found, written, "{file} is outdated: KOOPER_BLESS=1 writes it");
     }
 }

@@ -1,4 +1,4 @@
-//! The settings of a leader election, keys of their own.
+//! The settings of a leader election, which have their own table of keys.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::support::errors::Errors;
 use crate::support::place::Place;
 use crate::support::spanned::Spanned;
 
-/// What stands in the parentheses of `leader_election(…)`.
+/// The settings in the parentheses of `leader_election(…)`.
 #[derive(Default)]
 pub(crate) struct Election {
     pub(crate) settings: Vec<Setting>,
-    /// Where the name of the Lease stands.
+    /// The place of the Lease's name.
     pub(crate) lease: Option<Span>,
     lease_duration: Option<Spanned<Duration>>,
     renew_deadline: Option<Spanned<Duration>>,
@@ -41,7 +41,7 @@ pub(crate) const ELECTION: Table<Election> = Table {
     ],
 };
 
-/// Reads a duration that the others are compared with.
+/// Parses a duration that is compared with the others.
 macro_rules! timing {
     ($field:ident) => {
         |election, value| {
@@ -107,7 +107,7 @@ const SETTINGS: &[Key<Election>] = &[
 ];
 
 impl Election {
-    /// Reads the settings; all that are wrong are reported together.
+    /// Parses the settings; all errors are reported together.
     pub(crate) fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let (mut election, mut errors) = (Self::default(), Errors::new());
         ELECTION.read(input, &mut election, &mut errors, |_| None);
@@ -115,8 +115,8 @@ impl Election {
         Ok(election)
     }
 
-    /// The mistake in the timings, those that are left out too, and where it belongs if one that is
-    /// compared was written.
+    /// The error in the timings, defaults included, and its place if one of the compared timings
+    /// was written.
     pub(crate) fn mistake(&self) -> Option<(Option<Place>, String)> {
         let Self { lease_duration, renew_deadline, retry_period, .. } = self;
         let value = |timing: &Option<Spanned<Duration>>, default| timing.as_ref().map_or(default, |given| given.value);

@@ -13,7 +13,7 @@ use crate::support::crate_path::CratePath;
 use crate::support::errors::message;
 use crate::support::place::Place;
 
-/// The fn as it was written, the type that stands for its controller, and a `main`.
+/// The function as written, the type of its controller, and a `main`.
 pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
     let Model { runtime, type_name, handler, .. } = model;
     let conditions = &handler.conditions;
@@ -45,7 +45,8 @@ pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
     }
 }
 
-/// The type that shares the fn's name, with its controllers. With braces it leaves the fn's own namespace alone.
+/// The type with the function's name, and its controllers. It has braces, so its name is only in the namespace of
+/// types, and not in that of values.
 pub(crate) fn generated_type(
     runtime: &CratePath,
     conditions: &TokenStream,
@@ -55,10 +56,10 @@ pub(crate) fn generated_type(
 ) -> TokenStream {
     let controllers = if one {
         quote! {
-            /// The controller of the fn.
+            /// The controller of the function.
             ///
             /// # Errors
-            /// A mistake in it.
+            /// An error in its settings.
             #[allow(dead_code)]
             #vis fn controller() -> #runtime::Result<#runtime::Controller, #runtime::ConfigError> {
                 #runtime::Program::only::<Self>()
@@ -66,10 +67,10 @@ pub(crate) fn generated_type(
         }
     } else {
         quote! {
-            /// The controllers of the fn, one for each kind.
+            /// The controllers of the function, one for each kind.
             ///
             /// # Errors
-            /// The first mistake in one.
+            /// The first error in their settings.
             #[allow(dead_code)]
             #vis fn controllers() -> #runtime::Result<#runtime::Vec<#runtime::Controller>, #runtime::ConfigError> {
                 #runtime::Program::all::<Self>()
@@ -89,7 +90,7 @@ pub(crate) fn generated_type(
     }
 }
 
-/// A local fn that is generic as the handler is, called once for each kind.
+/// A local function that is generic like the handler, called once for each kind.
 fn for_each(model: &Model<'_>, parameter: &Ident, generics: &syn::Generics) -> TokenStream {
     let runtime = &model.runtime;
     let builder = builder(model, &parameter.to_token_stream(), &quote!(__name));
@@ -112,7 +113,7 @@ fn for_each(model: &Model<'_>, parameter: &Ident, generics: &syn::Generics) -> T
     }
 }
 
-/// What asks a kind for its CRD. It has to stand where the kind is known, not in a generic fn.
+/// The expression for the CRD of a kind. The kind must be known there, so it cannot be in a generic function.
 fn known_crd(model: &Model<'_>) -> TokenStream {
     let runtime = &model.runtime;
     quote!(|__kind| #runtime::crd(__kind).known_crd())
@@ -136,7 +137,7 @@ fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenSt
     let place = steps.at(start);
     let builder = steps.variable(place);
     let here = runtime.at(place);
-    // From the kind's first word to its last, as that is what the compiler's message is about.
+    // From the kind's first word to its last, because the compiler's message is about all of it.
     let kind = quote_spanned!(place=> #here::kind::<#kind>);
     let ends = parentheses(TokenStream::new(), steps.at(end));
     let start = quote_spanned!(place=> let #builder = #here::controller(#kind #ends, #name););
@@ -152,7 +153,7 @@ fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenSt
     }
 }
 
-/// A `main` that runs this controller, and what makes a second one explain itself.
+/// A `main` that runs this controller, and an item whose name explains the error for a second one.
 fn main(model: &Model<'_>) -> TokenStream {
     let Model { runtime, handler, type_name, .. } = model;
     let Handler { ident, conditions, .. } = handler;
@@ -172,5 +173,5 @@ fn main(model: &Model<'_>) -> TokenStream {
     }
 }
 
-/// The name that rustc shows when two controllers of a crate bring a `main` each.
+/// The name that rustc shows if two controllers of a crate generate a `main`.
 pub(crate) const ADVICE: &str = "write_main_false_in_each_attribute_and_one_kooper_main_with_all_of_them";

@@ -1,4 +1,4 @@
-//! What is emitted when something is wrong, so that nothing else is reported.
+//! The expansion after an error. It prevents further messages.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -10,7 +10,7 @@ use crate::controller::mentioned;
 use crate::controller::signature::Handler;
 use crate::support::crate_path::CratePath;
 
-/// The errors, the item as it was written, a type that defines nothing and an empty `main`.
+/// The errors, the item as written, a type without controllers and an empty `main`.
 pub(crate) fn controller(
     item: &TokenStream,
     args: &Args,
@@ -21,7 +21,7 @@ pub(crate) fn controller(
     let errors = error.into_iter().flatten().map(|error| error.to_compile_error());
     let errors = quote!(#(#conditions #errors)*);
     if handler.is_some_and(|handler| handler.method) {
-        // Beside a method nothing else may stand.
+        // No other item is allowed beside a method.
         return quote!(#errors #item);
     }
     let runtime = CratePath::new(args.krate.as_ref().map(|path| &path.value));
@@ -34,7 +34,7 @@ pub(crate) fn controller(
             fn main() {}
         )
     });
-    // A handler of this name is no program, and the compiler would add that it is async.
+    // A handler named `main` would be an async `main`, which the compiler would report, too.
     let item = match handler {
         Some(handler) if handler.ident == "main" => quote!(const _: () = { #item };),
         _ => quote!(#item),
@@ -42,8 +42,8 @@ pub(crate) fn controller(
     quote!(#errors #item #ty #mentioned #keys #main)
 }
 
-/// What lets an editor complete a key: where one is not known, the runtime imports it from a module
-/// of all keys, but only in an editor.
+/// An import of each unknown key from a module of all keys, so that editors can complete it. The
+/// runtime expands it in editors only.
 fn completions(runtime: &CratePath, args: &Args) -> TokenStream {
     let unknown = args.entries.iter().filter(|entry| entry.key.is_none()).filter_map(|entry| entry.word.as_ref());
     quote!(#(#runtime::complete!(#unknown);)*)

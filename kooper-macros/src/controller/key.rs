@@ -1,7 +1,7 @@
-//! A key and what it becomes, and tables of keys.
+//! Keys, and tables of keys.
 //!
 //! A key is declared once. The parser, the check for duplicates, the messages, the builder's calls,
-//! what an editor completes and the reference page all read its row.
+//! the completion in editors and the reference page all use its row.
 
 use proc_macro2::{Ident, TokenStream};
 use syn::ext::IdentExt;
@@ -13,25 +13,25 @@ use crate::support::entries;
 use crate::support::errors::{Errors, message};
 use crate::support::suggest;
 
-/// A key, whose value goes into a `T`.
+/// A key, whose value is stored in a `T`.
 pub(crate) struct Key<T: 'static> {
     pub(crate) name: &'static str,
-    /// How it is written, each way one.
+    /// The ways to write it.
     pub(crate) shapes: &'static [Shape],
-    /// What it takes, as it completes "`key` takes …".
+    /// The form of its value, which completes "`key` takes …".
     pub(crate) form: &'static str,
-    /// One that is right, for errors and the reference page.
+    /// An example, for errors and the reference page.
     pub(crate) example: &'static str,
-    /// What holds without it.
+    /// Its default.
     #[cfg_attr(not(test), expect(dead_code, reason = "for the reference page, which a test compares"))]
     pub(crate) default: &'static str,
-    /// What it means, in a line.
+    /// Its description, in one line.
     #[cfg_attr(not(test), expect(dead_code, reason = "for the reference page, which a test compares"))]
     pub(crate) doc: &'static str,
-    /// What its value names.
+    /// The items that its value names.
     pub(crate) mentions: Mentions,
-    /// Reads the value, and keeps it as the call of the builder that it becomes, or for the checks
-    /// that compare it with others.
+    /// Parses the value, and stores it as a call of the builder, or for the checks that compare it
+    /// with others.
     pub(crate) read: fn(&mut T, &Value<'_>) -> syn::Result<()>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum Shape {
 pub(crate) const FLAG: &[Shape] = &[Shape::Flag];
 pub(crate) const PARENTHESES: &[Shape] = &[Shape::Parentheses];
 
-/// Which items a value names.
+/// The items that a value names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mentions {
     pub(crate) kinds: bool,
@@ -64,7 +64,7 @@ impl Mentions {
 }
 
 impl<T> Key<T> {
-    /// What most keys have in common.
+    /// The defaults of most keys.
     pub(crate) const EQUALS: Self = Self {
         name: "",
         shapes: &[Shape::Equals],
@@ -77,7 +77,7 @@ impl<T> Key<T> {
     };
 }
 
-/// Reads a value that becomes a call of the builder.
+/// Parses a value that becomes a call of the builder.
 macro_rules! call {
     ($method:ident, $read:ident) => {
         call!($method, $read, $crate::controller::setting::Stage::Rest)
@@ -92,7 +92,7 @@ macro_rules! call {
 }
 pub(crate) use call;
 
-/// Reads a list that becomes a call of the builder for each element.
+/// Parses a list that becomes a call of the builder for each element.
 macro_rules! calls {
     ($method:ident, $read:ident) => {
         |keys, value| {
@@ -103,7 +103,7 @@ macro_rules! calls {
 }
 pub(crate) use calls;
 
-/// Reads a value that is kept, for the checks and the model.
+/// Parses a value that is stored for the checks and the model.
 macro_rules! keep {
     ($field:ident, $read:ident) => {
         |keys, value| {
@@ -114,25 +114,25 @@ macro_rules! keep {
 }
 pub(crate) use keep;
 
-/// The keys that may stand in one place.
+/// The keys that are allowed in one place.
 pub(crate) struct Table<T: 'static> {
-    /// What one of them is called.
+    /// The noun for a key in messages.
     pub(crate) noun: &'static str,
-    /// One with its value.
+    /// An example of a key with its value.
     pub(crate) example: &'static str,
     pub(crate) keys: &'static [Key<T>],
     /// Words that other tools use for them.
     pub(crate) others: &'static [(&'static str, &'static str)],
 }
 
-/// An entry as it was written.
+/// An entry as written.
 #[derive(Default)]
 pub(crate) struct Entry {
-    /// The word where the key belongs, if there is one.
+    /// The word in the place of the key, if there is one.
     pub(crate) word: Option<Ident>,
-    /// The key that it is.
+    /// The key, if the word is one.
     pub(crate) key: Option<&'static str>,
-    /// The key that it is, or that was meant.
+    /// The key, or the one that was meant.
     pub(crate) meant: Option<&'static str>,
     /// All of its tokens.
     pub(crate) tokens: TokenStream,
@@ -144,9 +144,9 @@ impl<T> Table<T> {
         self.keys.iter().find(|key| key.name == name)
     }
 
-    /// Reads all entries. What cannot be read is noted and passed over.
+    /// Parses all entries. Those that cannot be parsed are noted and skipped.
     ///
-    /// `stray` may refuse what stands where a key belongs, with the key that was meant.
+    /// `stray` may return an error for a token in the place of a key, with the key that was meant.
     pub(crate) fn read(
         &self,
         input: ParseStream<'_>,

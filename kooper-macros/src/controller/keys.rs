@@ -203,7 +203,7 @@ const KEYS: &[Key<Args>] = &[
         form: "the path of an async function",
         example: "cleanup = tear_down",
         default: "none",
-        doc: "Called before an object is deleted, guaranteed by the `finalizer`. Arguments and return types are those of a handler; the finalizer is removed when it returns without an error and without asking to be called again.",
+        doc: "Called before an object is deleted, guaranteed by the `finalizer`. Arguments and return types are those of a handler; the finalizer is removed when it returns without an error and without requesting a requeue.",
         mentions: Mentions::FUNCTIONS,
         read: keep!(cleanup, path),
         ..Key::EQUALS
@@ -263,7 +263,7 @@ const KEYS: &[Key<Args>] = &[
         form: "the path of an async function",
         example: "deleted = forget",
         default: "none",
-        doc: "Called once for each object that was deleted, as far as this process sees it; errors are not retried. Arguments are those of a handler, and `Gone`.",
+        doc: "Called once for each object that was deleted, if this process observes it; errors are not retried. Arguments are those of a handler, and `Gone`.",
         mentions: Mentions::FUNCTIONS,
         read: call!(deleted, path),
         ..Key::EQUALS
@@ -308,10 +308,10 @@ const KEYS: &[Key<Args>] = &[
         form: "the path of a `fn(Client) -> impl Retriever<K>`",
         example: "retriever = from_queue",
         default: "the API server's",
-        doc: "A custom retriever in place of the API server's.",
+        doc: "A custom retriever instead of the API server's.",
         mentions: Mentions::FUNCTIONS,
         read: |args, value| {
-            // All of it where the value stands, which is what the message about its type is for.
+            // All of it has the place of the value, which the message about its type is about.
             let path = value.path()?;
             args.settings.push(Setting::new("retriever_from", Spanned { key: path.place.start, ..path }));
             Ok(())
@@ -334,7 +334,7 @@ const KEYS: &[Key<Args>] = &[
         form: "rules in parentheses",
         example: "access(\"apps/deployments: get, patch\", \"pods/log: get\")",
         default: "none",
-        doc: "RBAC rules for what a `Client` or a custom retriever does. `access()`: nothing.",
+        doc: "RBAC rules for the requests of a `Client` or a custom retriever. `access()`: none.",
         read: call!(access, rules),
         ..Key::EQUALS
     },
@@ -352,7 +352,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a name",
         example: "type_name = EchoController",
         default: "the function's name",
-        doc: "The name of the generated type, where another type or module has the function's name.",
+        doc: "The name of the generated type, if another type or module has the function's name.",
         read: keep!(type_name, ident),
         ..Key::EQUALS
     },
@@ -361,7 +361,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a path",
         example: "crate = my_platform::kooper",
         default: "`::kooper`",
-        doc: "The path of kooper, where another crate re-exports it.",
+        doc: "The path of kooper, if another crate re-exports it.",
         read: keep!(krate, path),
         ..Key::EQUALS
     },

@@ -1,4 +1,4 @@
-//! What an attribute with a mistake mentions, so that the imports of it still count as used.
+//! The items that an attribute with an error names, so that their imports still count as used.
 
 use proc_macro2::{Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
@@ -19,7 +19,7 @@ pub(crate) fn imports(conditions: Option<&TokenStream>, args: &Args) -> TokenStr
         new
     });
     let imports = paths.iter().map(|path| {
-        // An import that fails is told where the path stands.
+        // An import that fails is reported at the path.
         let import = quote_spanned!(Place::of(path).start=> use #path as _;);
         quote! {
             #conditions
@@ -32,12 +32,12 @@ pub(crate) fn imports(conditions: Option<&TokenStream>, args: &Args) -> TokenStr
     imports.collect()
 }
 
-/// The paths in an entry that can be nothing else than kinds and functions.
+/// The paths in an entry that can only be kinds and functions.
 fn paths(entry: &Entry) -> Vec<TokenStream> {
     let Some(key) = entry.meant.and_then(|key| CONTROLLER.find(key)) else { return Vec::new() };
     let mut found = Found { functions: key.mentions.functions, paths: Vec::new() };
     if key.mentions.kinds || key.mentions.functions {
-        // The key itself is no path.
+        // The key itself is not a path.
         let value = entry.tokens.clone().into_iter().skip(usize::from(entry.word.is_some()));
         found.scan(value.collect());
     }

@@ -1,7 +1,7 @@
-//! What the attributes refuse, and how: the files of `mistakes`, one for each theme.
+//! The mistakes that the attributes report: the files of `mistakes`, one for each theme.
 //!
-//! A case is a title, a program, and below each line of it the messages that stand there, under the
-//! words that they are about:
+//! A case is a title and a program. Below each line of the program are its messages, under the words
+//! that they are about:
 //!
 //! ```text
 //! # workers is zero
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! `KOOPER_BLESS=1 cargo test -p kooper-macros` writes the messages. Read the difference before you
-//! keep it: it is what a user reads. What needs the compiler's own checks is in `ui-tests/fail`.
+//! keep it: users read it. Mistakes that only the compiler can find are in `ui-tests/fail`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,15 +27,15 @@ struct Theme {
     cases: Vec<Case>,
 }
 
-/// A program that is refused.
+/// A program that is rejected.
 struct Case {
     title: String,
     lines: Vec<String>,
-    /// What stands in the file.
+    /// The text of the file.
     written: String,
 }
 
-/// A message and the place that it is about; lines and columns begin at 0.
+/// A message and its place; lines and columns begin at 0.
 struct Message {
     line: usize,
     columns: (usize, usize),
@@ -98,7 +98,7 @@ fn parts(program: &str) -> (Given, TokenStream) {
     (Given { name, tokens, place: (before.expect("a pound sign"), span) }, item)
 }
 
-/// The messages in an expansion. One without a place of its own is about the whole attribute.
+/// The messages in an expansion. One without a place is about the whole attribute.
 fn messages(expansion: TokenStream, attribute: (Span, Span)) -> Vec<Message> {
     let tokens: Vec<_> = expansion.into_iter().collect();
     let errors = tokens.windows(3).filter_map(|window| match window {
@@ -116,7 +116,7 @@ fn messages(expansion: TokenStream, attribute: (Span, Span)) -> Vec<Message> {
 }
 
 impl Case {
-    /// The case as it has to be written.
+    /// The case with the actual messages.
     fn rendered(&self) -> String {
         let (Given { name, tokens, place }, item) = parts(&self.lines.join("\n"));
         let expansion = match &*name {
@@ -153,10 +153,10 @@ fn each_mistake_has_its_message_under_its_words() {
 }
 
 #[test]
-fn a_title_is_a_sentence_of_its_own() {
+fn each_title_is_a_unique_sentence() {
     let mut titles: Vec<_> = themes().into_iter().flat_map(|theme| theme.cases).map(|case| case.title).collect();
     assert!(titles.len() >= 100);
-    assert!(titles.iter().all(|title| title.split(' ').count() >= 3), "let each title be a sentence: {titles:?}");
+    assert!(titles.iter().all(|title| title.split(' ').count() >= 3), "each title is a sentence: {titles:?}");
     titles.sort();
     let all = titles.len();
     titles.dedup();

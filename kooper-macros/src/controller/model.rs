@@ -1,4 +1,4 @@
-//! A controller that holds: what the checks leave for emitting.
+//! A validated controller, from which code is generated.
 
 use proc_macro2::Ident;
 use syn::{Generics, LitStr, Path, Type};
@@ -8,23 +8,23 @@ use crate::controller::signature::Handler;
 use crate::support::crate_path::CratePath;
 use crate::support::spanned::Spanned;
 
-/// Everything that emitting needs.
+/// Everything that the generated code needs.
 pub(crate) struct Model<'a> {
     pub(crate) runtime: CratePath,
     pub(crate) handler: &'a Handler,
     pub(crate) type_name: Ident,
     pub(crate) kinds: Kinds<'a>,
-    /// Whether it looks into some namespaces only, which needs a kind that has them.
+    /// Whether it watches some namespaces only, which requires a namespaced kind.
     pub(crate) namespaced: bool,
-    /// Whether it installs CRDs, which needs a kind that has one.
+    /// Whether it installs CRDs, which requires a kind with a CRD.
     pub(crate) installs_crd: bool,
     pub(crate) cleanup: Option<Cleanup<'a>>,
-    /// The settings that are calls of the builder as they are.
+    /// The settings that become calls of the builder unchanged.
     pub(crate) settings: &'a [Setting],
     pub(crate) main: bool,
 }
 
-/// The kinds of a controller, each with the name of its own.
+/// The kinds of a controller, each with the name of its controller.
 pub(crate) enum Kinds<'a> {
     /// One kind and a handler of that kind.
     One { kind: &'a Type, name: String },
@@ -42,13 +42,13 @@ impl Kinds<'_> {
     }
 }
 
-/// What is done before an object is deleted.
+/// The cleanup before an object is deleted.
 pub(crate) struct Cleanup<'a> {
     pub(crate) path: &'a Spanned<Path>,
     pub(crate) finalizer: &'a LitStr,
     /// Finalizers that it had before.
     pub(crate) former: Option<&'a Spanned<Vec<LitStr>>>,
-    /// Whether an object that leaves the selector is cleaned up too.
+    /// Whether an object that no longer matches the selector is cleaned up, too.
     pub(crate) on_leave: Option<&'a Spanned<()>>,
 }
 

@@ -1,4 +1,4 @@
-//! What a key becomes: a call of the builder.
+//! Calls of the builder, which most keys become.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use crate::support::crate_path::CratePath;
 use crate::support::place::Place;
 use crate::support::spanned::Spanned;
 
-/// A call of a method, and where what it stands for is written.
+/// A call of a method, with the places of its key and value.
 pub(crate) struct Setting {
     pub(crate) method: &'static str,
     pub(crate) stage: Stage,
-    /// Where the key stands.
+    /// The place of the key.
     pub(crate) key: Span,
-    /// Where the value stands.
+    /// The place of the value.
     pub(crate) place: Place,
     pub(crate) value: Box<dyn Emit>,
 }
 
-/// When a setting is called: the builder's types have to be known before the methods that depend on them.
+/// The order of the calls: the builder's types must be known before the methods that depend on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     /// It changes the type of the objects.
@@ -60,18 +60,18 @@ impl Setting {
 
 /// A value as the arguments of a call.
 pub(crate) trait Emit {
-    /// The types that are written out.
+    /// The types that are written explicitly.
     fn types(&self) -> TokenStream {
         TokenStream::new()
     }
 
-    /// What stands in the parentheses.
+    /// The arguments in the parentheses.
     fn arguments(&self, runtime: &CratePath) -> TokenStream;
 }
 
-/// A value that is one of several, each with a call of its own.
+/// An element of a list, where each has a separate call.
 pub(crate) trait Element: Emit {
-    /// Where the message about its type belongs.
+    /// The place of the message about its type.
     fn place(&self) -> Place;
 }
 
@@ -136,17 +136,17 @@ impl Emit for Vec<LitStr> {
 impl Emit for Vec<Rule> {
     fn arguments(&self, _: &CratePath) -> TokenStream {
         let rules = self.iter().map(ToString::to_string);
-        // An empty list still has elements of a type.
+        // An empty list still has an element type.
         if self.is_empty() { quote!([""; 0]) } else { quote!([#(#rules),*]) }
     }
 }
 
-/// A part of an object whose change wakes the handler.
+/// A part of an object whose change triggers the handler.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
-    /// As the user writes it.
+    /// The word of the attribute.
     pub(crate) word: Ident,
-    /// As the runtime names it.
+    /// The name in the runtime.
     pub(crate) variant: &'static str,
 }
 
@@ -203,7 +203,7 @@ impl ToTokens for Map {
 
 impl Emit for Map {
     fn types(&self) -> TokenStream {
-        // What the function lacks is reported where the function stands.
+        // A missing bound of the function is reported at the function.
         let inferred = quote_spanned!(self.place().start=> _, _);
         let kind = &self.kind;
         quote_spanned!(Place::of(kind).start=> ::<#kind, #inferred>)
@@ -237,7 +237,7 @@ impl Element for Layer {
     }
 }
 
-/// Arguments whose parentheses stand at a place.
+/// Arguments in parentheses with this place.
 pub(crate) fn parentheses(arguments: TokenStream, place: Span) -> Group {
     let mut group = Group::new(Delimiter::Parenthesis, arguments);
     group.set_span(place);

@@ -1,4 +1,4 @@
-//! The annotated fn, as far as it concerns its controller.
+//! The signature of the annotated function.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -16,23 +16,23 @@ use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::text::text;
 
-/// A fn that may be a handler. Its body is never looked at.
+/// A function that may be a handler. Its body is not inspected.
 pub(crate) struct Handler {
-    /// The `#[cfg]`s that stand on it.
+    /// Its `#[cfg]` attributes.
     pub(crate) conditions: TokenStream,
     pub(crate) vis: Visibility,
     pub(crate) ident: Ident,
     pub(crate) generics: Generics,
     /// The types of its arguments.
     pub(crate) arguments: Vec<Type>,
-    /// What it returns, when that is written.
+    /// Its return type, if written.
     pub(crate) output: Option<Type>,
-    /// Whether it is one of an `impl`, so that nothing can stand beside it.
+    /// Whether it is in an `impl`, so that no other item can be generated beside it.
     pub(crate) method: bool,
 }
 
 impl Handler {
-    /// Reads the fn and notes what no handler may have. `None`: it is no fn at all.
+    /// Parses the function and notes what is not allowed in a handler; `None` if it is not a function.
     pub(crate) fn parse(item: &TokenStream, args: &Args, errors: &mut Errors) -> Option<Self> {
         let span = item.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
         let head = |input: ParseStream<'_>| {
@@ -66,7 +66,7 @@ impl Handler {
             ReturnType::Type(_, output) => Some(*output),
             ReturnType::Default => None,
         };
-        // Without `async` the compiler knows whether it is a future that is returned.
+        // Without `async` only the compiler knows whether it returns a future.
         let written = output.as_ref().filter(|_| signature.asyncness.is_some());
         if let Some(word) = written.and_then(|output| find_word("impl", output.to_token_stream())) {
             errors.add(word, message!("the return type of a handler must be named: write one such as `Result<()>`"));
@@ -114,7 +114,7 @@ fn check_head(signature: &Signature, errors: &mut Errors) {
     }
 }
 
-/// Whether the fn is one of an `impl`, as far as its signature shows.
+/// Whether the function is in an `impl`, as far as its signature shows.
 fn check_place(signature: &Signature, errors: &mut Errors) -> bool {
     if let Some(receiver) = signature.receiver() {
         errors.add(
@@ -125,7 +125,7 @@ fn check_place(signature: &Signature, errors: &mut Errors) -> bool {
     }
     let word = find_word("Self", signature.to_token_stream());
     if let Some(word) = word {
-        errors.add(word, message!("a handler cannot be an associated function: move it out of the `impl`, and write the type in place of `Self`"));
+        errors.add(word, message!("a handler cannot be an associated function: move it out of the `impl`, and write the type instead of `Self`"));
     }
     word.is_some()
 }
@@ -144,11 +144,11 @@ fn check_argument(argument: &PatType, kind: &str, errors: &mut Errors) {
         let owned = owned(&reference.elem, kind);
         errors.add(Place::of(ty), message!("a handler takes its arguments by value: write {owned}"));
     } else if let Some(word) = find_word("impl", ty.to_token_stream()) {
-        errors.add(word, message!("arguments are extracted by their types: write the type in place of `impl …`"));
+        errors.add(word, message!("arguments are extracted by their types: write the type instead of `impl …`"));
     }
 }
 
-/// What to take in place of a reference: an object in an `Arc`, all else as it is.
+/// What to take instead of a reference: an object in an `Arc`, all other types by value.
 fn owned(lent: &Type, kind: &str) -> String {
     let (name, written) = (last_word(lent), text(plain(lent)));
     if ARGUMENTS.contains(&name.as_str()) {
@@ -160,7 +160,7 @@ fn owned(lent: &Type, kind: &str) -> String {
     }
 }
 
-/// The names of what a handler takes beside the object, where the kind is not known.
+/// The arguments of a handler beside the object, which are not the name of a kind.
 const ARGUMENTS: [&str; 14] = [
     "Arc",
     "Call",
@@ -178,7 +178,7 @@ const ARGUMENTS: [&str; 14] = [
     "Evictor",
 ];
 
-/// The attribute if it decides whether the item is there; of a `cfg_attr` only that part.
+/// The attribute if it decides whether the item is compiled; only that part of a `cfg_attr`.
 fn condition(attribute: &Attribute) -> Option<TokenStream> {
     if attribute.path().is_ident("cfg") {
         return Some(attribute.to_token_stream());
@@ -193,7 +193,7 @@ fn condition(attribute: &Attribute) -> Option<TokenStream> {
     (!conditions.is_empty()).then(|| quote!(#[cfg_attr(#predicate, #(#conditions),*)]))
 }
 
-/// Where a word stands in tokens.
+/// The place of a word in tokens.
 fn find_word(word: &str, tokens: TokenStream) -> Option<Span> {
     tokens.into_iter().find_map(|token| match token {
         TokenTree::Ident(ident) if ident == word => Some(ident.span()),

@@ -26,7 +26,7 @@ fn one_kind_and_a_main() {
     insta::assert_snapshot!(expanded(quote!(resource = Pod), &echo()));
 }
 
-/// An attribute and what it stands on.
+/// An attribute and its item.
 type Case = (TokenStream, TokenStream);
 
 fn with_every_key() -> Case {
@@ -98,12 +98,12 @@ fn a_list_of_kinds() {
 }
 
 #[test]
-fn what_remains_when_something_is_wrong() {
+fn the_fallback_after_an_error() {
     insta::assert_snapshot!(expanded(quote!(resource = Pod, workers = 0, banana), &echo()));
 }
 
 #[test]
-fn a_wrong_main_leaves_one_that_is_empty() {
+fn an_error_in_main_generates_an_empty_main() {
     for attribute in [quote!(resource = Pod, main = true), quote!(resource = Pod, workers = 0)] {
         let tokens = expand(attribute, &echo()).to_string();
         assert!(tokens.ends_with("fn main () { }"), "{tokens}");
@@ -113,7 +113,7 @@ fn a_wrong_main_leaves_one_that_is_empty() {
 }
 
 #[test]
-fn what_remains_of_a_method() {
+fn the_fallback_for_a_method() {
     let item = quote!(
         async fn echo(&self, pod: Arc<Pod>) {}
     );
@@ -122,7 +122,7 @@ fn what_remains_of_a_method() {
 }
 
 #[test]
-fn a_path_of_the_users_own_is_the_only_way_to_kooper() {
+fn a_custom_path_is_the_only_path_to_kooper() {
     let cases = [
         (quote!(resource = Pod), echo()),
         (quote!(resource = Pod, workers = 0, main = false), echo()),
@@ -147,13 +147,13 @@ fn the_fn_is_emitted_as_written() {
 }
 
 #[test]
-fn an_editor_is_asked_for_what_stands_for_a_key_that_is_not_known() {
+fn an_unknown_key_is_imported_for_the_completion_in_editors() {
     let tokens = expand(quote!(resource = Pod, wor), &echo()).to_string();
     assert!(tokens.contains(":: kooper :: __private :: v1 :: complete ! (wor) ;"), "{tokens}");
     assert!(!expand(quote!(resource = Pod, workers = 0), &echo()).to_string().contains("complete"));
 }
 
-/// Where each word with this name stands in tokens.
+/// The places of all words with this name in tokens.
 fn places(tokens: TokenStream, name: &str, found: &mut Vec<(usize, usize)>) {
     for token in tokens {
         match token {
@@ -168,7 +168,7 @@ fn places(tokens: TokenStream, name: &str, found: &mut Vec<(usize, usize)>) {
 }
 
 #[test]
-fn the_call_of_a_key_stands_where_the_key_does() {
+fn the_call_of_a_key_has_the_place_of_the_key() {
     let attribute =
         "resource = Pod, workers = 4, when = is_ours, owns = [Service], cleanup = end, finalizer = \"a.b/c\"";
     let expanded = expand(attribute.parse().expect("an attribute"), &echo());
@@ -181,7 +181,7 @@ fn the_call_of_a_key_stands_where_the_key_does() {
 }
 
 #[test]
-fn the_call_of_an_argument_stands_from_its_first_word_to_its_last() {
+fn the_call_of_an_argument_spans_its_first_to_its_last_word() {
     let item = "async fn echo(pod: v1::Pod) {}";
     let expanded = expand(quote!(resource = Pod), &item.parse().expect("an item"));
     let mut found = Vec::new();
@@ -191,7 +191,7 @@ fn the_call_of_an_argument_stands_from_its_first_word_to_its_last() {
 }
 
 #[test]
-fn without_the_fn_nothing_that_is_generated_is_there() {
+fn generated_items_have_the_conditions_of_the_function() {
     let item = quote! {
         #[cfg(feature = "pods")]
         #[cfg_attr(test, allow(dead_code), cfg(unix))]

@@ -1,10 +1,10 @@
-//! What the tokens of a type show.
+//! Properties of a type that its tokens show.
 
 use syn::{GenericArgument, PathArguments, PathSegment, Type};
 
 use crate::support::text::text;
 
-/// The setting that retrieves what a handler takes in its `Arc`.
+/// The `resource` setting for the object that a handler takes in its `Arc`.
 pub(crate) fn resource_of(kind: &Type) -> String {
     let inner = match plain(kind) {
         Type::Path(path) => path.path.segments.last().filter(|last| last.ident == "PartialObjectMeta").and_then(inside),
@@ -34,7 +34,7 @@ pub(crate) fn plain(ty: &Type) -> &Type {
     }
 }
 
-/// What stands in `Arc<…>`, or behind `&`.
+/// The type in `Arc<…>`, or after `&`.
 pub(crate) fn shared(argument: &Type) -> Option<&Type> {
     match plain(argument) {
         Type::Reference(reference) => Some(shared(&reference.elem).unwrap_or(&reference.elem)),

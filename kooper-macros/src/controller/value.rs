@@ -1,4 +1,4 @@
-//! The values of keys, each form in one way.
+//! The values of keys: one parser for each form.
 
 mod numbers;
 mod paths;
@@ -21,14 +21,14 @@ use crate::support::place::Place;
 use crate::support::spanned::Spanned;
 use crate::support::text::text;
 
-/// The value of a key, still to be read.
+/// The value of a key, not parsed yet.
 pub(crate) struct Value<'a> {
     name: &'static str,
     form: &'static str,
     example: &'static str,
     ident: &'a Ident,
     input: ParseStream<'a>,
-    /// What is wrong with a value that could be read.
+    /// Errors in a value that could be parsed.
     notes: RefCell<Vec<syn::Error>>,
 }
 
@@ -38,18 +38,18 @@ impl<'a> Value<'a> {
         Self { name, form, example, ident, input, notes: RefCell::default() }
     }
 
-    /// The error for a value of another form than the key takes.
+    /// The error for a value that does not have the key's form.
     pub(crate) fn wrong(&self, place: impl Into<Place>) -> syn::Error {
         let Self { name, form, example, .. } = self;
         place.into().error(message!("`{name}` takes {form}: write `{example}`"))
     }
 
-    /// Notes a mistake in a value that could be read, so that it is still compared with others.
+    /// Notes an error in a value that could be parsed, so that it is still compared with others.
     fn note(&self, place: impl Into<Place>, text: String) {
         self.notes.borrow_mut().push(place.into().error(text));
     }
 
-    /// The mistakes that were noted.
+    /// The noted errors.
     pub(crate) fn check(self) -> syn::Result<()> {
         let mut errors = Errors::new();
         self.notes.into_inner().into_iter().for_each(|note| errors.push(note));
@@ -139,7 +139,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The elements between commas; all that are wrong are reported together.
+    /// The elements between commas; all errors are reported together.
     fn elements<T>(
         &self,
         content: ParseStream<'_>,
@@ -152,7 +152,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Reads a string by one of the shared grammars, whose error says what to write.
+/// Parses a string with one of the shared grammars, whose errors include what to write.
 fn checked<T, E: Display>(text: &LitStr, read: impl Fn(&str) -> Result<T, E>) -> syn::Result<T> {
     read(&text.value()).map_err(|error| syn::Error::new(text.span(), error))
 }

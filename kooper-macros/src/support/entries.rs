@@ -1,4 +1,4 @@
-//! What stands between commas.
+//! Lists with commas.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::Token;
@@ -6,8 +6,8 @@ use syn::parse::ParseStream;
 
 use crate::support::errors::Errors;
 
-/// Reads the entries of a list. One that cannot be read is noted and skipped up to its comma, so that
-/// all mistakes are reported together.
+/// Parses the entries of a list. One that cannot be parsed is noted and skipped up to its comma, so
+/// that all errors are reported together.
 ///
 /// `unfinished` is the error for tokens between an entry and the next comma.
 pub(crate) fn read<T>(
@@ -80,14 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_noted_and_the_other_entries_are_read() {
+    fn all_errors_are_noted_and_the_other_entries_are_parsed() {
         let (read, errors) = words("a b, c, 1, |x, y| x, d");
         assert_eq!(read, ["c", "d"]);
         assert_eq!(errors, ["unfinished", "expected identifier", "expected identifier"]);
     }
 
     #[test]
-    fn a_comma_between_angle_brackets_ends_nothing() {
+    fn a_comma_between_angle_brackets_does_not_end_an_entry() {
         let skipped = |input: ParseStream<'_>| {
             let skipped = skip(input);
             input.parse::<Token![,]>()?;

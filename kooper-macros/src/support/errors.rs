@@ -1,4 +1,4 @@
-//! All mistakes of one expansion, so that one compile shows them together.
+//! Collects all errors of one expansion, so that one compile shows them together.
 
 use crate::support::place::Place;
 
@@ -11,7 +11,7 @@ macro_rules! message {
 }
 pub(crate) use message;
 
-/// The mistakes found so far. Dropping them without [`check`](Errors::check) is a bug.
+/// The errors found so far. Dropping them without [`check`](Errors::check) is a bug.
 #[derive(Debug, Default)]
 pub(crate) struct Errors {
     found: Vec<syn::Error>,
@@ -23,17 +23,17 @@ impl Errors {
         Self::default()
     }
 
-    /// Notes a mistake at a place of the user's.
+    /// Notes an error at a place in the user's code.
     pub(crate) fn add(&mut self, place: impl Into<Place>, text: String) {
         self.found.push(place.into().error(text));
     }
 
-    /// Notes a mistake that was found while parsing.
+    /// Notes an error of the parser.
     pub(crate) fn push(&mut self, error: syn::Error) {
         self.found.push(error);
     }
 
-    /// All mistakes as one error, or none.
+    /// All errors as one, if there are any.
     pub(crate) fn check(mut self) -> syn::Result<()> {
         self.checked = true;
         let all = std::mem::take(&mut self.found).into_iter().reduce(|mut all, next| {
@@ -59,17 +59,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_mistakes_come_together() {
+    fn all_errors_are_reported_together() {
         let mut errors = Errors::new();
         errors.add(Span::call_site(), "one".to_owned());
         errors.push(syn::Error::new(Span::call_site(), "two"));
-        let error = errors.check().expect_err("two mistakes");
+        let error = errors.check().expect_err("two errors");
         let texts: Vec<_> = error.into_iter().map(|error| error.to_string()).collect();
         assert_eq!(texts, ["one", "two"]);
     }
 
     #[test]
-    fn none_is_fine() {
+    fn no_error_is_fine() {
         assert!(Errors::new().check().is_ok());
     }
 

@@ -1,10 +1,10 @@
-//! Where something stands that has several tokens.
+//! The place of several tokens.
 
 use proc_macro2::{Ident, Span};
 use quote::ToTokens;
 
 /// The places of the first and of the last token. Stable Rust cannot join them into one span, but
-/// the compiler does for whatever begins at the one and ends at the other.
+/// the compiler does so for an expression that begins at the one and ends at the other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) start: Span,
@@ -19,7 +19,7 @@ impl Place {
         Self { start, end: all.last().unwrap_or(start) }
     }
 
-    /// A mistake at this place.
+    /// An error at this place.
     pub(crate) fn error(self, text: String) -> syn::Error {
         let mut ends = Ident::new("start", self.start).into_token_stream();
         ends.extend(Ident::new("end", self.end).into_token_stream());

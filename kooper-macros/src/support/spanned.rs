@@ -1,4 +1,4 @@
-//! A value and where the user wrote it.
+//! A value and its place in the user's code.
 
 use proc_macro2::Span;
 
@@ -8,9 +8,9 @@ use crate::support::place::Place;
 #[derive(Clone, Debug)]
 pub(crate) struct Spanned<T> {
     pub(crate) value: T,
-    /// Where the key stands.
+    /// The place of the key.
     pub(crate) key: Span,
-    /// Where the value stands; the key's place when it has none.
+    /// The place of the value; that of the key if it has no value.
     pub(crate) place: Place,
 }
 

@@ -1,12 +1,12 @@
-//! What to write instead of a word that is not known.
+//! Suggestions for unknown words.
 
 use kooper_grammar::suggest::nearest;
 
 use crate::support::errors::message;
 
-/// The word that was meant by one that is none of those that may stand there.
+/// The known word that was meant by an unknown one.
 ///
-/// `others` are words of other tools, each with the one of ours that means the same.
+/// `others` are words of other tools, each with the known word of the same meaning.
 pub(crate) fn meant(
     word: &str,
     known: &[&'static str],
@@ -16,7 +16,7 @@ pub(crate) fn meant(
     same.or_else(|| nearest(word, known.iter().copied()))
 }
 
-/// The text for a word that is none of those that may stand there.
+/// The message for an unknown word.
 pub(crate) fn unknown(what: &str, word: &str, meant: Option<&str>, known: &[&'static str]) -> String {
     match meant {
         Some(meant) => message!("unknown {what} `{word}`: write `{meant}`"),
@@ -32,7 +32,7 @@ mod tests {
     use super::{meant, unknown};
 
     #[test]
-    fn the_nearest_the_same_or_all() {
+    fn a_similar_word_is_suggested_or_all_are_listed() {
         let known = ["labels", "workers"];
         let say = |word| unknown("key", word, meant(word, &known, &[("concurrency", "workers")]), &known);
         assert_eq!(say("label"), "unknown key `label`: write `labels`");

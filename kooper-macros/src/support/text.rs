@@ -1,9 +1,9 @@
-//! Tokens of the user's as they would be written.
+//! The text of the user's tokens.
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 use quote::ToTokens;
 
-/// The text of a path or a type, so that advice can be copied.
+/// The text of a path or a type, as it is usually formatted.
 pub(crate) fn text(tokens: &impl ToTokens) -> String {
     let mut text = String::new();
     write(tokens.to_token_stream(), &mut text);
@@ -49,7 +49,7 @@ mod tests {
     use super::text;
 
     #[test]
-    fn types_read_as_they_are_written() {
+    fn types_are_formatted_as_usual() {
         for written in
             ["Pod", "k8s_openapi::api::core::v1::Pod", "Arc<v1::Pod>", "HashMap<String, [u8; 4]>", "&'a mut dyn Send"]
         {
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrow_stands_between_spaces() {
+    fn an_arrow_is_between_spaces() {
         assert_eq!(text(&quote::quote!(v1::Service => all)), "v1::Service => all");
     }
 }

@@ -95,7 +95,7 @@ impl EventSink {
         let writer = Writer::new(client, source, drops.clone());
         let task = Mutex::new(Some(WriterTask { receiver, writer }));
         let inner = Inner { sender, task, drops };
-        Self { inner: Some(Arc::new(inner)), kept: None }
+        Self { inner: Some(Arc::new(inner)), recorded: None }
     }
 
     /// A sink that keeps all Events in memory and writes none.

@@ -162,7 +162,9 @@ pub(crate) trait Erased: Send + Sync {
 pub(crate) type DeletedFunction =
     Arc<dyn Fn(Arc<Object>, Gone, Call) -> BoxFuture<'static, Result<Action, CallError>> + Send + Sync>;
 
-pub(crate) fn deleted_function<O: DeserializeOwned + Send + Sync + 'static>(service: HandlerService<Removed<O>>) -> DeletedFunction {
+pub(crate) fn deleted_function<O: DeserializeOwned + Send + Sync + 'static>(
+    service: HandlerService<Removed<O>>,
+) -> DeletedFunction {
     Arc::new(move |object, gone, call| {
         let service = service.clone();
         Box::pin(async move {

@@ -87,7 +87,11 @@ impl Lookup {
 
     /// Sets the finalizers of an object, if its version has not changed since
     /// they were read.
-    pub(crate) async fn set_finalizers(&self, object: &Object, finalizers: &[String]) -> Result<UpdateResult, LookupError> {
+    pub(crate) async fn set_finalizers(
+        &self,
+        object: &Object,
+        finalizers: &[String],
+    ) -> Result<UpdateResult, LookupError> {
         let key = object.key();
         let patch = json!({"metadata": {
             "uid": object.uid(), "resourceVersion": object.version(), "finalizers": finalizers,

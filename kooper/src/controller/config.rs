@@ -204,7 +204,11 @@ impl Config {
     /// Returns an error for the first invalid setting; the name is checked first.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         if self.name.is_empty() {
-            return Err(self.error("name", ConfigErrorKind::Missing, "it is missing: give the controller a name, such as `echo`"));
+            return Err(self.error(
+                "name",
+                ConfigErrorKind::Missing,
+                "it is missing: give the controller a name, such as `echo`",
+            ));
         }
         name::label(&self.name).map_err(self.malformed("name"))?;
         if self.workers == 0 {
@@ -233,7 +237,10 @@ impl Config {
             FieldSelector::parse(fields).map_err(self.malformed("fields"))?;
         }
         if self.changed.is_empty() {
-            return Err(self.out_of_range("changed", "the list is empty, so no change would call the handler: add one, or `Changed::Any`"));
+            return Err(self.out_of_range(
+                "changed",
+                "the list is empty, so no change would call the handler: add one, or `Changed::Any`",
+            ));
         }
         if self.metadata_only && self.changed.contains(&Changed::Status) {
             let problem = "with `metadata_only` the status is not fetched: remove `Changed::Status`";

@@ -102,7 +102,11 @@ impl Installer {
     /// How a start would install a CRD. Nothing is changed; a dry run shows
     /// whether the API server accepts it.
     #[cfg(feature = "cli")]
-    pub(crate) async fn predict(&self, client: &Client, crd: CustomResourceDefinition) -> Result<InstallPlan, InstallError> {
+    pub(crate) async fn predict(
+        &self,
+        client: &Client,
+        crd: CustomResourceDefinition,
+    ) -> Result<InstallPlan, InstallError> {
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
         let (name, crd) = self.ours(crd);
         let plan = self.plan(client, &crds, &name, &crd).await?;
@@ -175,7 +179,9 @@ impl Installer {
         let done = match self.plan(client, crds, name, crd).await? {
             InstallPlan::Keep { current, outdated: false } => return Ok(*current),
             // Only the version annotation is outdated: the CRD may be another owner's.
-            InstallPlan::Keep { current, .. } => return Ok(self.send(crds, name, crd, false).await.unwrap_or(*current)),
+            InstallPlan::Keep { current, .. } => {
+                return Ok(self.send(crds, name, crd, false).await.unwrap_or(*current));
+            }
             InstallPlan::Newer(current, theirs) => {
                 let ours = &self.version;
                 tracing::info!(

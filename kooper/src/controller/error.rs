@@ -1,7 +1,7 @@
 //! The errors of building and running controllers.
 
-use kooper_grammar::name::NameError;
 use crate::metrics::MetricsError;
+use kooper_grammar::name::NameError;
 
 /// A controller cannot be built: one of its settings is missing or invalid.
 /// Returned by `build` of a [controller's builder](crate::controller::Builder).

@@ -342,7 +342,8 @@ fn check_names(controllers: &[Controller], installation: &Installation) -> Resul
         if let Some(leases) = one.leases(installation, "default") {
             let leases = std::iter::once(&leases.name).chain(leases.former.iter().map(|former| &former.name));
             for lease in leases {
-                name::subdomain(lease).map_err(|error| one.error("leader_election", ConfigErrorKind::Malformed, error))?;
+                name::subdomain(lease)
+                    .map_err(|error| one.error("leader_election", ConfigErrorKind::Malformed, error))?;
             }
         }
     }

@@ -195,13 +195,8 @@ impl Runner {
         self.crd(starting).await;
         let mut failures = 0;
         loop {
-            let opening = self.watching.open(
-                &self.controller,
-                &self.process,
-                &self.gate,
-                &self.tombstones,
-                &self.failing,
-            );
+            let opening =
+                self.watching.open(&self.controller, &self.process, &self.gate, &self.tombstones, &self.failing);
             let error = match AssertUnwindSafe(opening).catch_unwind().await {
                 Ok(Ok(())) => break,
                 Ok(Err(error)) => error::chain(&*error),

@@ -25,7 +25,9 @@ impl Reply {
     pub fn object(object: &impl Serialize) -> Self {
         match serde_json::to_value(object) {
             Ok(body) => Self { code: 200, body },
-            Err(error) => Self::rejected(500, "InternalError", &format!("the reply cannot be written as JSON: {error}")),
+            Err(error) => {
+                Self::rejected(500, "InternalError", &format!("the reply cannot be written as JSON: {error}"))
+            }
         }
     }
 

@@ -96,7 +96,7 @@ fn anchors(page: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn links_between_pages_lead_somewhere() {
+fn links_between_pages_have_a_target() {
     for (page, text) in pages() {
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             if target.contains("://") {
@@ -151,7 +151,7 @@ fn tests(folder: &Path, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn each_row_for_those_who_come_from_go_names_a_test_that_exists() {
+fn each_row_of_the_page_for_go_users_names_an_existing_test() {
     let mut found = BTreeSet::new();
     for folder in ["kooper/src", "kooper/grammar/tests", "tests/it", "examples/tests"] {
         tests(&root().join(folder), &mut found);
@@ -173,7 +173,7 @@ fn each_row_for_those_who_come_from_go_names_a_test_that_exists() {
 }
 
 #[test]
-fn each_step_of_the_walk_names_a_function_that_exists() {
+fn each_step_of_the_walk_names_an_existing_function() {
     let page = text("docs/contributing/architecture.md");
     let walk = page.split("\n## ").find(|section| section.starts_with("One Pod")).expect("the walk is on the page");
     let rows = walk.lines().filter(|line| line.ends_with("` |"));

@@ -1,11 +1,11 @@
 //! Several installations of one program, and a renamed program.
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::Controller;
 use kooper::capability::Applier;
+use kooper::controller::operator;
 use kooper::kube::Client;
 use kooper::kube::client::Body;
-use kooper::Controller;
-use kooper::controller::operator;
 use kooper_tests::control_plane::ControlPlane;
 use serde_json::{Value, json};
 

@@ -289,7 +289,7 @@ fn a_replica_that_lost_leadership_does_not_report_objects_of_its_last_term() {
     let replica = Replica::on(cluster, controller.leader_election(quick(namespace)).handler(async || {}));
     replica.wait_until_leads("shop-terms");
     events.add(&json!({"metadata": {"name": "poison", "namespace": "test"}, "data": 7})).unwrap();
-    replica.wait_for_ready(true, &["terms: the object test/poison does not fit the controller's type"]);
+    replica.wait_for_ready(true, &["terms: the object test/poison does not decode as the controller's type"]);
 
     let place = format!("--namespace={namespace}");
     let patch = r#"{"spec":{"holderIdentity":"another"}}"#;

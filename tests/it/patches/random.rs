@@ -1,5 +1,5 @@
-//! Random requests about one object, by few managers and on few fields, so
-//! that they meet often.
+//! Random requests for one object, by few managers and on few fields, so
+//! that they collide often.
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ use super::replay::{History, Step};
 
 const MANAGERS: [&str; 4] = ["one", "two", "three", "kubectl"];
 
-/// Makes up requests, the same for the same seed.
+/// Generates requests, the same ones for the same seed.
 pub(super) struct Writer(Rng);
 
 impl Writer {
@@ -16,7 +16,7 @@ impl Writer {
         Self(Rng::with_seed(seed))
     }
 
-    /// A history without answers.
+    /// A history without responses.
     pub(super) fn history(&mut self, name: &str) -> History {
         let kinds = [("ConfigMap", "v1"), ("Service", "v1"), ("Deployment", "apps/v1"), ("Widget", "example.com/v1")];
         let (kind, version) = kinds[self.0.usize(..kinds.len())];

@@ -1,4 +1,4 @@
-//! A program whose handler blocks its thread for ever, for the test of what ends it.
+//! A program whose handler blocks its thread forever, for the test of its end.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A program that meets secrets wherever it can, for the test that it shows none of them.
+//! A program that handles secrets in every possible place, for the test that it shows none of them.
 
 use k8s_openapi::api::core::v1::Secret;
 use kooper::capability::{Getter, Reader};
@@ -23,7 +23,7 @@ struct Door;
 
 impl<'de> Deserialize<'de> for Door {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        Err(D::Error::custom(format!("{} is no door", String::deserialize(deserializer)?)))
+        Err(D::Error::custom(format!("{} is not a door", String::deserialize(deserializer)?)))
     }
 }
 
@@ -40,7 +40,7 @@ async fn guard(
     assert_eq!(all.get(&key)?.is_some(), secrets.fetch(&key).await?.is_some());
     recorder.normal("Guarded", "it is guarded");
     if name == "misread" {
-        // An answer that does not fit: kube's own words quote it.
+        // A response that does not decode: kube's own error quotes it.
         let keys =
             Request::new(format!("/api/v1/namespaces/{namespace}/secrets")).get("keys", &GetParams::default())?;
         client.request::<Vec<u8>>(keys).await?;

@@ -1,4 +1,4 @@
-//! A program of two kinds, for the tests of its commands: it installs the CRD of one, and the user that of the other.
+//! A program of two kinds, for the tests of its commands: it installs one CRD, and the user installs the other.
 
 use kooper::__private::v1::{Definition, Program};
 use kooper::Controller;

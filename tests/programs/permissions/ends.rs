@@ -1,4 +1,4 @@
-//! What is cleaned up, what leaves a selector, and what is told of as deleted.
+//! Objects that are cleaned up, that leave a selector, and that are deleted.
 
 use k8s_openapi::api::core::v1::{PodTemplate, ReplicationController, Service, ServiceAccount, ServiceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -31,7 +31,10 @@ pub(super) fn define(program: &mut Program) {
             .cleanup("permissions.example.com/abandoned", async || {}),
     );
     program.add(
-        Controller::builder::<ServiceAccount>("accounts").labels("goes=yes").handler(delete_account).deleted(farewell),
+        Controller::builder::<ServiceAccount>("accounts")
+            .labels("departs=yes")
+            .handler(delete_account)
+            .deleted(account_deleted),
     );
 }
 
@@ -39,7 +42,7 @@ async fn delete_service(service: Arc<Service>, services: Deleter<Service>) -> Re
     Ok(services.delete_object(&service).await?)
 }
 
-/// Writes the object, so that the version by which the finalizer is to come off is another's.
+/// Writes the object, so that the finalizer must be removed from a newer version.
 async fn clean_service(service: Arc<Service>, statuses: StatusWriter<Service>) -> Result {
     let condition = Condition {
         type_: "Clean".to_owned(),
@@ -55,7 +58,7 @@ async fn clean_service(service: Arc<Service>, statuses: StatusWriter<Service>) -
     Ok(())
 }
 
-/// Takes the label off that the controllers select by.
+/// Removes the label of the controllers' selectors.
 async fn leave(template: Arc<PodTemplate>, templates: Patcher<PodTemplate>) -> Result {
     templates.patch_object(&template, PatchBody::merge(json!({"metadata": {"labels": {"leaves": null}}}))).await?;
     Ok(())
@@ -65,7 +68,7 @@ async fn delete_account(account: Arc<ServiceAccount>, accounts: Deleter<ServiceA
     Ok(accounts.delete_object(&account).await?)
 }
 
-async fn farewell(account: Arc<ServiceAccount>, gone: Gone, others: Getter<ReplicationController>) -> Result {
+async fn account_deleted(account: Arc<ServiceAccount>, gone: Gone, others: Getter<ReplicationController>) -> Result {
     others.fetch(&ObjectKey::namespaced(&account.namespace().unwrap_or_default(), "none")).await?;
     tracing::info!("accounts: {gone:?}");
     Ok(())

@@ -42,7 +42,7 @@ async fn gadgets(
     statuses: StatusWriter<Gadget>,
     recorder: Recorder,
 ) -> Result {
-    // Twice the same: one Event, and then its count.
+    // The same twice: one Event, and then its count.
     recorder.normal("Seen", fresh());
     recorder.normal("Seen", fresh());
     let mut config = ConfigMap::default();

@@ -1,7 +1,7 @@
-//! A program that uses everything that brings a rule, for the tests of its least role.
+//! A program that uses everything that requires a rule, for the tests of its least role.
 //!
-//! Each of its controllers says when it has used all that it is granted. What is written is new in each process, so
-//! that nothing is left out because it is there already.
+//! Each of its controllers logs when it has used all of its permissions. What it writes differs in each process, so
+//! that no write is skipped.
 
 mod ends;
 mod gadgets;

@@ -1,4 +1,4 @@
-//! Objects in no namespace, a lease, a state, and what only `access` tells of.
+//! Cluster-scoped objects, a lease, a state, and permissions that only `access` lists.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, ResourceQuota};
@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::fresh;
 
 pub(super) fn define(program: &mut Program) {
-    program.add(Controller::builder::<PriorityClass>("priorities").labels("goes=yes").handler(priorities));
+    program.add(Controller::builder::<PriorityClass>("priorities").labels("departs=yes").handler(priorities));
     let election = LeaderElection::new()
         .lease_duration(Duration::from_secs(3))
         .renew_deadline(Duration::from_secs(2))
@@ -50,7 +50,7 @@ async fn find_class(classes: Getter<StorageClass>) -> Result<Found> {
     Ok(Found(classes.fetch(&ObjectKey::cluster_scoped("none")).await?.is_some()))
 }
 
-/// Does what nobody can see.
+/// Sends requests that only `access` lists.
 async fn quotas(quota: Arc<ResourceQuota>, client: Client, State(found): State<Found>) -> Result {
     let revisions: Api<ControllerRevision> = Api::namespaced(client.clone(), &quota.namespace().unwrap_or_default());
     let mut revision = ControllerRevision::default();

@@ -4,16 +4,16 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-/// One verb of one resource, in one place, and perhaps of one name.
+/// One verb of one resource, in one namespace or the cluster, possibly limited to one name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     pub(super) group: String,
     pub(super) resource: String,
     pub(super) verb: String,
     pub(super) name: Option<String>,
-    /// The namespace that it holds in; `None` for the whole cluster.
+    /// The namespace; `None` for the whole cluster.
     pub(super) place: Option<String>,
-    /// The document that it is in.
+    /// The document that contains it.
     pub(super) document: usize,
 }
 
@@ -59,7 +59,7 @@ impl Rule {
         self.name.as_ref().map_or(String::new(), |name| format!(" (resourceNames: {name})"))
     }
 
-    /// Whether a line says to grant it: the rule as `access` takes it, with its verb among others, and where.
+    /// Whether a line advises to grant it: the rule in the syntax of `access`, with its verb, and the namespace.
     pub(super) fn is_named_by(&self, line: &str) -> bool {
         let begin = format!(" the rule \"{}: ", self.path());
         line.match_indices(&begin).any(|(at, _)| {
@@ -71,8 +71,8 @@ impl Rule {
         })
     }
 
-    /// Whether a line has the server's words for its lack.
-    pub(super) fn is_refused_by(&self, line: &str) -> bool {
+    /// Whether a line has the server's message that it is missing.
+    pub(super) fn is_forbidden_in(&self, line: &str) -> bool {
         if self.resource.ends_with("/finalizers") {
             return line.contains("cannot set blockOwnerDeletion");
         }

@@ -1,4 +1,4 @@
-//! The rules of `cleanup`, and of the keys that mean nothing without it.
+//! The rules of `cleanup`, and of the keys that have no effect without it.
 
 use kooper_grammar::name;
 use syn::LitStr;
@@ -8,7 +8,7 @@ use crate::controller::model::Cleanup;
 use crate::controller::signature::Handler;
 use crate::support::errors::{Errors, message};
 
-/// Puts the keys together, and notes what does not fit.
+/// Combines the keys, and notes all errors.
 pub(super) fn model<'a>(args: &'a Args, handler: &Handler, errors: &mut Errors) -> Option<Cleanup<'a>> {
     if args.tries("cleanup") {
         check_cleanup(args, handler, errors);
@@ -45,7 +45,7 @@ fn check_cleanup(args: &Args, handler: &Handler, errors: &mut Errors) {
         errors.add(
             key,
             message!(
-                "`cleanup` sets a finalizer on objects of the API server, and a custom retriever may return others: remove `retriever`, or write `deleted` in place of `cleanup`"
+                "`cleanup` sets a finalizer on objects of the API server, and a custom retriever may return others: remove `retriever`, or write `deleted` instead of `cleanup`"
             ),
         );
     }

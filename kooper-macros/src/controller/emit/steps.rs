@@ -7,7 +7,7 @@ use crate::controller::model::{Cleanup, Kinds, Model};
 use crate::controller::setting::{Setting, parentheses};
 use crate::support::place::Place;
 
-/// Writes each call where the user wrote what it stands for, so that a bound that does not hold is
+/// Generates each call with the place of its key or value, so that a bound that is not met is
 /// reported there.
 pub(super) struct Steps<'a> {
     pub(super) model: &'a Model<'a>,
@@ -23,24 +23,24 @@ impl Steps<'_> {
         settings.into_iter().map(|setting| self.setting(setting)).collect()
     }
 
-    /// The call of a setter: its name stands where the key does, so that an editor shows what the
-    /// key means, and all else where the value does.
+    /// The call of a setter. Its name has the place of the key, so that an editor shows the
+    /// documentation there, and everything else the place of the value.
     fn setting(&self, setting: &Setting) -> TokenStream {
         let Setting { method, key, place, value, .. } = setting;
         self.call(*key, *place, method, &value.types(), value.arguments(&self.model.runtime))
     }
 
     fn call(&self, key: Span, place: Place, method: &str, types: &TokenStream, arguments: TokenStream) -> TokenStream {
-        // In the order in which they are written, as the compiler's message may be about any part.
+        // In the order of the tokens, as the compiler's message may be about any part.
         let key = self.at(key);
         let (builder, method) = (self.variable(key), Ident::new(method, key));
         let arguments = parentheses(arguments, self.at(place.end));
         quote_spanned!(key=> let #builder = #builder.#method #types #arguments;)
     }
 
-    /// One call of a fn of the runtime that stands from the first word to the last of what it is
-    /// for. The types of arguments are left to inference: written here again, one that is unknown
-    /// would be reported twice.
+    /// A call of a function of the runtime, with the place from the first to the last word of its
+    /// subject. The types of arguments are inferred: an unknown type would otherwise be reported
+    /// twice.
     pub(super) fn spread(&self, place: Place, function: &str) -> TokenStream {
         let (start, end) = (self.at(place.start), self.at(place.end));
         let (builder, here) = (self.variable(start), self.model.runtime.at(start));
@@ -54,16 +54,16 @@ impl Steps<'_> {
         Ident::new("__builder", self.at(place))
     }
 
-    /// The place with the hygiene of the fn's name: the tokens of an attribute that a
-    /// `macro_rules!` wrote have several, and the variable has to be one.
+    /// The place with the hygiene of the function's name: the tokens of an attribute that a
+    /// `macro_rules!` generated have several, and the variable needs a single one.
     pub(super) fn at(&self, place: Span) -> Span {
         place.resolved_at(self.model.handler.ident.span())
     }
 
-    /// The fn, called with what the arguments' types took.
+    /// The call of the function with the extracted arguments.
     ///
-    /// It is handed over as a value, too: lints know such a fn as one whose signature is not for its
-    /// author to choose.
+    /// The function is also passed as a value: lints then know that its author cannot choose its
+    /// signature.
     pub(super) fn handler(&self, kind: &TokenStream) -> TokenStream {
         let Model { handler, kinds, .. } = self.model;
         let (ident, place) = (&handler.ident, handler.ident.span());

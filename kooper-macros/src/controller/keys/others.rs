@@ -1,4 +1,4 @@
-//! What other tools say.
+//! The words of other tools.
 
 /// Words that other tools use for our keys.
 pub(crate) const OTHERS: &[(&str, &str)] = &[

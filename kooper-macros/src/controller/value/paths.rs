@@ -26,12 +26,12 @@ impl Value<'_> {
         self.set(|input| self.next_path(input))
     }
 
-    /// The paths of functions that make layers, of which one may stand several times.
+    /// The paths of functions that make layers. A path may be listed several times.
     pub(crate) fn layers(&self) -> syn::Result<Spanned<Vec<Layer>>> {
         self.list(|input| self.next_path(input).map(Layer))
     }
 
-    /// The kinds, and `optional` if it stands behind them.
+    /// The kinds, and `optional` if it follows them.
     pub(crate) fn resource(&self) -> syn::Result<(Spanned<Resource>, Option<Spanned<()>>)> {
         if !self.input.peek(token::Paren) {
             return Ok((self.retrieved(self.input)?, None));

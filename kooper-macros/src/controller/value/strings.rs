@@ -54,7 +54,7 @@ impl Value<'_> {
         self.selector(|text| FieldSelector::parse(text).map(|selector| selector.is_empty()))
     }
 
-    /// A selector that selects something; `read` returns whether it selects everything.
+    /// A selector that is not empty; `read` returns whether it is.
     fn selector<E: Display>(&self, read: impl Fn(&str) -> Result<bool, E>) -> syn::Result<Spanned<LitStr>> {
         let text: LitStr = self.next()?;
         let span = text.span();

@@ -1,4 +1,4 @@
-//! Values that are words: flags, names of parts, and words of ours.
+//! Values that are words: flags, names of parts, and keywords.
 
 use proc_macro2::{Ident, Span};
 use syn::ext::IdentExt;
@@ -10,7 +10,7 @@ use crate::support::errors::message;
 use crate::support::spanned::Spanned;
 use crate::support::suggest;
 
-/// The parts of an object that `changed` knows, with their names in the runtime.
+/// The parts of an object for `changed`, with their names in the runtime.
 const CHANGES: [(&str, &str); 6] = [
     ("generation", "Generation"),
     ("labels", "Labels"),
@@ -67,7 +67,7 @@ impl Value<'_> {
         Ok(changes)
     }
 
-    /// A word of ours, also where the user put it in quotes: then with the advice not to.
+    /// A keyword. One in quotes is an error with the advice to remove them.
     pub(super) fn word(&self, word: &str) -> syn::Result<Option<Span>> {
         if let Ok(text) = self.input.fork().parse::<LitStr>()
             && text.value() == word

@@ -72,7 +72,8 @@ impl PatchBody {
     /// Whether the patch changes nothing and only returns the object.
     pub(super) fn is_empty(&self) -> bool {
         let uid = &self.value["metadata"]["uid"];
-        self.patch_type != PatchType::Json && (self.value == json!({}) || self.value == json!({"metadata": {"uid": uid}}))
+        self.patch_type != PatchType::Json
+            && (self.value == json!({}) || self.value == json!({"metadata": {"uid": uid}}))
     }
 
     pub(super) fn content_type(&self) -> http::HeaderValue {

@@ -6,7 +6,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::metrics::{MetricsError, ReadGauge};
+use crate::metrics::{Counter, MetricsError, ReadGauge};
 
 /// Counts the dropped Events.
 #[derive(Default)]

@@ -177,11 +177,9 @@ impl Writer {
             )
         });
     }
-
 }
 
 /// Counts the Events that a controller drops, and logs each cause once.
-#[derive(Debug)]
 pub(super) struct Drops {
     controller: Arc<str>,
     metrics: Arc<dyn MetricsRecorder>,

@@ -88,7 +88,9 @@ impl Probe for Failing {
         Ok(Some(match state.undecodable.len() {
             1 => format!("{name}: the object {key} does not decode as the controller's type, and is not handled"),
             all => {
-                format!("{name}: {all} objects do not decode as the controller's type, and are not handled, such as {key}")
+                format!(
+                    "{name}: {all} objects do not decode as the controller's type, and are not handled, such as {key}"
+                )
             }
         }))
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Tombstones;
 use super::failure::Part;
 use crate::call::finalizer::{Finalizers, Unselected};
-use crate::call::handler::{Erased, DeletedFunction, Wants};
+use crate::call::handler::{DeletedFunction, Erased, Wants};
 use crate::call::lookup::Lookup;
 use crate::object::Object;
 

@@ -66,8 +66,9 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         let Self { common, state, handler, cleanup, deleted, layers, when, kind: _ } = self;
         let Common { config, mut plan, mistake, retriever, mut relations, sources, crd } = common;
         config.check()?;
-        let handler = handler
-            .ok_or_else(|| config.error("handler", ConfigErrorKind::Missing, "it is missing: set one with `.handler(…)`"))?;
+        let handler = handler.ok_or_else(|| {
+            config.error("handler", ConfigErrorKind::Missing, "it is missing: set one with `.handler(…)`")
+        })?;
         if let Some(mistake) = mistake {
             return Err(mistake);
         }
@@ -139,7 +140,10 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             Ok(Handlers {
                 handler: wrapped(&self.handler),
                 cleanup: self.cleanup.as_ref().map(wrapped),
-                deleted: self.deleted.as_ref().map(|make| handler::deleted_function(make(state.clone(), backing.clone()))),
+                deleted: self
+                    .deleted
+                    .as_ref()
+                    .map(|make| handler::deleted_function(make(state.clone(), backing.clone()))),
             })
         })
     }

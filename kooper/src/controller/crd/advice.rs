@@ -1,6 +1,6 @@
 //! Why a CRD cannot be installed, and what to do.
 
-use super::breaking::{Change, AllowedBy};
+use super::breaking::{AllowedBy, Change};
 use crate::error::chain;
 
 /// The most changes that a message lists.

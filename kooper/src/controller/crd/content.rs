@@ -156,7 +156,8 @@ impl Version {
         for (at, number) in numbers.split('.').enumerate() {
             *parsed.get_mut(at)? = number.parse().ok()?;
         }
-        let part = |part: &str| part.parse().map_or_else(|_| CandidatePart::Text(part.to_owned()), CandidatePart::Number);
+        let part =
+            |part: &str| part.parse().map_or_else(|_| CandidatePart::Text(part.to_owned()), CandidatePart::Number);
         Some(Self {
             numbers: parsed,
             release: candidate.is_none(),

@@ -46,8 +46,11 @@ fn a_message_lists_the_first_of_many_fields_and_what_to_do() {
     let text = advice(None).breaking("gadgets.x", "00ff", &many).to_string();
     assert!(text.ends_with("build the operator with `.allow_crd_change(\"gadgets.x@00ff\")`"), "{text}");
     // Consent does not help if the server rejects the change.
-    let text =
-        advice(Some("my_shop")).breaking("gadgets.x", "00ff", &[change(0, AllowedBy::Consent), change(1, AllowedBy::Migration)]);
+    let text = advice(Some("my_shop")).breaking(
+        "gadgets.x",
+        "00ff",
+        &[change(0, AllowedBy::Consent), change(1, AllowedBy::Migration)],
+    );
     assert!(!text.to_string().contains("--allow-crd-change"), "{text}");
 }
 

@@ -86,6 +86,6 @@ async fn retry(
             logged = text;
         }
     }
-    tracing::info!(controller = %state.backing.controller, "the CRD is installed");
+    tracing::info!(controller = %state.backing.controller, "`install_crd` succeeded after a retry");
     state.over();
 }

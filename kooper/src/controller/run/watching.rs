@@ -13,7 +13,6 @@ use tokio::time::timeout;
 use super::Process;
 use super::dispatch::{Dispatch, Gate, Keys, Leaving, Progress, Related};
 use super::namespaces::Namespaces;
-use crate::call::extract::Backing;
 use crate::call::handler::Wants;
 use crate::call::worker::{Failing, Tombstones};
 use crate::controller::review::may_get_namespace;

@@ -272,9 +272,7 @@ static FLAGS: [Flag; 14] = [
                         settings.allowed_crd_changes.push(change.to_owned());
                     }
                     _ => {
-                        return Err(
-                            "write the name of the CRD and the hash, as NAME@HASH from the error".to_owned()
-                        );
+                        return Err("write the name of the CRD and the hash, as NAME@HASH from the error".to_owned());
                     }
                 }
             }

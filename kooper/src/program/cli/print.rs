@@ -70,7 +70,10 @@ mod tests {
     #[test]
     fn a_client_without_rules_has_no_role() {
         let error = rbac("shop", &[unruled], &Settings::default()).expect_err("its permissions are unknown");
-        assert!(error.to_string().starts_with("the controller `one` takes `Client`, which can do anything"), "{error}");
+        assert!(
+            error.to_string().starts_with("the controller `one` takes `Client`, whose permissions are unknown"),
+            "{error}"
+        );
         crd("1.0.0", &[unruled], &Settings::default()).expect("it prints that there are no CRDs");
     }
 

@@ -87,7 +87,10 @@ impl Traces {
     /// Exports the last spans, within a short time: an unavailable collector must not delay the stop.
     pub(crate) fn end(self) {
         if self.provider.shutdown_with_timeout(FLUSH).is_err() {
-            tracing::warn!(endpoint = self.endpoint, "the last spans could not be exported within {FLUSH:?}: they are lost");
+            tracing::warn!(
+                endpoint = self.endpoint,
+                "the last spans could not be exported within {FLUSH:?}: they are lost"
+            );
         }
     }
 }

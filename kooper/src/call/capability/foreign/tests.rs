@@ -141,10 +141,7 @@ fn fields_that_exclude_applied_ones_are_causes() {
         message: "Forbidden: may not specify more than 1 volume type",
         field: "spec.template.spec.volumes[0].configMap",
     };
-    assert_eq!(
-        shown(&comparison.causes(&[of_env])),
-        ["spec.template.spec.containers[name=web].env[name=A].valueFrom"]
-    );
+    assert_eq!(shown(&comparison.causes(&[of_env])), ["spec.template.spec.containers[name=web].env[name=A].valueFrom"]);
     let causes = comparison.causes(&[of_volume]);
     assert_eq!(shown(&causes), ["spec.template.spec.volumes[name=data].emptyDir"]);
     let volume = "/spec/template/spec/volumes/0";

@@ -175,7 +175,7 @@ async fn an_entry_that_an_admission_webhook_adds_again_is_kept_and_reported_once
 #[tokio::test]
 async fn if_an_edit_is_rejected_the_error_of_the_apply_is_returned() {
     let fixture = Fixture::service(true);
-    fixture.answer(|_| duplicate(), |_| Reply::refused(422, "Invalid", "a policy denies it"));
+    fixture.answer(|_| duplicate(), |_| Reply::rejected(422, "Invalid", "a policy denies it"));
     let (services, child) = fixture.children();
     let refused = services.apply_owned(&fixture.owner, &child).await.unwrap_err();
     assert!(crate::error::chain(&refused).contains("Duplicate value"), "{refused:?}");
@@ -187,7 +187,7 @@ async fn if_an_edit_is_rejected_the_error_of_the_apply_is_returned() {
 async fn an_exclusive_child_whose_edit_is_rejected_is_applied_nevertheless() {
     let fixture = Fixture::secret();
     let applied = fixture.live.clone();
-    fixture.answer(move |_| Reply::object(&applied), |_| Reply::refused(403, "Forbidden", "a policy denies it"));
+    fixture.answer(move |_| Reply::object(&applied), |_| Reply::rejected(403, "Forbidden", "a policy denies it"));
     assert_eq!(fixture.apply_secret().await.unwrap().name_any(), "child");
     assert_eq!(fixture.edits().len(), 1);
     let [kept] = fixture.events().try_into().unwrap();
@@ -202,7 +202,7 @@ async fn an_edit_is_repeated_for_a_newer_version_of_the_object() {
     fixture.cluster.reply(move |sent| match sent.verb {
         "apply" => Some(Reply::object(&live)),
         "patch" if sent.body.is_array() && sent.body[0]["value"] == "3001" => Some(Reply::object(&edited)),
-        "patch" if sent.body.is_array() => Some(Reply::refused(422, "Invalid", "the test failed")),
+        "patch" if sent.body.is_array() => Some(Reply::rejected(422, "Invalid", "the test failed")),
         "patch" => {
             let mut live = live.clone();
             live["metadata"]["resourceVersion"] = (3000 + reads.fetch_add(1, Ordering::Relaxed)).to_string().into();
@@ -220,7 +220,7 @@ async fn an_object_that_keeps_changing_is_left_to_the_next_call() {
     let (live, reads) = (fixture.live.clone(), AtomicU64::new(0));
     fixture.cluster.reply(move |sent| match sent.verb {
         "apply" => Some(Reply::object(&live)),
-        "patch" if sent.body.is_array() => Some(Reply::refused(422, "Invalid", "the test failed")),
+        "patch" if sent.body.is_array() => Some(Reply::rejected(422, "Invalid", "the test failed")),
         "patch" => {
             let mut live = live.clone();
             live["metadata"]["resourceVersion"] = (3000 + reads.fetch_add(1, Ordering::Relaxed)).to_string().into();
@@ -248,11 +248,7 @@ async fn an_object_with_a_colliding_entry_is_adopted() {
     let (services, child) = fixture.children();
     services.adopt(&fixture.owner, &child).await.unwrap();
     let known = fixture.live["metadata"]["resourceVersion"].clone();
-    assert_eq!(
-        *versions.lock().unwrap(),
-        [known, Value::Null],
-        "only the first apply requires the known version"
-    );
+    assert_eq!(*versions.lock().unwrap(), [known, Value::Null], "only the first apply requires the known version");
     let edit = &fixture.edits()[0];
     assert_eq!(edit[1], json!({"op": "replace", "path": "/spec/ports", "value": [{"name": "http", "port": 80}]}));
 }
@@ -262,7 +258,7 @@ async fn an_object_that_another_owner_has_adopted_meanwhile_is_not_edited() {
     let mut fixture = Fixture::service(false);
     fixture.live["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": "other", "controller": true}]);
-    fixture.answer(|_| duplicate(), |_| Reply::refused(500, "InternalError", "it is edited"));
+    fixture.answer(|_| duplicate(), |_| Reply::rejected(500, "InternalError", "it is edited"));
     let (services, child) = fixture.children();
     let refused = services.adopt(&fixture.owner, &child).await.unwrap_err();
     assert!(crate::error::chain(&refused).contains("Duplicate value"), "{refused:?}");

@@ -4,7 +4,7 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionVersion;
 use serde_json::Value;
 
-use super::{Change, AllowedBy, integer, schema_of};
+use super::{AllowedBy, Change, integer, schema_of};
 use crate::controller::crd::cel;
 
 /// Limits, and whether a larger value accepts more.
@@ -205,7 +205,7 @@ impl SchemaComparison<'_> {
             if known.iter().any(|(old, also)| *also == optional && cel::loosens(old, &rule)) {
                 continue;
             }
-            let transition = cel::Rule::parse(&rule);
+            let transition = cel::CelRule::parse(&rule);
             let transition = transition.map(|rule| (rule.is_transition(), rule.accepts_no_change(present)));
             let what = format!("gets the validation rule `{rule}`");
             match transition {

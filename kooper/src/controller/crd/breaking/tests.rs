@@ -22,7 +22,10 @@ fn field(required: &[&str], rules: &[&str]) -> Value {
 /// The changes of the field `spec.a`, without its name, and their conditions.
 fn found(old: &Value, new: &Value) -> Vec<(String, AllowedBy)> {
     let changes = changes(&crd(&object(old)), &crd(&object(new)));
-    changes.iter().map(|change| (change.text.replace("`spec.a", "`").replace("`` (v1) ", ""), change.allowed_by)).collect()
+    changes
+        .iter()
+        .map(|change| (change.text.replace("`spec.a", "`").replace("`` (v1) ", ""), change.allowed_by))
+        .collect()
 }
 
 fn texts(old: &Value, new: &Value) -> Vec<String> {
