@@ -1,7 +1,7 @@
-//! A controller with settings of its own: one worker, every pod again each
-//! 45 seconds, and five retries of a pod that fails.
+//! A controller with custom settings: one worker, a resync every 45 seconds,
+//! and five retries of a failing pod.
 //!
-//! Flags win over what is written here: see `--help`.
+//! Flags take precedence over these settings: see `--help`.
 //!
 //! Run it against the cluster of your kubeconfig:
 //! `cargo run --bin config-custom`

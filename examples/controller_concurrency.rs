@@ -1,4 +1,4 @@
-//! How many handlers run at the same time, and what slow ones do to the queue.
+//! How many handlers run at the same time, and how slow ones affect the queue.
 //!
 //! Every call sleeps for SLEEP_MS milliseconds, 25 unless it is set. Watch
 //! `controller_runtime_active_workers` and `workqueue_depth` while you change
@@ -15,7 +15,7 @@ use std::env::{self, VarError};
 use k8s_openapi::api::core::v1::Pod;
 use kooper::prelude::*;
 
-/// Takes its time for every pod.
+/// Sleeps for every pod.
 #[kooper::controller(resource = Pod, resync = "45s", retries = 3, init = pause)]
 async fn controller_concurrency(call: Call, pause: State<Duration>) {
     tokio::time::sleep(*pause).await;

@@ -1,8 +1,8 @@
-//! Says which pods come and which go, and why it was told.
+//! Logs created and deleted pods, and why the handler was called.
 //!
-//! A pod that is deleted stays for its grace period, and until its finalizers
-//! are gone, with a deletion mark: that is what the handler sees. A pod that is
-//! gone before its turn comes is not told of.
+//! A deleted pod still exists with a deletion timestamp for its grace period,
+//! and until its finalizers are removed: the handler is called for it. It is not
+//! called for a pod that no longer exists.
 //!
 //! Run it against the cluster of your kubeconfig, then create and delete a pod:
 //! `cargo run --bin echo-pod`
@@ -10,7 +10,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use kooper::prelude::*;
 
-/// Logs pods, and those on their way out as deleted.
+/// Logs pods, and those with a deletion timestamp as deleted.
 #[kooper::controller(resource = Pod)]
 async fn echo_pod(pod: Arc<Pod>, call: Call) {
     let what = if pod.metadata.deletion_timestamp.is_some() { "deleted" } else { "added" };

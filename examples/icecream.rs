@@ -1,8 +1,9 @@
-//! A custom resource that owns a Deployment: it makes it, corrects it, shows
-//! its pods, and leaves a Deployment alone that is not its own.
+//! A custom resource that owns a Deployment: the controller creates and
+//! corrects it, reports its pods, and does not change a Deployment of another
+//! owner.
 //!
-//! What the handler may do stands in its arguments: `icecream rbac` prints the
-//! role. When an IceCream goes, Kubernetes removes its Deployment.
+//! The arguments of the handler are its permissions: `icecream rbac` prints the
+//! role. When an IceCream is deleted, Kubernetes deletes its Deployment.
 //!
 //! Run it against the cluster of your kubeconfig, then apply an IceCream:
 //! `cargo run --bin icecream`
@@ -21,7 +22,7 @@ use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 use serde_json::{from_value, json};
 
-/// A Deployment of this name and size.
+/// A Deployment with this name and size.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Deserialize, Serialize)]
 #[kube(group = "controller.nicoleh.io", version = "v1alpha1", kind = "IceCream", namespaced, status = "IceCreamStatus")]
 #[kube(validation = Rule::new("self.metadata.name.size() <= 63").message("a name has at most 63 characters: it becomes a label"))]
@@ -42,7 +43,7 @@ struct IceCreamStatus {
     conditions: Vec<Condition>,
 }
 
-/// A pod, where it runs and how it is reached.
+/// A pod, its node and its address.
 #[derive(Clone, Debug, Deserialize, Serialize, KubeSchema)]
 struct Scoop {
     name: String,
@@ -50,10 +51,10 @@ struct Scoop {
     ip: Option<String>,
 }
 
-/// Which IceCream a pod belongs to.
+/// The IceCream that a pod belongs to.
 const LABEL: &str = "controller.nicoleh.io/icecream";
 
-/// Sees to the Deployment, then says how things are.
+/// Applies the Deployment, then reports the state.
 #[kooper::controller(resource = IceCream, watches = [Pod => icecream_of], install_crd)]
 async fn icecream(
     icecream: Arc<IceCream>,
@@ -63,7 +64,7 @@ async fn icecream(
     recorder: Recorder,
 ) -> Result<()> {
     if icecream.metadata.deletion_timestamp.is_some() {
-        return Ok(()); // A Deployment that was made now would hold up the deletion.
+        return Ok(()); // A Deployment that is created now would delay the deletion.
     }
     let applied = deployments.apply_owned(&icecream, &deployment(&icecream)?).await;
     let before = icecream.status.clone().unwrap_or_default();
@@ -94,7 +95,7 @@ fn icecream_of(pod: &Pod) -> Option<ObjectKey> {
     Some(ObjectKey::new(pod.namespace().as_deref(), pod.labels().get(LABEL)?))
 }
 
-/// Only what is decided here: the rest is left to others.
+/// Only the fields that are decided here; other clients may set the rest.
 fn deployment(icecream: &IceCream) -> Result<Deployment> {
     let labels = json!({LABEL: icecream.name_any()});
     Ok(from_value(json!({

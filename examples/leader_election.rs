@@ -1,5 +1,6 @@
-//! Several replicas of one program: one handles, the others stand by. Start it
-//! twice; stop the one that logs, and the other goes on within milliseconds.
+//! Several replicas of one program: one is the leader, the others are standbys.
+//! Start it twice; stop the one that logs, and the other continues within
+//! milliseconds.
 //!
 //! Run it against the cluster of your kubeconfig:
 //! `cargo run --bin leader-election`
@@ -9,7 +10,7 @@ use kooper::kube::api::{Api, Patch, PatchParams};
 use kooper::prelude::*;
 use serde_json::json;
 
-/// Signs every ConfigMap as the process that handles it.
+/// Signs every ConfigMap with the process that handles it.
 #[kooper::controller(
     resource = ConfigMap,
     leader_election(lease_duration = "6s", renew_deadline = "4s", retry_period = "1s"),

@@ -1,6 +1,6 @@
-//! One handler for objects of several kinds. Each kind has a controller of its
-//! own, with its own watch, queue and fate: where the program may not see one
-//! kind, the other goes on.
+//! One handler for objects of several kinds. Each kind has its own controller,
+//! with its own watch and queue: if the program may not read one kind, the
+//! others are still handled.
 //!
 //! Run it against the cluster of your kubeconfig:
 //! `cargo run --bin multi-resource`

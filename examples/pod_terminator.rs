@@ -1,11 +1,10 @@
-//! Chaos on demand: each PodTerminator deletes some of the pods that it
-//! selects, again and again, by a task of its own that outlives the call of
-//! the handler.
+//! Chaos on demand: each PodTerminator periodically deletes some of the pods
+//! that it selects, in a task that outlives the call of the handler.
 //!
-//! Pods that finish or are on their way out are not counted. Pods of
-//! `kube-system` and of the operator's own namespace are left alone unless
-//! `namespaces` names it. The own namespace is the pod's, and outside of a
-//! cluster that of the kubeconfig's context.
+//! Pods that have finished or are being deleted are not counted. Pods of
+//! `kube-system` and of the operator's own namespace are not deleted unless
+//! `namespaces` lists the namespace. The own namespace is the pod's, and outside
+//! of a cluster that of the kubeconfig's context.
 //!
 //! Run it against the cluster of your kubeconfig, then apply a PodTerminator:
 //! `cargo run --bin pod-terminator-operator`
@@ -33,17 +32,17 @@ use tokio::{sync::Mutex, task::AbortHandle, time::sleep};
 #[kube(shortname = "pt", category = "terminators", category = "killers", category = "gc")]
 #[serde(rename_all = "camelCase", default)]
 struct PodTerminatorSpec {
-    /// The labels of the pods. Without any, nothing is terminated.
+    /// The labels of the pods. Without labels, no pod is terminated.
     selector: BTreeMap<String, String>,
-    /// Only pods of these namespaces. Without any: of all but `kube-system` and the operator's own.
+    /// Only pods of these namespaces. Default: all but `kube-system` and the operator's own.
     namespaces: Vec<String>,
-    /// How often. Default: 300.
+    /// The period. Default: 300.
     #[schemars(range(min = 1))]
     period_seconds: Option<i32>,
-    /// How many of a hundred, rounded down.
+    /// The percentage of the pods to terminate, rounded down.
     #[schemars(range(min = 0, max = 100))]
     termination_percent: i32,
-    /// So many are left at least.
+    /// The least number of pods that remain.
     #[schemars(range(min = 0))]
     minimum_instances: i32,
     /// Only log what would be terminated.
@@ -55,10 +54,10 @@ struct PodTerminatorStatus {
     conditions: Vec<Condition>,
 }
 
-/// The running tasks, each with what it was started for.
+/// The running tasks, each with its spec.
 type Tasks = Mutex<HashMap<ObjectKey, (PodTerminatorSpec, AbortHandle)>>;
 
-/// Keeps one task for each PodTerminator, as it is specified.
+/// Keeps one task for each PodTerminator, with its current spec.
 #[kooper::controller(
     resource = PodTerminator, init = no_tasks, install_crd, leader_election,
     cleanup = stop, finalizer = "chaos.spotahome.com/pod-terminator", access("pods: list"),
@@ -116,7 +115,7 @@ async fn terminate(spec: PodTerminatorSpec, stop: CancellationToken, client: Cli
     }
 }
 
-/// Asks the server anew each time: by an old cache it would terminate too many.
+/// Lists the pods from the API server each time: with an old cache it would terminate too many.
 async fn terminate_once(spec: &PodTerminatorSpec, client: &Client, pods: &Deleter<Pod>) -> Result<()> {
     let labels: Vec<_> = spec.selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let selected = ListParams::default().labels(&labels.join(","));
@@ -134,7 +133,7 @@ async fn terminate_once(spec: &PodTerminatorSpec, client: &Client, pods: &Delete
 }
 
 impl PodTerminatorSpec {
-    /// Whether it is a pod that may be terminated, and counts.
+    /// Whether a pod may be terminated, and is counted.
     fn counts(&self, pod: &Pod, own: &str) -> bool {
         let namespace = pod.namespace().unwrap_or_default();
         let named = match self.namespaces.is_empty() {
@@ -145,7 +144,7 @@ impl PodTerminatorSpec {
         named && pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Succeeded" | "Failed"))
     }
 
-    /// How many of so many go.
+    /// The number of pods to terminate.
     fn share(&self, total: usize) -> usize {
         let number = |number: i32| usize::try_from(number).unwrap_or_default();
         (total * number(self.termination_percent) / 100).min(total.saturating_sub(number(self.minimum_instances)))

@@ -1,15 +1,15 @@
-//! Where the time of a call goes: spans of your own within the span of each
+//! How long each step of a call takes: custom spans within the span of each
 //! call, which has the controller, the key, the attempt and the reasons.
 //!
-//! Every line of the log names the spans that it is in. With `--log-format
-//! json` they are fields, for whatever gathers your logs.
+//! Every line of the log has the spans that contain it. With `--log-format
+//! json` they are fields, for a log collector.
 //!
 //! Run it against the cluster of your kubeconfig:
 //! `cargo run --bin traced -- --log-level debug`
 //!
-//! The feature `otel` of `kooper` sends the spans to an OpenTelemetry
-//! collector, if a variable names one. Jaeger takes them and shows them on
-//! <http://localhost:16686>:
+//! The feature `otel` of `kooper` exports the spans to an OpenTelemetry
+//! collector, if a variable sets its address. Jaeger is such a collector and
+//! shows them on <http://localhost:16686>:
 //! `docker run --rm -p 4318:4318 -p 16686:16686 jaegertracing/jaeger`
 //! `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 cargo run --bin traced`
 
@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kooper::prelude::*;
 use kooper::tracing::{Instrument, info_span};
 
-/// The steps of a call, one of which fails where a label says so.
+/// The steps of a call, one of which fails for pods with the label `broken`.
 #[kooper::controller(resource = Pod, retries = 3)]
 async fn traced(pod: Arc<Pod>, configs: Getter<ConfigMap>) -> Result<()> {
     let namespace = pod.namespace().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Wrong flags, kubeconfigs and ports: what is said, and with which code the program ends.
+//! Invalid flags, kubeconfigs and ports: the messages, and the exit code of the program.
 
 use std::env;
 use std::fs;
@@ -9,7 +9,7 @@ use kooper_tests::process::Process;
 
 use crate::support::ONEFILE_ECHO_POD;
 
-/// Runs the program to its end: its exit code, and all that it wrote.
+/// Runs the program to its end: its exit code and its output.
 fn ended(args: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
     let mut program = Process::start(ONEFILE_ECHO_POD, args, variables);
     let code = program.exit_code();

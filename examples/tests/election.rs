@@ -1,4 +1,4 @@
-//! Two replicas of one program, as processes: who writes when, as the API server's audit log shows, and what they tell.
+//! Two replicas of one program, as processes: their writes in the API server's audit log, and their Events.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::support::{LEADER_ELECTION, stop};
 const LEASE: Duration = Duration::from_secs(6);
 const LEASE_NAME: &str = "leader-election-leader-election";
 
-/// What is promised: from the release, and from the last renewal of a leader that crashed.
+/// The promised limits: from the release, and from the last renewal of a leader that crashed.
 const AFTER_RELEASE: Duration = Duration::from_millis(250);
 const AFTER_CRASH: Duration = Duration::from_secs(7);
 
-/// The best of so many hand-overs holds the promise: a loaded machine is slow.
+/// The best of this many hand-overs meets the limit: a loaded machine is slow.
 const TRIES: usize = 3;
 
 fn subject(namespace: &'static str) -> Subject<'static> {
@@ -29,12 +29,12 @@ fn subject(namespace: &'static str) -> Subject<'static> {
 fn start(subject: &Subject<'_>, kubeconfig: &Path) -> Process {
     let (kubeconfig, leases) = (kubeconfig.to_str().expect("the path is UTF-8"), subject.lease_namespace());
     let common = ["--kubeconfig", kubeconfig, "--namespace", subject.namespace, "--lease-namespace", &leases];
-    // Each object is written all the time.
+    // Each object is written continuously.
     let args = ["--listen", "127.0.0.1:0", "--resync", "100ms"];
     Process::start(subject.program, &[&common[..], &args].concat(), &[])
 }
 
-/// A write of a replica: by whom, when the server got it and when it was done, in microseconds.
+/// A write of a replica: its user, when the server received it and when it was done, in microseconds.
 #[derive(Clone, Debug)]
 struct Write {
     user: String,
@@ -69,13 +69,13 @@ fn writes(cluster: &ControlPlane, namespace: &str, resource: &str) -> Vec<Write>
     writes
 }
 
-/// One after the other, what each user wrote before another one did.
+/// The consecutive writes of each user, before another user's.
 fn terms(writes: &[Write]) -> Vec<&[Write]> {
     writes.chunk_by(|one, next| one.user == next.user).collect()
 }
 
-/// A leader, and those who follow it. They connect as two users in turn, so that the audit log tells them apart; one of
-/// them may do no more than the program says that it needs.
+/// A leader, and its successors. They connect as two users in turn, which the audit log distinguishes; one of them has
+/// only the permissions that the program prints.
 struct Succession<'a> {
     cluster: &'a ControlPlane,
     subject: &'a Subject<'a>,
@@ -172,7 +172,7 @@ fn told(cluster: &ControlPlane, subject: &Subject<'_>) -> Vec<(String, String)> 
 #[test]
 fn the_lease_has_events_about_acquired_and_lost_leadership() {
     let Some(cluster) = ControlPlane::shared() else { return };
-    let subject = subject("leader-tells");
+    let subject = subject("leader-events");
     let installed = subject.install(cluster);
     let place = format!("--namespace={}", subject.lease_namespace());
     let lead = || {
@@ -189,14 +189,14 @@ fn the_lease_has_events_about_acquired_and_lost_leadership() {
     assert_eq!(told(cluster, &subject), expected);
 
     let (replica, second) = lead();
-    let patch = r#"{"spec":{"holderIdentity":"somebody"}}"#;
+    let patch = r#"{"spec":{"holderIdentity":"other"}}"#;
     cluster.must(&["patch", "lease", LEASE_NAME, "--type=merge", "--patch", patch, &place]);
     replica.wait_for_line(&["leadership lost: "]);
-    let lost = format!("{second} stopped leading: the lease is held by somebody");
+    let lost = format!("{second} stopped leading: the lease is held by other");
     expected.extend([normal(format!("{second} became leader")), ("Warning".to_owned(), lost)]);
     expected.sort();
     let all = || (told(cluster, &subject) == expected).then_some(());
     until("the lease has its Events", all, || format!("{:#?}\n{expected:#?}", told(cluster, &subject)));
     stop(replica);
-    assert_eq!(told(cluster, &subject), expected, "it did not lead: it has nothing to tell at its end");
+    assert_eq!(told(cluster, &subject), expected, "it was not the leader: it records no Event at its end");
 }

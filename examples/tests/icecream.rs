@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{ICECREAM, cluster, start, stop};
 
-/// An IceCream that names a Deployment.
+/// An IceCream with the name of its Deployment.
 pub(crate) fn icecream(namespace: &str, name: &str, deployment: &str, replicas: u32) -> Value {
     json!({
         "apiVersion": "controller.nicoleh.io/v1alpha1", "kind": "IceCream",
@@ -18,18 +18,18 @@ pub(crate) fn icecream(namespace: &str, name: &str, deployment: &str, replicas: 
     })
 }
 
-/// An object as it is now; null where there is none.
+/// The current object; null if there is none.
 pub(crate) fn get(cluster: &ControlPlane, namespace: &str, kind: &str, name: &str) -> Value {
     let output = cluster.kubectl(&["-n", namespace, "get", kind, name, "--ignore-not-found", "-o", "json"]);
     serde_json::from_str(&output.stdout).unwrap_or_default()
 }
 
-/// How many objects of a kind there are.
+/// The number of objects of a kind.
 pub(crate) fn number(cluster: &ControlPlane, namespace: &str, kind: &str) -> usize {
     cluster.must(&["-n", namespace, "get", kind, "-o", "name"]).lines().count()
 }
 
-/// Waits until so many pods of an IceCream are served, each with the node and an address.
+/// Waits until the status of an IceCream has this many pods, each with its node and address.
 pub(crate) fn wait_until_served(cluster: &ControlPlane, namespace: &str, name: &str, replicas: u32) -> Value {
     let now = || get(cluster, namespace, "icecream", name);
     let served = || {
@@ -71,7 +71,7 @@ fn icecream_creates_corrects_and_deletes_its_deployment_with_only_its_printed_ro
     let program = installed.start();
     program.wait_for_page("/readyz", 200, &[]);
 
-    // It is made, and its pods are shown.
+    // It is created, and its pods are reported.
     cluster.apply([icecream(namespace, "vanilla", "dessert", 2)]);
     let served = wait_until_served(cluster, namespace, "vanilla", 2);
     told(cluster, namespace, "vanilla", "Normal", "Synced");
@@ -86,12 +86,12 @@ fn icecream_creates_corrects_and_deletes_its_deployment_with_only_its_printed_ro
     cluster.apply([icecream(namespace, "vanilla", "dessert", 3)]);
     wait_until_served(cluster, namespace, "vanilla", 3);
 
-    // Somebody else's hand is corrected, also one that takes the field by force.
+    // An edit by another client is corrected, even a forced apply.
     let theirs = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": namespace, "name": "dessert"},
         "spec": {"replicas": 7}
     });
-    let forced = ["apply", "--server-side", "--force-conflicts", "--field-manager=somebody", "--filename=-"];
+    let forced = ["apply", "--server-side", "--force-conflicts", "--field-manager=other", "--filename=-"];
     let applied = cluster.kubectl_with(&forced, &theirs.to_string());
     assert!(applied.success, "{}", applied.stderr);
     let corrected = |generation: &Value| {
@@ -101,7 +101,7 @@ fn icecream_creates_corrects_and_deletes_its_deployment_with_only_its_printed_ro
     eventually("the size is corrected", || corrected(&first["metadata"]["generation"]));
     wait_until_served(cluster, namespace, "vanilla", 3);
 
-    // What is deleted comes back.
+    // A deleted Deployment is created again.
     cluster.must(&["-n", namespace, "delete", "deployment", "dessert"]);
     eventually("it is another one", || {
         let now = deployment();
@@ -109,9 +109,9 @@ fn icecream_creates_corrects_and_deletes_its_deployment_with_only_its_printed_ro
     });
     wait_until_served(cluster, namespace, "vanilla", 3);
 
-    // What is deleted with its owner does not.
+    // One that is deleted with its owner is not.
     cluster.must(&["-n", namespace, "delete", "icecream", "vanilla", "--cascade=foreground"]);
-    eventually("everything is gone", || {
+    eventually("everything is deleted", || {
         ["icecream", "deployment", "replicaset", "pod"].iter().all(|kind| number(cluster, namespace, kind) == 0)
     });
     assert_eq!(program.count(&["WARN"]) + program.count(&["ERROR"]), 0, "{}", program.lines().join("\n"));
@@ -119,11 +119,11 @@ fn icecream_creates_corrects_and_deletes_its_deployment_with_only_its_printed_ro
     Installed::forbade_nothing(&installed.requests()[before..]);
 }
 
-/// The API server checks owner references by a list of kinds that it makes anew now and then: a new one is not in it
+/// The API server checks owner references with a list of kinds that it updates periodically: a new kind is not in it
 /// at once.
 fn wait_until_owners_are_known(installed: &Installed<'_>, namespace: &str) {
     let owner = json!({
-        "apiVersion": "controller.nicoleh.io/v1alpha1", "kind": "IceCream", "name": "nobody", "uid": "1",
+        "apiVersion": "controller.nicoleh.io/v1alpha1", "kind": "IceCream", "name": "absent", "uid": "1",
         "controller": true, "blockOwnerDeletion": true
     });
     let labels = json!({"app": "probe"});
@@ -153,7 +153,7 @@ fn icecream_does_not_change_a_foreign_deployment_and_reports_it() {
         assert!(text.contains(words), "{text}");
         let now = || ready(&get(cluster, namespace, "icecream", name));
         until(
-            "the status says it too",
+            "the status has it, too",
             || (now()["message"].as_str()?.contains(words) && now()["reason"] == "ErrResourceExists").then_some(()),
             || now().to_string(),
         );
@@ -161,7 +161,7 @@ fn icecream_does_not_change_a_foreign_deployment_and_reports_it() {
     cluster.apply([icecream(namespace, "thief", "taken", 2)]);
     refused("thief", "no owner controls it");
 
-    // Of two that name one Deployment the second is told whose it is.
+    // Of two with the same Deployment, the second one reports its owner.
     cluster.apply([icecream(namespace, "first", "shared", 1)]);
     wait_until_served(cluster, namespace, "first", 1);
     cluster.apply([icecream(namespace, "second", "shared", 2)]);
@@ -170,7 +170,7 @@ fn icecream_does_not_change_a_foreign_deployment_and_reports_it() {
     assert_eq!(shared["spec"]["replicas"], 1, "{shared}");
     assert_eq!(get(cluster, namespace, "deployment", "taken")["metadata"], before["metadata"]);
 
-    // It gets its turn.
+    // Then it creates its own.
     cluster.must(&["-n", namespace, "delete", "icecream", "first"]);
     wait_until_served(cluster, namespace, "second", 2);
     stop(program);
@@ -209,7 +209,7 @@ fn icecream_writes_nothing_in_the_desired_state() {
     for name in names {
         wait_until_served(cluster, namespace, name, 1);
     }
-    // What is on its way settles within some rounds.
+    // Pending changes settle within some rounds.
     let calls = calls(&program);
     program.wait_for_metric(CALLS, |now| now >= calls + 25.0);
     let (before, calls) = (writes(cluster, namespace), self::calls(&program));
@@ -221,7 +221,7 @@ fn icecream_writes_nothing_in_the_desired_state() {
 
 const CALLS: &str = "controller_runtime_reconcile_total{controller=\"icecream\",result=\"success\"}";
 
-/// How many calls of the handler succeeded.
+/// The number of successful handler calls.
 pub(crate) fn calls(program: &Process) -> f64 {
     program.metric(CALLS).unwrap_or_default()
 }
@@ -233,7 +233,7 @@ pub(crate) fn writes(cluster: &ControlPlane, namespace: &str) -> Vec<String> {
         let place = format!("/namespaces/{namespace}/");
         let ours = path.contains("fieldManager=icecream") || event["objectRef"]["apiGroup"] == "events.k8s.io";
         let writes = ["create", "update", "patch", "delete"].contains(&verb) && path.contains(&place) && ours;
-        // The other components have accounts of their own, and their Events.
+        // Other components have their own accounts and Events.
         (writes && event["user"]["username"] == "admin").then(|| format!("{verb} {path}"))
     };
     cluster.audit_log().iter().filter_map(written).collect()

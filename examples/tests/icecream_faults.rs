@@ -1,4 +1,4 @@
-//! `icecream` when a namespace goes, the API server restarts, or it crashes itself.
+//! `icecream` when a namespace is deleted, the API server restarts, or it crashes itself.
 
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::nodes::Nodes;
@@ -22,14 +22,14 @@ fn a_namespace_that_is_being_deleted_causes_no_errors() {
     wait_until_served(cluster, namespace, "plain", 1);
 
     cluster.must(&["delete", "namespace", namespace, "--wait=false"]);
-    eventually("all that can go is gone", || {
+    eventually("everything that can be deleted is deleted", || {
         ["deployment", "pod"].iter().all(|kind| number(cluster, namespace, kind) == 0)
             && number(cluster, namespace, "icecream") == 1
     });
     let resources = ["-n", namespace, "patch", "icecream", "kept", "--type=merge"];
     cluster.must(&[&resources[..], &["--patch", r#"{"metadata":{"finalizers":null}}"#]].concat());
-    eventually("the namespace is gone", || !cluster.kubectl(&["get", "namespace", namespace]).success);
-    // The Deployment may go before its owner is marked: one try is refused, and is no matter of rules.
+    eventually("the namespace is deleted", || !cluster.kubectl(&["get", "namespace", namespace]).success);
+    // The Deployment may be deleted before its owner is marked: one attempt is rejected, without advice about rules.
     let (errors, rules) = (program.count(&["the handler failed"]), program.count(&["grant the rule"]));
     assert!(errors <= 4 && rules == 0, "{}", program.lines().join("\n"));
     assert_eq!(errors, program.count(&["the handler failed", "is being deleted"]));
@@ -39,7 +39,7 @@ fn a_namespace_that_is_being_deleted_causes_no_errors() {
 
 #[test]
 fn an_icecream_in_a_terminating_namespace_is_not_retried() {
-    // Without a controller manager nobody deletes what is in the namespace.
+    // Without a controller manager the objects in the namespace are not deleted.
     let Some(cluster) = ControlPlane::start_with(&["--without-controller-manager"]) else { return };
     let namespace = "icecream-stuck";
     cluster.must(&["create", "namespace", namespace]);
@@ -96,7 +96,7 @@ fn a_crash_after_any_write_leads_to_the_same_end_state() {
     for more in [1, 2, 1, 3, 2, 5, 1, 4] {
         let enough = writes(cluster, namespace).len() + more;
         let program = start(ICECREAM, cluster, namespace, &[], &[]);
-        // Nothing may be left to do.
+        // No work may remain.
         eventually("it has written, or seen all", || {
             writes(cluster, namespace).len() >= enough || calls(&program) >= names.len() as f64
         });

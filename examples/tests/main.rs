@@ -1,4 +1,4 @@
-//! The examples as programs, on a real API server: what they do, and what they say when something is wrong.
+//! The examples as programs, on a real API server: what they do, and what they log about problems.
 
 mod bad_input;
 mod election;

@@ -1,4 +1,4 @@
-//! `pod-terminator-operator` with nodes for the pods. It looks everywhere: each test has a control plane of its own.
+//! `pod-terminator-operator` with nodes for the pods. It watches all namespaces, so each test has its own control plane.
 
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::least_role::{Installed, Subject};
@@ -26,7 +26,7 @@ fn pod(namespace: &str, name: &str) -> Value {
     })
 }
 
-/// A control plane with a namespace and its node, in which so many pods run.
+/// A control plane with a namespace and its node, in which this many pods run.
 fn cluster(namespace: &str, pods: usize) -> Option<(ControlPlane, Nodes)> {
     let cluster = ControlPlane::start()?;
     cluster.must(&["create", "namespace", namespace]);
@@ -64,8 +64,8 @@ fn pods_are_terminated_down_to_the_minimum_with_only_the_printed_role() {
     let namespace = "shop";
     let Some((cluster, _nodes)) = cluster(namespace, 9) else { return };
     let installed = SUBJECT.install(&cluster);
-    // These neither count nor go: one that has finished, one that goes already, one that is the operator's own, one
-    // of the system, and one that is not selected.
+    // These are neither counted nor deleted: one that has finished, one that is being deleted, one in the operator's
+    // namespace, one of the system, and one that is not selected.
     let status = ["-n", namespace, "patch", "pod", "web-0", "--subresource=status", "--type=merge"];
     cluster.must(&[&status[..], &["--patch", r#"{"status":{"phase":"Succeeded"}}"#]].concat());
     let mut held = pod(namespace, "held");
@@ -77,10 +77,10 @@ fn pods_are_terminated_down_to_the_minimum_with_only_the_printed_role() {
 
     let program = installed.start();
     program.wait_for_page("/readyz", 200, &[]);
-    // Half of 8, 4, 2: the last step is cut short by the minimum.
+    // Half of 8, 4, 2: the minimum limits the last step.
     let spec = json!({"selector": {"app": "web"}, "periodSeconds": 1, "terminationPercent": 50, "minimumInstances": 3});
     cluster.apply([terminator("web", &spec)]);
-    eventually("it says that it runs", || {
+    eventually("it reports that it runs", || {
         ready(&get(&cluster, "default", "podterminator", "web"))["reason"] == "Running"
     });
     program.wait_for_lines(5, &["is terminated", "controller=pod-terminator key=web"]);
@@ -93,13 +93,13 @@ fn pods_are_terminated_down_to_the_minimum_with_only_the_printed_role() {
         assert!(get(&cluster, namespace, "pod", name)["metadata"]["deletionTimestamp"].is_null(), "{name}");
     }
 
-    // Where a namespace is named, that one is meant.
+    // With a list of namespaces, only these are affected.
     let mut named = spec;
     named["namespaces"] = json!(["kube-system"]);
     named["terminationPercent"] = json!(100);
     named["minimumInstances"] = json!(0);
     cluster.apply([terminator("web", &named)]);
-    eventually("the system's pod is gone", || get(&cluster, "kube-system", "pod", "system").is_null());
+    eventually("the system's pod is deleted", || get(&cluster, "kube-system", "pod", "system").is_null());
     periods(&installed, 2);
     assert_eq!(asked(&installed).1, 6);
     stop(program);
@@ -119,7 +119,7 @@ fn a_task_follows_its_terminator_and_only_logs_in_dry_run() {
     let counted = || (program.count(&["its task begins"]), program.count(&["its task ends"]));
     assert_eq!(counted(), (1, 0));
 
-    // The same spec again is nothing new.
+    // The same spec again changes nothing.
     cluster.must(&["annotate", "pt", "web", "a=b"]);
     program.wait_for_metric(
         "controller_runtime_reconcile_total{controller=\"pod-terminator\",result=\"success\"}",
@@ -135,15 +135,15 @@ fn a_task_follows_its_terminator_and_only_logs_in_dry_run() {
     program.wait_for_lines(2, &["its task begins"]);
     assert_eq!(counted(), (2, 1));
 
-    // One that selects everything is refused, and its task ends.
+    // One that selects everything is rejected, and its task ends.
     changed["selector"] = json!(null);
     cluster.apply([terminator("web", &changed)]);
     program.wait_for_lines(2, &["its task ends"]);
     let told = || ready(&get(&cluster, "default", "podterminator", "web"));
-    until("the status says why", || (told()["reason"] == "NoSelector").then_some(()), || told().to_string());
+    until("the status has the reason", || (told()["reason"] == "NoSelector").then_some(()), || told().to_string());
     assert_eq!(counted(), (2, 2));
 
-    // One that is deleted is stopped.
+    // The task of a deleted one is stopped.
     cluster.apply([terminator("web", &spec)]);
     program.wait_for_lines(3, &["its task begins"]);
     cluster.must(&["delete", "pt", "web"]);

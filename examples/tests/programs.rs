@@ -1,4 +1,4 @@
-//! What each example does.
+//! The behaviour of each example.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ fn onefile_echo_pod_logs_every_pod_once_then_changes_and_all_again_at_each_resyn
         [format!("key={namespace}/{name} "), format!("reasons={reasons}}}"), "seen".to_owned()]
     };
 
-    // Without a resync first: what is logged then is the first list, and changes.
+    // First without a resync: only the first list and changes are logged.
     let program = start(ONEFILE_ECHO_POD, cluster, namespace, &["--resync", "off"], &[]);
     for name in ["a", "b", "c"] {
         program.wait_for_line(&seen(name, "initial").each_ref().map(String::as_str));
@@ -66,7 +66,7 @@ fn echo_pod_logs_created_and_deleted_pods() {
     let Some(cluster) = cluster(namespace) else { return };
     let program = start(ECHO_POD, cluster, namespace, &[], &[]);
     program.wait_for_line(&["synced"]);
-    // A pod with a node is deleted in two steps: the kubelet has its say.
+    // A pod with a node is deleted in two steps: the kubelet confirms it.
     let mut going = pod(namespace, "going");
     going["spec"]["nodeName"] = json!("nowhere");
     cluster.apply([going]);
@@ -86,7 +86,7 @@ fn config_custom_has_one_worker_and_gives_up_after_five_retries() {
     program.wait_for_line(&["attempt 6 came to nothing", "it waits for the object's next change"]);
     assert_eq!(program.count(&["came to nothing; it is retried"]), 5);
     assert_eq!(program.metric("controller_runtime_max_concurrent_reconciles{controller=\"config-custom\"}"), Some(1.0));
-    // A change brings it back.
+    // A change is handled again.
     cluster.must(&["label", "pod", "very-broken", "new=label", "--namespace", namespace]);
     program.wait_for_line(&["reasons=modified", "came to nothing"]);
     stop(program);

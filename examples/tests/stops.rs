@@ -7,7 +7,7 @@ use kooper_tests::process::Process;
 
 use crate::support::{CONTROLLER_CONCURRENCY, cluster, pod, start};
 
-/// A program with three handlers that run for so long.
+/// A program with three handlers that run for this long.
 fn busy(cluster: &ControlPlane, namespace: &str, milliseconds: &str, args: &[&str]) -> Process {
     cluster.apply((0..5).map(|n| pod(namespace, &format!("pod-{n}"))));
     let program = start(CONTROLLER_CONCURRENCY, cluster, namespace, args, &[("SLEEP_MS", milliseconds)]);

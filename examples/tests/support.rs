@@ -1,4 +1,4 @@
-//! A program on the shared control plane, in a namespace of its own.
+//! A program on the shared control plane, in its own namespace.
 
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::process::Process;
@@ -15,7 +15,7 @@ pub(crate) const ONEFILE_ECHO_POD: &str = env!("CARGO_BIN_EXE_onefile-echo-pod")
 pub(crate) const POD_TERMINATOR: &str = env!("CARGO_BIN_EXE_pod-terminator-operator");
 pub(crate) const TRACED: &str = env!("CARGO_BIN_EXE_traced");
 
-/// The shared control plane with a new namespace in which pods can be made; `None` where there is no control plane.
+/// The shared control plane with a new namespace in which pods can be created; `None` without a control plane.
 pub(crate) fn cluster(namespace: &str) -> Option<&'static ControlPlane> {
     let cluster = ControlPlane::shared()?;
     cluster.must(&["create", "namespace", namespace]);
@@ -24,7 +24,7 @@ pub(crate) fn cluster(namespace: &str) -> Option<&'static ControlPlane> {
     Some(cluster)
 }
 
-/// Starts a program that looks into one namespace and listens on a free port.
+/// Starts a program that watches one namespace and listens on a free port.
 pub(crate) fn start(
     program: &str,
     cluster: &ControlPlane,
@@ -37,7 +37,7 @@ pub(crate) fn start(
     Process::start(program, &[&common, args].concat(), variables)
 }
 
-/// Stops a program in order.
+/// Stops a program gracefully.
 pub(crate) fn stop(mut program: Process) {
     program.signal("TERM");
     assert_eq!(program.exit_code(), Some(0), "{}", program.lines().join("\n"));
@@ -51,7 +51,7 @@ pub(crate) fn pod(namespace: &str, name: &str) -> Value {
     })
 }
 
-/// A Deployment or StatefulSet, named `web`, that makes no pods.
+/// A Deployment or StatefulSet, named `web`, without pods.
 pub(crate) fn workload(namespace: &str, kind: &str) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": kind, "metadata": {"namespace": namespace, "name": "web"},

@@ -1,4 +1,4 @@
-//! Spans on their way to an OpenTelemetry collector.
+//! The export of spans to an OpenTelemetry collector.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,10 +21,10 @@ use crate::support::{TRACED, cluster, pod, start, stop};
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-/// How often spans are sent, in milliseconds.
+/// How often spans are exported, in milliseconds.
 const EACH: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "100");
 
-/// Takes OTLP over HTTP, and keeps it.
+/// A collector that accepts OTLP over HTTP, and keeps the requests.
 struct Collector {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
@@ -78,7 +78,7 @@ fn take(mut stream: &TcpStream, kept: &Mutex<Vec<ExportTraceServiceRequest>>) ->
     stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").ok()
 }
 
-/// The value of an attribute as text.
+/// The value of an attribute as a string.
 fn attribute(attributes: &[KeyValue], key: &str) -> Option<String> {
     let found = attributes.iter().find(|attribute| attribute.key == key)?;
     match found.value.clone()?.value? {
@@ -89,7 +89,7 @@ fn attribute(attributes: &[KeyValue], key: &str) -> Option<String> {
     }
 }
 
-/// Makes a pod that works and one that does not, and runs `traced` until the second was tried four times.
+/// Creates a pod that succeeds and one that fails, and runs `traced` until the second was tried four times.
 fn traced(cluster: &ControlPlane, namespace: &str, args: &[&str], variables: &[(&str, &str)]) -> Process {
     let mut broken = pod(namespace, "broken");
     broken["metadata"]["labels"]["broken"] = json!("yes");
@@ -133,7 +133,7 @@ fn a_call_is_exported_as_a_span_with_its_steps_before_the_program_ends() {
     assert_eq!(spans.iter().filter(|span| span.name == "call").count(), 5, "each is sent once");
 
     for sent in collector.requests().iter().flat_map(|request| &request.resource_spans) {
-        let said = sent.resource.clone().expect("it says who sends").attributes;
+        let said = sent.resource.clone().expect("it has a resource").attributes;
         assert_eq!(attribute(&said, "service.name").as_deref(), Some("traced"));
         assert_eq!(attribute(&said, "service.version").as_deref(), Some(env!("CARGO_PKG_VERSION")));
     }
@@ -148,7 +148,7 @@ fn levels_apply_to_spans_and_the_exporter_itself_has_none() {
     let variables = [(ENDPOINT, &*url), EACH, ("OTEL_SERVICE_NAME", "shop")];
     let program = traced(cluster, namespace, &["--log-level", "debug", "--resync", "200ms"], &variables);
     eventually("many batches are sent", || collector.requests().len() > 5);
-    // Those of the API server's client are there, with `debug` alone.
+    // The spans of the API server's client are exported with `debug` only.
     let named = |name: &str| collector.spans().into_iter().filter(|span| span.name == name).collect::<Vec<_>>();
     until("a span of a request", || named("HTTP").pop(), || format!("{:#?}", collector.spans()));
     let lines = stopped(program);
@@ -159,7 +159,7 @@ fn levels_apply_to_spans_and_the_exporter_itself_has_none() {
         assert!(!url.contains("/v1/traces"), "{span:#?}");
     }
     let requests = collector.requests();
-    let said = requests[0].resource_spans[0].resource.clone().expect("it says who sends").attributes;
+    let said = requests[0].resource_spans[0].resource.clone().expect("it has a resource").attributes;
     assert_eq!(attribute(&said, "service.name").as_deref(), Some("shop"));
 }
 
@@ -188,15 +188,15 @@ fn an_unavailable_collector_is_logged_once_and_delays_neither_handlers_nor_the_s
         listener.local_addr().expect("a bound socket has an address")
     };
     let program = traced(cluster, namespace, &[], &[(ENDPOINT, &format!("http://{away}")), EACH]);
-    let told = ["spans cannot be exported: ", "Connection refused"];
-    program.wait_for_line(&told);
+    let warning = ["spans cannot be exported: ", "Connection refused"];
+    program.wait_for_line(&warning);
     let begun = Instant::now();
     let lines = stopped(program);
     let took = begun.elapsed();
-    assert_eq!(lines.iter().filter(|line| told.iter().all(|part| line.contains(part))).count(), 1, "{lines:#?}");
+    assert_eq!(lines.iter().filter(|line| warning.iter().all(|part| line.contains(part))).count(), 1, "{lines:#?}");
     assert!(took < Duration::from_secs(8), "the stop took {took:?}");
 
-    // A connection is accepted by the system, and nobody ever answers.
+    // A connection is accepted by the system, and there is never a response.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", silent.local_addr().expect("a bound socket has an address"));
     let program = traced(cluster, namespace, &[], &[(ENDPOINT, &url), EACH]);
@@ -219,7 +219,7 @@ fn stopped(mut program: Process) -> Vec<String> {
 fn a_variable_sets_the_certificate_authority_of_an_https_collector() {
     let namespace = "traces-https";
     let Some(cluster) = cluster(namespace) else { return };
-    // No collector, but it has a certificate, and an answer.
+    // It is not a collector, but it has a certificate, and responds.
     let url = format!("https://{}", cluster.address());
     let certificate = cluster.dir().join("certificates").join("apiserver.crt");
     let certificate = ("OTEL_EXPORTER_OTLP_CERTIFICATE", certificate.to_str().expect("the path is UTF-8"));
@@ -241,9 +241,9 @@ fn an_invalid_endpoint_is_reported_at_the_start_of_run_only() {
     let variables = [(ENDPOINT, "collector:4318")];
     let mut program = Process::start(TRACED, &["--listen", "off"], &variables);
     assert_eq!(program.exit_code(), Some(2));
-    let told = "error: invalid value 'collector:4318' for the environment variable OTEL_EXPORTER_OTLP_ENDPOINT: \
+    let error = "error: invalid value 'collector:4318' for the environment variable OTEL_EXPORTER_OTLP_ENDPOINT: \
                 write the URL of a collector that accepts OTLP over HTTP, such as `http://collector:4318`";
-    assert_eq!(program.lines(), [told]);
+    assert_eq!(program.lines(), [error]);
     let mut program = Process::start(TRACED, &["crd"], &variables);
     assert_eq!(program.exit_code(), Some(0), "{}", program.lines().join("\n"));
 }

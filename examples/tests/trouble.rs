@@ -1,5 +1,5 @@
-//! Trouble with the server that a program goes on to live with: it says what is wrong and what to do, shows it at
-//! `/readyz`, and still stops in order.
+//! Problems with the server that do not end a program: it logs what is wrong and what to do, reports it in `/readyz`,
+//! and still stops gracefully.
 
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::faults::Proxy;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::{MULTI_RESOURCE, ONEFILE_ECHO_POD, cluster, pod, start, stop, workload};
 
-/// A certificate of an authority that has signed nothing, in base64.
+/// The certificate of an authority that did not sign the server's certificate, in base64.
 const ANOTHER_AUTHORITY: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJrRENDQVRXZ0F3SUJBZ0lVRHhGOWg0QmR6WGlENDJsU1c3ZkVTc2RHR3RR\
     d0NnWUlLb1pJemowRUF3SXcKSERFYU1CZ0dBMVVFQXd3UllXNXZkR2hsY2lCaGRYUm9iM0pwZEhrd0lCY05Nall4TVRJeE1USTFN\
     REkyV2hnUApNakV5TmpFd01qZ3hNalV3TWpaYU1Cd3hHakFZQmdOVkJBTU1FV0Z1YjNSb1pYSWdZWFYwYUc5eWFYUjVNRmt3CkV3\
@@ -20,7 +20,7 @@ const ANOTHER_AUTHORITY: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJrREN
     UG5BaUVBOXNuZW1NRGpXZmdLMUNldwpKL1Vsc1RzWml1UHVKK05mRWVCS3pJU3J3akU9Ci0tLS0tRU5EIENFUlRJRklDQVRFLS0t\
     LS0K";
 
-/// Starts the program with a kubeconfig that is changed so.
+/// Starts the program with an edited kubeconfig.
 fn with_kubeconfig(
     cluster: &ControlPlane,
     name: &str,
@@ -102,7 +102,7 @@ fn a_token_that_expires_while_the_program_runs_is_reported() {
         "--serviceaccount=token-expires:default",
         &here,
     ]);
-    // A token lives for ten minutes at least; one that is bound to an object ends with it.
+    // A token is valid for ten minutes at least; one that is bound to an object expires with it.
     cluster.must(&["create", "secret", "generic", "life", &here]);
     let bound = ["--bound-object-kind=Secret", "--bound-object-name=life", &here];
     let token = cluster.must(&[&["create", "token", "default"], &bound[..]].concat());
@@ -117,14 +117,14 @@ fn a_token_that_expires_while_the_program_runs_is_reported() {
     program.wait_for_line(&["key=token-expires/first", "seen"]);
 
     cluster.must(&["delete", "secret", "life", &here]);
-    // The server remembers for some seconds that a token is good, and keeps an open watch for as long as it lasts.
+    // The server caches for some seconds that a token is valid, and never closes an open watch because of it.
     let kubeconfig = format!("--kubeconfig={}", cluster.dir().join("token-expires.kubeconfig").display());
     eventually("the token is refused", || !cluster.kubectl(&["get", "pods", &kubeconfig, &here]).success);
     proxy.cut();
-    let told = ["the API server rejected the credentials: ", "renew the token or client certificate"];
-    program.wait_for_line(&told);
-    // The cache is warm: the process stays ready, and says how it stands.
-    program.wait_for_page("/readyz", 200, &["ok", told[0], told[1]]);
+    let warning = ["the API server rejected the credentials: ", "renew the token or client certificate"];
+    program.wait_for_line(&warning);
+    // The cache is warm: the process stays ready, and reports the error.
+    program.wait_for_page("/readyz", 200, &["ok", warning[0], warning[1]]);
     stop(program);
 }
 
@@ -173,7 +173,7 @@ fn a_forbidden_kind_does_not_affect_the_other_controller() {
         &["multi-resource-statefulset: statefulsets.apps in half-allowed: not synced yet", advice],
     );
 
-    // What was missing is all that is needed.
+    // Only the missing rule is needed.
     cluster.apply(role("statefulsets", "statefulsets"));
     program.wait_for_line(&["seen kind=StatefulSet object=half-allowed/web"]);
     program.wait_for_page("/readyz", 200, &["ok"]);

@@ -28,7 +28,7 @@ use crate::leader::LeaderElection;
 use crate::object::kind::{Kind, KindInfo};
 use crate::watch::cache_id::CacheRequest;
 
-pub use builder::{Builder, CustomKind, MakeSource, MapFn, Source};
+pub use builder::{Builder, CustomKind, KindExt, MakeSource, MapFn, Source};
 use builder::{KeyStream, MakeCrd, Parts, Relation};
 pub(crate) use config::Config;
 use config::Leases;
@@ -44,14 +44,14 @@ pub(crate) use states::States;
 /// use std::sync::Arc;
 /// use std::time::Duration;
 /// use k8s_openapi::api::core::v1::Pod;
-/// use kooper::{Controller, Result};
+/// use kooper::{KindExt, Result};
 ///
 /// async fn echo(pod: Arc<Pod>) -> Result<()> {
 ///     println!("{:?}", pod.metadata.name);
 ///     Ok(())
 /// }
 ///
-/// let controller = Controller::builder::<Pod>("echo")
+/// let controller = Pod::controller("echo")
 ///     .resync(Duration::from_secs(60))
 ///     .workers(4)
 ///     .handler(echo)
@@ -74,8 +74,9 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Starts the description of a controller of the kind `K`. Name and handler
-    /// are required; everything else has a default.
+    /// Starts the description of a controller of the kind `K`, like
+    /// [`KindExt::controller`]. Name and handler are required; everything else has
+    /// a default.
     pub fn builder<K: Kind>(name: impl Into<String>) -> Builder<K> {
         Builder::new(name.into())
     }

@@ -30,6 +30,7 @@ pages! {
     metrics = "../../docs/reference/metrics.md"
     messages = "../../docs/reference/errors-and-messages.md"
     how_it_works = "../../docs/concepts/how-it-works.md"
+    children = "../../docs/concepts/children.md"
     guarantees = "../../docs/concepts/guarantees.md"
     concept_leader_election = "../../docs/concepts/leader-election.md"
     from_go_kooper = "../../docs/from-go-kooper.md"

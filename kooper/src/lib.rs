@@ -44,8 +44,8 @@
 //! - An [`Operator`] runs several controllers, which fail independently.
 //! - [`testing`] calls a controller in a unit test, without a cluster.
 //!
-//! The attribute is a shorthand for [`Controller::builder`], which can do the
-//! same without macros.
+//! The attribute is a shorthand for a [builder](KindExt::controller), which can do
+//! the same without macros.
 //!
 //! # Features
 //!
@@ -88,9 +88,9 @@ pub use call::capability::{
 };
 pub use call::extract::{Gone, State};
 pub use call::{Call, capability, events, extract, handler, plan};
-pub use controller::Controller;
 pub use controller::error::{BuildError, ConfigError, ConfigErrorKind, ControllerError, RunError};
 pub use controller::operator::Operator;
+pub use controller::{Controller, KindExt};
 pub use error::{BoxError, HandlerError, Result};
 #[cfg(feature = "apiserver")]
 pub use kooper_apiserver as apiserver;
@@ -149,5 +149,5 @@ pub mod prelude {
         StatusWriter,
     };
     pub use crate::tracing;
-    pub use crate::{Action, Call, Gone, HandlerError, Kind, ObjectKey, Result, State};
+    pub use crate::{Action, Call, Gone, HandlerError, Kind, KindExt, ObjectKey, Result, State};
 }

@@ -74,7 +74,7 @@ fn the_builder_takes_sixteen_arguments() {
 }
 
 #[test]
-fn the_fn_is_called_by_its_own_name() {
+fn the_function_can_be_called_by_its_name() {
     let future = object(Arc::new(Pod::default()));
     drop(future);
 }

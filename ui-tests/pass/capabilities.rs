@@ -1,4 +1,4 @@
-//! Every capability is an argument of a handler, of `init`, and of the fns of `cleanup` and `deleted`.
+//! Every capability is an argument of a handler, of `init`, and of the functions of `cleanup` and `deleted`.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use kooper::prelude::*;
@@ -80,7 +80,7 @@ async fn write_last(
 ) {
 }
 
-/// A capability stands for its kind also where that is a parameter.
+/// The kind of a capability may be a type parameter.
 #[kooper::controller(resource = [Pod, Service], main = false)]
 async fn each<K: Kind>(_: Arc<K>, _: Reader<K>, _: Deleter<K>) {}
 

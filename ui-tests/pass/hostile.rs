@@ -1,5 +1,5 @@
-//! A module in which every name that generated code could take for granted means something
-//! else.
+//! A module in which every name that generated code might use unqualified has another
+//! meaning.
 
 #![allow(dead_code, non_camel_case_types, unused_macros)]
 

@@ -1,4 +1,4 @@
-//! Controllers in modules, of every visibility, and those that a macro writes.
+//! Controllers in modules, with every visibility, and those that a macro generates.
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kooper::prelude::*;
@@ -55,7 +55,7 @@ of_a_macro_for_production!(Pod, Service, nothing, end, produced);
 mod in_main {
     use super::{inner, made};
 
-    // The name of the fn that `main!` makes, which runs nothing here.
+    // The name of the function that `main!` generates, which runs nothing here.
     kooper::main!(inner::shown, made);
 
     #[test]
@@ -64,7 +64,7 @@ mod in_main {
     }
 }
 
-/// What is not there in this build takes nothing along, wherever its condition stands.
+/// A condition removes the generated items, too, at every place.
 mod conditional {
     use super::{Arc, Pod};
 

@@ -146,6 +146,6 @@ fn the_crd_of_a_kind_is_known_if_it_has_one() {
     use kooper::__private::v1::{crd, kind};
 
     assert!(crd(kind::<Pod>()).known_crd().is_none());
-    let crd = crd(kind::<Mall>()).known_crd().expect("a derived kind brings its CRD");
+    let crd = crd(kind::<Mall>()).known_crd().expect("a derived kind has its CRD");
     assert_eq!(crd().metadata.name.as_deref(), Some("malls.example.com"));
 }

@@ -1,4 +1,4 @@
-//! A crate with strict lints: what the attribute generates in it is quiet.
+//! A crate with strict lints: the generated code causes no warnings.
 #![deny(missing_docs, unreachable_pub, unused, warnings)]
 #![deny(clippy::all, clippy::pedantic, clippy::unused_async)]
 
@@ -8,7 +8,7 @@ use kooper::prelude::*;
 /// A controller with every kind of function, none of which awaits.
 ///
 /// # Errors
-/// A name that is not known.
+/// An unknown name.
 #[kooper::controller(
     resource = Pod, init = connect, when = is_ours, owns = [Service], watches = [ConfigMap => users_of],
     sources = [orders], cleanup = tear_down, finalizer = "example.com/pods", deleted = forget, leader_election,

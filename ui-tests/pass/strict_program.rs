@@ -1,4 +1,4 @@
-//! A program with strict lints: its `main` is quiet, too.
+//! A program with strict lints: its `main` causes no warnings either.
 #![deny(missing_docs, unreachable_pub, unused, warnings)]
 #![deny(clippy::all, clippy::pedantic, clippy::unused_async)]
 

@@ -1,4 +1,4 @@
-//! Programs that the attribute refuses, in `fail`, and those that it accepts, in `pass`.
+//! Programs that the attribute rejects, in `fail`, and those that it accepts, in `pass`.
 //!
-//! `TRYBUILD=overwrite cargo test -p kooper-ui-tests --test fail` writes what the compiler
-//! says now; read each change before you keep it: it is what a user reads.
+//! `TRYBUILD=overwrite cargo test -p kooper-ui-tests --test fail` writes the current messages
+//! of the compiler; read each change before you keep it, because users read it.

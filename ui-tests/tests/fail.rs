@@ -1,4 +1,4 @@
-//! Each program of `fail` is refused, with the words beside it.
+//! Each program of `fail` is rejected, with the messages beside it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -41,9 +41,9 @@ fn one_mistake_is_one_error() {
             "several_arguments_are_references" | "a_mistake_hides_no_import" => 5,
             "several_mistakes_are_reported_together" => 4,
             "two_arguments_are_not_extractors" => 2,
-            // Our word at the type, and at the call, whose result is of no type either.
+            // The attribute's message at the type, and another one at the call, whose result has no type either.
             "a_type_is_not_an_index" => 2,
-            // The compiler's own word beside ours.
+            // The compiler's own message beside the attribute's.
             "a_controller_of_a_module_generates_a_main"
             | "a_controller_with_a_type_name_is_in_a_module"
             | "two_controllers_generate_a_main_each" => 2,

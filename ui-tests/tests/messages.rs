@@ -1,4 +1,4 @@
-//! Each message of the macro and of the runtime's traits is seen in some case, and each key is tried.
+//! Each message of the macro and of the runtime's traits has a case, and so has each key.
 //!
 //! The cases are the programs of `fail`, and those of the macro crate's own table, which need no compiler.
 
@@ -94,8 +94,8 @@ fn displays(tokens: TokenStream) -> Vec<(String, Vec<String>)> {
     displays.collect()
 }
 
-/// What the errors of the grammars say. One that has a hole for the words of a type, as `{form}` is for those of
-/// `Form`, is there once more with each of them, as far as the word.
+/// The messages of the grammars' errors. One with a placeholder for the words of a type, such as `{form}` for those
+/// of `Form`, is repeated with each of them, up to the word.
 fn errors_of_grammars() -> Vec<String> {
     let sources = texts(&workspace("kooper/grammar/src"), "rs");
     let displays: Vec<_> =
@@ -149,7 +149,7 @@ fn every_message_has_a_case() {
     assert!(found.len() >= 30, "the messages are written with `message!`: {}", found.len());
     for message in &found {
         let says = |part: &String| part.contains(char::is_alphabetic);
-        assert!(fixed_parts(message).iter().any(says), "this has no words of its own to look for: {message}");
+        assert!(fixed_parts(message).iter().any(says), "this message has no fixed words to search for: {message}");
     }
     let errors = errors_of_grammars();
     assert!(errors.len() >= 40, "the errors of the grammars are found: {errors:#?}");
@@ -204,11 +204,11 @@ fn every_missing_capability_has_a_case() {
     let said = texts(&workspace("ui-tests/fail/capabilities"), "stderr").join("\n");
     for name in names {
         let taken = |line: &str| line.starts_with("error[E0277]: this argument may not") && line.contains(name);
-        assert!(said.lines().any(taken), "no program of `fail` is told to take `{name}`");
+        assert!(said.lines().any(taken), "no program of `fail` is advised to take `{name}`");
     }
 }
 
-/// A message without what its program has to do with: what stands in quotes, and numbers.
+/// A message without the parts that depend on its program: quoted words, and numbers.
 fn skeleton(message: &str) -> String {
     let mut skeleton = String::new();
     let mut quote = None;

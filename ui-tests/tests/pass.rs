@@ -1,5 +1,5 @@
-//! What the attribute accepts. Each controller is also defined, so that what the attribute
-//! let through is what the builder takes.
+//! Programs that the attribute accepts. Each controller is also defined, so that the builder
+//! accepts it, too.
 
 use kooper::__private::v1::{Definition, Program};
 
@@ -24,6 +24,6 @@ mod returns;
 fn names<D: Definition>() -> Vec<String> {
     let mut program = Program::default();
     D::define(&mut program);
-    let controllers = program.into_controllers().expect("the builder takes what the attribute let through");
+    let controllers = program.into_controllers().expect("the builder accepts what the attribute accepted");
     controllers.iter().map(|controller| controller.name().to_owned()).collect()
 }

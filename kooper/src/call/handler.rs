@@ -38,7 +38,7 @@ pub(crate) use signature::Asynchronous;
 ///     tracing::info!(key = %call.key(), uid = ?object.metadata.uid, "called");
 ///     Ok::<_, kooper::BoxError>(Action::done())
 /// });
-/// let controller = kooper::Controller::builder::<Pod>("log").service(service).build();
+/// let controller = Pod::controller("log").service(service).build();
 /// # assert!(controller.is_ok());
 /// ```
 #[derive(Debug)]

@@ -16,11 +16,11 @@ use crate::watch::cache_id::CacheRequest;
 /// use std::sync::Arc;
 ///
 /// use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-/// use kooper::{Controller, Deleter};
+/// use kooper::{Deleter, KindExt};
 ///
 /// async fn sweep(_: Arc<ConfigMap>, _: Deleter<Pod>) {}
 ///
-/// let controller = Controller::builder::<ConfigMap>("sweep").handler(sweep).build()?;
+/// let controller = ConfigMap::controller("sweep").handler(sweep).build()?;
 /// let because: Vec<_> = controller.plan().needs().iter().map(|need| need.because.as_str()).collect();
 /// assert_eq!(because, ["Deleter<Pod>", "resource = ConfigMap"]);
 /// # Ok::<_, kooper::ConfigError>(())

@@ -45,6 +45,27 @@ type MakeService<O, S> = Box<dyn Fn(State<S>, Arc<Backing>) -> HandlerService<O>
 type MakeRetriever = Box<dyn Fn(Option<Client>) -> Result<Arc<dyn retriever::ErasedRetriever>, BoxError> + Send + Sync>;
 type Wrap<O> = Box<dyn Middleware<O>>;
 
+/// Starts a controller of a kind. It is implemented for every [`Kind`].
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kooper::KindExt;
+///
+/// let controller = Pod::controller("idle").handler(async || {}).build()?;
+/// assert_eq!((controller.name(), controller.kind()), ("idle", "Pod"));
+/// # Ok::<_, kooper::ConfigError>(())
+/// ```
+pub trait KindExt: Kind {
+    /// Starts the description of a controller of this kind. Name and handler are
+    /// required; everything else has a default.
+    fn controller(name: impl Into<String>) -> Builder<Self>
+    where
+        Self: Sized,
+    {
+        Builder::new(name.into())
+    }
+}
+impl<K: Kind> KindExt for K {}
 /// Builds a [`Controller`](super::Controller) for objects of the kind `K`. Its
 /// handlers receive objects of the type `O`, and the state `S`.
 #[doc(alias = "reconciler")]
@@ -141,7 +162,7 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
     /// use std::sync::Arc;
     /// use k8s_openapi::api::core::v1::Pod;
     /// use kooper::kube::ResourceExt;
-    /// use kooper::{Controller, State};
+    /// use kooper::{KindExt, State};
     ///
     /// struct Settings {
     ///     greeting: String,
@@ -152,7 +173,7 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
     /// }
     ///
     /// let settings = Settings { greeting: "hello".to_owned() };
-    /// let controller = Controller::builder::<Pod>("greeter").state(settings).handler(greet).build()?;
+    /// let controller = Pod::controller("greeter").state(settings).handler(greet).build()?;
     /// # let _ = controller;
     /// # Ok::<_, kooper::ConfigError>(())
     /// ```

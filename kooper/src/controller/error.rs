@@ -10,16 +10,16 @@ use kooper_grammar::name::NameError;
 ///
 /// | error | returned by |
 /// |---|---|
-/// | [`ConfigError`] | `Controller::builder(…)…build()`, and the setters of [`Controller`](crate::Controller) |
+/// | [`ConfigError`] | `Pod::controller(…)…build()`, and the setters of [`Controller`](crate::Controller) |
 /// | [`BuildError`] | `Operator::builder()…build()` |
 /// | [`RunError`] | [`Operator::run`](crate::Operator::run) and [`Controller::run`](crate::Controller::run) |
 /// | [`ControllerError`] | part of a [`RunError`]: why one controller ended |
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
-/// use kooper::{ConfigErrorKind, Controller};
+/// use kooper::{ConfigErrorKind, KindExt};
 ///
-/// let error = Controller::builder::<Pod>("echo").workers(0).handler(async || {}).build().unwrap_err();
+/// let error = Pod::controller("echo").workers(0).handler(async || {}).build().unwrap_err();
 /// assert_eq!((error.field, error.kind), ("workers", ConfigErrorKind::OutOfRange));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -32,7 +32,7 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(20);
 /// # async fn example() -> Result<(), kooper::BoxError> {
 /// use std::sync::Arc;
 /// use k8s_openapi::api::core::v1::Pod;
-/// use kooper::{Controller, Operator};
+/// use kooper::{KindExt, Operator};
 ///
 /// async fn echo(pod: Arc<Pod>) {
 ///     println!("{:?}", pod.metadata.name);
@@ -41,7 +41,7 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(20);
 /// let shutdown = kooper::CancellationToken::new();
 /// Operator::builder()
 ///     .client(kooper::kube::Client::try_default().await?)
-///     .controller(Controller::builder::<Pod>("echo").handler(echo).build()?)
+///     .controller(Pod::controller("echo").handler(echo).build()?)
 ///     .build()?
 ///     .run(shutdown)
 ///     .await?;

@@ -69,8 +69,7 @@ impl Sent {
     }
 
     /// Whether the request is for objects of the kind `T`.
-    #[must_use]
-    pub fn is_of<T: Kind>(&self) -> bool {
+    pub(super) fn is_of<T: Kind>(&self) -> bool {
         self.group == T::group(&()) && self.resource == T::plural(&())
     }
 

@@ -156,7 +156,9 @@ async fn a_test_sets_the_requests_that_are_rejected() -> Result<()> {
     let cluster = FakeCluster::new();
     let config = cluster.put::<ConfigMap>(&named("one"))?;
     cluster.reply(|sent| (sent.verb == "create").then(|| Reply::rejected(403, "Forbidden", "exceeded quota: secrets")));
-    cluster.reply(|sent| (sent.verb == "get" && sent.is_of::<Secret>()).then(|| Reply::object(&named::<Secret>("it"))));
+    cluster.reply(|sent| {
+        (sent.verb == "get" && sent.resource == "secrets").then(|| Reply::object(&named::<Secret>("it")))
+    });
     let arguments = cluster.arguments(&config);
     let creator: Creator<Secret> = arguments.take();
     let rejected = creator.create(&named("one")).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! What the documentation names, compared with the code.
+//! Compares the names in the documentation with the code.
 
 mod messages;
 
@@ -85,7 +85,7 @@ fn versions_are_those_of_the_workspace() {
     }
 }
 
-/// The anchors of a page's headings, as GitHub makes them.
+/// The anchors of a page's headings, in GitHub's form.
 fn anchors(page: &str) -> BTreeSet<String> {
     let headings = page.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
     let anchor = |heading: &str| {
@@ -118,7 +118,7 @@ fn every_block_of_rust_is_compiled() {
     for (page, text) in pages() {
         let fences: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("```")).collect();
         for opening in fences.iter().step_by(2) {
-            assert!(!opening.is_empty(), "{}: a block says what it is", page.display());
+            assert!(!opening.is_empty(), "{}: a block has a language", page.display());
             assert!(!opening.contains("ignore"), "{}: nothing is ignored", page.display());
         }
         let name = page.file_name().unwrap().to_string_lossy();
@@ -127,7 +127,7 @@ fn every_block_of_rust_is_compiled() {
     }
 }
 
-/// The names of all fns of these folders that are tests.
+/// The names of all tests in these folders.
 fn tests(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

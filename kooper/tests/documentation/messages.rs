@@ -7,16 +7,16 @@ use super::{pages, root, text};
 
 const PAGE: &str = "docs/reference/errors-and-messages.md";
 
-/// Stands for a value that is filled in: `{…}`, in the code and on the page.
+/// The placeholder for a value: `{…}`, in the code and on the page.
 const VALUE: char = '\u{1}';
 
-/// Levels below `info` are for whoever reads the code beside the log.
+/// Levels below `info` are for readers of the code.
 const STARTS: [&str; 4] = ["#[error(", "tracing::error!(", "tracing::warn!(", "tracing::info!("];
 
 /// A string literal of the code.
 struct Literal {
     text: String,
-    /// It is the message of an `#[error(…)]`, or of a line of the log.
+    /// Whether it is the message of an `#[error(…)]`, or of a log line.
     is_message: bool,
 }
 
@@ -33,7 +33,7 @@ fn with_values(text: &str) -> String {
     result + rest
 }
 
-/// What stands in a literal: escapes are resolved, continued lines joined.
+/// The string of a literal: escapes are resolved, continued lines joined.
 fn unescaped(raw: &str) -> String {
     let mut result = String::new();
     let mut chars = raw.chars();
@@ -54,7 +54,7 @@ fn unescaped(raw: &str) -> String {
 /// The string literals of a file, without those of comments and of its tests.
 fn literals_of(code: &str, found: &mut Vec<Literal>) {
     let code = code.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    // For each open bracket: whether a message may stand in it.
+    // For each open bracket: whether it may contain a message.
     let mut open: Vec<bool> = Vec::new();
     let mut before = ' ';
     let mut at = 0;
@@ -122,7 +122,7 @@ fn listed() -> Vec<String> {
     cells("message").into_iter().flat_map(parts).filter(|part| !part.is_empty()).collect()
 }
 
-/// Without the values and punctuation that it begins with.
+/// A message without the values and punctuation at its beginning.
 fn beginning(message: &str) -> &str {
     message.trim_start_matches([VALUE, ' ', ':', ';', ',', '`'])
 }
@@ -177,7 +177,7 @@ fn fits(line: &str, literal: &str) -> bool {
     true
 }
 
-/// What Kooper has printed of a line that a page shows: in the log, or as a finding of `check`.
+/// The message in a line on a page: in the log, or a finding of `check`.
 fn printed(line: &str) -> Option<&str> {
     let in_the_log = line.split_once(" kooper::…: ").map(|(_, message)| message);
     in_the_log.or_else(|| line.strip_prefix("missing  "))
@@ -190,7 +190,7 @@ fn lines_that_the_pages_show_come_from_the_code() {
     let mut shown = 0;
     for (page, text) in pages() {
         for line in text.lines().filter_map(printed) {
-            // An error may stand behind what was tried.
+            // An error may follow its context.
             let ends = line.match_indices(": ").map(|(at, between)| &line[at + between.len()..]);
             let mut ends = std::iter::once(line).chain(ends);
             let known = ends.any(|end| literals.iter().filter(says_something).any(|literal| fits(end, &literal.text)));
@@ -199,4 +199,64 @@ fn lines_that_the_pages_show_come_from_the_code() {
         }
     }
     assert!(shown > 10, "the lines are found on the pages: {shown}");
+}
+
+/// The output that a page shows for the commands that `is_command` accepts, line by line.
+fn output(page: &str, is_command: impl Fn(&str) -> bool) -> Vec<&str> {
+    let mut shown = false;
+    let lines = page.lines().filter(|line| {
+        match line.strip_prefix("$ ") {
+            Some(command) => shown = is_command(command),
+            None if line.starts_with("```") => shown = false,
+            None => return shown,
+        }
+        false
+    });
+    lines.collect()
+}
+
+#[test]
+fn lines_of_probes_on_the_pages_come_from_the_code() {
+    let literals = literals();
+    let mut compared = 0;
+    for (page, text) in pages() {
+        for line in output(&text, |command| command.contains("curl") && command.ends_with("z")) {
+            if ["ok", "…"].contains(&line) || line.starts_with("HTTP/1.1 ") {
+                continue;
+            }
+            // `CONTROLLER: REASON`, or `CONTROLLER: RESOURCE in NAMESPACE: REASON`.
+            let reasons = line.match_indices(": ").take(2).map(|(at, between)| &line[at + between.len()..]);
+            let has_words = |literal: &&Literal| literal.text.chars().any(char::is_alphabetic);
+            let known = reasons.into_iter().any(|reason| {
+                literals.iter().filter(has_words).any(|literal| {
+                    fits(reason, &literal.text)
+                        || reason.split_once(": ").is_some_and(|(first, _)| first == literal.text)
+                })
+            });
+            assert!(known, "{}: no probe of the code responds with this line: {line}", page.display());
+            compared += 1;
+        }
+    }
+    assert!(compared > 3, "the lines of probes are found on the pages: {compared}");
+}
+
+#[test]
+fn help_texts_on_the_pages_are_those_of_the_code() {
+    let code = text("kooper/src/program/cli/args.rs");
+    let mut literals = Vec::new();
+    literals_of(&code, &mut literals);
+    let mut compared = 0;
+    for (page, text) in pages() {
+        for line in output(&text, |command| command.contains("--help")) {
+            if ["", "…", "Options:", "Commands:"].contains(&line) || line.starts_with("Usage: ") {
+                continue;
+            }
+            // The help of a flag or a command follows its name, in a column.
+            let help = line.rsplit("  ").next().unwrap_or_default().trim();
+            let known = literals.iter().any(|literal| literal.text.lines().any(|one| one == help));
+            assert!(known, "{}: no help text of the code is: {help}", page.display());
+            compared += 1;
+        }
+    }
+    assert!(compared > 3, "the help texts are found on the pages: {compared}");
 }

@@ -6,5 +6,5 @@ struct Node;
 
 #[kooper::controller(resource = Pod)]
 async fn echo(pods: Reader<Pod>) {
-    let _ = pods.select(by::index::<Node>("one")).count();
+    let _ = pods.select(by::index(Node, "one")).count();
 }

@@ -38,7 +38,8 @@ pub struct Selection<T> {
     kind: PhantomData<fn() -> T>,
 }
 
-/// A custom index: the values by which objects are found.
+/// A custom index: the values by which objects are found. The type is usually a
+/// unit struct.
 ///
 /// It is built when [`index`] first uses it, and shared by all readers of a
 /// cache. Each version of an object is decoded for it at most once. If an index
@@ -51,9 +52,9 @@ pub struct Selection<T> {
 /// use kooper::prelude::*;
 ///
 /// /// Pods by the node that they run on.
-/// struct Node;
+/// struct ByNode;
 ///
-/// impl Index for Node {
+/// impl Index for ByNode {
 ///     type Object = Pod;
 ///
 ///     fn values(pod: &Pod) -> impl IntoIterator<Item = String> {
@@ -62,7 +63,7 @@ pub struct Selection<T> {
 /// }
 ///
 /// fn on(pods: &Reader<Pod>, node: &str) -> Result<Vec<Arc<Pod>>> {
-///     Ok(pods.select(by::index::<Node>(node)).collect::<Result<_, _>>()?)
+///     Ok(pods.select(by::index(ByNode, node)).collect::<Result<_, _>>()?)
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
@@ -111,7 +112,7 @@ pub fn owner_uid<T>(uid: impl Into<String>) -> Selection<T> {
 
 /// Selects the objects that an [`Index`] has under the value. Objects that do
 /// not decode, or on which the index panics, are selected as errors.
-pub fn index<I: Index>(value: impl Into<String>) -> Selection<I::Object> {
+pub fn index<I: Index>(_: I, value: impl Into<String>) -> Selection<I::Object> {
     let read = |object: &Object| Ok(I::values(&object.decode()?).into_iter().collect());
     Selection { index: Some((Indexer::new::<I>(read), value.into())), ..Selection::all() }
 }

@@ -60,7 +60,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     ///     Ok(())
     /// }
     ///
-    /// let controller = kooper::Controller::builder::<ConfigMap>("passwords").handler(password);
+    /// let controller = ConfigMap::controller("passwords").handler(password);
     /// # let _ = controller.build().unwrap();
     /// ```
     ///
@@ -110,7 +110,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     ///     secrets.exclusive().apply_owned(&*owner, &child).await?;
     ///     Ok(())
     /// }
-    /// # let _ = kooper::Controller::builder::<ConfigMap>("passwords").handler(password).build().unwrap();
+    /// # let _ = ConfigMap::controller("passwords").handler(password).build().unwrap();
     /// ```
     #[must_use = "call `apply_owned` on the returned value"]
     pub fn exclusive(&self) -> Self

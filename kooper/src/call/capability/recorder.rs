@@ -23,7 +23,7 @@ use crate::call::plan::Plan;
 ///     recorder.normal("Synced", format!("{} values are in place", config.data.iter().flatten().count()));
 ///     Ok(())
 /// }
-/// # let _ = kooper::Controller::builder::<ConfigMap>("sync").handler(sync).build().unwrap();
+/// # let _ = ConfigMap::controller("sync").handler(sync).build().unwrap();
 /// ```
 #[doc(alias = "EventRecorder")]
 #[derive(Debug, Clone)]

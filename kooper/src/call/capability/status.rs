@@ -30,7 +30,7 @@ impl<T: Kind, V> Access<T, V> {
     ///     statuses.apply_status(&service, &ServiceStatus::default()).await?;
     ///     Ok(())
     /// }
-    /// # let _ = kooper::Controller::builder::<Service>("expose").handler(expose).build().unwrap();
+    /// # let _ = Service::controller("expose").handler(expose).build().unwrap();
     /// ```
     ///
     /// # Errors

@@ -20,13 +20,13 @@ use crate::error::BoxError;
 /// ```
 /// use std::sync::Arc;
 /// use k8s_openapi::api::core::v1::Pod;
-/// use kooper::{Call, Controller};
+/// use kooper::{Call, KindExt};
 ///
 /// async fn echo(pod: Arc<Pod>, call: Call) {
 ///     println!("{} because of {}: {:?}", call.key(), call.reasons(), pod.spec);
 /// }
 ///
-/// let controller = Controller::builder::<Pod>("echo").handler(echo).build()?;
+/// let controller = Pod::controller("echo").handler(echo).build()?;
 /// # assert_eq!(controller.name(), "echo");
 /// # Ok::<_, kooper::ConfigError>(())
 /// ```

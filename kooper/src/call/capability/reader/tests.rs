@@ -99,8 +99,8 @@ fn a_selection_contains_the_objects_that_meet_all_conditions() {
     assert_eq!(select(by::labels("!app").unwrap()), ["bare", "owned"]);
     assert_eq!(select(by::owner(&*web)), ["owned"]);
     assert_eq!(select(by::owner_uid("uid-web").namespace("back")), [""; 0]);
-    assert_eq!(select(by::index::<Mode>("fast")), ["edge"]);
-    assert_eq!(select(by::index::<Mode>("fast").label("tier", "front")), [""; 0]);
+    assert_eq!(select(by::index(Mode, "fast")), ["edge"]);
+    assert_eq!(select(by::index(Mode, "fast").label("tier", "front")), [""; 0]);
     assert_eq!(select(by::owner(&config("shop", "new", |config| config.metadata.uid = None))), [""; 0]);
     assert!(by::labels::<ConfigMap>("a in b").is_err());
 }
@@ -119,10 +119,10 @@ fn an_object_that_does_not_decode_is_an_error_and_has_metadata() {
     assert!(broken.decode().is_err());
     let select = |selection| names(reader.select(selection));
     assert_eq!(select(by::label("app", "web")), ["not broken", "whole"]);
-    assert_eq!(select(by::index::<Mode>("fast")), ["not broken", "whole"]);
-    assert_eq!(select(by::index::<Mode>("slow")), ["not broken"], "it may be slow");
-    assert_eq!(select(by::index::<Mode>("slow").label("app", "db")), [""; 0], "its labels do not match");
-    assert_eq!(select(by::index::<Mode>("slow").namespace("back")), [""; 0]);
+    assert_eq!(select(by::index(Mode, "fast")), ["not broken", "whole"]);
+    assert_eq!(select(by::index(Mode, "slow")), ["not broken"], "it may be slow");
+    assert_eq!(select(by::index(Mode, "slow").label("app", "db")), [""; 0], "its labels do not match");
+    assert_eq!(select(by::index(Mode, "slow").namespace("back")), [""; 0]);
 }
 
 #[test]
