@@ -120,8 +120,8 @@ fn a_child_is_created_and_corrected_and_never_taken_from_another_owner() {
     cluster.apply([configmap(namespace, "two", "foreign"), configmap(namespace, "three", "first")]);
     seen.wait_for(&[("two", "not ours: none"), ("three", "not ours: ConfigMap `one`")]);
     assert_eq!(value("foreign").as_deref(), Some("dGhlaXJz"));
-    let event = event(cluster, namespace, "two", |event| event["reason"] == "ErrResourceExists");
-    assert_eq!((&event["type"], &event["related"]["name"]), (&json!("Warning"), &json!("foreign")), "{event}");
+    let exists = event(cluster, namespace, "two", |event| event["reason"] == "ErrResourceExists");
+    assert_eq!((&exists["type"], &exists["related"]["name"]), (&json!("Warning"), &json!("foreign")), "{exists}");
     cluster.apply([configmap(namespace, "adopts", "orphan"), configmap(namespace, "adopts-too", "first")]);
     seen.wait_for(&[("adopts", "applied"), ("adopts-too", "not ours: ConfigMap `one`")]);
     assert_eq!(value("orphan").as_deref(), Some("b3Vycw=="));
@@ -483,9 +483,9 @@ fn events_are_recorded_and_become_a_series() {
         cluster.apply([configmap(namespace, "one", value)]);
         seen.wait_for(&[("one", value)]);
     }
-    let event = event(cluster, namespace, "one", |event| event["reason"] == "Synced" && event["series"]["count"] == 3);
-    assert_eq!((&event["type"], &event["action"]), (&json!("Normal"), &json!("Sync")), "{event}");
-    let controller = event["reportingController"].as_str().unwrap();
+    let synced = event(cluster, namespace, "one", |event| event["reason"] == "Synced" && event["series"]["count"] == 3);
+    assert_eq!((&synced["type"], &synced["action"]), (&json!("Normal"), &json!("Sync")), "{synced}");
+    let controller = synced["reportingController"].as_str().unwrap();
     assert!(controller.ends_with("/recorder"), "{controller}");
     event(cluster, namespace, "one", |event| event["reason"] == "Odd" && event["type"] == "Warning");
     assert_eq!(live.metric(r#"kooper_events_dropped_total{controller="recorder"}"#), 0.0);

@@ -201,7 +201,7 @@ static FLAGS: [Flag; 14] = [
     Flag {
         name: "log-level",
         value: "LEVEL",
-        help: "off, error, warn, info, debug or trace; also for targets: info,kube=debug [default: info]",
+        help: "off, error, warn, info, debug or trace; for targets: info,kube=debug [default: info]",
         repeatable: false,
         only: None,
         take: |settings, text| {
