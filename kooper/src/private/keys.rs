@@ -56,7 +56,7 @@ pub mod watches {}
 /// `sources = [orders]`: Keys from outside of the cluster: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller starts. A key triggers the handler if its object exists.
 pub mod sources {}
 
-/// `cleanup = tear_down`: Called before an object is deleted, guaranteed by the `finalizer`. Arguments and return types are those of a handler; the finalizer is removed when it returns without an error and without asking to be called again.
+/// `cleanup = tear_down`: Called before an object is deleted, guaranteed by the `finalizer`. Arguments and return types are those of a handler; the finalizer is removed when it returns without an error and without requesting a requeue.
 pub mod cleanup {}
 
 /// `finalizer = "shop.example.com/cleanup"`: The finalizer that keeps an object until `cleanup` is done. It is written out, so that renaming the function leaves no object stuck.
@@ -74,7 +74,7 @@ pub mod former_finalizers {}
 /// `former_program = "old-shop"`: The program's name before its binary was renamed. Fields that it applied are taken over, and a Lease that it holds is respected.
 pub mod former_program {}
 
-/// `deleted = forget`: Called once for each object that was deleted, as far as this process sees it; errors are not retried. Arguments are those of a handler, and `Gone`.
+/// `deleted = forget`: Called once for each object that was deleted, if this process observes it; errors are not retried. Arguments are those of a handler, and `Gone`.
 pub mod deleted {}
 
 /// `leader_election`: Run handlers in one replica only. Settings: `lease`, `namespace`, `lease_duration = "15s"`, `renew_deadline = "10s"`, `retry_period = "2s"`.
@@ -86,17 +86,17 @@ pub mod install_crd {}
 /// `init = connect`: Builds the shared state, once in a process for each distinct function; with `leader_election`, once for each controller. It may take `Client` and capabilities; handlers take `State<S>`.
 pub mod init {}
 
-/// `retriever = from_queue`: A custom retriever in place of the API server's.
+/// `retriever = from_queue`: A custom retriever instead of the API server's.
 pub mod retriever {}
 
 /// `layers = [audited, throttled]`: Middleware around the handler, the outermost first.
 pub mod layers {}
 
-/// `access("apps/deployments: get, patch", "pods/log: get")`: RBAC rules for what a `Client` or a custom retriever does. `access()`: nothing.
+/// `access("apps/deployments: get, patch", "pods/log: get")`: RBAC rules for the requests of a `Client` or a custom retriever. `access()`: none.
 pub mod access {}
 
 /// `main = false`: Generate no `main`, for several controllers, modules and libraries: `kooper::main!(a, b)` generates one for all of them.
 pub mod main {}
 
-/// `type_name = EchoController`: The name of the generated type, where another type or module has the function's name.
+/// `type_name = EchoController`: The name of the generated type, if another type or module has the function's name.
 pub mod type_name {}
