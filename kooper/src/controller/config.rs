@@ -197,7 +197,7 @@ impl Config {
     fn malformed<E: std::fmt::Display>(&self, field: &'static str) -> impl Fn(E) -> ConfigError {
         move |error| self.error(field, ConfigErrorKind::Malformed, error)
     }
-    fn out_of_range(&self, field: &'static str, problem: &str) -> ConfigError {
+    fn out_of_range(&self, field: &'static str, problem: impl std::fmt::Display) -> ConfigError {
         self.error(field, ConfigErrorKind::OutOfRange, problem)
     }
 
@@ -247,7 +247,7 @@ impl Config {
             return Err(self.error("changed", ConfigErrorKind::Conflict, problem));
         }
         if let Some(election) = &self.leader {
-            election.check().map_err(|problem| self.out_of_range("leader_election", &problem))?;
+            election.check().map_err(|problem| self.out_of_range("leader_election", problem))?;
         }
         if let Some(finalizer) = &self.finalizer {
             name::finalizer(finalizer).map_err(self.malformed("cleanup"))?;
