@@ -372,8 +372,8 @@ async fn draw(server: &ApiServer) -> Vec<bool> {
     served.into_iter().map(|(_, _, served)| served).collect()
 }
 
-fn unlucky(faults: &Faults) {
-    faults.on(Verb::Get.of("configmaps")).with_probability(0.3).reply(500);
+fn unlucky(faults: &Faults) -> Fault {
+    faults.on(Verb::Get.of("configmaps")).with_probability(0.3).reply(500)
 }
 
 #[tokio::test]
@@ -394,7 +394,7 @@ async fn a_seed_decides_what_is_left_to_chance() {
 #[tokio::test]
 async fn what_was_injected_is_replayed_alone() {
     let first = server().await;
-    unlucky(&first.faults());
+    let unlucky_first = unlucky(&first.faults());
     first.faults().on_event(WatchEvent::Added.of("configmaps")).nth(1).close();
     create(&first, "a").await;
     assert!(watch(&first, "").await.is_empty());
@@ -404,10 +404,13 @@ async fn what_was_injected_is_replayed_alone() {
     let second = server().await;
     second.faults().replay(&injected).expect("it was written so");
     second.faults().on(Requests::all()).reply(503);
+    let unlucky_again = unlucky(&second.faults());
     create(&second, "a").await;
     assert!(watch(&second, "").await.is_empty());
     assert_eq!(draw(&second).await, drawn);
     assert_eq!(second.faults().injected(), injected);
+    assert!(unlucky_first.times() > 0);
+    assert_eq!(unlucky_again.times(), unlucky_first.times());
     assert_eq!(second.faults().seed(), first.faults().seed());
 }
 

@@ -163,7 +163,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// How often it was injected.
+    /// How often it was injected. While faults are replayed, those like it count.
     #[must_use]
     pub fn times(&self) -> u64 {
         *self.hits.borrow()

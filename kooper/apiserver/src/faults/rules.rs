@@ -76,6 +76,14 @@ fn last<M, E: Clone>(
     Some(struck.effect.clone())
 }
 
+/// Counts an effect that is replayed for the rule that it came from, as far as that shows.
+fn credit<M, E: PartialEq>(rules: &[Rule<M, E>], matches: impl Fn(&M) -> bool, effect: Option<&E>) {
+    let Some(effect) = effect else { return };
+    if let Some(rule) = rules.iter().rev().find(|rule| rule.effect == *effect && matches(&rule.matcher)) {
+        rule.hits.send_modify(|hits| *hits += 1);
+    }
+}
+
 impl Rules {
     pub(super) fn add(&mut self, matcher: Requests, when: When, effect: Effect) -> (u64, Arc<watch::Sender<u64>>) {
         let (number, hits) = self.next();
@@ -133,7 +141,11 @@ impl Rules {
     pub(super) fn meet(&mut self, request: &Sighting) -> Option<Effect> {
         let (of, nth) = self.count(request);
         let effect = match &self.replayed {
-            Some(plan) => plan.requests.get(&(of.clone(), nth)).cloned(),
+            Some(plan) => {
+                let effect = plan.requests.get(&(of.clone(), nth)).cloned();
+                credit(&self.requests, |requests| requests.matches(request), effect.as_ref());
+                effect
+            }
             None => last(&mut self.requests, |requests| requests.matches(request), (self.seed, &of, nth)),
         };
         self.injected.extend(effect.clone().map(|fault| Entry::Request { of, nth, fault }));
@@ -144,7 +156,11 @@ impl Rules {
     pub(super) fn meet_event(&mut self, event: &Sighting) -> Option<EventEffect> {
         let (of, nth) = self.count(event);
         let effect = match &self.replayed {
-            Some(plan) => plan.events.get(&(of.clone(), nth)).cloned(),
+            Some(plan) => {
+                let effect = plan.events.get(&(of.clone(), nth)).cloned();
+                credit(&self.events, |events| events.matches(event), effect.as_ref());
+                effect
+            }
             None => last(&mut self.events, |events| events.matches(event), (self.seed, &of, nth)),
         };
         self.injected.extend(effect.clone().map(|fault| Entry::Event { of, nth, fault }));
