@@ -1,4 +1,5 @@
-//! Promises of the documentation, kept under faults that a seed draws. `KOOPER_SEEDS` sets how many seeds are tried.
+//! Promises of the documentation, kept under faults that a seed draws. `KOOPER_SEEDS` sets how many seeds are tried,
+//! and `KOOPER_OBJECTS` how many objects the others have.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,8 +18,16 @@ use crate::fixture::eventually;
 /// The user that the controllers are.
 const CONTROLLER: &str = "system:serviceaccount:default:test";
 
-fn seeds(usual: u64) -> u64 {
-    std::env::var("KOOPER_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(usual)
+fn seeds() -> u64 {
+    number("KOOPER_SEEDS", 20)
+}
+
+fn objects(usual: u64) -> u64 {
+    number("KOOPER_OBJECTS", usual)
+}
+
+fn number(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().map_or(usual, |text| text.parse().expect("a number"))
 }
 
 /// Runs on tokio's paused clock: silences of minutes take no time.
@@ -153,11 +162,11 @@ async fn history(seed: u64, lists: Lists) {
 #[test]
 fn whatever_a_watch_meets_the_cache_at_rest_is_the_servers_state() {
     for lists in [Lists::Streaming, Lists::Plain] {
-        for seed in 0..seeds(20) {
+        for seed in 0..seeds() {
             paused(history(seed, lists));
         }
     }
-    for seed in 0..seeds(20) / 10 {
+    for seed in 0..seeds() / 10 {
         paused(history(seed, Lists::Paged));
     }
 }
@@ -178,11 +187,11 @@ fn a_child_that_is_deleted_while_its_watch_is_down_is_applied_again() {
     paused(async {
         let cluster = Cluster::start().await.unwrap();
         let running = cluster.run([secrets()]).await.unwrap();
-        for number in 0..50 {
+        for number in 0..objects(50) {
             cluster.create(&config(&format!("c{number}"))).await.unwrap();
         }
         let mut children = Vec::new();
-        for number in 0..50 {
+        for number in 0..objects(50) {
             children.push(cluster.wait(&*format!("c{number}"), |_: &Secret| true).await);
         }
         // The watch ends, and its history is gone before it is re-established.
@@ -216,8 +225,8 @@ struct LoosePartSpec {
 
 #[test]
 fn one_object_that_does_not_fit_its_type_holds_up_no_other() {
-    const PARTS: usize = 2000;
-    paused(async {
+    let parts = objects(2000);
+    paused(async move {
         let cluster = Cluster::start().await.unwrap();
         let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": open}}});
@@ -230,7 +239,7 @@ fn one_object_that_does_not_fit_its_type_holds_up_no_other() {
             }
         });
         cluster.install_crd(&serde_json::from_value(crd).unwrap()).await.unwrap();
-        for number in 0..PARTS {
+        for number in 0..parts {
             let size = if number == 7 { json!("poison") } else { json!(number) };
             cluster.create(&LoosePart::new(&format!("p{number}"), LoosePartSpec { size })).await.unwrap();
         }
@@ -247,7 +256,7 @@ fn one_object_that_does_not_fit_its_type_holds_up_no_other() {
         };
         let controller = Controller::builder::<Part>("parts").resync(None).handler(note).build().unwrap();
         let running = cluster.run([controller]).await.unwrap();
-        eventually("all others are handled", || handled.lock().unwrap().len() == PARTS - 1).await;
+        eventually("all others are handled", || handled.lock().unwrap().len() as u64 == parts - 1).await;
         assert!(!handled.lock().unwrap().contains("p7"));
         let events: Vec<k8s_openapi::api::events::v1::Event> = cluster.list().await.unwrap();
         assert!(
