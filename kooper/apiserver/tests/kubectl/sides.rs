@@ -1,0 +1,142 @@
+//! The two servers, and the shells that kubectl runs in.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use kooper_apiserver::ApiServer;
+
+use crate::normal::Normal;
+use crate::script::{Script, Step};
+
+/// What every block begins with.
+const PRELUDE: &str = r#"
+exec 2>&1
+# Creates by a manifest: `kubectl create KIND` sends protobuf, which is not served yet.
+make() { kubectl create "$@" --dry-run=client -o yaml | kubectl create -f -; }
+# Waits for a condition; a loaded machine is slow.
+await() {
+  for _ in $(seq 400); do
+    if eval "$1"; then return; fi
+    sleep 0.05
+  done
+  echo "not reached: $1"
+  return 1
+}
+"#;
+
+fn scripts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/control-plane")
+}
+
+/// The folder with kubectl and the real server.
+fn assets() -> Option<PathBuf> {
+    let folders = [env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from), Some(scripts().join("bin"))];
+    let mut folders = folders.into_iter().flatten();
+    folders.find(|folder| ["etcd", "kube-apiserver", "kubectl"].iter().all(|name| folder.join(name).is_file()))
+}
+
+/// The embedded server.
+pub(crate) struct Embedded {
+    _server: ApiServer,
+    dir: tempfile::TempDir,
+}
+
+impl Embedded {
+    pub(crate) async fn start() -> Self {
+        let server = ApiServer::start().await.expect("loopback can be listened on");
+        let dir = tempfile::tempdir().expect("there is room for a file");
+        std::fs::write(dir.path().join("kubeconfig"), server.kubeconfig()).expect("it can be written");
+        Self { _server: server, dir }
+    }
+
+    pub(crate) fn session(&self, name: &str) -> Session {
+        Session::new(&self.dir.path().join("kubeconfig"), name, "")
+    }
+}
+
+/// The real server, with the controllers that the embedded one has.
+pub(crate) struct Real {
+    dir: PathBuf,
+}
+
+impl Real {
+    /// `None`, with a line that says so, where there are no binaries.
+    pub(crate) fn start() -> Option<Self> {
+        if assets().is_none() {
+            let reason =
+                "no real kube-apiserver and kubectl (run tests/control-plane/build, or set KUBEBUILDER_ASSETS)";
+            assert!(env::var_os("KOOPER_REQUIRE_CONTROL_PLANE").is_none(), "{reason}");
+            drop(writeln!(std::io::stderr(), "skipped: {reason}"));
+            return None;
+        }
+        let controllers = "namespace-controller,garbage-collector-controller,serviceaccount-controller";
+        let parent = std::process::id().to_string();
+        let output = Command::new(scripts().join("start"))
+            .args(["--controllers", controllers, "--parent", &parent])
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("the script can be run");
+        assert!(output.status.success(), "the real server did not start");
+        let kubeconfig = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        Some(Self { dir: kubeconfig.parent().expect("a kubeconfig is in a folder").to_owned() })
+    }
+
+    pub(crate) fn session(&self, name: &str) -> Session {
+        let account = "&& await 'kubectl get serviceaccount default >/dev/null 2>&1'";
+        Session::new(&self.dir.join("kubeconfig"), name, account)
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        drop(Command::new(scripts().join("stop")).arg(&self.dir).output());
+    }
+}
+
+/// A folder to work in, with a kubeconfig whose namespace is the case's own.
+pub(crate) struct Session {
+    dir: tempfile::TempDir,
+    path: OsString,
+}
+
+impl Session {
+    /// `then` is what the server still has to do for a new namespace.
+    fn new(kubeconfig: &Path, name: &str, then: &str) -> Self {
+        let dir = tempfile::tempdir().expect("there is room for files");
+        std::fs::copy(kubeconfig, dir.path().join("kubeconfig")).expect("it can be copied");
+        let mut folders = vec![assets().expect("the binaries were there")];
+        folders.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
+        let session = Self { dir, path: env::join_paths(folders).expect("the path is a path") };
+        let begin = format!("make namespace {name} && kubectl config set-context --current --namespace={name} {then}");
+        let (output, ended) = session.shell(&begin);
+        assert!(ended, "{output}");
+        session
+    }
+
+    /// Runs a script; the outputs come back normalised.
+    pub(crate) fn run(&self, script: &Script) -> Vec<String> {
+        let mut normal = Normal::default();
+        let output = |step: &Step| {
+            let (output, succeeded) = self.shell(&step.command);
+            normal.text(&if succeeded { output } else { format!("{output}\n(failed)") })
+        };
+        script.steps.iter().map(output).collect()
+    }
+
+    /// What a block prints, and whether it succeeds.
+    fn shell(&self, block: &str) -> (String, bool) {
+        let output = Command::new("bash")
+            .args(["-uc", &format!("{PRELUDE}\n{block}")])
+            .current_dir(self.dir.path())
+            .env("HOME", self.dir.path())
+            .env("KUBECONFIG", self.dir.path().join("kubeconfig"))
+            .env("PATH", &self.path)
+            .stdin(Stdio::null())
+            .output()
+            .expect("bash can be run");
+        (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.success())
+    }
+}
