@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::{meta, prepare, route, verbs};
+use crate::{defaults, meta, prepare, route, verbs};
 
 /// Creates the namespaces and the roles that requests are judged by, and forgets how.
 pub(crate) fn create_objects(cluster: &Arc<Cluster>) {
@@ -94,7 +94,10 @@ fn put(
     let Some(kind) = cluster.kind(group, version, resource) else { return };
     object["apiVersion"] = json!(kind.api_version());
     meta::prepare_create(&kind, &mut object, namespace);
-    prepare::create(&kind, &mut object);
+    defaults::fill(&kind, &mut object);
+    if prepare::create(&kind, &mut object).is_err() {
+        return;
+    }
     let key = route::key(namespace.unwrap_or_default(), meta::text(&object, "name"));
     // A new store has none of them.
     drop(kind.table.put(&key, None, verbs::draft(&kind, &object)));

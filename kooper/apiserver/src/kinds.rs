@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use serde_json::Value;
 
+use crate::convert::{self, Conversion};
 use crate::schema::{Definition, Typed};
 use crate::store::{Store, Table, Traits};
 
@@ -20,6 +21,8 @@ pub(crate) struct Kind {
     pub(crate) table: Arc<Table>,
     /// The version's part of a custom resource definition.
     pub(crate) custom: Option<Arc<Definition>>,
+    /// The version that objects are stored in, where that is another one with other fields.
+    pub(crate) stored: Option<(Arc<Facts>, &'static Conversion)>,
 }
 
 /// What is known of one version of one resource.
@@ -164,7 +167,12 @@ impl Kinds {
     pub(crate) fn builtin(store: &Store) -> Self {
         let mut kinds = Self::default();
         for facts in TABLE.iter() {
-            kinds.add(Kind { facts: Arc::clone(facts), table: store.table(), custom: None });
+            let stored = convert::of(&facts.api_version(), &facts.kind).and_then(|conversion| {
+                let other = kinds.of(conversion.stored, &facts.kind)?;
+                Some((Arc::clone(&other.table), (Arc::clone(&other.facts), conversion)))
+            });
+            let (table, stored) = stored.map_or_else(|| (store.table(), None), |(table, stored)| (table, Some(stored)));
+            kinds.add(Kind { facts: Arc::clone(facts), table, custom: None, stored });
         }
         kinds
     }
@@ -232,7 +240,12 @@ fn parse(table: &str, strategies: &str) -> Vec<Facts> {
         match (line.len() - line.trim_start().len(), words.as_slice()) {
             (0, [group_version]) => (group, version) = split_group_version(group_version),
             (2, [resource, singular, kind, scope, verbs, short_names, categories, hash]) => {
-                let (strategy, fields) = strategies.get(kind).map(|words| parse_strategy(words)).unwrap_or_default();
+                let (strategy, mut fields) =
+                    strategies.get(kind).map(|words| parse_strategy(words)).unwrap_or_default();
+                let group_version = if group.is_empty() { version.clone() } else { format!("{group}/{version}") };
+                if let Some(conversion) = convert::of(&group_version, kind) {
+                    fields = fields.iter().map(|field| conversion.field(field)).collect();
+                }
                 kinds.push(Facts {
                     group: group.clone(),
                     version: version.clone(),

@@ -1,18 +1,23 @@
 //! What a kind does to its objects before they are stored: defaults, status, validation.
 
+mod pod;
+mod service;
+mod workload;
+
 use serde_json::{Value, json};
 
+pub(crate) use self::workload::drop_template_generation;
 use crate::kinds::Kind;
-use crate::status::Cause;
-use crate::{base64, meta};
+use crate::status::{Cause, Refusal};
+use crate::{base64, defaults, meta, time};
 
 /// Readies a new object.
-pub(crate) fn create(kind: &Kind, object: &mut Value) {
+pub(crate) fn create(kind: &Kind, object: &mut Value) -> Result<(), Refusal> {
     if let Some(definition) = &kind.custom {
         if definition.has_status {
             drop(object.as_object_mut().and_then(|entries| entries.remove("status")));
         }
-        return;
+        return Ok(());
     }
     if kind.strategy.status {
         drop(object.as_object_mut().and_then(|entries| entries.remove("status")));
@@ -21,53 +26,60 @@ pub(crate) fn create(kind: &Kind, object: &mut Value) {
         "Namespace" => {
             object["spec"]["finalizers"] = json!(["kubernetes"]);
             object["status"] = json!({"phase": "Active"});
-            let name = meta::text(object, "name").to_owned();
-            let metadata = meta::of(object);
-            if !metadata.get("labels").is_some_and(Value::is_object) {
-                metadata.insert("labels".into(), json!({}));
-            }
-            metadata["labels"]["kubernetes.io/metadata.name"] = json!(name);
+            name_label(object);
         }
-        "Pod" => object["status"] = json!({"phase": "Pending", "qosClass": "BestEffort"}),
+        "Pod" => pod::create(object),
+        "Service" => service::allocate(kind, object, None)?,
+        "Job" => workload::create_job(object),
+        "DaemonSet" => workload::daemon_set(object, None),
+        "Secret" => encode_strings(object),
+        "PersistentVolume" => object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": time::now()}),
         "CustomResourceDefinition" => crate::crd::prepare(object, None),
         _ => {}
     }
-    defaults(kind, object);
+    // What is stored is filled in when it is read.
+    defaults::fill(kind, object);
+    Ok(())
 }
 
 /// Readies the next state of an object.
-pub(crate) fn update(kind: &Kind, object: &mut Value, present: &Value, status: bool) {
+pub(crate) fn update(kind: &Kind, object: &mut Value, present: &Value, status: bool) -> Result<(), Refusal> {
     if kind.custom.is_some() {
-        return;
+        return Ok(());
     }
     match kind.kind.as_str() {
         "Namespace" => {
             object["spec"] = present["spec"].clone();
-            let name = meta::text(present, "name").to_owned();
-            let metadata = meta::of(object);
-            if !metadata.get("labels").is_some_and(Value::is_object) {
-                metadata.insert("labels".into(), json!({}));
-            }
-            metadata["labels"]["kubernetes.io/metadata.name"] = json!(name);
+            name_label(object);
         }
+        "Pod" if status => pod::update_status(object, present),
+        "Deployment" if status => match present["metadata"].get("labels") {
+            Some(labels) => drop(meta::of(object).insert("labels".into(), labels.clone())),
+            None => drop(meta::of(object).remove("labels")),
+        },
+        "Service" if !status => service::allocate(kind, object, Some(present))?,
+        "DaemonSet" => workload::daemon_set(object, Some(present)),
+        "Secret" => encode_strings(object),
         "CustomResourceDefinition" if !status => crate::crd::prepare(object, Some(present)),
         _ => {}
     }
-    defaults(kind, object);
+    Ok(())
 }
 
-/// The defaults that are known of built-in kinds.
-fn defaults(kind: &Kind, object: &mut Value) {
-    if kind.kind == "Secret" {
-        if !object["type"].is_string() {
-            object["type"] = json!("Opaque");
-        }
-        let Some(entries) = object.as_object_mut() else { return };
-        if let Some(Value::Object(texts)) = entries.remove("stringData") {
-            for (key, text) in texts {
-                let encoded = base64::encode(text.as_str().unwrap_or_default().as_bytes());
-                object["data"][key] = json!(encoded);
-            }
+/// A namespace has its name as a label.
+fn name_label(namespace: &mut Value) {
+    let name = meta::text(namespace, "name").to_owned();
+    let labels = meta::of(namespace).entry("labels").or_insert_with(|| json!({}));
+    labels["kubernetes.io/metadata.name"] = json!(name);
+}
+
+/// The strings of a secret become data.
+fn encode_strings(secret: &mut Value) {
+    let Some(entries) = secret.as_object_mut() else { return };
+    if let Some(Value::Object(texts)) = entries.remove("stringData") {
+        for (key, text) in texts {
+            let encoded = base64::encode(text.as_str().unwrap_or_default().as_bytes());
+            secret["data"][key] = json!(encoded);
         }
     }
 }

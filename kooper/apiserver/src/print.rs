@@ -1,9 +1,21 @@
 //! Tables, as `kubectl get` shows them.
+//!
+//! The columns of the built-in kinds are dumped from Kubernetes; their cells are made here.
+
+mod cluster;
+mod columns;
+mod network;
+mod pod;
+mod row;
+mod storage;
+mod workload;
 
 use serde_json::{Value, json};
 
+use self::columns::{COLUMNS, column};
+use self::row::Row;
+pub(crate) use self::row::selector_text;
 use crate::kinds::Kind;
-use crate::time;
 
 /// A table with a row for each object; columns are left out after the first part of a watch.
 pub(crate) fn table<'a>(
@@ -14,10 +26,22 @@ pub(crate) fn table<'a>(
 ) -> Value {
     let rows: Vec<_> = objects
         .map(|object| {
+            let stored = internal(kind, object);
+            let object = stored.as_ref().unwrap_or(object);
             let about = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]});
-            json!({"cells": cells(kind, object), "object": about})
+            let mut row = json!({"cells": cells(kind, object), "object": about});
+            if kind.custom.is_none()
+                && kind.kind == "Pod"
+                && let Some(conditions) = pod::conditions(Row(object))
+            {
+                row["conditions"] = conditions;
+            }
+            row
         })
         .collect();
+    // Kinds without columns of their own have no list of rows rather than an empty one.
+    let plain = kind.custom.is_none() && !COLUMNS.contains_key(kind.kind.as_str());
+    let rows = if plain && rows.is_empty() { Value::Null } else { json!(rows) };
     let definitions = if columns { json!(definitions(kind)) } else { Value::Null };
     json!({
         "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
@@ -35,160 +59,175 @@ const CREATED: &str = "CreationTimestamp is a timestamp representing the server 
                        Read-only. Null for lists. More info: \
                        https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
-fn definitions(kind: &Kind) -> Vec<Value> {
-    let column = |name: &str, kind: &str, format: &str, description: &str, priority: i64| json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority});
-    let mut definitions = vec![column("Name", "string", "name", NAME, 0)];
-    match &kind.custom {
-        Some(definition) if !definition.columns.is_empty() => {
-            for one in &definition.columns {
-                definitions.push(column(&one.name, &one.kind, &one.format, &one.description, one.priority));
-            }
-        }
-        Some(_) => definitions.push(column("Age", "date", "", CREATED, 0)),
-        None => {
-            for (name, kind, priority) in builtin(&kind.kind) {
-                let description = if *name == "Age" { CREATED } else { "" };
-                definitions.push(column(name, kind, "", description, *priority));
-            }
-        }
+/// What a row shows, where that differs from the object: rows have none of the annotations that stand for fields.
+fn internal(kind: &Kind, object: &Value) -> Option<Value> {
+    if let Some((_, conversion)) = &kind.stored {
+        let mut stored = object.clone();
+        conversion.store(&mut stored);
+        return Some(stored);
     }
-    definitions
+    if kind.custom.is_some() || kind.kind != "DaemonSet" {
+        return None;
+    }
+    let mut object = object.clone();
+    crate::prepare::drop_template_generation(&mut object);
+    Some(object)
 }
 
-/// The columns behind the name of a built-in kind.
-fn builtin(kind: &str) -> &'static [(&'static str, &'static str, i64)] {
-    match kind {
-        "ConfigMap" => &[("Data", "string", 0), ("Age", "string", 0)],
-        "Secret" => &[("Type", "string", 0), ("Data", "string", 0), ("Age", "string", 0)],
-        "Namespace" => &[("Status", "string", 0), ("Age", "string", 0)],
-        "Pod" => &[
-            ("Ready", "string", 0),
-            ("Status", "string", 0),
-            ("Restarts", "string", 0),
-            ("Age", "string", 0),
-            ("IP", "string", 1),
-            ("Node", "string", 1),
-            ("Nominated Node", "string", 1),
-            ("Readiness Gates", "string", 1),
-        ],
-        "Deployment" => &[
-            ("Ready", "string", 0),
-            ("Up-to-date", "string", 0),
-            ("Available", "string", 0),
-            ("Age", "string", 0),
-            ("Containers", "string", 1),
-            ("Images", "string", 1),
-            ("Selector", "string", 1),
-        ],
-        "Service" => &[
-            ("Type", "string", 0),
-            ("Cluster-IP", "string", 0),
-            ("External-IP", "string", 0),
-            ("Port(s)", "string", 0),
-            ("Age", "string", 0),
-            ("Selector", "string", 1),
-        ],
-        "Lease" => &[("Holder", "string", 0), ("Age", "string", 0)],
-        "CustomResourceDefinition" => &[("Created At", "date", 0)],
-        _ => &[("Age", "string", 0)],
+fn definitions(kind: &Kind) -> Vec<Value> {
+    let name = || column("Name", "string", "name", NAME, 0);
+    match &kind.custom {
+        Some(definition) if !definition.columns.is_empty() => std::iter::once(name())
+            .chain(
+                definition
+                    .columns
+                    .iter()
+                    .map(|one| column(&one.name, &one.kind, &one.format, &one.description, one.priority)),
+            )
+            .collect(),
+        Some(_) => vec![name(), column("Age", "date", "", CREATED, 0)],
+        None => match COLUMNS.get(kind.kind.as_str()) {
+            Some(columns) => columns.clone(),
+            None => vec![name(), column("Created At", "date", "", CREATED, 0)],
+        },
     }
 }
 
 fn cells(kind: &Kind, object: &Value) -> Vec<Value> {
-    let text = |path: &str| at(object, path).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let number = |path: &str| at(object, path).and_then(Value::as_i64).unwrap_or(0);
-    let count = |path: &str| at(object, path).map_or(0, |value| value.as_object().map_or(0, serde_json::Map::len));
-    let created = || json!(time::age(&text("/metadata/creationTimestamp")));
-    let or_none = |text: String| json!(if text.is_empty() { "<none>".to_owned() } else { text });
-    let mut cells = vec![json!(text("/metadata/name"))];
+    let row = Row(object);
     match &kind.custom {
         Some(definition) if !definition.columns.is_empty() => {
-            cells.extend(definition.columns.iter().map(|column| column.cell(object)));
-            return cells;
+            std::iter::once(row.name()).chain(definition.columns.iter().map(|column| column.cell(object))).collect()
         }
-        Some(_) => {
-            cells.push(created());
-            return cells;
-        }
-        None => {}
+        Some(_) => vec![row.name(), row.age()],
+        None => builtin(&kind.kind, row),
     }
-    cells.extend(match kind.kind.as_str() {
-        "ConfigMap" => vec![json!(count("/data") + count("/binaryData")), created()],
-        "Secret" => vec![json!(text("/type")), json!(count("/data")), created()],
-        "Namespace" => vec![json!(text("/status/phase")), created()],
-        "Pod" => pod_cells(object, created()),
-        "Deployment" => {
-            let containers = at(object, "/spec/template/spec/containers").and_then(Value::as_array);
-            let all = |key: &str| {
-                let names: Vec<_> = containers.into_iter().flatten().filter_map(|one| one[key].as_str()).collect();
-                json!(names.join(","))
-            };
-            let selector = pairs(&object["spec"]["selector"]["matchLabels"]);
-            vec![
-                json!(format!("{}/{}", number("/status/readyReplicas"), number("/spec/replicas"))),
-                json!(number("/status/updatedReplicas")),
-                json!(number("/status/availableReplicas")),
-                created(),
-                all("name"),
-                all("image"),
-                json!(selector),
-            ]
+}
+
+/// The cells of a built-in kind.
+fn builtin(kind: &str, row: Row<'_>) -> Vec<Value> {
+    match kind {
+        "Pod" => pod::cells(row),
+        "PodTemplate" => workload::pod_template(row),
+        "ReplicationController" => workload::replica_set(row, true),
+        "ReplicaSet" => workload::replica_set(row, false),
+        "Deployment" => workload::deployment(row),
+        "StatefulSet" => workload::stateful_set(row),
+        "DaemonSet" => workload::daemon_set(row),
+        "Job" => workload::job(row),
+        "CronJob" => workload::cron_job(row),
+        "ControllerRevision" => workload::controller_revision(row),
+        "PodDisruptionBudget" => workload::disruption_budget(row),
+        "HorizontalPodAutoscaler" => workload::autoscaler(row),
+        "Service" => network::service(row),
+        "Ingress" => network::ingress(row),
+        "IngressClass" => network::ingress_class(row),
+        "NetworkPolicy" => network::network_policy(row),
+        "Endpoints" => network::endpoints(row),
+        "EndpointSlice" => network::endpoint_slice(row),
+        "ServiceCIDR" => network::service_cidr(row),
+        "IPAddress" => network::ip_address(row),
+        "PersistentVolume" => storage::volume(row),
+        "PersistentVolumeClaim" => storage::claim(row),
+        "StorageClass" => storage::storage_class(row),
+        "VolumeAttributesClass" => storage::attributes_class(row),
+        "VolumeAttachment" => storage::attachment(row),
+        "CSIDriver" => storage::csi_driver(row),
+        "CSINode" => storage::csi_node(row),
+        "CSIStorageCapacity" => storage::csi_capacity(row),
+        "Node" => cluster::node(row),
+        "Event" => cluster::event(row),
+        "RoleBinding" | "ClusterRoleBinding" => cluster::binding(row),
+        "ResourceQuota" => cluster::quota(row),
+        "PriorityClass" => cluster::priority_class(row),
+        "CertificateSigningRequest" => cluster::signing_request(row),
+        "ValidatingAdmissionPolicy" => cluster::admission_policy(row, "/spec/validations"),
+        "MutatingAdmissionPolicy" => cluster::admission_policy(row, "/spec/mutations"),
+        "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding" => cluster::admission_binding(row),
+        "FlowSchema" => cluster::flow_schema(row),
+        "PriorityLevelConfiguration" => cluster::priority_level(row),
+        "ResourceClaim" => cluster::resource_claim(row),
+        "ResourceSlice" => cluster::resource_slice(row),
+        "ConfigMap" => vec![row.name(), json!(row.count("/data") + row.count("/binaryData")), row.age()],
+        "Secret" => vec![row.name(), json!(row.text("/type")), json!(row.count("/data")), row.age()],
+        "Namespace" => vec![row.name(), json!(row.text("/status/phase")), row.age()],
+        "Lease" => vec![row.name(), json!(row.text("/spec/holderIdentity")), row.age()],
+        "RuntimeClass" => vec![row.name(), json!(row.text("/handler")), row.age()],
+        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
+            vec![row.name(), json!(row.count("/webhooks")), row.age()]
         }
-        "Service" => {
-            let ports = object["spec"]["ports"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|port| format!("{}/{}", port["port"], port["protocol"].as_str().unwrap_or("TCP")));
-            vec![
-                json!(text("/spec/type")),
-                or_none(text("/spec/clusterIP")),
-                json!("<none>"),
-                or_none(ports.collect::<Vec<_>>().join(",")),
-                created(),
-                or_none(pairs(&object["spec"]["selector"])),
-            ]
+        _ if COLUMNS.contains_key(kind) => vec![row.name(), row.age()],
+        _ => vec![row.name(), json!(row.text("/metadata/creationTimestamp"))],
+    }
+}
+
+/// The name, with a mark where an annotation makes this the default.
+fn marked(row: Row<'_>, annotation: &str) -> Value {
+    let default = row.at("/metadata/annotations")[annotation] == "true";
+    json!(format!("{}{}", row.text("/metadata/name"), if default { " (default)" } else { "" }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::columns::COLUMNS;
+    use super::row::Row;
+    use super::{builtin, pod};
+
+    #[test]
+    fn every_column_has_a_cell() {
+        let object = json!({"metadata": {"name": "a"}});
+        for (kind, columns) in COLUMNS.iter() {
+            // The real server writes an age that no column shows.
+            let more = usize::from(*kind == "IPAddress");
+            assert_eq!(builtin(kind, Row(&object)).len(), columns.len() + more, "{kind}");
         }
-        "Lease" => vec![json!(text("/spec/holderIdentity")), created()],
-        "CustomResourceDefinition" => vec![json!(text("/metadata/creationTimestamp"))],
-        _ => vec![created()],
-    });
-    cells
-}
+    }
 
-fn pod_cells(pod: &Value, created: Value) -> Vec<Value> {
-    let statuses = pod["status"]["containerStatuses"].as_array();
-    let ready = statuses.into_iter().flatten().filter(|status| status["ready"] == true).count();
-    let restarts: i64 = statuses.into_iter().flatten().filter_map(|status| status["restartCount"].as_i64()).sum();
-    let all = pod["spec"]["containers"].as_array().map_or(0, Vec::len);
-    let text = |value: &Value| json!(value.as_str().filter(|text| !text.is_empty()).unwrap_or("<none>"));
-    let status = if pod["metadata"]["deletionTimestamp"].is_string() {
-        json!("Terminating")
-    } else {
-        pod["status"].get("reason").unwrap_or(&pod["status"]["phase"]).clone()
-    };
-    vec![
-        json!(format!("{ready}/{all}")),
-        status,
-        json!(restarts.to_string()),
-        created,
-        text(&pod["status"]["podIP"]),
-        text(&pod["spec"]["nodeName"]),
-        text(&pod["status"]["nominatedNodeName"]),
-        json!("<none>"),
-    ]
-}
+    fn shown(kind: &str, object: &Value) -> Vec<String> {
+        builtin(kind, Row(object)).iter().map(super::row::plain).collect()
+    }
 
-/// A map of labels as `a=b,c=d`.
-fn pairs(labels: &Value) -> String {
-    let pairs = labels
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
-    pairs.collect::<Vec<_>>().join(",")
-}
+    #[test]
+    fn a_pod_shows_why_its_container_waits() {
+        let mut pod = json!({
+            "metadata": {"name": "a"},
+            "spec": {"containers": [{"name": "c"}, {"name": "d"}]},
+            "status": {"phase": "Running", "containerStatuses": [
+                {"name": "c", "ready": false, "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
+                {"name": "d", "ready": true, "restartCount": 1, "state": {"running": {}}}
+            ]}
+        });
+        assert_eq!(shown("Pod", &pod)[1..4], ["1/2", "CrashLoopBackOff", "4"]);
+        pod["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
+        assert_eq!(shown("Pod", &pod)[2], "Terminating");
+        pod["status"] = json!({"phase": "Pending", "initContainerStatuses": [{"name": "i", "state": {"running": {}}}]});
+        pod["spec"]["initContainers"] = json!([{"name": "i"}]);
+        pod["metadata"] = json!({"name": "a"});
+        assert_eq!(shown("Pod", &pod)[1..4], ["0/2", "Init:0/1", "0"]);
+        assert!(pod::conditions(Row(&json!({"status": {"phase": "Failed"}}))).is_some());
+    }
 
-fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
-    object.pointer(pointer)
+    #[test]
+    fn an_autoscaler_shows_its_metrics() {
+        let metric = |share: i64| json!({"type": "Resource", "resource": {"name": "cpu", "target": {"averageUtilization": share}}});
+        let status = json!([{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 30}}}]);
+        let scaler = json!({
+            "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "a"}, "metrics": [metric(50), metric(60), metric(70)]},
+            "status": {"currentMetrics": status}
+        });
+        assert_eq!(
+            shown("HorizontalPodAutoscaler", &scaler)[1..3],
+            ["Deployment/a", "cpu: 30%/50%, cpu: <unknown>/60% + 1 more..."]
+        );
+    }
+
+    #[test]
+    fn an_ingress_shows_three_hosts() {
+        let hosts = |hosts: &[&str]| json!({"spec": {"rules": hosts.iter().map(|host| json!({"host": host})).collect::<Vec<_>>()}});
+        assert_eq!(shown("Ingress", &hosts(&[]))[2], "*");
+        assert_eq!(shown("Ingress", &hosts(&["a", "b", "c"]))[2], "a,b,c");
+        assert_eq!(shown("Ingress", &hosts(&["a", "b", "c", "d", "e"]))[2], "a,b,c + 2 more...");
+    }
 }

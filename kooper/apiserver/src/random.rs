@@ -37,6 +37,11 @@ pub(crate) fn number() -> u64 {
     u64::from_le_bytes(bytes())
 }
 
+/// A number below a limit.
+pub(crate) fn below(limit: u32) -> u32 {
+    u32::from_le_bytes(bytes()) % limit.max(1)
+}
+
 /// A bearer token.
 pub(crate) fn token() -> String {
     bytes::<24>().iter().fold(String::new(), |mut text, byte| {

@@ -18,13 +18,6 @@ pub(crate) fn prune_builtin(object: &mut Value, definition: &Value) -> Vec<Strin
     if definition.is_object() { prune::prune(object, definition) } else { Vec::new() }
 }
 
-/// Fills in what the types of a built-in kind never leave out, and its published defaults.
-pub(crate) fn fill_builtin(object: &mut Value, definition: &Value) {
-    let metadata = object["metadata"].take();
-    default::fill(object, definition);
-    object["metadata"] = metadata;
-}
-
 /// A schema that refers to another one is that one.
 fn resolved(schema: &Value) -> &Value {
     referred(schema).unwrap_or(schema)

@@ -52,7 +52,8 @@ pub(crate) fn age(created: &str) -> String {
     duration(now.saturating_sub(then))
 }
 
-fn duration(seconds: u64) -> String {
+/// A time span as kubectl shows it.
+pub(crate) fn duration(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     let with = |large: u64, unit: &str, small: u64, rest: &str| {
         if small == 0 { format!("{large}{unit}") } else { format!("{large}{unit}{small}{rest}") }
@@ -70,11 +71,51 @@ fn duration(seconds: u64) -> String {
     }
 }
 
+/// A time as the API writes it: in UTC, in whole seconds or in millionths; `None` where it is not a time.
+pub(crate) fn canonical(text: &str, micros: bool) -> Option<String> {
+    let tail = text.get(19..).filter(|_| text.as_bytes().get(10) == Some(&b'T'))?;
+    let (fraction, zone) = match tail.strip_prefix('.') {
+        Some(rest) => rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count()),
+        None => ("", tail),
+    };
+    let offset = match zone.as_bytes() {
+        b"Z" => 0,
+        [sign @ (b'+' | b'-'), _, _, b':', _, _] => {
+            let part = |range: std::ops::Range<usize>| zone.get(range)?.parse::<i64>().ok();
+            let seconds = part(1..3)? * 3600 + part(4..6)? * 60;
+            if *sign == b'+' { seconds } else { -seconds }
+        }
+        _ => return None,
+    };
+    let since = i64::try_from(seconds(text)?).ok()? - offset;
+    let written = at(UNIX_EPOCH + Duration::from_secs(u64::try_from(since).ok()?));
+    if !micros {
+        return Some(written);
+    }
+    let digits: String = fraction.chars().chain(std::iter::repeat('0')).take(6).collect();
+    Some(format!("{}.{digits}Z", written.trim_end_matches('Z')))
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
-    use super::{at, duration, seconds};
+    use super::{at, canonical, duration, seconds};
+
+    #[test]
+    fn times_are_written_in_utc() {
+        for (given, micros, written) in [
+            ("2026-01-02T03:04:05Z", false, Some("2026-01-02T03:04:05Z")),
+            ("2026-01-02T03:04:05.999Z", false, Some("2026-01-02T03:04:05Z")),
+            ("2026-01-02T00:04:05+01:30", false, Some("2026-01-01T22:34:05Z")),
+            ("2026-01-02T03:04:05Z", true, Some("2026-01-02T03:04:05.000000Z")),
+            ("2026-01-02T03:04:05.12-01:00", true, Some("2026-01-02T04:04:05.120000Z")),
+            ("2026-01-02T03:04:05", false, None),
+            ("yesterday", false, None),
+        ] {
+            assert_eq!(canonical(given, micros).as_deref(), written, "{given}");
+        }
+    }
 
     #[test]
     fn times_are_written_and_read() {

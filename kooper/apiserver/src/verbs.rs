@@ -22,6 +22,7 @@ pub(crate) use self::delete::{DeleteOptions, remove_object};
 use self::form::Form;
 pub(crate) use self::options::{FieldValidation, WriteOptions};
 use crate::cluster::Cluster;
+use crate::defaults;
 use crate::faults::{Sighting, View};
 use crate::http::{Answer, Request};
 use crate::identity::User;
@@ -69,7 +70,7 @@ pub(crate) async fn serve(call: Call<'_>) -> Result<Answer, Refusal> {
     if matches!(call.kind.resource.as_str(), "componentstatuses" | "bindings") && call.kind.group.is_empty() {
         return Err(Refusal::not_implemented(&call.kind.resource));
     }
-    match verb {
+    let answer = match verb {
         "get" => get(&call),
         "watch" => watch::watch(&call).await,
         "list" if reading => list::list(&call).await,
@@ -79,7 +80,13 @@ pub(crate) async fn serve(call: Call<'_>) -> Result<Answer, Refusal> {
         "delete" => delete::delete(&call),
         "deletecollection" => delete::delete_collection(&call),
         _ => Err(Refusal::method_not_allowed()),
+    };
+    // The one deprecated kind that is served.
+    if call.kind.custom.is_none() && call.kind.kind == "Endpoints" {
+        let warning = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+        return answer.map(|answer| answer.with_warnings(&[warning.to_owned()]));
     }
+    answer
 }
 
 fn subresource(call: &Call<'_>, name: &str) -> Result<Answer, Refusal> {
@@ -138,6 +145,12 @@ pub(super) fn served(kind: &Kind, object: &Object) -> Value {
 
 /// An object as the store keeps it.
 pub(crate) fn draft(kind: &Kind, object: &Value) -> Draft {
+    if let Some((facts, conversion)) = &kind.stored {
+        let mut stored = object.clone();
+        conversion.store(&mut stored);
+        defaults::fill(facts, &mut stored);
+        return Draft::new(&stored, facts.traits(&stored));
+    }
     match &kind.custom {
         Some(definition) if definition.storage_version != kind.version => {
             let mut stored = object.clone();

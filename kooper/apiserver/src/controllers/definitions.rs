@@ -110,7 +110,12 @@ fn serve(cluster: &Arc<Cluster>, object: &Value) {
                     .collect(),
                 ..Facts::default()
             };
-            kinds.add(Kind { facts: Arc::new(facts), table: Arc::clone(&table), custom: Some(Arc::new(definition)) });
+            kinds.add(Kind {
+                facts: Arc::new(facts),
+                table: Arc::clone(&table),
+                custom: Some(Arc::new(definition)),
+                stored: None,
+            });
         }
     });
 }

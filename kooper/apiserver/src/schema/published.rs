@@ -30,7 +30,9 @@ pub(crate) struct Typed {
     pub(crate) schema: Schema,
     /// An object without any field.
     pub(crate) zero: Value,
-    /// The definition, to prune and to fill by; `null` where there is none.
+    /// The name of the definition; custom kinds have none.
+    pub(crate) name: Option<&'static str>,
+    /// The definition, to prune by; `null` where there is none.
     pub(crate) definition: Value,
 }
 
@@ -62,12 +64,12 @@ impl Typed {
         let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         let schema = name.and_then(|name| Schema::named(&TYPES, name)).unwrap_or_else(Schema::deduced);
         let zero = zero::zero(&schema, &api_version, kind);
-        Self { schema, zero, definition: name.and_then(definition).cloned().unwrap_or(Value::Null) }
+        Self { schema, zero, name, definition: name.and_then(definition).cloned().unwrap_or(Value::Null) }
     }
 
     /// The schema of a custom kind.
     pub(crate) fn custom(declared: &Value, api_version: &str, kind: &str) -> Self {
         let schema = if declared.is_object() { Schema::custom(&TYPES, declared) } else { Schema::deduced() };
-        Self { schema, zero: zero::empty(api_version, kind), definition: json!(null) }
+        Self { schema, zero: zero::empty(api_version, kind), name: None, definition: json!(null) }
     }
 }

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::{Call, FieldValidation};
 use crate::kinds::Kind;
-use crate::meta;
 use crate::status::Refusal;
+use crate::{defaults, meta};
 
 /// Decodes the body as an object of the call's kind. Warnings are what it has too much.
 pub(super) fn decode(call: &Call<'_>, validation: FieldValidation) -> Result<(Value, Vec<String>), Refusal> {
@@ -99,9 +99,8 @@ pub(super) fn admit(
             definition.fill_defaults(&mut object);
         }
         None => {
-            drop_nulls(&mut object);
             unknown = crate::schema::prune_builtin(&mut object, &kind.typed().definition);
-            crate::schema::fill_builtin(&mut object, &kind.typed().definition);
+            defaults::fill(kind, &mut object);
         }
     }
     let unknown: Vec<_> = unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
@@ -152,16 +151,4 @@ fn check_kind(kind: &Kind, object: &Value) -> Result<(), Refusal> {
         )));
     }
     Ok(())
-}
-
-/// A null is the absence of a field.
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(entries) => {
-            entries.retain(|_, value| !value.is_null());
-            entries.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
-    }
 }

@@ -43,16 +43,16 @@ pub(super) fn create_object(
     }
     let generated = meta::text(&object, "name").is_empty();
     meta::prepare_create(kind, &mut object, call.target.namespace.as_deref());
-    prepare::create(kind, &mut object);
-    if track {
-        object = fields::created(call.cluster, kind, object, &options.manager);
-    }
-    fields::drop_empty(&mut object);
+    let mut unnamed = object;
     for attempt in 1.. {
-        if generated {
-            meta::of(&mut object).remove("name");
-            meta::generate_name(&mut object);
+        // What a kind adds to its objects depends on their names.
+        let mut object = if generated { unnamed.clone() } else { std::mem::take(&mut unnamed) };
+        meta::generate_name(&mut object);
+        prepare::create(kind, &mut object)?;
+        if track {
+            object = fields::created(call.cluster, kind, object, &options.manager);
         }
+        fields::drop_empty(&mut object);
         let name = meta::text(&object, "name").to_owned();
         let causes = prepare::validate(kind, &object, None);
         if !causes.is_empty() {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::defaults;
 use crate::http::Request;
 use crate::kinds::Kind;
 use crate::print;
@@ -58,6 +59,9 @@ pub(crate) fn metadata(object: &Value) -> Value {
 
 /// The bytes of an object in the version of this kind.
 pub(crate) fn whole(kind: &Kind, object: &Object) -> Bytes {
+    if kind.stored.is_some() {
+        return converted(kind, object).to_string().into();
+    }
     let Some(definition) = &kind.custom else { return object.bytes().clone() };
     let head = format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", kind.kind, kind.api_version());
     let stale = definition.fills_defaults_of(object.version);
@@ -80,5 +84,23 @@ pub(crate) fn item(kind: &Kind, object: &Object) -> Bytes {
     if kind.custom.is_some() {
         return whole(kind, object);
     }
+    if kind.stored.is_some() {
+        let mut value = converted(kind, object);
+        if let Value::Object(entries) = &mut value {
+            entries.retain(|key, _| key != "kind" && key != "apiVersion");
+        }
+        // The caller opens the object.
+        return Bytes::from(value.to_string()).slice(1..);
+    }
     object.without_kind()
+}
+
+/// An object that is stored in another version of its kind.
+fn converted(kind: &Kind, object: &Object) -> Value {
+    let mut value = object.value();
+    if let Some((_, conversion)) = &kind.stored {
+        conversion.serve(&mut value);
+        defaults::fill(kind, &mut value);
+    }
+    value
 }

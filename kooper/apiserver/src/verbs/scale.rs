@@ -113,7 +113,12 @@ fn of(call: &Call<'_>, object: &Value) -> Value {
         .map_or((".spec.replicas", ".status.replicas"), |paths| (paths.specified.as_str(), paths.current.as_str()));
     let selector = match paths {
         Some(paths) => paths.selector.as_deref().and_then(at).and_then(Value::as_str).unwrap_or_default().to_owned(),
-        None => selector_text(&object["spec"]["selector"]),
+        None => {
+            let selector = &object["spec"]["selector"];
+            // A ReplicationController selects by labels alone.
+            let by_labels = call.kind.kind == "ReplicationController";
+            crate::print::selector_text(&if by_labels { json!({"matchLabels": selector}) } else { selector.clone() })
+        }
     };
     let mut metadata = json!({});
     for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -130,31 +135,4 @@ fn of(call: &Call<'_>, object: &Value) -> Value {
         status["selector"] = json!(selector);
     }
     json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
-}
-
-/// A label selector as a string.
-fn selector_text(selector: &Value) -> String {
-    let labels = if selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some() {
-        &selector["matchLabels"]
-    } else {
-        selector
-    };
-    let mut terms: Vec<String> = labels
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
-        .collect();
-    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
-        let key = expression["key"].as_str().unwrap_or_default();
-        let values: Vec<_> = expression["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        terms.push(match expression["operator"].as_str().unwrap_or_default() {
-            "In" => format!("{key} in ({})", values.join(",")),
-            "NotIn" => format!("{key} notin ({})", values.join(",")),
-            "DoesNotExist" => format!("!{key}"),
-            _ => key.to_owned(),
-        });
-    }
-    terms.sort();
-    terms.join(",")
 }

@@ -231,7 +231,7 @@ fn next_state(
     meta::prepare_update(&mut object, present);
     let version = present["metadata"]["resourceVersion"].clone();
     meta::of(&mut object).insert("resourceVersion".into(), version);
-    prepare::update(kind, &mut object, present, part.is_status());
+    prepare::update(kind, &mut object, present, part.is_status())?;
     let counted = kind.custom.is_some() || kind.strategy.generation;
     if counted && !part.is_status() && !same_desire(call, &object, present) {
         let generation = present["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
@@ -265,6 +265,13 @@ fn keeps_status(call: &Call<'_>) -> bool {
 
 /// Whether everything that the generation counts is the same.
 fn same_desire(call: &Call<'_>, object: &Value, present: &Value) -> bool {
+    // The annotations of a Deployment are copied to its ReplicaSets.
+    if call.kind.custom.is_none()
+        && call.kind.kind == "Deployment"
+        && object["metadata"]["annotations"] != present["metadata"]["annotations"]
+    {
+        return false;
+    }
     let with_status = call.kind.custom.as_ref().is_some_and(|definition| !definition.has_status);
     let counted = |value: &Value| {
         let mut entries = value.as_object().cloned().unwrap_or_default();

@@ -62,6 +62,22 @@ impl Normal {
                                 *token = "CONTINUE".into();
                             }
                         }
+                        // Ports that nodes open are drawn from a range.
+                        (_, "cells") => {
+                            for cell in value.as_array_mut().into_iter().flatten() {
+                                // How old an object is depends on how fast the servers are.
+                                if cell.as_str().is_some_and(is_age) {
+                                    *cell = "AGE".into();
+                                } else {
+                                    self.value(cell, "");
+                                }
+                            }
+                        }
+                        (_, "nodePort" | "healthCheckNodePort") => {
+                            if is_port(&value.to_string()) {
+                                *value = self.named(&value.to_string(), "PORT").into();
+                            }
+                        }
                         _ => self.value(value, key),
                     }
                 }
@@ -83,6 +99,12 @@ impl Normal {
         }
     }
 
+    /// The name that stands for a value of this history.
+    fn named(&mut self, value: &str, what: &str) -> String {
+        let next = format!("{what}-{}", self.names.len());
+        self.names.entry(value.to_owned()).or_insert(next).clone()
+    }
+
     /// A string: uids become names, times and versions in messages are masked.
     pub(crate) fn text(&mut self, text: &str) -> String {
         let mut normal = String::new();
@@ -95,6 +117,17 @@ impl Normal {
             } else if rest.get(..20).is_some_and(is_time) {
                 normal.push_str("TIME");
                 rest = &rest[20..];
+            } else if let Some(length) = address(rest).filter(|_| !normal.ends_with(is_part)) {
+                let named = self.named(&rest[..length], "ADDRESS");
+                normal.push_str(&named);
+                rest = &rest[length..];
+            } else if let Some(port) =
+                rest.strip_prefix(':').and_then(|rest| rest.get(..5)).filter(|port| is_port(port))
+            {
+                let named = self.named(port, "PORT");
+                normal.push(':');
+                normal.push_str(&named);
+                rest = &rest[6..];
             } else {
                 let char = rest.chars().next().unwrap_or_default();
                 normal.push(char);
@@ -126,11 +159,31 @@ fn sorted(message: &str) -> String {
     format!("{start}: [{}]", causes.join(", "))
 }
 
+/// The length of an address within the cluster, whose network is a setting of the server.
+fn address(text: &str) -> Option<usize> {
+    let length = text.find(|char| !is_part(char)).unwrap_or(text.len());
+    let address = text[..length].trim_end_matches('.');
+    (address.starts_with("10.") && address.parse::<std::net::Ipv4Addr>().is_ok()).then_some(address.len())
+}
+
+fn is_part(char: char) -> bool {
+    char.is_ascii_digit() || char == '.'
+}
+
+/// One of the ports that nodes open, but for those that cases choose.
+fn is_port(text: &str) -> bool {
+    text.parse::<u16>().is_ok_and(|port| (30_100..32_768).contains(&port))
+}
+
 fn is_uid(text: &str) -> bool {
     text.bytes().enumerate().all(|(index, byte)| match index {
         8 | 13 | 18 | 23 => byte == b'-',
         _ => byte.is_ascii_hexdigit(),
     })
+}
+
+fn is_age(text: &str) -> bool {
+    text.strip_suffix('s').is_some_and(|seconds| seconds.parse::<u8>().is_ok())
 }
 
 fn is_time(text: &str) -> bool {

@@ -1,0 +1,127 @@
+//! Kinds that are served in two versions with other fields: objects are stored in one of them.
+
+mod autoscaler;
+
+use serde_json::{Map, Value};
+
+/// How the objects of one version are stored as those of another.
+#[derive(Debug)]
+pub(crate) struct Conversion {
+    group_version: &'static str,
+    kind: &'static str,
+    /// The version that objects are stored in.
+    pub(crate) stored: &'static str,
+    to: fn(&mut Map<String, Value>),
+    from: fn(&mut Map<String, Value>),
+    /// Fields that selectors name in another way, with their names in the stored version.
+    fields: &'static [(&'static str, &'static str)],
+}
+
+static CONVERSIONS: [Conversion; 2] = [
+    Conversion {
+        group_version: "events.k8s.io/v1",
+        kind: "Event",
+        stored: "v1",
+        to: |event| rename(event, EVENT.iter().copied()),
+        from: |event| rename(event, EVENT.iter().map(|(new, old)| (*old, *new))),
+        fields: &[
+            ("regarding.kind", "involvedObject.kind"),
+            ("regarding.namespace", "involvedObject.namespace"),
+            ("regarding.name", "involvedObject.name"),
+            ("regarding.uid", "involvedObject.uid"),
+            ("regarding.apiVersion", "involvedObject.apiVersion"),
+            ("regarding.resourceVersion", "involvedObject.resourceVersion"),
+            ("regarding.fieldPath", "involvedObject.fieldPath"),
+            ("reportingController", "reportingComponent"),
+            // The new version has no selector for it.
+            ("", "source"),
+        ],
+    },
+    Conversion {
+        group_version: "autoscaling/v1",
+        kind: "HorizontalPodAutoscaler",
+        stored: "autoscaling/v2",
+        to: autoscaler::to_v2,
+        from: autoscaler::to_v1,
+        fields: &[],
+    },
+];
+
+/// The members of an Event in `events.k8s.io/v1`, and in `v1`.
+const EVENT: [(&str, &str); 7] = [
+    ("regarding", "involvedObject"),
+    ("note", "message"),
+    ("reportingController", "reportingComponent"),
+    ("deprecatedSource", "source"),
+    ("deprecatedFirstTimestamp", "firstTimestamp"),
+    ("deprecatedLastTimestamp", "lastTimestamp"),
+    ("deprecatedCount", "count"),
+];
+
+/// The conversion of a version that is not stored.
+pub(crate) fn of(group_version: &str, kind: &str) -> Option<&'static Conversion> {
+    CONVERSIONS.iter().find(|conversion| conversion.group_version == group_version && conversion.kind == kind)
+}
+
+impl Conversion {
+    /// Makes an object of the stored version out of one of this version.
+    pub(crate) fn store(&self, object: &mut Value) {
+        if object["apiVersion"] == self.stored {
+            return;
+        }
+        if let Value::Object(entries) = object {
+            (self.to)(entries);
+            entries.insert("apiVersion".to_owned(), self.stored.into());
+        }
+    }
+
+    /// Makes an object of this version out of a stored one.
+    pub(crate) fn serve(&self, object: &mut Value) {
+        if let Value::Object(entries) = object {
+            (self.from)(entries);
+            entries.insert("apiVersion".to_owned(), self.group_version.into());
+        }
+    }
+
+    /// What selectors of this version call a field of the stored one.
+    pub(crate) fn field(&self, stored: &str) -> String {
+        let renamed = self.fields.iter().find(|(_, name)| *name == stored).map(|(name, _)| *name);
+        renamed.unwrap_or(stored).to_owned()
+    }
+}
+
+fn rename<'a>(entries: &mut Map<String, Value>, names: impl Iterator<Item = (&'a str, &'a str)>) {
+    for (from, to) in names {
+        if let Some(value) = entries.remove(from) {
+            entries.insert(to.to_owned(), value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::of;
+
+    #[test]
+    fn an_event_comes_back_as_it_was() {
+        let event = json!({
+            "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "a"}, "note": "done", "reason": "Done",
+            "regarding": {"kind": "Pod"}, "reportingController": "c", "deprecatedCount": 2
+        });
+        let conversion = of("events.k8s.io/v1", "Event").expect("it is converted");
+        let mut stored = event.clone();
+        conversion.store(&mut stored);
+        assert_eq!(
+            stored,
+            json!({
+                "apiVersion": "v1", "kind": "Event", "metadata": {"name": "a"}, "message": "done", "reason": "Done",
+                "involvedObject": {"kind": "Pod"}, "reportingComponent": "c", "count": 2
+            })
+        );
+        conversion.serve(&mut stored);
+        assert_eq!(stored, event);
+        assert_eq!(conversion.field("involvedObject.name"), "regarding.name");
+    }
+}

@@ -1,0 +1,163 @@
+//! What the types of the built-in kinds make of an object: what they always write, what they leave out, and defaults.
+//!
+//! The real server decodes an object into a Go struct, fills it in, and encodes it again. [`table`] has what its
+//! types say, dumped from Kubernetes itself; [`rules`] has the defaults that depend on the value of another member.
+
+mod rules;
+mod table;
+
+use serde_json::{Map, Value, json};
+
+use self::table::{Fact, Inner, Type};
+use crate::kinds::Facts;
+use crate::quantity::Quantity;
+use crate::time;
+
+/// Fills in an object of a built-in kind, as it comes out of the real server's decoder.
+pub(crate) fn fill(kind: &Facts, object: &mut Value) {
+    let (Some(of), Value::Object(entries)) = (kind.typed().name.and_then(table::of), object) else { return };
+    let metadata = entries.remove("metadata");
+    members(entries, of, &[]);
+    if let Some(metadata) = metadata {
+        entries.insert("metadata".to_owned(), metadata);
+    }
+    rules::of_object(of.name, entries);
+}
+
+/// Fills in the members of a value of one type. `more` are the defaults of this type where it is.
+fn members(entries: &mut Map<String, Value>, of: &Type, more: &[Fact]) {
+    entries.retain(|name, value| of.members.get(name.as_str()).is_none_or(|member| member.is_written(value)));
+    for (name, value) in &of.always {
+        if !entries.contains_key(*name) {
+            entries.insert((*name).to_owned(), value.clone());
+        }
+    }
+    rules::before(of.name, entries);
+    let defaults: Vec<_> = table::defaults(&of.facts, more, entries, &of.always);
+    for (name, value) in defaults {
+        entries.insert(name.to_owned(), value.clone());
+    }
+    rules::after(of.name, entries);
+    for (name, value) in entries.iter_mut() {
+        if let Some(member) = of.members.get(name.as_str()) {
+            inner(value, &member.inner, &member.facts);
+        }
+    }
+}
+
+fn inner(value: &mut Value, inner: &Inner, more: &[Fact]) {
+    match (inner, value) {
+        (Inner::Object(name), Value::Object(entries)) => {
+            if let Some(of) = table::of(name) {
+                members(entries, of, more);
+            }
+        }
+        (Inner::Items(item), Value::Array(items)) => {
+            for value in items {
+                nothing(value, item);
+                self::inner(value, item, more);
+            }
+        }
+        (Inner::Entries(entry), Value::Object(entries)) => {
+            for value in entries.values_mut() {
+                nothing(value, entry);
+                self::inner(value, entry, more);
+                // Amounts of resources are kept in thousandths.
+                if let (Inner::Quantity, Some(quantity)) = (&**entry, value.as_str().and_then(Quantity::parse)) {
+                    *value = json!(quantity.to_millis().to_string());
+                }
+            }
+        }
+        (Inner::Quantity, value) => {
+            let text = match &*value {
+                Value::Number(number) => number.to_string(),
+                Value::String(text) => text.trim().to_owned(),
+                _ => return,
+            };
+            if let Some(quantity) = Quantity::parse(&text) {
+                *value = json!(quantity.to_string());
+            }
+        }
+        (Inner::Time { micros }, Value::String(text)) => {
+            if let Some(canonical) = time::canonical(text, *micros) {
+                *text = canonical;
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A `null` in a list or a map is a value with nothing in it.
+fn nothing(value: &mut Value, inner: &Inner) {
+    if value.is_null() {
+        *value = match inner {
+            Inner::Object(_) | Inner::Entries(_) => json!({}),
+            Inner::Text => json!(""),
+            _ => return,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{members, table};
+
+    fn filled(name: &str, mut object: Value) -> Value {
+        let of = table::of(name).unwrap_or_else(|| panic!("{name} is in the table"));
+        members(object.as_object_mut().expect("it is an object"), of, &[]);
+        object
+    }
+
+    #[test]
+    fn a_deployment_gets_its_defaults() {
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
+        let spec = filled("io.k8s.api.apps.v1.DeploymentSpec", json!({"selector": {"matchLabels": {"a": "b"}}}));
+        assert_eq!(spec["replicas"], 1);
+        assert_eq!(spec["revisionHistoryLimit"], 10);
+        assert_eq!(spec["strategy"], strategy);
+        assert_eq!(spec["template"]["spec"]["dnsPolicy"], "ClusterFirst");
+        let spec =
+            filled("io.k8s.api.apps.v1.DeploymentSpec", json!({"replicas": 0, "strategy": {"type": "Recreate"}}));
+        assert_eq!(spec["replicas"], 0);
+        assert_eq!(spec["strategy"], json!({"type": "Recreate"}));
+    }
+
+    #[test]
+    fn what_is_empty_is_left_out() {
+        let given = json!({"name": "a", "command": [], "image": "", "env": null, "stdin": false, "workingDir": ""});
+        let container = filled("io.k8s.api.core.v1.Container", given);
+        let written = json!({
+            "name": "a",
+            "imagePullPolicy": "IfNotPresent",
+            "resources": {},
+            "terminationMessagePath": "/dev/termination-log",
+            "terminationMessagePolicy": "File"
+        });
+        assert_eq!(container, written);
+    }
+
+    #[test]
+    fn defaults_depend_on_other_members() {
+        let spec = |given| filled("io.k8s.api.core.v1.ServiceSpec", given);
+        assert_eq!(spec(json!({}))["internalTrafficPolicy"], "Cluster");
+        assert!(spec(json!({"type": "ExternalName"})).get("internalTrafficPolicy").is_none());
+        assert_eq!(spec(json!({"type": "NodePort"}))["externalTrafficPolicy"], "Cluster");
+        let affinity = json!({"clientIP": {"timeoutSeconds": 10_800}});
+        assert_eq!(spec(json!({"sessionAffinity": "ClientIP"}))["sessionAffinityConfig"], affinity);
+        let volume = |given| filled("io.k8s.api.core.v1.Volume", given);
+        assert_eq!(volume(json!({"name": "a"}))["emptyDir"], json!({}));
+        let secret = json!({"name": "a", "secret": {"secretName": "s", "defaultMode": 420}});
+        assert_eq!(volume(json!({"name": "a", "secret": {"secretName": "s"}})), secret);
+    }
+
+    #[test]
+    fn quantities_and_times_are_canonical() {
+        let resources = json!({"requests": {"cpu": "1000m", "memory": "1024Mi"}, "limits": {"cpu": 2}});
+        let filled_in = filled("io.k8s.api.core.v1.ResourceRequirements", resources);
+        assert_eq!(filled_in, json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2"}}));
+        let lease = filled("io.k8s.api.coordination.v1.LeaseSpec", json!({"renewTime": "2026-01-02T03:04:05+01:00"}));
+        assert_eq!(lease["renewTime"], "2026-01-02T02:04:05.000000Z");
+    }
+}

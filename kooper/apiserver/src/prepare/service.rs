@@ -1,0 +1,311 @@
+//! What a Service gets from the server: addresses, families and ports of nodes.
+
+use std::collections::HashSet;
+use std::net::Ipv4Addr;
+
+use serde_json::{Value, json};
+
+use crate::kinds::Kind;
+use crate::status::{Cause, Refusal};
+use crate::{meta, random};
+
+/// The network of cluster addresses, with the length of its prefix.
+const NETWORK: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 96, 0, 0), 12);
+/// The ports that nodes open for services, without the last.
+const NODE_PORTS: std::ops::Range<i64> = 30_000..32_768;
+
+/// Gives a new Service, or the next state of one, what it needs and lacks.
+pub(super) fn allocate(kind: &Kind, service: &mut Value, present: Option<&Value>) -> Result<(), Refusal> {
+    if let Some(present) = present {
+        keep(service, present);
+    }
+    pair_addresses(service, present);
+    if let Some(present) = present {
+        drop_unneeded(service, present);
+    }
+    let mut causes = Vec::new();
+    if is_internal(service) {
+        families(service, present, &mut causes);
+        if causes.is_empty() {
+            address(kind, service, present, &mut causes);
+        }
+    }
+    if causes.is_empty() {
+        node_ports(kind, service, present, &mut causes);
+    }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::invalid_object(kind, meta::text(service, "name"), &causes))
+}
+
+fn text<'a>(service: &'a Value, key: &str) -> &'a str {
+    service["spec"][key].as_str().unwrap_or_default()
+}
+
+/// It has an address within the cluster, or says that it has none.
+fn is_internal(service: &Value) -> bool {
+    text(service, "type") != "ExternalName"
+}
+
+fn is_headless(service: &Value) -> bool {
+    text(service, "clusterIP") == "None"
+}
+
+fn opens_node_ports(service: &Value) -> bool {
+    matches!(text(service, "type"), "NodePort" | "LoadBalancer")
+}
+
+fn checks_health(service: &Value) -> bool {
+    text(service, "type") == "LoadBalancer" && text(service, "externalTrafficPolicy") == "Local"
+}
+
+/// It takes traffic from outside of the cluster.
+fn is_external(service: &Value) -> bool {
+    let addresses = service["spec"]["externalIPs"].as_array().is_some_and(|addresses| !addresses.is_empty());
+    opens_node_ports(service) || text(service, "type") == "ClusterIP" && addresses
+}
+
+fn remove(service: &mut Value, key: &str) {
+    if let Value::Object(spec) = &mut service["spec"] {
+        spec.remove(key);
+    }
+}
+
+fn ports(service: &Value) -> impl Iterator<Item = &Value> {
+    service["spec"]["ports"].as_array().into_iter().flatten()
+}
+
+fn ports_mut(service: &mut Value) -> impl Iterator<Item = &mut Value> {
+    service["spec"]["ports"].as_array_mut().into_iter().flatten()
+}
+
+fn node_port(port: &Value) -> i64 {
+    port["nodePort"].as_i64().unwrap_or(0)
+}
+
+/// An update that leaves out what the server allocated keeps it.
+fn keep(service: &mut Value, present: &Value) {
+    if is_internal(service) && is_internal(present) {
+        for key in ["clusterIP", "clusterIPs"] {
+            let value = &present["spec"][key];
+            if service["spec"][key].is_null() && !value.is_null() {
+                service["spec"][key] = value.clone();
+            }
+        }
+    }
+    if opens_node_ports(service) && opens_node_ports(present) {
+        let used: HashSet<i64> = ports(service).map(node_port).collect();
+        for port in ports_mut(service) {
+            let before = ports(present).find(|before| before["name"] == port["name"]).map_or(0, node_port);
+            if node_port(port) == 0 && before != 0 && !used.contains(&before) {
+                port["nodePort"] = json!(before);
+            }
+        }
+    }
+    let health = &present["spec"]["healthCheckNodePort"];
+    if checks_health(service) && checks_health(present) && service["spec"]["healthCheckNodePort"].is_null() {
+        service["spec"]["healthCheckNodePort"] = health.clone();
+    }
+}
+
+/// `clusterIP` is the first of `clusterIPs`.
+fn pair_addresses(service: &mut Value, present: Option<&Value>) {
+    let single = text(service, "clusterIP").to_owned();
+    let several = service["spec"]["clusterIPs"].as_array().cloned().unwrap_or_default();
+    let Some(present) = present else {
+        if !single.is_empty() && several.is_empty() {
+            service["spec"]["clusterIPs"] = json!([single]);
+        }
+        return;
+    };
+    let before = text(present, "clusterIP");
+    let same = present["spec"]["clusterIPs"].as_array().is_some_and(|before| *before == several);
+    if single != before && (same || several.is_empty()) {
+        // Whoever changes the old field alone means both.
+        if single.is_empty() {
+            remove(service, "clusterIPs");
+        } else {
+            service["spec"]["clusterIPs"] = json!([single]);
+        }
+    }
+}
+
+/// A change of type drops what the new type does not have, where the client left it as it was.
+fn drop_unneeded(service: &mut Value, present: &Value) {
+    let same = |service: &Value, key: &str| service["spec"][key] == present["spec"][key];
+    if is_internal(present) && !is_internal(service) {
+        if same(service, "clusterIP") && same(service, "clusterIPs") {
+            remove(service, "clusterIP");
+            remove(service, "clusterIPs");
+        }
+        for key in ["ipFamilies", "ipFamilyPolicy"] {
+            if same(service, key) {
+                remove(service, key);
+            }
+        }
+    }
+    let node_ports = |service: &Value| ports(service).map(node_port).collect::<Vec<_>>();
+    if opens_node_ports(present) && !opens_node_ports(service) && node_ports(service) == node_ports(present) {
+        for port in ports_mut(service).filter_map(Value::as_object_mut) {
+            port.remove("nodePort");
+        }
+    }
+    let balanced = |service: &Value| text(service, "type") == "LoadBalancer";
+    for (key, before, after) in [
+        ("healthCheckNodePort", checks_health(present), checks_health(service)),
+        ("allocateLoadBalancerNodePorts", balanced(present), balanced(service)),
+        ("loadBalancerClass", balanced(present), balanced(service)),
+        ("externalTrafficPolicy", is_external(present), is_external(service)),
+    ] {
+        if before && !after && same(service, key) {
+            remove(service, key);
+        }
+    }
+    if !is_internal(service) {
+        remove(service, "internalTrafficPolicy");
+    }
+    if !balanced(service) {
+        service["status"]["loadBalancer"] = json!({});
+    }
+}
+
+/// The cluster has addresses of IPv4 alone.
+fn families(service: &mut Value, present: Option<&Value>, causes: &mut Vec<Cause>) {
+    let selects = service["spec"]["selector"].as_object().is_some_and(|selector| !selector.is_empty());
+    let free = is_headless(service) && !selects;
+    if text(service, "ipFamilyPolicy").is_empty() {
+        let before = present.map(|present| present["spec"]["ipFamilyPolicy"].clone()).filter(Value::is_string);
+        let policy = if free { "RequireDualStack" } else { "SingleStack" };
+        service["spec"]["ipFamilyPolicy"] = before.unwrap_or_else(|| json!(policy));
+    }
+    let policy = text(service, "ipFamilyPolicy").to_owned();
+    let given = service["spec"]["ipFamilies"].as_array().cloned().unwrap_or_default();
+    if free {
+        let mut all = if given.is_empty() { vec![json!("IPv4")] } else { given };
+        if all.len() < 2 && policy != "SingleStack" {
+            all.push(if all[0] == "IPv4" { json!("IPv6") } else { json!("IPv4") });
+        }
+        service["spec"]["ipFamilies"] = json!(all);
+        return;
+    }
+    if policy == "RequireDualStack" {
+        let why = "this cluster is not configured for dual-stack services";
+        causes.push(Cause::invalid("spec.ipFamilyPolicy", &json!(policy), why));
+    }
+    for (index, family) in given.iter().enumerate().filter(|(_, family)| **family != "IPv4") {
+        let field = format!("spec.ipFamilies[{index}]");
+        causes.push(Cause::invalid(field, family, "not configured on this cluster"));
+    }
+    if given.is_empty() {
+        service["spec"]["ipFamilies"] = json!(["IPv4"]);
+    }
+}
+
+/// The address within the cluster.
+fn address(kind: &Kind, service: &mut Value, present: Option<&Value>, causes: &mut Vec<Cause>) {
+    if is_headless(service) || present.is_some_and(is_internal) {
+        return;
+    }
+    let given = text(service, "clusterIP").to_owned();
+    let taken = |address: &str| {
+        let others = kind.table.snapshot();
+        let index = kind.fields.iter().position(|field| field == "spec.clusterIP");
+        index.is_some_and(|index| others.tree.range("").any(|(_, other)| *other.traits().fields[index] == *address))
+    };
+    if given.is_empty() {
+        let bits = 32 - NETWORK.1;
+        let free = (0..1000).map(|_| {
+            // Neither the network's own address nor that for all.
+            let host = 2 + random::below((1 << bits) - 3);
+            Ipv4Addr::from(u32::from(NETWORK.0) | host).to_string()
+        });
+        let Some(address) = { free }.find(|address| !taken(address)) else { return };
+        service["spec"]["clusterIP"] = json!(address);
+        service["spec"]["clusterIPs"] = json!([address]);
+        return;
+    }
+    let known = given.parse().is_ok_and(|address: Ipv4Addr| {
+        u32::from(address) >> (32 - NETWORK.1) == u32::from(NETWORK.0) >> (32 - NETWORK.1)
+    });
+    let why = if !known {
+        format!("the provided network does not match the current range {}/{}", NETWORK.0, NETWORK.1)
+    } else if taken(&given) {
+        "provided IP is already allocated".to_owned()
+    } else {
+        return;
+    };
+    let why = format!("failed to allocate IP {given}: {why}");
+    causes.push(Cause::invalid("spec.clusterIPs", &json!([given]), why));
+}
+
+/// The ports that all nodes open for the Service.
+fn node_ports(kind: &Kind, service: &mut Value, present: Option<&Value>, causes: &mut Vec<Cause>) {
+    if !opens_node_ports(service) && !checks_health(service) {
+        return;
+    }
+    let own: HashSet<i64> = present.into_iter().flat_map(opened).collect();
+    let mut taken = taken_ports(kind, meta::text(service, "uid"));
+    let allocates = text(service, "type") == "NodePort" || service["spec"]["allocateLoadBalancerNodePorts"] != false;
+    let next = |taken: &mut HashSet<i64>| {
+        let span = u32::try_from(NODE_PORTS.end - NODE_PORTS.start).unwrap_or(1);
+        let mut candidates = (0..4096).map(|_| NODE_PORTS.start + i64::from(random::below(span)));
+        let port = candidates.find(|port| !taken.contains(port))?;
+        taken.insert(port);
+        Some(port)
+    };
+    // One port number of several protocols is the same port of the node.
+    let mut known: Vec<(i64, i64)> = Vec::new();
+    for (index, port) in ports_mut(service).enumerate() {
+        let number = port["port"].as_i64().unwrap_or(0);
+        let wanted = node_port(port);
+        let shared = known.iter().find(|(other, _)| *other == number).map(|(_, node)| *node);
+        if wanted != 0 {
+            if shared != Some(wanted) && !own.contains(&wanted) {
+                let why = if !NODE_PORTS.contains(&wanted) {
+                    Some(format!(
+                        "provided port is not in the valid range. The range of valid ports is {}-{}",
+                        NODE_PORTS.start,
+                        NODE_PORTS.end - 1
+                    ))
+                } else if taken.contains(&wanted) {
+                    Some("provided port is already allocated".to_owned())
+                } else {
+                    None
+                };
+                if let Some(why) = why {
+                    causes.push(Cause::invalid(format!("spec.ports[{index}].nodePort"), &json!(wanted), why));
+                    return;
+                }
+            }
+            taken.insert(wanted);
+            known.push((number, wanted));
+        } else if allocates {
+            let Some(allocated) = shared.or_else(|| next(&mut taken)) else { return };
+            port["nodePort"] = json!(allocated);
+            known.push((number, allocated));
+        }
+    }
+    if checks_health(service)
+        && service["spec"]["healthCheckNodePort"].as_i64().unwrap_or(0) == 0
+        && let Some(port) = next(&mut taken)
+    {
+        service["spec"]["healthCheckNodePort"] = json!(port);
+    }
+}
+
+/// The ports that a Service has.
+fn opened(service: &Value) -> impl Iterator<Item = i64> {
+    let health = service["spec"]["healthCheckNodePort"].as_i64();
+    ports(service).map(node_port).chain(health).filter(|port| *port != 0)
+}
+
+/// The ports of all other services.
+fn taken_ports(kind: &Kind, own: &str) -> HashSet<i64> {
+    let Some(index) = kind.fields.iter().position(|field| field == "spec.type") else { return HashSet::new() };
+    let snapshot = kind.table.snapshot();
+    let others = snapshot.tree.range("").filter(|(_, other)| {
+        matches!(other.traits().fields[index].as_ref(), "NodePort" | "LoadBalancer") && *other.traits().uid != *own
+    });
+    others.flat_map(|(_, other)| opened(&other.value()).collect::<Vec<_>>()).collect()
+}

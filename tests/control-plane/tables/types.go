@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/json"
+	"reflect"
+	"sort"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+)
+
+// member is a field of a struct by its name in JSON. Embedded structs are read
+// as the members that they bring.
+type member struct {
+	name    string
+	index   []int
+	of      reflect.Type
+	omitted bool
+}
+
+func members(of reflect.Type) []member {
+	var found []member
+	for at := 0; at < of.NumField(); at++ {
+		field := of.Field(at)
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "-" || !field.IsExported() {
+			continue
+		}
+		if name == "" && field.Anonymous {
+			if field.Name == "TypeMeta" {
+				continue
+			}
+			for _, inner := range members(field.Type) {
+				inner.index = append([]int{at}, inner.index...)
+				found = append(found, inner)
+			}
+			continue
+		}
+		omitted := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
+		found = append(found, member{name, []int{at}, field.Type, omitted})
+	}
+	return found
+}
+
+var marshaler = reflect.TypeOf((*json.Marshaler)(nil)).Elem()
+
+// isObject is whether values of a type are JSON objects with these members.
+func isObject(of reflect.Type) bool {
+	return of.Kind() == reflect.Struct && !of.Implements(marshaler) && !reflect.PointerTo(of).Implements(marshaler)
+}
+
+// objectIn is the object type that a member leads to through pointers and lists, if any.
+func objectIn(of reflect.Type) (reflect.Type, bool) {
+	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+		of = of.Elem()
+	}
+	return of, isObject(of)
+}
+
+// nameOf is what OpenAPI calls a type.
+func nameOf(of reflect.Type) string {
+	if named, ok := reflect.Zero(of).Interface().(interface{ OpenAPIModelName() string }); ok {
+		return named.OpenAPIModelName()
+	}
+	return ""
+}
+
+func typeOf(kind schema.GroupVersionKind) reflect.Type {
+	object, err := legacyscheme.Scheme.New(kind)
+	if err != nil {
+		panic(err)
+	}
+	return reflect.TypeOf(object).Elem()
+}
+
+// shapes lists, for each type, the pointers to scalars, which are kept when they
+// point to nothing in particular, and the members that are always written.
+func shapes(kinds []schema.GroupVersionKind) []string {
+	seen := map[string]string{}
+	var visit func(reflect.Type)
+	visit = func(of reflect.Type) {
+		name := nameOf(of)
+		if _, known := seen[name]; known || name == "" {
+			return
+		}
+		seen[name] = ""
+		zero := map[string]json.RawMessage{}
+		if text, err := json.Marshal(reflect.Zero(of).Interface()); err == nil {
+			_ = json.Unmarshal(text, &zero)
+		}
+		var words []string
+		for _, one := range members(of) {
+			if value, written := zero[one.name]; written {
+				if isObject(one.of) {
+					value = json.RawMessage("{}")
+				}
+				words = append(words, one.name+"="+string(value))
+			} else if one.of.Kind() == reflect.Pointer && !isObject(one.of.Elem()) {
+				words = append(words, one.name+"*")
+			}
+			if inner, ok := objectIn(one.of); ok {
+				visit(inner)
+			}
+			if one.of.Kind() == reflect.Map && isObject(one.of.Elem()) {
+				visit(one.of.Elem())
+			}
+		}
+		sort.Strings(words)
+		seen[name] = strings.Join(words, " ")
+	}
+	for _, kind := range kinds {
+		visit(typeOf(kind))
+	}
+	var lines []string
+	for name, words := range seen {
+		lines = append(lines, strings.TrimSpace(name+" "+words))
+	}
+	sort.Strings(lines)
+	return append([]string{
+		"# The JSON of the Go types, one type a line. `name=VALUE` is always written, with VALUE when it is not set;",
+		"# `name*` is written when it is set, even to nothing in particular; all else is left out when it is empty.",
+	}, lines...)
+}
