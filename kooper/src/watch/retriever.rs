@@ -208,7 +208,7 @@ pub enum RetrieveError {
     #[error("the request failed")]
     Connection(#[source] SharedError),
     /// Nothing was received for this time.
-    #[error("no answer within {} s", .0.as_secs())]
+    #[error("no response within {} s", .0.as_secs())]
     Silent(Duration),
     /// The watch was closed before it yielded an event.
     #[error("the watch was closed as soon as it was opened")]
