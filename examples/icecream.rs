@@ -137,7 +137,8 @@ mod tests {
         let arguments = cluster.arguments(&vanilla);
         let (pods, statuses) = (arguments.take(), arguments.take());
         let called = icecream(vanilla.clone(), arguments.take(), pods, statuses, arguments.take()).await;
-        assert!(called.is_err_and(|error| error.to_string().contains("exceeded quota")));
+        let error = called.unwrap_err();
+        assert!(error.source().is_some_and(|reason| reason.to_string().contains("exceeded quota")), "{error:?}");
 
         let written = cluster.sent().into_iter().find(|sent| sent.subresource.as_deref() == Some("status"));
         let ready = written.ok_or("no status was written")?.body["status"]["conditions"][0].clone();

@@ -441,7 +441,8 @@ fn a_rejection_by_admission_does_not_name_a_rule() {
                 ("immutable", deployments.apply(&changed?).await.err()),
             ];
             for (name, error) in errors {
-                let text = error.map_or_else(String::new, |error| error.to_string());
+                let reason = error.as_ref().and_then(std::error::Error::source);
+                let text = reason.map_or_else(String::new, ToString::to_string);
                 seen.note(name, text.rsplit("; ").next().unwrap_or_default());
             }
             Ok::<_, kooper::BoxError>(())
@@ -528,7 +529,8 @@ fn a_forbidden_request_is_reported_with_the_missing_rule() {
                 ("evict", evictor.evict(&pod(namespace, "pod")).await.err()),
             ];
             for (name, error) in errors {
-                let text = error.map_or_else(String::new, |error| error.to_string());
+                let reason = error.as_ref().and_then(std::error::Error::source);
+                let text = reason.map_or_else(String::new, ToString::to_string);
                 seen.note(name, text.rsplit("; ").next().unwrap_or_default());
             }
         }
