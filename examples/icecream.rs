@@ -55,7 +55,7 @@ struct Scoop {
 const LABEL: &str = "controller.nicoleh.io/icecream";
 
 /// Applies the Deployment, then reports the state.
-#[kooper::controller(resource = IceCream, watches = [Pod => icecream_of], install_crd)]
+#[kooper::controller(resource = IceCream, watches = [Pod => icecream_of], install_crd, samples = ["icecream.yaml"])]
 async fn icecream(
     icecream: Arc<IceCream>,
     deployments: OwnedApplier<Deployment>,

@@ -61,6 +61,7 @@ type Tasks = Mutex<HashMap<ObjectKey, (PodTerminatorSpec, AbortHandle)>>;
 #[kooper::controller(
     resource = PodTerminator, init = no_tasks, install_crd, leader_election,
     cleanup = stop, finalizer = "chaos.spotahome.com/pod-terminator", access("pods: list"),
+    samples = ["pod_terminator.yaml"],
 )]
 async fn pod_terminator(
     terminator: Arc<PodTerminator>,

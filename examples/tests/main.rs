@@ -1,6 +1,8 @@
 //! The examples as programs, on a real API server: what they do, and what they log about problems.
 
 mod bad_input;
+mod dev;
+mod dev_files;
 mod election;
 mod icecream;
 mod icecream_faults;

@@ -28,6 +28,10 @@ use crate::leader::LeaderElection;
 use crate::object::kind::{Kind, KindInfo};
 use crate::watch::cache_id::CacheRequest;
 
+#[cfg(all(feature = "cli", feature = "apiserver"))]
+pub(crate) use builder::Sample;
+#[cfg(not(all(feature = "cli", feature = "apiserver")))]
+use builder::Sample;
 pub use builder::{Builder, CustomKind, KindExt, MakeSource, MapFn, Source};
 use builder::{KeyStream, MakeCrd, Parts, Relation};
 pub(crate) use config::Config;
@@ -70,6 +74,8 @@ pub struct Controller {
     relations: Arc<[Relation]>,
     sources: Arc<[KeyStream]>,
     crd: Option<MakeCrd>,
+    #[cfg_attr(not(all(feature = "cli", feature = "apiserver")), expect(dead_code, reason = "for `dev`"))]
+    samples: Vec<Sample>,
     parts: Arc<dyn Parts>,
 }
 
@@ -192,6 +198,24 @@ impl Controller {
     #[cfg(feature = "cli")]
     pub(crate) fn is_metadata_only(&self) -> bool {
         self.config.metadata_only
+    }
+
+    /// Whether the retriever is a custom one.
+    #[cfg(all(feature = "cli", feature = "apiserver"))]
+    pub(crate) fn has_own_retriever(&self) -> bool {
+        self.own_retriever
+    }
+
+    /// The objects that `dev` applies.
+    #[cfg(all(feature = "cli", feature = "apiserver"))]
+    pub(crate) fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    /// Which objects it retrieves.
+    #[cfg(all(feature = "cli", feature = "apiserver"))]
+    pub(crate) fn label_selector(&self) -> Option<&str> {
+        self.config.labels.as_deref()
     }
 
     /// Its kind.

@@ -54,7 +54,7 @@
 //! | `macros` | yes | the attribute |
 //! | `cli` | yes | [`main!`] and the generated `main` |
 //! | `otel` | | traces for an OpenTelemetry collector |
-//! | `apiserver` | | the embedded API server, for tests and development; brings `cli` |
+//! | `apiserver` | | the Kubernetes API in this process, for the command `dev` and for tests; brings `cli` |
 //! | `rustls-tls` | yes | TLS with rustls |
 //! | `ring` | yes | the ring provider for rustls |
 //! | `aws-lc-rs` | | the aws-lc-rs provider for rustls, instead of ring |

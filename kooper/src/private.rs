@@ -75,7 +75,7 @@ pub mod v1 {
     pub use std::sync::Arc;
     pub use std::time::Duration;
     pub use std::vec::Vec;
-    pub use std::{assert, module_path};
+    pub use std::{assert, include_str, module_path};
 
     use std::ops::Deref;
 

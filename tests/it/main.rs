@@ -9,6 +9,7 @@ mod controllers;
 mod crd_commands;
 mod crd_facts;
 mod crds;
+mod dev;
 mod edited_children;
 mod finalizers;
 mod fixture;

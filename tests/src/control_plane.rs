@@ -234,6 +234,12 @@ impl Drop for ControlPlane {
     }
 }
 
+/// The kubectl of the control plane.
+#[must_use]
+pub fn kubectl() -> Option<PathBuf> {
+    assets().map(|folder| folder.join("kubectl"))
+}
+
 /// The folder with the binaries: found, and built if necessary, once per process.
 #[must_use]
 pub fn assets() -> Option<&'static Path> {

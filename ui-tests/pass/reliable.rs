@@ -50,6 +50,12 @@ fn malls_of(_: &Secret, _: &Reader<Mall>) -> impl IntoIterator<Item = ObjectKey>
 #[kooper::controller(resource = [Mall, Stall], owns = [Pod], watches = [ConfigMap => users_of], main = false)]
 async fn related_each<K: Kind>(_: Arc<K>) {}
 
+#[kooper::controller(resource = Mall, samples = ["mall.yaml"], main = false)]
+async fn samples(_: Arc<Mall>) {}
+
+#[kooper::controller(resource = [Mall, Stall], samples = ["mall.yaml", "../pass/mall.yaml"], main = false)]
+async fn samples_each<K: Kind>(_: Arc<K>) {}
+
 #[kooper::controller(resource = Mall, sources = [orders, nothing], main = false)]
 async fn sources(_: Arc<Mall>) {}
 
@@ -126,6 +132,8 @@ fn each_is_defined() {
     assert_eq!(names::<watches>(), ["watches"]);
     assert_eq!(names::<related_each>(), ["related-each-mall", "related-each-stall"]);
     assert_eq!(names::<sources>(), ["sources"]);
+    assert_eq!(names::<samples>(), ["samples"]);
+    assert_eq!(names::<samples_each>(), ["samples-each-mall", "samples-each-stall"]);
     assert_eq!(names::<cleanup>(), ["cleanup"]);
     assert_eq!(names::<cleanup_of_metadata>(), ["cleanup-of-metadata"]);
     assert_eq!(names::<on_leave>(), ["on-leave"]);

@@ -294,6 +294,15 @@ const KEYS: &[Key<Args>] = &[
         ..Key::EQUALS
     },
     Key {
+        name: "samples",
+        form: "a list of files",
+        example: "samples = [\"shop.yaml\"]",
+        default: "an object that is made from the schema of the kind",
+        doc: "Files in YAML or JSON whose objects the command `dev` applies, if it gets no `-f`. Paths are relative to the source file, and the files become part of the program, as with `include_str!`.",
+        read: calls!(sample, files),
+        ..Key::EQUALS
+    },
+    Key {
         name: "init",
         form: "the path of an `async fn(…) -> Result<S, E>`",
         example: "init = connect",

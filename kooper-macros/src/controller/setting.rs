@@ -237,6 +237,30 @@ impl Element for Layer {
     }
 }
 
+/// The path of a file that becomes part of the program.
+pub(crate) struct File(pub(crate) LitStr);
+
+impl ToTokens for File {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        self.0.to_tokens(tokens);
+    }
+}
+
+impl Emit for File {
+    fn arguments(&self, runtime: &CratePath) -> TokenStream {
+        let path = &self.0;
+        // The path is relative to the file in which the call stands, and that is where the path does.
+        let here = runtime.at(path.span());
+        quote_spanned!(path.span()=> #path, #here::include_str!(#path))
+    }
+}
+
+impl Element for File {
+    fn place(&self) -> Place {
+        self.0.span().into()
+    }
+}
+
 /// Arguments in parentheses with this place.
 pub(crate) fn parentheses(arguments: TokenStream, place: Span) -> Group {
     let mut group = Group::new(Delimiter::Parenthesis, arguments);

@@ -49,7 +49,7 @@ fn with_every_key_for_production() -> Case {
         cleanup = tear_down, finalizer = "shop.example.com/cleanup", on_leave = cleanup,
         former_names = ["old-shops"], former_finalizers = ["shop.example.com/old"], former_program = "old-shop", deleted = forget,
         leader_election(lease = "shops", namespace = "malls", lease_duration = "30s", renew_deadline = "20s", retry_period = "5s"),
-        install_crd, main = false,
+        install_crd, samples = ["shop.yaml", "malls/mall.json"], main = false,
     };
     let item = quote! {
         async fn shops(shop: Arc<Shop>) -> Result<()> { Ok(()) }

@@ -6,6 +6,7 @@ mod map;
 mod parts;
 mod related;
 mod reliable;
+mod sample;
 
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -39,6 +40,7 @@ pub(crate) use related::{KeyStream, MapKeys, Relation};
 pub use related::{MakeSource, Source};
 pub use reliable::CustomKind;
 pub(crate) use reliable::MakeCrd;
+pub(crate) use sample::Sample;
 
 type MakeState<S> = Arc<dyn Fn(InitContext) -> BoxFuture<'static, Result<State<S>, BoxError>> + Send + Sync>;
 type MakeService<O, S> = Box<dyn Fn(State<S>, Arc<Backing>) -> HandlerService<O> + Send + Sync>;
@@ -91,6 +93,7 @@ struct Common {
     relations: Vec<Relation>,
     sources: Vec<KeyStream>,
     crd: Option<MakeCrd>,
+    samples: Vec<Sample>,
 }
 
 impl<K: Kind> Builder<K> {
@@ -103,6 +106,7 @@ impl<K: Kind> Builder<K> {
             relations: Vec::new(),
             sources: Vec::new(),
             crd: None,
+            samples: Vec::new(),
         };
         Self::with(common, Arc::new(|_| Box::pin(std::future::ready(Ok(State::new(()))))))
     }

@@ -83,6 +83,9 @@ pub mod leader_election {}
 /// `install_crd`: Apply the kind's CRD at the start, and wait until it is established.
 pub mod install_crd {}
 
+/// `samples = ["shop.yaml"]`: Files in YAML or JSON whose objects the command `dev` applies, if it gets no `-f`. Paths are relative to the source file, and the files become part of the program, as with `include_str!`.
+pub mod samples {}
+
 /// `init = connect`: Builds the shared state, once in a process for each distinct function; with `leader_election`, once for each controller. It may take `Client` and capabilities; handlers take `State<S>`.
 pub mod init {}
 

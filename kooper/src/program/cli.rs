@@ -5,6 +5,8 @@ mod check;
 mod client;
 mod connect;
 mod controllers;
+#[cfg(feature = "apiserver")]
+mod dev;
 mod logging;
 mod preflight;
 mod print;
@@ -22,6 +24,10 @@ use args::Task;
 /// The exit code if the program cannot start, or its controllers ended.
 const FAILED: u8 = 1;
 
+/// The exit code where the command cannot be run as it is written.
+#[cfg(not(feature = "apiserver"))]
+const INVALID: u8 = 2;
+
 /// Reads flags and environment, runs the command and returns the exit code.
 ///
 /// Every entry of `controllers` adds the controllers of one definition.
@@ -34,6 +40,14 @@ pub fn main(program: &'static str, version: &'static str, controllers: &[fn(&mut
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(FAILED));
         }
     };
+    #[cfg(not(feature = "apiserver"))]
+    if task == Task::Dev {
+        logging::print(
+            "error: `dev` needs the feature `apiserver` of kooper: run `cargo add kooper --features apiserver`, and build \
+             the program again",
+        );
+        return ExitCode::from(INVALID);
+    }
     #[cfg(feature = "otel")]
     let traces = match traces_of(task, program, version) {
         Ok(traces) => traces,
@@ -48,13 +62,17 @@ pub fn main(program: &'static str, version: &'static str, controllers: &[fn(&mut
     let spans = None;
     logging::start(settings.log_format, settings.log_level.clone(), spans);
     let what = match task {
-        Task::Run => "cannot start",
+        Task::Run | Task::Dev => "cannot start",
         Task::Crd => "crd failed",
         Task::Rbac => "rbac failed",
         Task::Check => "check failed",
     };
     let ended = match task {
         Task::Run => run::run(program, version, controllers, &settings),
+        #[cfg(feature = "apiserver")]
+        Task::Dev => dev::dev(program, version, controllers, settings),
+        #[cfg(not(feature = "apiserver"))]
+        Task::Dev => Ok(ExitCode::from(INVALID)),
         Task::Crd => print::crd(version, controllers, &settings),
         Task::Rbac => print::rbac(program, controllers, &settings),
         Task::Check => check::check(program, version, controllers, &settings),
@@ -83,5 +101,5 @@ fn traces_of(
     program: &'static str,
     version: &'static str,
 ) -> Result<Option<traces::Traces>, traces::TracesError> {
-    if task == Task::Run { traces::Traces::begin(program, version) } else { Ok(None) }
+    if task.runs() { traces::Traces::begin(program, version) } else { Ok(None) }
 }

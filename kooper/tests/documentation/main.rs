@@ -53,7 +53,12 @@ fn every_flag_and_variable_is_in_the_reference() {
     assert!(flags.len() > 5, "the flags are found in the code");
     for flag in flags {
         let variable = format!("| `KOOPER_{}` |", flag.replace('-', "_").to_uppercase());
-        let row = page.lines().find(|line| line.starts_with(&format!("| `--{flag} ")));
+        let named = [format!("`--{flag} "), format!("`--{flag}`")];
+        let is_row = |line: &&str| {
+            let cell = line.split(" | ").next().unwrap_or_default();
+            cell.starts_with("| `") && named.iter().any(|name| cell.contains(name))
+        };
+        let row = page.lines().find(is_row);
         assert!(row.is_some_and(|row| row.contains(&variable)), "--{flag} has a row with {variable}");
     }
 }

@@ -48,4 +48,7 @@ pub(crate) const OTHERS: &[(&str, &str)] = &[
     ("lease", "leader_election"),
     ("crd", "install_crd"),
     ("crds", "install_crd"),
+    ("sample", "samples"),
+    ("examples", "samples"),
+    ("fixtures", "samples"),
 ];

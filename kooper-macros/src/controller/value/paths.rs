@@ -1,12 +1,12 @@
-//! Values that are types of kinds and paths of functions.
+//! Values that are types of kinds, and paths of functions and of files.
 
 use proc_macro2::Ident;
 use syn::parse::ParseStream;
-use syn::{Path, Token, Type, parenthesized, token};
+use syn::{LitStr, Path, Token, Type, parenthesized, token};
 
 use super::Value;
 use crate::controller::args::Resource;
-use crate::controller::setting::{Layer, Map};
+use crate::controller::setting::{File, Layer, Map};
 use crate::controller::types::plain;
 use crate::support::entries;
 use crate::support::errors::message;
@@ -29,6 +29,14 @@ impl Value<'_> {
     /// The paths of functions that make layers. A path may be listed several times.
     pub(crate) fn layers(&self) -> syn::Result<Spanned<Vec<Layer>>> {
         self.list(|input| self.next_path(input).map(Layer))
+    }
+
+    /// The paths of files, each once.
+    pub(crate) fn files(&self) -> syn::Result<Spanned<Vec<File>>> {
+        self.set(|input| {
+            let path: LitStr = self.next_in(input)?;
+            if path.value().is_empty() { Err(self.wrong(path.span())) } else { Ok(File(path)) }
+        })
     }
 
     /// The kinds, and `optional` if it follows them.

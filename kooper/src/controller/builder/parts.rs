@@ -64,7 +64,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// handler and retriever are checked in this order.
     pub fn build(self) -> Result<Controller, ConfigError> {
         let Self { common, state, handler, cleanup, deleted, layers, when, kind: _ } = self;
-        let Common { config, mut plan, mistake, retriever, mut relations, sources, crd } = common;
+        let Common { config, mut plan, mistake, retriever, mut relations, sources, crd, samples } = common;
         config.check()?;
         let handler = handler.ok_or_else(|| {
             config.error("handler", ConfigErrorKind::Missing, "it is missing: set one with `.handler(…)`")
@@ -93,6 +93,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             relations: relations.into(),
             sources: sources.into(),
             crd,
+            samples,
             parts: Arc::new(Typeful {
                 state,
                 handler,

@@ -15,7 +15,6 @@ use tracing_subscriber::filter::Targets;
 use super::logging::{self, LogFormat};
 use crate::controller::installation::Installation;
 use crate::controller::operator::DRAIN;
-use crate::program::http::Listener;
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +24,8 @@ mod tests;
 pub(crate) enum Task {
     /// Run the controllers.
     Run,
+    /// Run the controllers on an API server in this process.
+    Dev,
     /// Print the CRDs.
     Crd,
     /// Print the roles that the program needs.
@@ -33,9 +34,17 @@ pub(crate) enum Task {
     Check,
 }
 
+impl Task {
+    /// Whether it runs the controllers.
+    pub(crate) fn runs(self) -> bool {
+        matches!(self, Self::Run | Self::Dev)
+    }
+}
+
 /// The commands: name and help.
-const TASKS: [(&str, Task, &str); 4] = [
+const TASKS: [(&str, Task, &str); 5] = [
     ("run", Task::Run, "Runs the controllers until SIGINT or SIGTERM; the default"),
+    ("dev", Task::Dev, "Runs the controllers on an API server of its own, in this process: needs no cluster"),
     ("crd", Task::Crd, "Prints the CRDs of the controllers' kinds, as YAML"),
     ("rbac", Task::Rbac, "Prints a service account with the least roles that the controllers need, as YAML"),
     (
@@ -45,6 +54,12 @@ const TASKS: [(&str, Task, &str); 4] = [
     ),
 ];
 
+/// All tasks.
+const EVERY: &[Task] = &[Task::Run, Task::Dev, Task::Crd, Task::Rbac, Task::Check];
+
+/// The tasks that connect to a cluster.
+const CLUSTER: &[Task] = &[Task::Run, Task::Crd, Task::Rbac, Task::Check];
+
 /// The values of all flags; `None` or empty for those that are built in.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -53,7 +68,7 @@ pub(crate) struct Settings {
     pub(crate) namespaces: Vec<String>,
     pub(crate) workers: Option<usize>,
     pub(crate) resync: Option<Resync>,
-    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) listen: Listen,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: Targets,
     pub(crate) drain_timeout: Duration,
@@ -65,6 +80,23 @@ pub(crate) struct Settings {
     pub(crate) allowed_crd_changes: Vec<String>,
     /// The namespace that the program is installed in.
     pub(crate) install_namespace: String,
+    /// Files and folders with objects.
+    pub(crate) files: Vec<PathBuf>,
+    /// The port of the API server of `dev`.
+    pub(crate) port: Option<u16>,
+    /// Whether `dev` only removes its files.
+    pub(crate) clean: bool,
+}
+
+/// The address of metrics and probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listen {
+    /// The default of the command.
+    Default,
+    /// They are not served.
+    Off,
+    /// This address.
+    At(SocketAddr),
 }
 
 /// A resync interval, or `off`.
@@ -79,7 +111,7 @@ impl Default for Settings {
             namespaces: Vec::new(),
             workers: None,
             resync: None,
-            listen: Some(Listener::DEFAULT),
+            listen: Listen::Default,
             log_format: LogFormat::Text,
             log_level: logging::levels("").unwrap_or_default(),
             drain_timeout: DRAIN,
@@ -88,6 +120,9 @@ impl Default for Settings {
             leader_election: None,
             allowed_crd_changes: Vec::new(),
             install_namespace: "default".to_owned(),
+            files: Vec::new(),
+            port: None,
+            clean: false,
         }
     }
 }
@@ -95,22 +130,25 @@ impl Default for Settings {
 /// A flag.
 struct Flag {
     name: &'static str,
+    short: Option<char>,
+    /// A placeholder for its value; empty for a switch.
     value: &'static str,
     help: &'static str,
     repeatable: bool,
-    /// The only command that has it; `None` for all of them.
-    only: Option<Task>,
+    /// The commands that have it.
+    of: &'static [Task],
     /// Parses a value, or returns what to write instead.
     take: fn(&mut Settings, &str) -> Result<(), String>,
 }
 
-static FLAGS: [Flag; 14] = [
+static FLAGS: [Flag; 17] = [
     Flag {
         name: "kubeconfig",
+        short: None,
         value: "FILE",
         help: "Kubeconfig to connect with [default: KUBECONFIG, ~/.kube/config, the service account]",
         repeatable: false,
-        only: None,
+        of: CLUSTER,
         take: |settings, text| {
             settings.kubeconfig = Some(not_empty(text, "write the path of a file")?.into());
             Ok(())
@@ -118,10 +156,11 @@ static FLAGS: [Flag; 14] = [
     },
     Flag {
         name: "context",
+        short: None,
         value: "NAME",
         help: "Context of the kubeconfig [default: its current one]",
         repeatable: false,
-        only: None,
+        of: CLUSTER,
         take: |settings, text| {
             settings.context = Some(not_empty(text, "write the name of a context")?.to_owned());
             Ok(())
@@ -129,10 +168,11 @@ static FLAGS: [Flag; 14] = [
     },
     Flag {
         name: "namespace",
+        short: None,
         value: "NAME",
         help: "Namespace to watch; repeat it, or write a,b [default: as built in]",
         repeatable: true,
-        only: None,
+        of: EVERY,
         take: |settings, text| {
             for namespace in text.split(',').map(str::trim) {
                 name::label(namespace).map_err(|error| error.to_string())?;
@@ -145,10 +185,11 @@ static FLAGS: [Flag; 14] = [
     },
     Flag {
         name: "workers",
+        short: None,
         value: "N",
         help: "Parallel handlers of each controller [default: as built in]",
         repeatable: false,
-        only: None,
+        of: EVERY,
         take: |settings, text| match text.parse::<u16>() {
             Ok(workers) if workers > 0 => {
                 settings.workers = Some(workers.into());
@@ -159,10 +200,11 @@ static FLAGS: [Flag; 14] = [
     },
     Flag {
         name: "resync",
+        short: None,
         value: "DURATION|off",
         help: "Interval at which every object is reconciled again, or off [default: as built in]",
         repeatable: false,
-        only: None,
+        of: EVERY,
         take: |settings, text| {
             let every = match text {
                 "off" => None,
@@ -174,21 +216,23 @@ static FLAGS: [Flag; 14] = [
     },
     Flag {
         name: "listen",
+        short: None,
         value: "ADDR|off",
         help: "Address of /metrics, /healthz and /readyz, or off [default: [::]:8080, IPv4 included]",
         repeatable: false,
-        only: None,
+        of: EVERY,
         take: |settings, text| {
-            settings.listen = if text == "off" { None } else { Some(address(text)?) };
+            settings.listen = if text == "off" { Listen::Off } else { Listen::At(address(text)?) };
             Ok(())
         },
     },
     Flag {
         name: "log-format",
+        short: None,
         value: "text|json",
         help: "Format of the log on stderr [default: text]",
         repeatable: false,
-        only: None,
+        of: EVERY,
         take: |settings, text| {
             settings.log_format = match text {
                 "text" => LogFormat::Text,
@@ -200,10 +244,11 @@ static FLAGS: [Flag; 14] = [
     },
     Flag {
         name: "log-level",
+        short: None,
         value: "LEVEL",
         help: "off, error, warn, info, debug or trace; for targets: info,kube=debug [default: info]",
         repeatable: false,
-        only: None,
+        of: EVERY,
         take: |settings, text| {
             settings.log_level = logging::levels(text)?;
             Ok(())
@@ -211,10 +256,11 @@ static FLAGS: [Flag; 14] = [
     },
     Flag {
         name: "drain-timeout",
+        short: None,
         value: "DURATION",
         help: "How long running handlers may take to end when the program stops [default: 20s]",
         repeatable: false,
-        only: None,
+        of: EVERY,
         take: |settings, text| {
             settings.drain_timeout = duration::parse(text).map_err(|error| error.to_string())?;
             Ok(())
@@ -222,10 +268,11 @@ static FLAGS: [Flag; 14] = [
     },
     Flag {
         name: "lease-namespace",
+        short: None,
         value: "NAME",
         help: "Namespace of the leases [default: the pod's own; elsewhere the kubeconfig context's]",
         repeatable: false,
-        only: None,
+        of: EVERY,
         take: |settings, text| {
             name::label(text).map_err(|error| error.to_string())?;
             settings.lease_namespace = Some(text.to_owned());
@@ -234,10 +281,11 @@ static FLAGS: [Flag; 14] = [
     },
     Flag {
         name: "instance",
+        short: None,
         value: "NAME",
         help: "Name of this installation, if a namespace has several of the program [default: none]",
         repeatable: false,
-        only: None,
+        of: EVERY,
         take: |settings, text| {
             name::label(text).map_err(|error| error.to_string())?;
             settings.instance = Some(text.to_owned());
@@ -246,10 +294,11 @@ static FLAGS: [Flag; 14] = [
     },
     Flag {
         name: "leader-election",
+        short: None,
         value: "on|off",
         help: "Whether handlers run in one replica only [default: as built in]",
         repeatable: false,
-        only: None,
+        of: EVERY,
         take: |settings, text| {
             settings.leader_election = Some(match text {
                 "on" => true,
@@ -261,10 +310,11 @@ static FLAGS: [Flag; 14] = [
     },
     Flag {
         name: "allow-crd-change",
+        short: None,
         value: "NAME@HASH",
         help: "Incompatible CRD change to allow, as the error prints it; repeatable",
         repeatable: true,
-        only: None,
+        of: EVERY,
         take: |settings, text| {
             for change in text.split(',').map(str::trim) {
                 match change.split_once('@') {
@@ -281,13 +331,55 @@ static FLAGS: [Flag; 14] = [
     },
     Flag {
         name: "install-namespace",
+        short: None,
         value: "NAME",
         help: "Namespace that the program is installed in [default: default]",
         repeatable: false,
-        only: Some(Task::Rbac),
+        of: &[Task::Rbac],
         take: |settings, text| {
             name::label(text).map_err(|error| error.to_string())?;
             text.clone_into(&mut settings.install_namespace);
+            Ok(())
+        },
+    },
+    Flag {
+        name: "filename",
+        short: Some('f'),
+        value: "FILE",
+        help: "YAML or JSON file to apply, or a folder of them, or - for stdin; repeatable [default: samples]",
+        repeatable: true,
+        of: &[Task::Dev],
+        take: |settings, text| {
+            settings.files.push(not_empty(text, "write the path of a file or a folder")?.into());
+            Ok(())
+        },
+    },
+    Flag {
+        name: "port",
+        short: None,
+        value: "N",
+        help: "Port of the API server [default: that of the last time, or from 6443 the first that is free]",
+        repeatable: false,
+        of: &[Task::Dev],
+        take: |settings, text| {
+            let port = text.parse().map_err(|_| format!("write a port from 1 to {}, or 0 for any", u16::MAX))?;
+            settings.port = Some(port);
+            Ok(())
+        },
+    },
+    Flag {
+        name: "clean",
+        short: None,
+        value: "",
+        help: "Only removes the files that `dev` keeps for the next time: kubeconfig and credentials",
+        repeatable: false,
+        of: &[Task::Dev],
+        take: |settings, text| {
+            settings.clean = match text {
+                "true" => true,
+                "false" => false,
+                _ => return Err("write `true` or `false`".to_owned()),
+            };
             Ok(())
         },
     },
@@ -312,8 +404,13 @@ pub(crate) fn parse(
         None => (Task::Run, &matches),
     };
     let mut settings = Settings::default();
-    for flag in FLAGS.iter().filter(|flag| flag.only.is_none_or(|only| only == task)) {
-        if matches.value_source(flag.name) == Some(ValueSource::CommandLine) {
+    let given = |flag: &Flag| matches.value_source(flag.name) == Some(ValueSource::CommandLine);
+    if let Some(flag) = FLAGS.iter().find(|flag| flag.is_global() && !flag.of.contains(&task) && given(flag)) {
+        let message = format!("`dev` starts an API server of its own: remove `--{}`", flag.name);
+        return Err(command.error(ErrorKind::ArgumentConflict, message));
+    }
+    for flag in FLAGS.iter().filter(|flag| flag.of.contains(&task)) {
+        if given(flag) {
             for text in matches.get_many::<String>(flag.name).into_iter().flatten() {
                 (flag.take)(&mut settings, text)
                     .map_err(|problem| command.error(ErrorKind::ValueValidation, problem))?;
@@ -344,10 +441,10 @@ fn command(program: &'static str, version: &'static str) -> Command {
         .about("Runs Kubernetes controllers, made with Kooper")
         .after_help(AFTER_HELP)
         .subcommands(TASKS.map(|(name, task, about)| {
-            let own = FLAGS.iter().filter(move |flag| flag.only == Some(task));
+            let own = FLAGS.iter().filter(move |flag| flag.of == [task]);
             Command::new(name).about(about).after_help(AFTER_HELP).args(own.map(Flag::arg))
         }))
-        .args(FLAGS.iter().filter(|flag| flag.only.is_none()).map(Flag::arg))
+        .args(FLAGS.iter().filter(|flag| flag.is_global()).map(Flag::arg))
 }
 
 impl Flag {
@@ -360,13 +457,27 @@ impl Flag {
         // clap reports a bad value with its flag. The value itself is applied later, like those of the
         // environment.
         let check = |text: &str| (self.take)(&mut Settings::default(), text).map(|()| text.to_owned());
-        Arg::new(self.name)
+        let action = match (self.value, self.repeatable) {
+            ("", _) => ArgAction::SetTrue,
+            (_, true) => ArgAction::Append,
+            (_, false) => ArgAction::Set,
+        };
+        let arg = Arg::new(self.name)
             .long(self.name)
             .value_name(self.value)
             .help(self.help)
-            .action(if self.repeatable { ArgAction::Append } else { ArgAction::Set })
+            .action(action)
             .value_parser(ValueParser::new(check))
-            .global(self.only.is_none())
+            .global(self.is_global());
+        match self.short {
+            Some(short) => arg.short(short),
+            None => arg,
+        }
+    }
+
+    /// Whether it may also precede the command.
+    fn is_global(&self) -> bool {
+        self.of.len() > 1
     }
 }
 

@@ -84,7 +84,22 @@ pub(crate) async fn connect(
         pod: std::env::var_os("KUBERNETES_SERVICE_HOST").is_some(),
     };
     let in_pod = places.files().is_none();
-    let mut config = places.config(settings.context.clone()).await?;
+    let config = places.config(settings.context.clone()).await?;
+    clients(program, config, in_pod, metrics)
+}
+
+/// Connects with a kubeconfig that is not a file.
+#[cfg(feature = "apiserver")]
+pub(super) async fn connect_by(
+    program: &str,
+    kubeconfig: Kubeconfig,
+    metrics: &Prometheus,
+) -> Result<Connection, ConnectError> {
+    let config = load(kubeconfig, None, "of the embedded API server").await?;
+    clients(program, config, false, metrics)
+}
+
+fn clients(program: &str, mut config: Config, in_pod: bool, metrics: &Prometheus) -> Result<Connection, ConnectError> {
     config.headers.extend(user_agent(program));
     // Errors are returned to the caller, and each request is counted: kube would retry a write up to 15 times.
     config.default_retry = false;

@@ -1,4 +1,4 @@
-//! The command `run`.
+//! The command `run`, and what it shares with `dev`.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use super::FAILED;
-use super::args::Settings;
+use super::args::{Listen, Settings};
 use super::connect::{self, Connection};
 use super::controllers;
 use super::preflight::preflight;
@@ -36,55 +36,87 @@ pub(crate) fn run(
     settings: &Settings,
 ) -> Result<ExitCode, BoxError> {
     let controllers = controllers::controllers(definitions, settings)?;
-    let listener = settings.listen.map(Listener::bind).transpose()?;
-    let runtime = Builder::new_multi_thread().enable_all().build()?;
-    let registry = Registry::new();
-    let metrics = Prometheus::new(&registry)?;
+    let listener = match settings.listen {
+        Listen::Default => Some(Listener::bind(Listener::DEFAULT)?),
+        Listen::Off => None,
+        Listen::At(address) => Some(Listener::bind(address)?),
+    };
+    let run = Run::new(program, version, settings)?;
     let connection = if controllers.iter().any(Controller::needs_client) {
-        Some(runtime.block_on(connect::connect(program, settings, &metrics))?)
+        Some(run.runtime.block_on(connect::connect(program, settings, &run.metrics))?)
     } else {
         None
     };
-    announce(program, version, &controllers, settings, connection.as_ref(), listener.as_ref());
+    run.operate(controllers, listener, connection)
+}
 
-    let health = Health::default();
-    let mut operator = Operator::builder()
-        .program(program)
-        .command(program)
-        .version(version)
-        .metrics(Arc::new(metrics))
-        .health(health.clone())
-        .drain_timeout(settings.drain_timeout);
-    if let Some(instance) = &settings.instance {
-        operator = operator.instance(instance);
-    }
-    if let Some(connection) = &connection {
-        operator = operator
-            .client(connection.client.clone())
-            .lease_client(connection.lease_client.clone())
-            .lease_namespace(controllers::lease_namespace(program, &controllers, settings, connection));
-    }
-    for change in &settings.allowed_crd_changes {
-        operator = operator.allow_crd_change(change);
-    }
-    for controller in controllers {
-        operator = operator.controller(controller);
-    }
-    let operator = {
-        let _context = runtime.enter();
-        operator.build()?
-    };
-    let serve = |listener: Listener| listener.serve(registry, health, runtime.handle().clone());
-    let server = listener.map(serve).transpose()?;
+/// A program that is about to run its controllers.
+pub(super) struct Run<'a> {
+    program: &'a str,
+    version: &'a str,
+    settings: &'a Settings,
+    pub(super) runtime: Runtime,
+    registry: Registry,
+    pub(super) metrics: Prometheus,
+}
 
-    if let Some(connection) = connection {
-        runtime.spawn(preflight(connection));
+impl<'a> Run<'a> {
+    pub(super) fn new(program: &'a str, version: &'a str, settings: &'a Settings) -> Result<Self, BoxError> {
+        let runtime = Builder::new_multi_thread().enable_all().build()?;
+        let registry = Registry::new();
+        let metrics = Prometheus::new(&registry)?;
+        Ok(Self { program, version, settings, runtime, registry, metrics })
     }
-    let ended = supervise(&runtime, operator, settings.drain_timeout);
-    drop(server);
-    // Dropping it would wait for handlers that block their threads.
-    runtime.shutdown_background();
-    ended
+
+    /// Runs the controllers until a signal arrives, or until all have ended.
+    pub(super) fn operate(
+        self,
+        controllers: Vec<Controller>,
+        listener: Option<Listener>,
+        connection: Option<Connection>,
+    ) -> Result<ExitCode, BoxError> {
+        let Self { program, version, settings, runtime, registry, metrics } = self;
+        announce(program, version, &controllers, settings, connection.as_ref(), listener.as_ref());
+
+        let health = Health::default();
+        let mut operator = Operator::builder()
+            .program(program)
+            .command(program)
+            .version(version)
+            .metrics(Arc::new(metrics))
+            .health(health.clone())
+            .drain_timeout(settings.drain_timeout);
+        if let Some(instance) = &settings.instance {
+            operator = operator.instance(instance);
+        }
+        if let Some(connection) = &connection {
+            operator = operator
+                .client(connection.client.clone())
+                .lease_client(connection.lease_client.clone())
+                .lease_namespace(controllers::lease_namespace(program, &controllers, settings, connection));
+        }
+        for change in &settings.allowed_crd_changes {
+            operator = operator.allow_crd_change(change);
+        }
+        for controller in controllers {
+            operator = operator.controller(controller);
+        }
+        let operator = {
+            let _context = runtime.enter();
+            operator.build()?
+        };
+        let serve = |listener: Listener| listener.serve(registry, health, runtime.handle().clone());
+        let server = listener.map(serve).transpose()?;
+
+        if let Some(connection) = connection {
+            runtime.spawn(preflight(connection));
+        }
+        let ended = supervise(&runtime, operator, settings.drain_timeout);
+        drop(server);
+        // Dropping it would wait for handlers that block their threads.
+        runtime.shutdown_background();
+        ended
+    }
 }
 
 /// Logs one line about the program and its cluster.

@@ -19,6 +19,10 @@ fn refused(line: &str, environment: &[(&str, &str)]) -> String {
     parsed(line, environment).expect_err("the line is invalid")
 }
 
+fn at(address: &str) -> Listen {
+    Listen::At(address.parse().expect("an address"))
+}
+
 fn read(line: &str) -> Settings {
     parsed(line, &[]).unwrap_or_else(|error| panic!("{line}: {error}"))
 }
@@ -32,7 +36,7 @@ fn without_flags_every_setting_has_its_default() {
         assert!(settings.namespaces.is_empty());
         assert_eq!(settings.workers, None);
         assert_eq!(settings.resync, None);
-        assert_eq!(settings.listen, Some("[::]:8080".parse().expect("an address")));
+        assert_eq!(settings.listen, Listen::Default);
         assert_eq!(settings.log_format, LogFormat::Text);
         assert_eq!(settings.log_level, logging::levels("info").expect("a level"));
         assert_eq!(settings.drain_timeout, Duration::from_secs(20));
@@ -51,9 +55,9 @@ fn every_flag_and_its_variable_have_the_same_effect() {
         ("workers", "KOOPER_WORKERS", "7", |s| s.workers == Some(7)),
         ("resync", "KOOPER_RESYNC", "90s", |s| s.resync == Some(Resync(Some(Duration::from_secs(90))))),
         ("resync", "KOOPER_RESYNC", "off", |s| s.resync == Some(Resync(None))),
-        ("listen", "KOOPER_LISTEN", "127.0.0.1:9", |s| s.listen == "127.0.0.1:9".parse().ok()),
-        ("listen", "KOOPER_LISTEN", ":9", |s| s.listen == "[::]:9".parse().ok()),
-        ("listen", "KOOPER_LISTEN", "off", |s| s.listen.is_none()),
+        ("listen", "KOOPER_LISTEN", "127.0.0.1:9", |s| s.listen == at("127.0.0.1:9")),
+        ("listen", "KOOPER_LISTEN", ":9", |s| s.listen == at("[::]:9")),
+        ("listen", "KOOPER_LISTEN", "off", |s| s.listen == Listen::Off),
         ("log-format", "KOOPER_LOG_FORMAT", "json", |s| s.log_format == LogFormat::Json),
         ("log-format", "KOOPER_LOG_FORMAT", "text", |s| s.log_format == LogFormat::Text),
         ("log-level", "KOOPER_LOG_LEVEL", "debug", |s| logging::levels("debug").as_ref() == Ok(&s.log_level)),
@@ -132,7 +136,7 @@ fn help_lists_every_flag_and_how_variables_are_named() {
     for (name, _, about) in TASKS {
         assert!(help.contains(&format!("  {name} ")) && help.contains(about), "{help}");
     }
-    for flag in FLAGS.iter().filter(|flag| flag.only.is_none()) {
+    for flag in FLAGS.iter().filter(|flag| flag.is_global()) {
         assert!(help.contains(&format!("--{} <{}>", flag.name, flag.value)), "{help}");
         assert!(help.contains(flag.help), "{help}");
     }
@@ -157,4 +161,26 @@ fn only_rbac_has_the_namespace_of_the_installation() {
     assert_eq!(settings.install_namespace, "a");
     parsed("run", &[("KOOPER_INSTALL_NAMESPACE", "\u{1}")]).expect("it is not read");
     assert!(refused("run --install-namespace a", &[]).contains("unexpected argument '--install-namespace'"));
+}
+
+#[test]
+fn dev_takes_files_a_port_and_a_switch_and_no_cluster() {
+    let settings = read("dev -f a.yaml --filename b -f - --port 7000 --workers 2");
+    assert_eq!(settings.files, ["a.yaml", "b", "-"].map(PathBuf::from));
+    assert_eq!((settings.port, settings.clean, settings.workers), (Some(7000), false, Some(2)));
+    assert!(read("dev --clean").clean);
+    let settings = parsed("dev", &[("KOOPER_FILENAME", "a.yaml"), ("KOOPER_PORT", "0"), ("KOOPER_CLEAN", "true")]);
+    let settings = settings.expect("good values");
+    assert_eq!((settings.files, settings.port, settings.clean), (vec!["a.yaml".into()], Some(0), true));
+    // What names a cluster for `run` is not for `dev`, and no mistake there.
+    assert_eq!(parsed("dev", &[("KOOPER_KUBECONFIG", "a")]).expect("it is not read").kubeconfig, None);
+    for flag in ["kubeconfig", "context"] {
+        for line in [format!("dev --{flag} a"), format!("--{flag} a dev")] {
+            let expected = format!("2: error: `dev` starts an API server of its own: remove `--{flag}`");
+            assert!(refused(&line, &[]).starts_with(&expected), "{}", refused(&line, &[]));
+        }
+    }
+    assert!(refused("dev --port 70000", &[]).contains("write a port from 1 to 65535, or 0 for any"));
+    assert!(refused("run -f a", &[]).contains("unexpected argument '-f'"));
+    assert!(refused("dev --clean=never", &[]).starts_with("2: "));
 }

@@ -1,0 +1,168 @@
+//! The command `dev`: the controllers on an API server in this process.
+
+mod apply;
+mod document;
+mod folder;
+mod greeting;
+mod identity;
+mod least;
+mod line;
+mod pattern;
+mod sample;
+mod server;
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+
+use kooper_apiserver::ApiServer;
+use kube::Client;
+use kube::config::Kubeconfig;
+use serde_json::{Value, json};
+use tokio::runtime::Builder;
+
+use super::args::{Listen, Settings};
+use super::connect::{self, Connection};
+use super::controllers;
+use super::run::Run;
+use crate::controller::Controller;
+use crate::controller::crd::{annotated, merged};
+use crate::error::BoxError;
+use crate::program::Program;
+use crate::program::http::{ListenError, Listener};
+use crate::program::rbac::Place;
+use document::Document;
+use folder::Folder;
+use greeting::Greeting;
+use identity::Identity;
+
+/// The namespace of the service account and of Leases.
+const NAMESPACE: &str = "default";
+
+/// How many ports are tried, beginning with the default.
+const MOST_PORTS: u16 = 100;
+
+/// Runs the controllers on an embedded API server until a signal arrives. The server has their CRDs, some objects, and
+/// their service account with its permissions.
+pub(super) fn dev(
+    program: &str,
+    version: &str,
+    definitions: &[fn(&mut Program)],
+    mut settings: Settings,
+) -> Result<ExitCode, BoxError> {
+    let installation = settings.installation(program);
+    let name = installation.to_string();
+    if settings.clean {
+        return clean(&name);
+    }
+    let lease_namespace = settings.lease_namespace.get_or_insert_with(|| NAMESPACE.to_owned()).clone();
+    let controllers = controllers::controllers(definitions, &settings)?;
+    // Report errors in files before anything starts.
+    let files = document::read(&settings.files)?;
+    let mut notes = Vec::new();
+    let mut folder = Folder::take(&name)?;
+    if folder.is_other {
+        notes.push(format!("another `dev` of {name} is running: this one has files and ports of its own"));
+    }
+    let listener = listen(settings.listen, &mut notes)?;
+
+    // A separate runtime: handlers that block their threads do not delay the server.
+    let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("kooper-apiserver").enable_all().build()?;
+    let server = runtime.block_on(server::start(&mut folder, settings.port, &mut notes))?;
+
+    let place = Place { installation, namespace: NAMESPACE.to_owned(), lease_namespace };
+    let identity = Identity::new(&controllers, &place);
+    let run = Run::new(program, version, &settings)?;
+    let prepared = run.runtime.block_on(async {
+        let client = server.client();
+        prepare(&client, version, &controllers, &identity).await?;
+        let objects = if files.is_empty() {
+            sample::apply_all(&client, &controllers, &mut notes).await?
+        } else {
+            let objects = files.iter().map(Document::shown).collect();
+            apply::apply(&client, files).await?;
+            objects
+        };
+        let connection = connect_as(&identity, &server, program, &run).await?;
+        Ok::<_, BoxError>((objects, connection))
+    });
+    let (objects, connection) = prepared?;
+    notes.extend(identity.unrestricted.clone());
+    let greeting = Greeting {
+        program,
+        controllers: &controllers,
+        server: connection.server.clone(),
+        kubeconfig: &folder.kubeconfig(),
+        listen: listener.as_ref().map(Listener::local_addr),
+        account: format!("{}/{}", place.namespace, place.account()),
+        unrestricted: identity.unrestricted.is_some(),
+        objects,
+        notes,
+    };
+    // A closed stdout is not an error.
+    drop(write!(std::io::stdout(), "{greeting}"));
+    drop(std::io::stdout().flush());
+    let ended = run.operate(controllers, listener, Some(connection));
+    runtime.block_on(server.shutdown());
+    runtime.shutdown_background();
+    ended
+}
+
+/// Removes the files that `dev` keeps.
+fn clean(name: &str) -> Result<ExitCode, BoxError> {
+    let removed: Vec<_> = folder::clean(name)?.iter().map(|path| format!("removed {}\n", path.display())).collect();
+    let text = if removed.is_empty() { format!("there are no files of {name}\n") } else { removed.concat() };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Binds the listener for metrics and probes: to the address of the flag, or to the first free port of loopback.
+fn listen(listen: Listen, notes: &mut Vec<String>) -> Result<Option<Listener>, ListenError> {
+    let first = match listen {
+        Listen::Off => return Ok(None),
+        Listen::At(address) => return Listener::bind(address).map(Some),
+        Listen::Default => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), Listener::DEFAULT.port()),
+    };
+    for port in first.port()..first.port() + MOST_PORTS {
+        let Ok(listener) = Listener::bind(SocketAddr::new(first.ip(), port)) else { continue };
+        if port != first.port() {
+            notes.push(format!("port {} is taken: metrics are on {port}", first.port()));
+        }
+        return Ok(Some(listener));
+    }
+    Listener::bind(first).map(Some)
+}
+
+/// Applies the CRDs, the namespaces and the permissions of the controllers.
+async fn prepare(
+    client: &Client,
+    version: &str,
+    controllers: &[Controller],
+    identity: &Identity,
+) -> Result<(), BoxError> {
+    let crds = merged(controllers.iter().filter_map(Controller::crd).map(|(crd, _)| crd));
+    let crds = crds.into_values().map(|crd| serde_json::to_value(annotated(crd, version)));
+    let mut objects = crds.collect::<Result<Vec<_>, _>>()?;
+    let watched = controllers.iter().flat_map(Controller::namespaces);
+    let namespaces: BTreeSet<_> = watched.chain(&identity.namespaces).collect();
+    objects.extend(namespaces.into_iter().map(|name| namespace(name)));
+    objects.extend(identity.documents.iter().cloned());
+    let documents = objects.into_iter().map(|object| Document { object, source: None });
+    Ok(apply::apply(client, documents.collect()).await?)
+}
+
+fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+/// Connects to the server as the operator, over the network as in a cluster.
+async fn connect_as(
+    identity: &Identity,
+    server: &ApiServer,
+    program: &str,
+    run: &Run<'_>,
+) -> Result<Connection, BoxError> {
+    let kubeconfig = Kubeconfig::from_yaml(&server.kubeconfig_of(identity.user.clone()))?;
+    Ok(connect::connect_by(program, kubeconfig, &run.metrics).await?)
+}

@@ -1,0 +1,248 @@
+//! The folder with the files that `dev` keeps between two runs.
+
+use std::env;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The file with port and credentials. A process locks it while it uses the folder; the operating system releases the
+/// lock when the process ends.
+const KEPT: &str = "server.json";
+
+/// The kubeconfig for kubectl.
+const KUBECONFIG: &str = "kubeconfig";
+
+/// The most processes of one program at the same time.
+const MOST: usize = 64;
+
+/// A folder that no other process uses.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    kept: File,
+    /// Whether the first folder belongs to another process of the program.
+    pub(super) is_other: bool,
+}
+
+/// The properties of a server that survive a restart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Kept {
+    pub(super) port: u16,
+    /// In PEM, as the server formats them.
+    pub(super) credentials: String,
+}
+
+/// Why the files cannot be kept.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FolderError {
+    #[error("no folder for the files of `dev` can be made: {path}: {error}; set XDG_STATE_HOME to a folder of yours")]
+    Unusable { path: String, error: io::Error },
+    #[error("{path} cannot be written: {error}")]
+    Unwritten { path: String, error: io::Error },
+    #[error("too many processes of {name} run `dev` at the same time: stop one of them")]
+    TooMany { name: String },
+    #[error("`dev` of {name} is running with the files in {path}: stop it, then remove them")]
+    InUse { name: String, path: String },
+}
+
+impl Folder {
+    /// Locks the first of a program's folders that no other process uses.
+    pub(super) fn take(name: &str) -> Result<Self, FolderError> {
+        let mut last = None;
+        for base in bases() {
+            match Self::take_in(&base, name) {
+                Err(FolderError::Unusable { path, error }) => {
+                    last = last.or(Some(FolderError::Unusable { path, error }))
+                }
+                taken => return taken,
+            }
+        }
+        let none = || FolderError::Unusable { path: "HOME".to_owned(), error: io::ErrorKind::NotFound.into() };
+        Err(last.unwrap_or_else(none))
+    }
+
+    fn take_in(base: &Path, name: &str) -> Result<Self, FolderError> {
+        for nth in 1..=MOST {
+            let path = nth_of(base, name, nth);
+            let unusable = |error| FolderError::Unusable { path: path.display().to_string(), error };
+            make_private(&path).map_err(unusable)?;
+            let kept = open_private(&path.join(KEPT)).map_err(unusable)?;
+            match kept.try_lock() {
+                Ok(()) => return Ok(Self { path, kept, is_other: nth > 1 }),
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(unusable(error)),
+            }
+        }
+        Err(FolderError::TooMany { name: name.to_owned() })
+    }
+
+    /// Reads what the last run kept; `None` on the first run, and if the file is damaged.
+    pub(super) fn kept(&mut self) -> Option<Kept> {
+        let mut text = String::new();
+        self.kept.rewind().and_then(|()| self.kept.read_to_string(&mut text)).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Keeps port and credentials for the next run. The file is written in place, because it is also the lock.
+    pub(super) fn keep(&mut self, kept: &Kept) -> Result<(), FolderError> {
+        let text = serde_json::to_vec(kept).unwrap_or_default();
+        let file = &mut self.kept;
+        let written = file.rewind().and_then(|()| file.set_len(0)).and_then(|()| file.write_all(&text));
+        written.map_err(|error| unwritten(&self.path.join(KEPT), error))
+    }
+
+    /// The path of the kubeconfig.
+    pub(super) fn kubeconfig(&self) -> PathBuf {
+        self.path.join(KUBECONFIG)
+    }
+
+    /// Replaces the kubeconfig atomically: a reader gets either the old or the new one.
+    pub(super) fn write_kubeconfig(&self, text: &str) -> Result<(), FolderError> {
+        let (path, new) = (self.kubeconfig(), self.path.join("kubeconfig.new"));
+        // A file that an earlier process left may have other permissions.
+        drop(fs::remove_file(&new));
+        let written = open_private(&new).and_then(|mut file| file.write_all(text.as_bytes()));
+        written.and_then(|()| fs::rename(&new, &path)).map_err(|error| unwritten(&path, error))
+    }
+}
+
+/// Removes the folders of a program, and returns their paths.
+pub(super) fn clean(name: &str) -> Result<Vec<PathBuf>, FolderError> {
+    let mut removed = Vec::new();
+    for path in bases().iter().flat_map(|base| (1..=MOST).map(|nth| nth_of(base, name, nth))) {
+        let Ok(kept) = File::open(path.join(KEPT)) else { continue };
+        if kept.try_lock().is_err() {
+            return Err(FolderError::InUse { name: name.to_owned(), path: path.display().to_string() });
+        }
+        for file in [KUBECONFIG, "kubeconfig.new", KEPT] {
+            match fs::remove_file(path.join(file)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(unwritten(&path.join(file), error));
+                }
+                _ => {}
+            }
+        }
+        // A folder that contains other files stays.
+        drop(fs::remove_dir(&path));
+        removed.push(path);
+    }
+    Ok(removed)
+}
+
+fn unwritten(path: &Path, error: io::Error) -> FolderError {
+    FolderError::Unwritten { path: path.display().to_string(), error }
+}
+
+/// The folders for all programs: the user's state, and temporary files if that cannot be written.
+fn bases() -> Vec<PathBuf> {
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || env::home_dir().filter(|home| home.is_absolute()).map(|home| home.join(".local").join("state"));
+    let own = if cfg!(windows) { absolute("LOCALAPPDATA") } else { absolute("XDG_STATE_HOME").or_else(home) };
+    own.into_iter().chain([env::temp_dir()]).map(|path| path.join("kooper")).collect()
+}
+
+/// `echo`, then `echo.2` and so on.
+fn nth_of(base: &Path, name: &str, nth: usize) -> PathBuf {
+    if nth == 1 { base.join(name) } else { base.join(format!("{name}.{nth}")) }
+}
+
+/// Creates a folder that only its user can open.
+#[cfg(unix)]
+fn make_private(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    // Among temporary files, another user may have created it.
+    let there = fs::symlink_metadata(path)?;
+    let is_own = there.uid() == rustix::process::geteuid().as_raw() && there.mode() & 0o077 == 0;
+    if there.is_dir() && is_own { Ok(()) } else { Err(io::Error::other("other users can open this folder")) }
+}
+
+#[cfg(not(unix))]
+fn make_private(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)
+}
+
+/// Opens or creates a file that only its user can read and write.
+fn open_private(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder of this test, which is removed at its end.
+    struct Base(PathBuf);
+
+    impl Base {
+        fn new(name: &str) -> Self {
+            let path = env::temp_dir().join(format!("kooper-folders-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).expect("a folder");
+            Self(path)
+        }
+
+        fn take(&self) -> Folder {
+            Folder::take_in(&self.0, "echo").expect("a folder")
+        }
+    }
+
+    impl Drop for Base {
+        fn drop(&mut self) {
+            drop(fs::remove_dir_all(&self.0));
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_there_the_next_time() {
+        let base = Base::new("kept");
+        let kept = Kept { port: 6443, credentials: "secret".to_owned() };
+        let mut folder = base.take();
+        assert_eq!(folder.kept(), None);
+        folder.keep(&Kept { port: 1, credentials: "a much longer secret".to_owned() }).expect("it is written");
+        folder.keep(&kept).expect("it is written");
+        drop(folder);
+        let mut folder = base.take();
+        assert!(!folder.is_other);
+        assert_eq!(folder.kept(), Some(kept));
+    }
+
+    #[test]
+    fn a_second_process_has_a_folder_of_its_own() {
+        let base = Base::new("second");
+        let first = base.take();
+        let second = base.take();
+        assert!(second.is_other);
+        assert_ne!(first.kubeconfig(), second.kubeconfig());
+        drop(first);
+        assert!(!base.take().is_other);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_files_are_for_their_user_alone() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let base = Base::new("private");
+        let mut folder = base.take();
+        folder.keep(&Kept { port: 1, credentials: "secret".to_owned() }).expect("it is written");
+        folder.write_kubeconfig("one").expect("it is written");
+        folder.write_kubeconfig("two").expect("it is written again");
+        assert_eq!(fs::read_to_string(folder.kubeconfig()).expect("it is there"), "two");
+        for (path, mode) in
+            [(folder.path.clone(), 0o700), (folder.path.join(KEPT), 0o600), (folder.kubeconfig(), 0o600)]
+        {
+            let found = fs::metadata(&path).expect("it is there").permissions().mode() & 0o777;
+            assert_eq!(found, mode, "{}", path.display());
+        }
+        drop(folder);
+        fs::set_permissions(base.0.join("echo"), fs::Permissions::from_mode(0o755)).expect("it is ours");
+        assert!(matches!(Folder::take_in(&base.0, "echo"), Err(FolderError::Unusable { .. })));
+    }
+}

@@ -1,0 +1,49 @@
+//! The service account of the operator, with the permissions that it has in a cluster.
+
+use kooper_apiserver::User;
+use serde_json::{Value, json};
+
+use crate::controller::Controller;
+use crate::program::rbac::{self, Place};
+
+/// The service account that the program runs as.
+#[derive(Debug)]
+pub(super) struct Identity {
+    pub(super) user: User,
+    /// The account, its roles and their bindings.
+    pub(super) documents: Vec<Value>,
+    /// The namespaces in which something is granted.
+    pub(super) namespaces: Vec<String>,
+    /// Why the account has all permissions, if it does.
+    pub(super) unrestricted: Option<String>,
+}
+
+impl Identity {
+    /// The objects that `rbac` prints. A program whose rules are not known gets all permissions.
+    pub(super) fn new(controllers: &[Controller], place: &Place) -> Self {
+        let user = User::service_account(&place.namespace, &place.account());
+        match rbac::grants(controllers, place) {
+            Ok(grants) => {
+                let mut namespaces: Vec<_> = grants.keys().filter_map(|grant| grant.namespace.clone()).collect();
+                namespaces.dedup();
+                Self { user, documents: rbac::documents(&grants, place), namespaces, unrestricted: None }
+            }
+            Err(unruled) => {
+                let mut documents = rbac::documents(&rbac::Grants::new(), place);
+                documents.push(everything(place));
+                Self { user, documents, namespaces: Vec::new(), unrestricted: Some(unruled.to_string()) }
+            }
+        }
+    }
+}
+
+/// The binding to `cluster-admin`.
+fn everything(place: &Place) -> Value {
+    let account = place.account();
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": format!("{}:{account}", place.namespace)},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": place.namespace}],
+    })
+}

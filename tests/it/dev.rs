@@ -1,0 +1,38 @@
+//! A program on an API server of its own has the permissions that it has in a cluster.
+
+use kooper_tests::dev::Home;
+
+#[test]
+fn what_no_rule_grants_is_forbidden() {
+    let home = Home::new(env!("CARGO_TARGET_TMPDIR"), "snoop");
+    let dev = home.start(env!("CARGO_BIN_EXE_snoop"), &["--port", "0"]);
+    dev.process.wait_for_line(&["runs as", "the service account default/snoop; permissions: those that `rbac` prints"]);
+    dev.process.wait_for_line(&[
+        "key=default/hello",
+        "secrets is forbidden: User \"system:serviceaccount:default:snoop\" cannot list resource \"secrets\"",
+    ]);
+    assert_eq!(dev.process.count(&["it reads them"]), 0, "{}", dev.process.lines().join("\n"));
+    dev.stop();
+}
+
+#[test]
+fn every_rule_that_is_printed_is_granted() {
+    let home = Home::new(env!("CARGO_TARGET_TMPDIR"), "permissions");
+    let dev = home.start(env!("CARGO_BIN_EXE_permissions"), &["--port", "0"]);
+    dev.process.wait_for_line(&["Ctrl-C stops it"]);
+    dev.process.wait_for_page("/metrics", 200, &[]);
+    assert_eq!(dev.process.count(&["is forbidden"]), 0, "{}", dev.process.lines().join("\n"));
+    dev.stop();
+}
+
+#[test]
+fn every_crd_is_installed_and_each_kind_begins_with_the_least_object() {
+    let home = Home::new(env!("CARGO_TARGET_TMPDIR"), "crd-shops");
+    let dev = home.start(env!("CARGO_BIN_EXE_crd_shops"), &["--port", "0"]);
+    dev.process.wait_for_line(&["  objects      shop/hello  stall/hello"]);
+    for controller in ["shops", "stalls"] {
+        dev.process.wait_for_line(&[&format!("controller={controller} "), "seen name=\"hello\""]);
+    }
+    dev.process.wait_for_page("/readyz", 200, &["ok"]);
+    dev.stop();
+}
