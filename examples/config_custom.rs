@@ -3,8 +3,8 @@
 //!
 //! Flags take precedence over these settings: see `--help`.
 //!
-//! Run it against the cluster of your kubeconfig:
-//! `cargo run --bin config-custom`
+//! Run it without a cluster, or without `dev` in the cluster of your kubeconfig:
+//! `cargo run --bin config-custom -- dev`
 
 use k8s_openapi::api::core::v1::Pod;
 use kooper::prelude::*;

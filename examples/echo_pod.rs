@@ -4,8 +4,8 @@
 //! and until its finalizers are removed: the handler is called for it. It is not
 //! called for a pod that no longer exists.
 //!
-//! Run it against the cluster of your kubeconfig, then create and delete a pod:
-//! `cargo run --bin echo-pod`
+//! Run it without a cluster; or without `dev` in the cluster of your kubeconfig, and then create and delete a pod:
+//! `cargo run --bin echo-pod -- dev`
 
 use k8s_openapi::api::core::v1::Pod;
 use kooper::prelude::*;

@@ -5,8 +5,8 @@
 //! The arguments of the handler are its permissions: `icecream rbac` prints the
 //! role. When an IceCream is deleted, Kubernetes deletes its Deployment.
 //!
-//! Run it against the cluster of your kubeconfig, then apply an IceCream:
-//! `cargo run --bin icecream`
+//! Run it without a cluster; or without `dev` in the cluster of your kubeconfig, and then apply an IceCream:
+//! `cargo run --bin icecream -- dev`
 //! ```yaml
 //! apiVersion: controller.nicoleh.io/v1alpha1
 //! kind: IceCream

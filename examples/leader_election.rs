@@ -2,8 +2,8 @@
 //! Start it twice; stop the one that logs, and the other continues within
 //! milliseconds.
 //!
-//! Run it against the cluster of your kubeconfig:
-//! `cargo run --bin leader-election`
+//! Run it without a cluster, or without `dev` in the cluster of your kubeconfig:
+//! `cargo run --bin leader-election -- dev`
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::kube::api::{Api, Patch, PatchParams};

@@ -2,8 +2,8 @@
 //! with its own watch and queue: if the program may not read one kind, the
 //! others are still handled.
 //!
-//! Run it against the cluster of your kubeconfig:
-//! `cargo run --bin multi-resource`
+//! Run it without a cluster, or without `dev` in the cluster of your kubeconfig:
+//! `cargo run --bin multi-resource -- dev`
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use kooper::prelude::*;

@@ -1,7 +1,7 @@
 //! Logs every pod: a whole controller in one file.
 //!
-//! Run it against the cluster of your kubeconfig:
-//! `cargo run --bin onefile-echo-pod`
+//! Run it without a cluster, or without `dev` in the cluster of your kubeconfig:
+//! `cargo run --bin onefile-echo-pod -- dev`
 
 use k8s_openapi::api::core::v1::Pod;
 use kooper::prelude::*;

@@ -6,8 +6,8 @@
 //! `namespaces` lists the namespace. The own namespace is the pod's, and outside
 //! of a cluster that of the kubeconfig's context.
 //!
-//! Run it against the cluster of your kubeconfig, then apply a PodTerminator:
-//! `cargo run --bin pod-terminator-operator`
+//! Run it without a cluster; or without `dev` in the cluster of your kubeconfig, and then apply a PodTerminator:
+//! `cargo run --bin pod-terminator-operator -- dev`
 //! ```yaml
 //! apiVersion: chaos.spotahome.com/v1alpha1
 //! kind: PodTerminator

@@ -4,8 +4,8 @@
 //! The tests below run it on an API server in their own process:
 //! `cargo test -p kooper-examples --bin redis`
 //!
-//! Run it against the cluster of your kubeconfig, then apply a Redis:
-//! `cargo run --bin redis`
+//! Run it without a cluster; or without `dev` in the cluster of your kubeconfig, and then apply a Redis:
+//! `cargo run --bin redis -- dev`
 //! ```yaml
 //! apiVersion: example.com/v1
 //! kind: Redis

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::{
     CONFIG_CUSTOM, CONTROLLER_CONCURRENCY, ECHO_POD, ICECREAM, LEADER_ELECTION, METRICS, MULTI_RESOURCE,
-    ONEFILE_ECHO_POD, POD_TERMINATOR, TRACED, pod,
+    ONEFILE_ECHO_POD, POD_TERMINATOR, REDIS, TRACED, pod,
 };
 
 pub(crate) fn home(name: &str) -> Home {
@@ -86,6 +86,7 @@ fn every_example_has_something_to_do() {
         (LEADER_ELECTION, "handled config=hello"),
         (METRICS, "synced"),
         (MULTI_RESOURCE, "seen kind=StatefulSet object=default/hello"),
+        (REDIS, "  objects      redis/hello"),
         (TRACED, "works settings=false"),
     ] {
         let dev = home.start(program, &["--port", "0"]);

@@ -12,6 +12,7 @@ mod sample;
 mod server;
 
 use std::collections::BTreeSet;
+use std::env;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
@@ -89,6 +90,9 @@ pub(super) fn dev(
     });
     let (objects, connection) = prepared?;
     notes.extend(identity.unrestricted.clone());
+    if !has_kubectl() {
+        notes.push("kubectl is not on the PATH: install it for these commands".to_owned());
+    }
     let greeting = Greeting {
         program,
         controllers: &controllers,
@@ -150,6 +154,12 @@ async fn prepare(
     objects.extend(identity.documents.iter().cloned());
     let documents = objects.into_iter().map(|object| Document { object, source: None });
     Ok(apply::apply(client, documents.collect()).await?)
+}
+
+/// Whether a shell would find kubectl.
+fn has_kubectl() -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join("kubectl").is_file() || folder.join("kubectl.exe").is_file())
 }
 
 fn namespace(name: &str) -> Value {

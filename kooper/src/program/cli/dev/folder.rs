@@ -54,7 +54,7 @@ impl Folder {
         for base in bases() {
             match Self::take_in(&base, name) {
                 Err(FolderError::Unusable { path, error }) => {
-                    last = last.or(Some(FolderError::Unusable { path, error }))
+                    last = last.or(Some(FolderError::Unusable { path, error }));
                 }
                 taken => return taken,
             }
