@@ -281,14 +281,17 @@ mod tests {
         let unreadable = read(&[folder.join("none.yaml")]).expect_err("there is none").to_string();
         assert!(unreadable.contains("none.yaml cannot be read: "), "{unreadable}");
         assert!(
-            read(&[folder.clone()]).expect_err("it is empty").to_string().ends_with("ends in .yaml, .yml or .json")
+            read(std::slice::from_ref(&folder))
+                .expect_err("it is empty")
+                .to_string()
+                .ends_with("ends in .yaml, .yml or .json")
         );
         let json = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "c"}}"#;
         fs::write(folder.join("c.json"), json).expect("a file");
         for (name, pod) in [("b.yml", "b"), ("a.yaml", "a"), ("readme.md", "d")] {
             fs::write(folder.join(name), POD.replace("{name: a}", &format!("{{name: {pod}}}"))).expect("a file");
         }
-        let read = read(&[folder.clone()]).unwrap_or_else(|error| panic!("{error}"));
+        let read = read(std::slice::from_ref(&folder)).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(read.iter().map(Document::shown).collect::<Vec<_>>(), ["pod/a", "pod/b", "pod/c"]);
         fs::remove_dir_all(folder).expect("it is there");
     }
