@@ -34,6 +34,7 @@ pub(crate) enum Task {
     Check,
 }
 
+#[cfg(feature = "otel")]
 impl Task {
     /// Whether it runs the controllers.
     pub(crate) fn runs(self) -> bool {
