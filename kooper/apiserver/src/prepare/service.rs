@@ -13,6 +13,8 @@ use crate::{meta, random};
 const NETWORK: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 96, 0, 0), 12);
 /// The ports that nodes open for services, without the last.
 const NODE_PORTS: std::ops::Range<i64> = 30_000..32_768;
+/// The ports that the server chooses from; those before are left to clients that name a port.
+const CHOSEN_PORTS: std::ops::Range<i64> = 30_086..32_768;
 
 /// Gives a new Service, or the next state of one, what it needs and lacks.
 pub(super) fn allocate(kind: &Kind, service: &mut Value, present: Option<&Value>) -> Result<(), Refusal> {
@@ -248,8 +250,8 @@ fn node_ports(kind: &Kind, service: &mut Value, present: Option<&Value>, causes:
     let mut taken = taken_ports(kind, meta::text(service, "uid"));
     let allocates = text(service, "type") == "NodePort" || service["spec"]["allocateLoadBalancerNodePorts"] != false;
     let next = |taken: &mut HashSet<i64>| {
-        let span = u32::try_from(NODE_PORTS.end - NODE_PORTS.start).unwrap_or(1);
-        let mut candidates = (0..4096).map(|_| NODE_PORTS.start + i64::from(random::below(span)));
+        let span = u32::try_from(CHOSEN_PORTS.end - CHOSEN_PORTS.start).unwrap_or(1);
+        let mut candidates = (0..4096).map(|_| CHOSEN_PORTS.start + i64::from(random::below(span)));
         let port = candidates.find(|port| !taken.contains(port))?;
         taken.insert(port);
         Some(port)

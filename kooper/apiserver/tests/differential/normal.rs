@@ -172,7 +172,7 @@ fn is_part(char: char) -> bool {
 
 /// One of the ports that nodes open, but for those that cases choose.
 fn is_port(text: &str) -> bool {
-    text.parse::<u16>().is_ok_and(|port| (30_100..32_768).contains(&port))
+    text.parse::<u16>().is_ok_and(|port| (30_086..32_768).contains(&port))
 }
 
 fn is_uid(text: &str) -> bool {
