@@ -15,7 +15,7 @@ pub(crate) fn prepare(object: &mut Value, present: Option<&Value>) {
         if !names["singular"].is_string() {
             names["singular"] = json!(kind.to_lowercase());
         }
-        if !names["listKind"].is_string() {
+        if !names["listKind"].is_string() && !kind.is_empty() {
             names["listKind"] = json!(format!("{kind}List"));
         }
     }
@@ -60,6 +60,8 @@ pub(crate) fn validate(object: &Value) -> Vec<Cause> {
         causes.push(Cause::invalid("metadata.name", &object["metadata"]["name"], why));
     }
     for (path, field) in [
+        ("/spec/names/listKind", "spec.names.listKind"),
+        ("/spec/names/singular", "spec.names.singular"),
         ("/spec/group", "spec.group"),
         ("/spec/names/plural", "spec.names.plural"),
         ("/spec/names/kind", "spec.names.kind"),
@@ -77,6 +79,22 @@ pub(crate) fn validate(object: &Value) -> Vec<Cause> {
         let why = "must have exactly one version marked as storage version";
         causes.push(Cause::invalid("spec.versions", &object["spec"]["versions"], why));
     }
+    let stored = versions(object).filter(|version| version["storage"] == true).last();
+    let known = &object["status"]["storedVersions"];
+    match stored.map(|version| version["name"].as_str().unwrap_or_default()) {
+        None if known.as_array().is_none_or(Vec::is_empty) => {
+            let why = "must have at least one stored version";
+            causes.push(Cause::invalid("status.storedVersions", &Value::Null, why));
+        }
+        Some(name) if !known.as_array().into_iter().flatten().any(|known| known == name) => {
+            causes.push(Cause::invalid(
+                "status.storedVersions",
+                known,
+                format!("must have the storage version {name}"),
+            ));
+        }
+        _ => {}
+    }
     for (index, version) in versions(object).enumerate() {
         let at = format!("spec.versions[{index}]");
         if version["name"].as_str().unwrap_or_default().is_empty() {
@@ -84,13 +102,40 @@ pub(crate) fn validate(object: &Value) -> Vec<Cause> {
         }
         let schema = &version["schema"]["openAPIV3Schema"];
         if !schema.is_object() {
-            causes.push(Cause::required(format!("{at}.schema.openAPIV3Schema"), "schemas are required"));
+            causes.push(Cause::required(format!("{at}.schema.openAPIV3Schema"), ""));
         } else if schema["type"] != "object" {
             let why = "must be object at the root";
             causes.push(Cause::invalid(format!("{at}.schema.openAPIV3Schema.type"), &schema["type"], why));
+        } else {
+            let single = versions(object).count() == 1;
+            let path = if single { "spec.validation".to_owned() } else { format!("{at}.schema") };
+            check_schema(schema, &format!("{path}.openAPIV3Schema"), &mut causes);
         }
     }
     causes
+}
+
+/// The rules that a structural schema violates: each field has a type that is known.
+fn check_schema(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let properties = properties.map(|(name, below)| (format!("{path}.properties[{name}]"), below, "object fields"));
+    let items = schema.get("items").map(|below| (format!("{path}.items"), below, "array items"));
+    let others = schema.get("additionalProperties").filter(|below| below.is_object());
+    let others = others.map(|below| (format!("{path}.additionalProperties"), below, "object fields"));
+    for (path, below, place) in properties.chain(items).chain(others) {
+        const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+        let any = below["x-kubernetes-int-or-string"] == true || below["x-kubernetes-preserve-unknown-fields"] == true;
+        match below["type"].as_str().unwrap_or_default() {
+            "" if any => {}
+            "" => {
+                causes
+                    .push(Cause::required(format!("{path}.type"), format!("must not be empty for specified {place}")));
+            }
+            known if TYPES.contains(&known) => {}
+            other => causes.push(Cause::not_supported(format!("{path}.type"), &format!("{other:?}"), &TYPES)),
+        }
+        check_schema(below, &path, causes);
+    }
 }
 
 /// The order of versions in discovery: v2, v1, v1beta2, v1alpha1, others.

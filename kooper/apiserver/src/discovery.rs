@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 use crate::http::{Answer, Request};
 use crate::kinds::{Kind, Subresource};
+use crate::status::Refusal;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -102,7 +103,8 @@ fn group_value(cluster: &Arc<Cluster>, name: &str) -> Value {
 pub(crate) fn resources(cluster: &Arc<Cluster>, group: &str, version: &str) -> Answer {
     let kinds = cluster.kinds();
     if !kinds.serves_group_version(group, version) {
-        return Answer::no_page();
+        let builtin = group.is_empty() || kinds.iter().any(|kind| kind.group == group && kind.custom.is_none());
+        return if builtin { Refusal::unknown_resource().into() } else { Answer::no_page() };
     }
     let mut resources = Vec::new();
     for kind in kinds.iter().filter(|kind| kind.group == group && kind.version == version) {

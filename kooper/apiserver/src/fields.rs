@@ -46,6 +46,7 @@ fn with<T>(cluster: &Cluster, kind: &Kind, subresource: &str, then: impl FnOnce(
 fn reset(kind: &Kind, subresource: &str) -> Reset {
     let has_status = kind.custom.as_ref().map_or(kind.strategy.status, |definition| definition.has_status);
     let paths: &[&[&str]] = match (kind.custom.is_some(), kind.kind.as_str(), subresource) {
+        (false, "Namespace", "") => &[&["status"], &["spec", "finalizers"]],
         (_, _, "") if has_status => &[&["status"]],
         (_, _, "") => &[],
         (true, _, "status") => &[&["metadata"], &["spec"]],

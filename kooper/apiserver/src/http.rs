@@ -4,6 +4,7 @@ mod answer;
 mod event;
 mod query;
 mod request;
+pub(crate) mod syntax;
 
 pub(crate) use self::answer::Answer;
 pub use self::answer::Body;

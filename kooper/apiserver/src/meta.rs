@@ -57,7 +57,9 @@ pub(crate) fn is_deleting(object: &Value) -> bool {
 }
 
 /// Drops unknown and empty members, and refuses those of a wrong type.
-pub(crate) fn normalize(kind: &Kind, object: &mut Value) -> Result<(), Refusal> {
+///
+/// The answer are the paths of those that are unknown.
+pub(crate) fn normalize(kind: &Kind, object: &mut Value) -> Result<Vec<String>, Refusal> {
     let wrong = |found: &Value, path: &str, wanted: &str| {
         let found = match found {
             Value::Number(_) => "number",
@@ -66,9 +68,16 @@ pub(crate) fn normalize(kind: &Kind, object: &mut Value) -> Result<(), Refusal> 
             Value::Array(_) => "array",
             _ => "object",
         };
+        // The metadata of a custom object is decoded on its own.
+        let place = match (path, kind.custom.is_some()) {
+            ("metadata", true) => "value".to_owned(),
+            ("metadata", false) => format!("struct field {}.metadata", kind.kind),
+            (_, true) => format!("struct field ObjectMeta.{}", path.trim_start_matches("metadata.")),
+            (_, false) => format!("struct field ObjectMeta.{path}"),
+        };
         Refusal::bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: json: cannot unmarshal {found} into Go struct field \
-             ObjectMeta.{path} of type {wanted}",
+            "{} in version {:?} cannot be handled as a {}: json: cannot unmarshal {found} into Go {place} of type \
+             {wanted}",
             kind.kind, kind.version, kind.kind
         ))
     };
@@ -76,6 +85,8 @@ pub(crate) fn normalize(kind: &Kind, object: &mut Value) -> Result<(), Refusal> 
         return Err(wrong(&object["metadata"], "metadata", "v1.ObjectMeta"));
     }
     let metadata = of(object);
+    let unknown =
+        metadata.keys().filter(|key| !KNOWN.contains(&key.as_str())).map(|key| format!("metadata.{key}")).collect();
     metadata.retain(|key, value| KNOWN.contains(&key.as_str()) && !value.is_null());
     for (key, value) in metadata.iter() {
         let path = format!("metadata.{key}");
@@ -116,7 +127,7 @@ pub(crate) fn normalize(kind: &Kind, object: &mut Value) -> Result<(), Refusal> 
     // An empty list of owners ends the tracking of a built-in object.
     let builtin = kind.custom.is_none();
     metadata.retain(|key, value| !is_empty(value) || builtin && key == "managedFields");
-    Ok(())
+    Ok(unknown)
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -132,7 +143,7 @@ fn is_empty(value: &Value) -> bool {
 /// Gives a new object its name, uid and time of creation.
 pub(crate) fn prepare_create(kind: &Kind, object: &mut Value, namespace: Option<&str>) {
     let metadata = of(object);
-    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
+    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(key);
     }
     match namespace {
@@ -310,7 +321,7 @@ pub(crate) fn validate_labels(labels: &Value, field: &str) -> Vec<Cause> {
     causes
 }
 
-fn check_qualified(name: &str) -> Result<(), String> {
+pub(crate) fn check_qualified(name: &str) -> Result<(), String> {
     const PART: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
                         alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
                         is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
@@ -338,6 +349,13 @@ fn check_qualified(name: &str) -> Result<(), String> {
             "a qualified name {PART} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         )),
     }
+}
+
+/// What an update sets that only a deletion sets.
+pub(crate) fn validate_system(object: &Value, present: &Value) -> Option<Cause> {
+    let wanted = &object["metadata"]["deletionTimestamp"];
+    let changed = wanted.is_string() && *wanted != present["metadata"]["deletionTimestamp"];
+    changed.then(|| Cause::invalid("metadata.deletionTimestamp", wanted, "field is immutable"))
 }
 
 /// The rules of an update that need both states.

@@ -6,7 +6,7 @@
 //! From the leaves up: [`types`] and [`schema`] say how a kind is merged, [`path`],
 //! [`fields`] and [`fields_v1`] name its fields, [`managed`] who owns them.
 //! [`field_manager`] keeps that over writes ([`update`]) and applies ([`apply`]).
-//! [`merge`] and [`strategic`] are the other patches.
+//! [`json`], [`merge`] and [`strategic`] are the other patches.
 
 pub mod apply;
 mod cap;
@@ -15,6 +15,7 @@ pub mod field_manager;
 pub mod fields;
 pub mod fields_v1;
 mod format;
+pub mod json;
 mod last_applied;
 pub mod literal;
 pub mod managed;

@@ -54,7 +54,12 @@ pub(crate) fn key(namespace: &str, name: &str) -> String {
 
 impl Route {
     pub(crate) fn of(path: &str) -> Self {
-        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let inner = path.strip_prefix('/').unwrap_or(path);
+        let inner = inner.strip_suffix('/').unwrap_or(inner);
+        let parts: Vec<&str> = inner.split('/').collect();
+        if parts.iter().any(|part| part.is_empty()) {
+            return Self::Unknown;
+        }
         match parts.as_slice() {
             ["healthz" | "readyz" | "livez", ..] => Self::Health,
             ["version"] => Self::Version,

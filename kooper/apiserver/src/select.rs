@@ -1,9 +1,11 @@
 //! Which objects of a list or a watch the client asked for.
 
+mod wrong;
+
 use kooper_grammar::selector::{FieldSelector, Selector};
 
 use crate::http::Query;
-use crate::kinds::Facts;
+use crate::kinds::Kind;
 use crate::status::Refusal;
 use crate::store::Object;
 
@@ -24,19 +26,24 @@ enum Field {
 }
 
 impl Selection {
-    pub(crate) fn parse(query: &Query, facts: &Facts, name: Option<&str>) -> Result<Self, Refusal> {
+    pub(crate) fn parse(query: &Query, kind: &Kind, name: Option<&str>) -> Result<Self, Refusal> {
         let labels = match query.get("labelSelector") {
-            Some(text) => Some(Selector::parse(text).map_err(|error| Refusal::bad_request(error.to_string()))?),
+            Some(text) => Some(
+                Selector::parse(text)
+                    .map_err(|error| Refusal::bad_request(wrong::error(text).unwrap_or_else(|| error.to_string())))?,
+            ),
             None => None,
         };
         let mut fields = Vec::new();
         if let Some(text) = query.get("fieldSelector") {
+            // A last comma ends nothing.
+            let text = text.strip_suffix(',').filter(|rest| !rest.ends_with('\\')).unwrap_or(text);
             let selector = FieldSelector::parse(text).map_err(|_| {
                 let term = text.split(',').find(|term| !term.contains('=')).unwrap_or(text);
                 Refusal::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'"))
             })?;
             for (path, equal, value) in selector.terms() {
-                fields.push((Self::field(facts, path)?, equal, value.to_owned()));
+                fields.push((Self::field(kind, path)?, equal, value.to_owned()));
             }
         }
         // A watch of one name is a watch with a field selector.
@@ -46,15 +53,15 @@ impl Selection {
         Ok(Self { labels, fields })
     }
 
-    fn field(facts: &Facts, path: &str) -> Result<Field, Refusal> {
+    fn field(kind: &Kind, path: &str) -> Result<Field, Refusal> {
         match path {
             "metadata.name" => return Ok(Field::Name),
-            "metadata.namespace" if facts.namespaced => return Ok(Field::Namespace),
+            "metadata.namespace" if kind.namespaced => return Ok(Field::Namespace),
             _ => {}
         }
-        match facts.fields.iter().position(|known| known == path) {
+        match kind.fields.iter().position(|known| known == path) {
             Some(index) => Ok(Field::Other(index)),
-            None if facts.fields.is_empty() => Err(Refusal::bad_request(format!(
+            None if kind.fields.is_empty() && kind.custom.is_none() => Err(Refusal::bad_request(format!(
                 "{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
             ))),
             None => Err(Refusal::bad_request(format!("field label not supported: {path}"))),

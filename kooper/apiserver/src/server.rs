@@ -85,6 +85,8 @@ impl Builder {
         let tls = tls::acceptor(&credentials, address.ip())?;
         let cluster = Arc::new(Cluster::new(&credentials.token));
         bootstrap::create_objects(&cluster);
+        // Watches begin after them at the earliest, as on a server that was started on its data.
+        cluster.kinds().stored().for_each(|kind| kind.table.compact());
         let (running, stopped) = watch::channel(());
         let accepting = tokio::spawn(connections::accept(listener, tls, Arc::clone(&cluster), stopped));
         let report = Report::of(&cluster.faults);

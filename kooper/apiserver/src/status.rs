@@ -24,6 +24,10 @@ impl Refusal {
         Self { code, reason, message: message.into(), details: None, retry_after: None }
     }
 
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     pub(crate) fn with_details(mut self, details: Value) -> Self {
         self.details = Some(details);
         self
@@ -52,8 +56,9 @@ impl Refusal {
             .with_details(details(name, group, resource))
     }
 
-    pub(crate) fn already_exists(kind: &Kind, name: &str) -> Self {
-        let message = format!("{} {name:?} already exists", qualified(&kind.resource, &kind.group));
+    pub(crate) fn already_exists(kind: &Kind, name: &str, deleting: bool) -> Self {
+        let why = if deleting { "object is being deleted: " } else { "" };
+        let message = format!("{why}{} {name:?} already exists", qualified(&kind.resource, &kind.group));
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message).with_details(details(
             name,
             &kind.group,

@@ -64,14 +64,17 @@ pub(crate) async fn serve(call: Call<'_>) -> Result<Answer, Refusal> {
         Method::PUT | Method::PATCH => call.target.name.is_none(),
         _ => false,
     };
-    if !call.kind.serves(verb) || misplaced {
+    if !call.kind.serves(verb) || misplaced || *method == Method::HEAD {
         return Err(Refusal::method_not_allowed());
     }
     if matches!(call.kind.resource.as_str(), "componentstatuses" | "bindings") && call.kind.group.is_empty() {
         return Err(Refusal::not_implemented(&call.kind.resource));
     }
     let answer = match verb {
-        "get" => get(&call),
+        "get" => {
+            list::wait_for_named(&call).await?;
+            get(&call)
+        }
         "watch" => watch::watch(&call).await,
         "list" if reading => list::list(&call).await,
         "create" => create::create(&call),
@@ -90,7 +93,12 @@ pub(crate) async fn serve(call: Call<'_>) -> Result<Answer, Refusal> {
 }
 
 fn subresource(call: &Call<'_>, name: &str) -> Result<Answer, Refusal> {
-    let Some(subresource) = call.kind.subresource(name) else { return Err(Refusal::unknown_resource()) };
+    let Some(subresource) = call.kind.subresource(name) else {
+        // A custom kind answers for all of its paths.
+        let object = call.target.name.as_deref().unwrap_or_default();
+        let custom = call.kind.custom.is_some();
+        return Err(if custom { Refusal::not_found(&call.kind, object) } else { Refusal::unknown_resource() });
+    };
     let verb = crate::route::verb(call.request, &call.target);
     if !subresource.verbs.iter().any(|other| other == verb) {
         return Err(Refusal::method_not_allowed());

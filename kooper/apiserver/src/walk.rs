@@ -85,7 +85,8 @@ fn authorize(cluster: &Arc<Cluster>, user: &User, request: &Request, route: &Rou
 async fn resource(cluster: &Arc<Cluster>, request: &Request, user: &User, target: Target) -> Result<Answer, Refusal> {
     let kinds = cluster.kinds();
     if !kinds.serves_group_version(&target.group, &target.version) {
-        let known = target.group.is_empty() || kinds.serves_group(&target.group);
+        let builtin = kinds.iter().any(|kind| kind.group == target.group && kind.custom.is_none());
+        let known = target.group.is_empty() || builtin;
         return if known { Err(Refusal::unknown_resource()) } else { Ok(Answer::no_page()) };
     }
     let Some(kind) = kinds.get(&target.group, &target.version, &target.resource) else {
@@ -100,6 +101,9 @@ async fn resource(cluster: &Arc<Cluster>, request: &Request, user: &User, target
         target.namespace.is_some() && kind.resource != "namespaces"
     };
     if misplaced {
+        if kind.custom.is_some() {
+            return Ok(Answer::no_page());
+        }
         let all = kind.namespaced && target.name.is_none();
         return Err(if all { Refusal::method_not_allowed() } else { Refusal::unknown_resource() });
     }
@@ -107,5 +111,9 @@ async fn resource(cluster: &Arc<Cluster>, request: &Request, user: &User, target
     let answer = verbs::serve(call).await;
     // What follows from a write is there when its answer is.
     controllers::run(cluster);
+    if kind.kind == "Endpoints" && kind.custom.is_none() {
+        let deprecated = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned();
+        return Ok(answer.unwrap_or_else(Answer::from).with_warnings(&[deprecated]));
+    }
     answer
 }

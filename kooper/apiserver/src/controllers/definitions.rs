@@ -9,7 +9,7 @@ use crate::crd::{FINALIZER, priority, versions};
 use crate::kinds::{Facts, Kind, Strategy, Subresource};
 use crate::schema::Definition;
 use crate::verbs::{self, DeleteOptions};
-use crate::{meta, time};
+use crate::{fields, meta, time};
 
 /// Serves what a stored definition says, and writes its conditions.
 pub(super) fn establish(cluster: &Arc<Cluster>, kind: &Arc<Kind>, name: &str) {
@@ -33,6 +33,9 @@ pub(super) fn establish(cluster: &Arc<Cluster>, kind: &Arc<Kind>, name: &str) {
         condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
     ]);
     object["status"]["acceptedNames"] = object["spec"]["names"].clone();
+    if object != present {
+        object = fields::updated(cluster, kind, "status", &present, object, "kube-apiserver");
+    }
     let mut finalizers: Vec<_> = meta::finalizers(&object).into_iter().map(ToOwned::to_owned).collect();
     if !finalizers.iter().any(|name| name == FINALIZER) {
         finalizers.push(FINALIZER.to_owned());

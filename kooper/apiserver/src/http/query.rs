@@ -8,7 +8,8 @@ pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn parse(text: &str) -> Self {
-        let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        // The real server takes no semicolons, and leaves out what has one.
+        let pairs = text.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')).map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decoded(key, true).into_owned(), decoded(value, true).into_owned())
         });

@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::{Call, FieldValidation};
+use crate::http::syntax;
 use crate::kinds::Kind;
-use crate::status::Refusal;
+use crate::status::{Cause, Refusal};
 use crate::{defaults, meta};
 
 /// Decodes the body as an object of the call's kind. Warnings are what it has too much.
@@ -35,31 +36,35 @@ pub(crate) fn parse(call: &Call<'_>, kind: &str) -> Result<Value, Refusal> {
         }
     }
     let unrecognized = |why: String| {
-        Refusal::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse \
-             error: {why}"
-        ))
+        let why = format!("couldn't get version/kind; json parse error: {why}");
+        // Options are decoded on their own.
+        if kind == "DeleteOptions" {
+            return Refusal::bad_request(why.rsplit_once(" (").map_or(why.as_str(), |(why, _)| why));
+        }
+        Refusal::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why}"))
     };
     match serde_json::from_slice::<Value>(body) {
-        Ok(object @ Value::Object(_)) => Ok(object),
+        Ok(object @ Value::Object(_)) => match ["kind", "apiVersion"].iter().find(|key| !is_text(&object[**key])) {
+            Some(key) => Err(unrecognized(format!(
+                "json: cannot unmarshal {} into Go struct field .{key} of type string ({})",
+                json_type(&object[*key]),
+                excerpt(body)
+            ))),
+            None => Ok(object),
+        },
+        Ok(Value::Null) => Ok(serde_json::json!({})),
         Ok(other) => {
-            let what = match other {
-                Value::Array(_) => "array",
-                Value::String(_) => "string",
-                Value::Number(_) => "number",
-                _ => "bool",
-            };
+            let what = json_type(&other);
             Err(unrecognized(format!(
                 "json: cannot unmarshal {what} into Go value of type struct {{ APIVersion string \
                  \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }} ({})",
                 excerpt(body)
             )))
         }
-        Err(error) if error.is_eof() => Err(unrecognized(format!(
-            "unexpected end of JSON input ({})",
-            if body.is_empty() { "<empty>".to_owned() } else { excerpt(body) }
-        ))),
-        Err(error) => Err(unrecognized(format!("{error} ({})", excerpt(body)))),
+        Err(error) => {
+            let why = syntax::error(body).unwrap_or_else(|| error.to_string());
+            Err(unrecognized(format!("{why} ({})", excerpt(body))))
+        }
     }
 }
 
@@ -69,15 +74,34 @@ pub(super) fn yaml(body: &[u8]) -> Result<Value, String> {
         Ok(value) => value,
         Err(_) => serde_saphyr::from_slice(body).map_err(|error| error.to_string())?,
     };
-    if value.is_object() { Ok(value) } else { Err("it is not an object".to_owned()) }
+    if value.is_object() {
+        Ok(value)
+    } else {
+        Err(format!(
+            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type \
+             map[string]interface {{}}",
+            json_type(&value)
+        ))
+    }
+}
+
+/// A header of an object: absent or a string.
+fn is_text(value: &Value) -> bool {
+    value.is_null() || value.is_string()
 }
 
 /// The beginning of a body, for a message.
 fn excerpt(body: &[u8]) -> String {
-    let beginning = &body[..body.len().min(1024)];
-    match str::from_utf8(beginning) {
-        Ok(text) if text.len() > 4 || text.starts_with('{') => text.to_owned(),
-        _ => beginning.iter().map(|byte| format!("{byte:02x}")).collect(),
+    const LENGTH: usize = 30;
+    let more = if body.len() > LENGTH { " ..." } else { "" };
+    let beginning = &body[..body.len().min(LENGTH)];
+    match beginning.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(beginning)),
+        Some(_) => {
+            let digits = beginning.iter().fold(String::new(), |digits, byte| format!("{digits}{byte:02x}"));
+            format!("{digits}{more}")
+        }
     }
 }
 
@@ -88,20 +112,25 @@ pub(super) fn admit(
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Refusal> {
     let kind = &call.kind;
-    check_kind(kind, &object)?;
+    check_kind(call, &object)?;
     object["apiVersion"] = kind.api_version().into();
     object["kind"] = kind.kind.as_str().into();
-    meta::normalize(kind, &mut object)?;
-    let unknown;
+    let mut unknown = meta::normalize(kind, &mut object)?;
     match &kind.custom {
         Some(definition) => {
-            unknown = definition.prune(&mut object);
+            whole_numbers(&mut object);
+            unknown.extend(definition.prune(&mut object));
             definition.fill_defaults(&mut object);
         }
         None => {
-            unknown = crate::schema::prune_builtin(&mut object, &kind.typed().definition);
+            normalize_data(kind, &mut object)?;
+            unknown.extend(crate::schema::prune_builtin(&mut object, &kind.typed().definition));
             defaults::fill(kind, &mut object);
         }
+    }
+    if call.request.method == http::Method::PATCH && kind.custom.is_none() {
+        // What a patch leads to is in the order of its names.
+        unknown.sort();
     }
     let unknown: Vec<_> = unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
     match validation {
@@ -120,35 +149,146 @@ pub(super) fn admit(
     }
 }
 
-fn check_kind(kind: &Kind, object: &Value) -> Result<(), Refusal> {
+fn check_kind(call: &Call<'_>, object: &Value) -> Result<(), Refusal> {
+    let kind = &call.kind;
     let text = |key: &str| object[key].as_str().unwrap_or_default();
     let (found, version) = (text("kind"), text("apiVersion"));
-    if !found.is_empty() && found != kind.kind {
-        let given = if version.is_empty() { &kind.version } else { version };
-        let message = if kind.custom.is_some() {
-            format!("{found} in version {given:?} cannot be handled as a {}: unknown kind", kind.kind)
-        } else {
+    let expected = kind.api_version();
+    if version.matches('/').count() > 1 {
+        return Err(Refusal::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): unexpected GroupVersion string: {version} ({})",
+            kind.kind,
+            excerpt(&call.request.body)
+        )));
+    }
+    if kind.custom.is_some() {
+        if found.is_empty() {
+            let body = String::from_utf8_lossy(&call.request.body);
+            return Err(Refusal::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{body}' ({})",
+                kind.kind,
+                excerpt(&call.request.body)
+            )));
+        }
+    } else if !found.is_empty() || !version.is_empty() {
+        let name = if found.is_empty() { &kind.kind } else { found };
+        let given = if version.is_empty() { &expected } else { version };
+        let registered = call.cluster.kinds().of(given, name).is_some() || name.ends_with("List");
+        let why = if !registered {
+            format!("no kind {name:?} is registered for version {given:?} in scheme {SCHEME:?}")
+        } else if name != kind.kind && given == expected {
             let internal =
                 if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
-            format!(
-                "{found} in version {given:?} cannot be handled as a {}: converting ({}.{found}) to ({internal}.{}): \
-                 unknown conversion",
-                kind.kind, kind.version, kind.kind
-            )
+            let version = &kind.version;
+            format!("converting ({version}.{name}) to ({internal}.{}): unknown conversion", kind.kind)
+        } else {
+            String::new()
         };
-        return Err(Refusal::bad_request(message));
+        if !why.is_empty() {
+            let message = format!("{name} in version {given:?} cannot be handled as a {}: {why}", kind.kind);
+            return Err(Refusal::bad_request(message));
+        }
     }
-    if !version.is_empty() && version != kind.api_version() {
+    if version != expected && (kind.custom.is_some() || !version.is_empty()) {
         return Err(Refusal::bad_request(format!(
-            "the API version in the data ({version}) does not match the expected API version ({})",
-            kind.api_version()
+            "the API version in the data ({version}) does not match the expected API version ({expected})"
         )));
     }
-    if kind.custom.is_some() && (found.is_empty() || version.is_empty()) {
-        return Err(Refusal::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing",
-            kind.kind
-        )));
+    if found != kind.kind && kind.custom.is_some() {
+        let cause = Cause::invalid("kind", &found.into(), format!("must be {}", kind.kind));
+        return Err(Refusal::invalid(&kind.group, found, meta::text(object, "name"), &[cause]));
     }
     Ok(())
+}
+
+/// Where the real server has its kinds.
+const SCHEME: &str = "pkg/runtime/scheme.go:111";
+
+/// The data of ConfigMaps and Secrets: null is an empty string, and what is empty is absent.
+fn normalize_data(kind: &Kind, object: &mut Value) -> Result<(), Refusal> {
+    if !matches!(kind.kind.as_str(), "ConfigMap" | "Secret") {
+        return Ok(());
+    }
+    let Value::Object(object) = object else { return Ok(()) };
+    let refused = |why: String| {
+        let (version, kind) = (&kind.version, &kind.kind);
+        Refusal::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    };
+    let wrong = |found: &Value, field: &str, wanted: &str| {
+        let (found, kind) = (json_type(found), &kind.kind);
+        refused(format!("json: cannot unmarshal {found} into Go struct field {kind}.{field} of type {wanted}"))
+    };
+    if let Some(flag) = object.get("immutable").filter(|flag| !flag.is_null() && !flag.is_boolean()) {
+        return Err(wrong(flag, "immutable", "bool"));
+    }
+    for field in ["data", "binaryData", "stringData"] {
+        let is_bytes = field == "binaryData" || field == "data" && kind.kind == "Secret";
+        let (item, map) = if is_bytes { ("[]uint8", "map[string][]uint8") } else { ("string", "map[string]string") };
+        let entries = match object.get_mut(field) {
+            Some(Value::Object(entries)) => entries,
+            None | Some(Value::Null) => continue,
+            Some(other) => return Err(wrong(other, field, map)),
+        };
+        for value in entries.values() {
+            match value {
+                Value::String(text) if is_bytes => {
+                    if let Some(at) = not_base64(text) {
+                        return Err(refused(format!("illegal base64 data at input byte {at}")));
+                    }
+                }
+                Value::String(_) | Value::Null => {}
+                other => return Err(wrong(other, field, item)),
+            }
+        }
+        entries.values_mut().filter(|value| value.is_null()).for_each(|value| *value = "".into());
+        if entries.is_empty() {
+            object.remove(field);
+        }
+    }
+    Ok(())
+}
+
+/// Where a string stops being base64.
+fn not_base64(text: &str) -> Option<usize> {
+    let text = text.replace(['\r', '\n'], "");
+    let letters = text.trim_end_matches('=');
+    let wrong = letters.bytes().position(|byte| !byte.is_ascii_alphanumeric() && byte != b'+' && byte != b'/');
+    if wrong.is_some() {
+        return wrong;
+    }
+    let padded = text.len() - letters.len();
+    match letters.len() % 4 {
+        0 if padded == 0 => None,
+        2 if padded == 2 => None,
+        3 if padded == 1 => None,
+        _ => Some(text.len()),
+    }
+}
+
+/// A number without a fraction is written as a whole one, whatever it was.
+fn whole_numbers(value: &mut Value) {
+    /// Up to here every whole number has a float of its own.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            if let Some(float) = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < EXACT) {
+                *value = Value::from(float as i64);
+            }
+        }
+        Value::Object(entries) => entries.values_mut().for_each(whole_numbers),
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        _ => {}
+    }
+}
+
+/// What Go calls the type of a JSON value.
+pub(super) fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
 }

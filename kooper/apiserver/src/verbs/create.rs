@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::{Call, WriteOptions, answer_object, answer_value, body, draft};
 use crate::auth::rbac;
 use crate::http::Answer;
+use crate::kinds::Kind;
 use crate::status::Refusal;
 use crate::{admission, fields, meta, prepare};
 
@@ -61,7 +62,7 @@ pub(super) fn create_object(
         let key = crate::route::key(call.target.namespace.as_deref().unwrap_or_default(), &name);
         if options.dry_run {
             if kind.table.get(&key).is_some() {
-                return Err(Refusal::already_exists(kind, &name));
+                return Err(taken(kind, &key, &name));
             }
             return Ok(answer_value(call, StatusCode::CREATED, &object));
         }
@@ -72,10 +73,16 @@ pub(super) fn create_object(
                 return Ok(answer);
             }
             Err(_) if generated && attempt < TRIES => {}
-            Err(_) => return Err(Refusal::already_exists(kind, &name)),
+            Err(_) => return Err(taken(kind, &key, &name)),
         }
     }
     Err(Refusal::internal("no name could be generated"))
+}
+
+/// The refusal of a name that an object has already.
+fn taken(kind: &Kind, key: &str, name: &str) -> Refusal {
+    let deleting = kind.table.get(key).is_some_and(|object| meta::is_deleting(&object.value()));
+    Refusal::already_exists(kind, name, deleting)
 }
 
 /// The namespace of the body, if there is one, is that of the path.

@@ -23,7 +23,7 @@ pub(crate) struct DeleteOptions {
     orphan: Option<bool>,
     uid: Option<String>,
     version: Option<String>,
-    dry_run: bool,
+    dry_run: Vec<String>,
 }
 
 /// What became of an object.
@@ -61,8 +61,24 @@ pub(super) fn delete_collection(call: &Call<'_>) -> Result<Answer, Refusal> {
     let selection = Selection::parse(&call.request.query, &call.kind, None)?;
     let snapshot = call.kind.table.snapshot();
     let prefix = call.target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
-    let mut items = Vec::new();
-    for (key, object) in snapshot.tree.range(&prefix).take_while(|(key, _)| key.starts_with(&prefix)) {
+    let limit = super::list::number(&call.request.query, "limit")?.filter(|limit| *limit > 0);
+    let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+    let mut items: Vec<Arc<Object>> = Vec::new();
+    let mut metadata = json!({"resourceVersion": snapshot.version.to_string()});
+    if call.kind.custom.is_some() {
+        metadata["continue"] = json!("");
+    }
+    let mut entries = snapshot.tree.range(&prefix).take_while(|(key, _)| key.starts_with(&prefix));
+    let mut last = None;
+    while let Some((key, object)) = entries.next() {
+        if items.len() >= limit {
+            metadata["continue"] = json!(super::list::token(snapshot.version, last.unwrap_or_default()));
+            if selection.is_empty() {
+                metadata["remainingItemCount"] = json!(entries.count() + 1);
+            }
+            break;
+        }
+        last = Some(&**key);
         if !selection.matches(key, object) {
             continue;
         }
@@ -73,7 +89,6 @@ pub(super) fn delete_collection(call: &Call<'_>) -> Result<Answer, Refusal> {
             Err(refusal) => return Err(refusal),
         }
     }
-    let metadata = json!({"resourceVersion": snapshot.version.to_string()});
     let mut body = list_head(&call.kind, &metadata).to_vec();
     for (index, object) in items.iter().enumerate() {
         if index > 0 {
@@ -106,7 +121,7 @@ impl DeleteOptions {
             let body = super::body::parse(call, "DeleteOptions")?;
             Self::of_body(&body)?
         };
-        options.dry_run |= request.query.all("dryRun").any(|value| value == "All");
+        options.dry_run.extend(request.query.all("dryRun").filter(|value| !value.is_empty()).map(ToOwned::to_owned));
         options.check()?;
         Ok(options)
     }
@@ -123,7 +138,17 @@ impl DeleteOptions {
     fn of_body(body: &Value) -> Result<Self, Refusal> {
         let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
         if kind != "DeleteOptions" {
-            return Err(Refusal::bad_request(format!("decoded object cannot be converted to DeleteOptions: {kind}")));
+            let version = body["apiVersion"].as_str().unwrap_or("v1");
+            return Err(Refusal::bad_request(format!(
+                "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+            )));
+        }
+        let grace = &body["gracePeriodSeconds"];
+        if !grace.is_null() && grace.as_i64().is_none() {
+            return Err(Refusal::bad_request(format!(
+                "json: cannot unmarshal {} into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
+                super::body::json_type(grace)
+            )));
         }
         let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
         Ok(Self {
@@ -132,12 +157,19 @@ impl DeleteOptions {
             orphan: body["orphanDependents"].as_bool(),
             uid: text(&body["preconditions"]["uid"]),
             version: text(&body["preconditions"]["resourceVersion"]),
-            dry_run: body["dryRun"].as_array().is_some_and(|list| list.iter().any(|value| value == "All")),
+            dry_run: body["dryRun"].as_array().into_iter().flatten().filter_map(text).collect(),
         })
+    }
+
+    fn is_dry_run(&self) -> bool {
+        !self.dry_run.is_empty()
     }
 
     fn check(&self) -> Result<(), Refusal> {
         let mut causes = Vec::new();
+        if self.dry_run.iter().any(|value| value != "All") {
+            causes.push(Cause::not_supported("dryRun", &format!("{:?}", self.dry_run), &["All"]));
+        }
         if self.propagation.is_some() && self.orphan.is_some() {
             let why = "orphanDependents and deletionPropagation cannot be both set";
             causes.push(Cause::invalid("propagationPolicy", &json!(self.propagation), why));
@@ -171,7 +203,7 @@ pub(crate) fn remove_object(
             || next["spec"]["finalizers"].as_array().is_some_and(|list| kind.is_namespace() && !list.is_empty());
         if kind.is_namespace()
             && matches!(name, "default" | "kube-system" | "kube-public" | "kube-node-lease")
-            && !options.dry_run
+            && !options.is_dry_run()
         {
             let why = format!("namespaces {name:?} is forbidden: this namespace may not be deleted");
             return Err(Refusal::forbidden(why, details(name, "", "namespaces")));
@@ -180,14 +212,17 @@ pub(crate) fn remove_object(
             mark(kind, &mut next, grace);
         }
         if held {
-            if next == present || options.dry_run {
+            if next == present {
                 return Ok(Deleted::Marked(stored));
+            }
+            if options.is_dry_run() {
+                return Ok(Deleted::Marked(Arc::new(draft(kind, &next).at(stored.version))));
             }
             let Ok(marked) = kind.table.put(key, Some(stored.version), draft(kind, &next)) else { continue };
             cluster.work.after_write(kind, &next);
             return Ok(Deleted::Marked(marked));
         }
-        if options.dry_run {
+        if options.is_dry_run() {
             return Ok(Deleted::Gone(next));
         }
         let mut last = stored;
@@ -199,10 +234,9 @@ pub(crate) fn remove_object(
             }
             meta::of(&mut next).insert("resourceVersion".into(), json!(last.version.to_string()));
         }
-        if kind.table.remove(key, &last).is_err() {
-            continue;
-        }
+        let Ok(gone) = kind.table.remove(key, &last) else { continue };
         cluster.work.after_delete(kind, &next);
+        meta::of(&mut next).insert("resourceVersion".into(), json!(gone.version.to_string()));
         return Ok(Deleted::Gone(next));
     }
 }

@@ -1,5 +1,6 @@
 //! Lists: selected objects of one kind at one version, whole or in pages.
 
+use std::num::{IntErrorKind, ParseIntError};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,12 +34,13 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Answer, Refusal> {
     let mut entries = snapshot.tree.range(&from).take_while(|(key, _)| key.starts_with(&prefix));
     let mut more = false;
     for (key, object) in entries.by_ref() {
-        if !selection.matches(key, object) {
-            continue;
-        }
+        // Whether what is left is selected is for the next page to find out.
         if page.limit.is_some_and(|limit| chosen.len() >= limit) {
             more = true;
             break;
+        }
+        if !selection.matches(key, object) {
+            continue;
         }
         chosen.push((Arc::clone(key), Arc::clone(object)));
     }
@@ -153,7 +155,23 @@ pub(super) async fn wait_for(call: &Call<'_>, version: u64) -> Result<(), Refusa
     Err(too_large(version, store.version()))
 }
 
-pub(super) fn too_large(version: u64, current: u64) -> Refusal {
+/// Waits for the version that a read of one object asks for.
+pub(super) async fn wait_for_named(call: &Call<'_>) -> Result<(), Refusal> {
+    let Some(text) = call.request.query.get("resourceVersion") else { return Ok(()) };
+    match text.parse() {
+        Ok(version) => wait_for(call, version).await,
+        Err(_) => Err(bad_version(text)),
+    }
+}
+
+/// The refusal of a version outside of lists.
+pub(super) fn bad_version(text: &str) -> Refusal {
+    let message =
+        format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax");
+    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+}
+
+fn too_large(version: u64, current: u64) -> Refusal {
     let message = format!("Timeout: Too large resource version: {version}, current: {current}");
     let mut refusal = Refusal::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with_details(json!({
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
@@ -264,13 +282,19 @@ pub(super) fn parse_version(text: &str) -> Result<u64, Refusal> {
 /// A whole number of the query.
 pub(super) fn number(query: &Query, name: &str) -> Result<Option<i64>, Refusal> {
     let parse = |text: &str| {
-        text.parse().map_err(|_| Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")))
+        text.parse().map_err(|error: ParseIntError| {
+            let why = match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
+        })
     };
     query.get(name).map(parse).transpose()
 }
 
 /// Where the next page begins, for clients to give back unread.
-fn token(version: u64, last: &str) -> String {
+pub(super) fn token(version: u64, last: &str) -> String {
     use std::fmt::Write as _;
     format!("{version}/{last}").bytes().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

@@ -1,29 +1,37 @@
 //! PATCH: how each content type changes the present state.
 
+use std::cell::RefCell;
+
+use http::StatusCode;
 use serde_json::Value;
 
 use super::update::{self, Part};
 use super::{Call, WriteOptions, body};
 use crate::fields;
-use crate::http::Answer;
+use crate::http::{Answer, syntax};
 use crate::kinds::Kind;
 use crate::meta;
+use crate::patch::json::json_patch;
+use crate::patch::merge::merge_patch;
 use crate::patch::strategic::strategic_merge;
 use crate::status::{Cause, Refusal};
-use http::StatusCode;
 
 /// The operations that one JSON patch may have, as on the real server.
 const MOST_OPERATIONS: usize = 10_000;
 
 /// A patch that was parsed, in one of its languages.
 pub(super) enum Patch {
-    Json(json_patch::Patch),
+    Json(Vec<Value>),
     Merge(Value),
     Strategic(Value),
     Apply(Value),
 }
 
 pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let known = ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+    if call.kind.custom.is_some() && !known.contains(&call.request.content_type()) {
+        Patch::parse(call)?;
+    }
     let options = WriteOptions::parse(call.request, "PatchOptions")?;
     let patch = Patch::parse(call)?;
     let status = call.target.subresource.is_some();
@@ -31,24 +39,33 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
         return apply(call, &options, config, status);
     }
     let part = if status { Part::Status } else { Part::Main };
+    let warnings = RefCell::default();
     let next = |present: &Value| {
         let patched = patch.apply(&call.kind, present)?;
-        let (object, _) = body::admit(call, patched, options.validation)?;
+        let shown = Value::from(patched.to_string());
+        let (object, unknown) = body::admit(call, patched, options.validation).map_err(|refusal| {
+            // What a patch leads to is not what the client sent.
+            let cause = Cause::invalid("patch", &shown, refusal.message());
+            if refusal.code == StatusCode::BAD_REQUEST { Refusal::invalid("", "", "", &[cause]) } else { refusal }
+        })?;
+        warnings.replace(unknown);
         update::check_names(call, &object)?;
         Ok(object)
     };
-    update::write(call, &options, part, next, None)
+    let answer = update::write(call, &options, part, next, None)?;
+    Ok(answer.with_warnings(&warnings.take()))
 }
 
 /// Server-side apply: creates an object that is absent.
 fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value, status: bool) -> Result<Answer, Refusal> {
     let kind = &call.kind;
     let subresource = call.target.subresource.as_deref().unwrap_or_default();
+    let warnings = RefCell::default();
     let next = |present: Option<&Value>| {
-        let config = named(call, config);
         let applied =
-            fields::applied(call.cluster, kind, subresource, present, &config, &options.manager, options.force)?;
-        let (object, _) = body::admit(call, applied, options.validation)?;
+            fields::applied(call.cluster, kind, subresource, present, config, &options.manager, options.force)?;
+        let (object, unknown) = body::admit(call, applied, options.validation)?;
+        warnings.replace(unknown);
         update::check_names(call, &object)?;
         Ok(object)
     };
@@ -70,31 +87,30 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value, status: bool) 
         }
         _ => None,
     };
-    update::write(call, options, part, |present| next(Some(present)), absent.as_ref())
-}
-
-/// The configuration with the namespace of the path.
-fn named(call: &Call<'_>, config: &Value) -> Value {
-    let mut config = config.clone();
-    let unnamed = config["metadata"].as_object().is_some_and(|metadata| !metadata.contains_key("namespace"));
-    if let Some(namespace) = call.target.namespace.as_deref().filter(|_| unnamed) {
-        config["metadata"]["namespace"] = namespace.into();
-    }
-    config
+    let answer = update::write(call, options, part, |present| next(Some(present)), absent.as_ref())?;
+    Ok(answer.with_warnings(&warnings.take()))
 }
 
 impl Patch {
     pub(super) fn parse(call: &Call<'_>) -> Result<Self, Refusal> {
         let bytes = &call.request.body;
-        let refused = |error: serde_json::Error| Refusal::bad_request(format!("error decoding patch: {error}"));
+        let decoded = || {
+            let decoded = serde_json::from_slice::<Value>(bytes);
+            decoded.map_err(|error| syntax::error(bytes).unwrap_or_else(|| error.to_string()))
+        };
+        let refused = |why: String| Refusal::bad_request(format!("error decoding patch: {why}"));
+        let not_a = |found: &Value, wanted: &str| {
+            format!("json: cannot unmarshal {} into Go value of type {wanted}", body::json_type(found))
+        };
         match call.request.content_type() {
             "application/json-patch+json" => {
-                let value: Value = serde_json::from_slice(bytes).map_err(refused)?;
-                let Value::Array(operations) = &value else {
-                    return Err(Refusal::bad_request(
-                        "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
-                    ));
+                let Value::Array(operations) = decoded().map_err(refused)? else {
+                    let found = decoded().unwrap_or_default();
+                    return Err(refused(not_a(&found, "[]handlers.jsonPatchOp")));
                 };
+                if let Some(found) = operations.iter().find(|operation| !operation.is_object()) {
+                    return Err(refused(not_a(found, "handlers.jsonPatchOp")));
+                }
                 if operations.len() > MOST_OPERATIONS {
                     return Err(Refusal::new(
                         StatusCode::PAYLOAD_TOO_LARGE,
@@ -106,16 +122,18 @@ impl Patch {
                         ),
                     ));
                 }
-                serde_json::from_value(value).map(Self::Json).map_err(refused)
+                Ok(Self::Json(operations))
             }
-            "application/merge-patch+json" => match serde_json::from_slice(bytes).map_err(refused)? {
+            "application/merge-patch+json" => match decoded().map_err(refused)? {
                 patch @ Value::Object(_) => Ok(Self::Merge(patch)),
-                _ => Err(Refusal::bad_request(
-                    "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
-                )),
+                Value::Null => Err(Refusal::bad_request("Invalid JSON Patch")),
+                other => Err(refused(not_a(&other, "map[string]interface {}"))),
             },
             "application/strategic-merge-patch+json" if call.kind.custom.is_none() => {
-                serde_json::from_slice(bytes).map(Self::Strategic).map_err(refused)
+                match decoded().map_err(Refusal::bad_request)? {
+                    patch @ Value::Object(_) => Ok(Self::Strategic(patch)),
+                    other => Err(Refusal::bad_request(not_a(&other, "map[string]interface {}"))),
+                }
             }
             "application/apply-patch+yaml" => {
                 let config =
@@ -137,7 +155,7 @@ impl Patch {
         let mut object = present.clone();
         match self {
             Self::Json(patch) => {
-                json_patch::patch(&mut object, patch).map_err(|_| {
+                json_patch(&mut object, patch).map_err(|_| {
                     Refusal::new(
                         StatusCode::UNPROCESSABLE_ENTITY,
                         "Invalid",
@@ -146,7 +164,7 @@ impl Patch {
                     .with_details(serde_json::json!({}))
                 })?;
             }
-            Self::Merge(patch) | Self::Apply(patch) => json_patch::merge(&mut object, patch),
+            Self::Merge(patch) | Self::Apply(patch) => object = merge_patch(object, patch.clone()),
             Self::Strategic(patch) => {
                 object = strategic_merge(object, patch.clone(), &kind.typed().schema).map_err(|error| {
                     let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::BAD_REQUEST);
@@ -159,8 +177,15 @@ impl Patch {
                 })?;
             }
         }
-        if !object.is_object() || !object["metadata"].is_object() {
-            let cause = Cause::invalid("patch", &object, "the patched object has no metadata");
+        if !object.is_object() {
+            let cause = Cause::invalid("patch", &object, "the patched object is not an object");
+            return Err(Refusal::invalid("", "", "", &[cause]));
+        }
+        // A kind is what is patched, never what a patch changes.
+        let builtin = kind.custom.is_none();
+        if builtin && object["kind"] != present["kind"] || builtin && object["apiVersion"] != present["apiVersion"] {
+            let shown = Value::from(object.to_string());
+            let cause = Cause::invalid("patch", &shown, "the kind of an object cannot be changed");
             return Err(Refusal::invalid("", "", "", &[cause]));
         }
         // A version that the patch does not name is no precondition, but the state that was patched.

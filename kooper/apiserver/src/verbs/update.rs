@@ -149,6 +149,11 @@ fn check_version(call: &Call<'_>, wanted: &Value, stored: &Arc<Object>) -> Resul
     let uid = meta::text(wanted, "uid");
     let found = stored.traits().uid.as_ref();
     if !uid.is_empty() && uid != found {
+        // A patch has found the object by itself: its uid is a change.
+        if call.request.method == http::Method::PATCH {
+            let cause = Cause::invalid("metadata.uid", &json!(uid), "field is immutable");
+            return Err(Refusal::invalid_object(kind, name, &[cause]));
+        }
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: /registry/{}, ResourceVersion: 0, AdditionalErrorMsg: \
              Precondition failed: UID in precondition: {uid}, UID in object meta: {found}",
@@ -228,6 +233,7 @@ fn next_state(
             object
         }
     };
+    let mut causes = Vec::from_iter(meta::validate_system(&object, present));
     meta::prepare_update(&mut object, present);
     let version = present["metadata"]["resourceVersion"].clone();
     meta::of(&mut object).insert("resourceVersion".into(), version);
@@ -251,7 +257,7 @@ fn next_state(
     } else {
         fields::settle(&mut object, present);
     }
-    let mut causes = meta::validate_update(&object, present);
+    causes.extend(meta::validate_update(&object, present));
     causes.extend(prepare::validate(kind, &object, Some(present)));
     if causes.is_empty() { Ok(object) } else { Err(Refusal::invalid_object(kind, name, &causes)) }
 }
@@ -275,7 +281,12 @@ fn same_desire(call: &Call<'_>, object: &Value, present: &Value) -> bool {
     let with_status = call.kind.custom.as_ref().is_some_and(|definition| !definition.has_status);
     let counted = |value: &Value| {
         let mut entries = value.as_object().cloned().unwrap_or_default();
-        entries.remove("metadata");
+        let metadata = entries.remove("metadata").unwrap_or_default();
+        // The labels of a slice are about its endpoints.
+        if call.kind.kind == "EndpointSlice" {
+            entries.insert("labels".into(), metadata["labels"].clone());
+            entries.insert("annotations".into(), metadata["annotations"].clone());
+        }
         if !with_status {
             entries.remove("status");
         }

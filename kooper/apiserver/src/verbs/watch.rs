@@ -30,9 +30,7 @@ const LASTS: Duration = Duration::from_secs(1800);
 pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, Refusal> {
     let query = &call.request.query;
     if let Some(text) = query.get("resourceVersion").filter(|text| text.parse::<u64>().is_err()) {
-        let message =
-            format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax");
-        return Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
+        return Err(list::bad_version(text));
     }
     list::check_matching(query, true)?;
     let selection = Selection::parse(query, &call.kind, call.target.name.as_deref())?;

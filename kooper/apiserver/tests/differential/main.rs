@@ -1,133 +1,159 @@
-//! One written history of requests, sent to this server and to a real one: the answers are the same.
+//! Histories of requests, sent to this server and to a real one: the answers are the same.
 //!
-//! A case is a file in `cases`. Set `KOOPER_CASE` to run one of them alone.
+//! Written histories are in `cases`; `KOOPER_CASE=name` runs one of them alone.
+//! Others are random: `KOOPER_SEED` and `KOOPER_REQUESTS` set the run. With
+//! `KOOPER_RECORD=1` the real server's answers are kept in `recorded`, from
+//! where they are compared without a real server.
 
 mod case;
+mod compare;
+mod coverage;
 mod normal;
+mod random;
 mod real;
+mod recorded;
+mod run;
+mod server;
+mod shrink;
 
+use std::collections::BTreeMap;
+use std::env;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
+use std::io::Write as _;
 
-use bytes::Bytes;
-use http::Request;
-use http_body_util::{BodyExt as _, Full};
-use kooper_apiserver::ApiServer;
-use tower::ServiceExt as _;
+use self::case::Case;
+use self::compare::{Difference, differences};
+use self::coverage::Coverage;
+use self::normal::normal;
+use self::real::Real;
+use self::recorded::File;
+use self::run::run;
+use self::server::{Answer, Server};
 
-use self::case::{Case, Step};
-use self::normal::Normal;
-
-/// What a server answered: the status, headers and body that are compared.
-#[derive(Clone, Debug, PartialEq)]
-struct Answer {
-    status: u16,
-    headers: Vec<(String, String)>,
-    body: String,
+/// How many requests a random history has.
+const LENGTH: usize = 120;
+fn number(variable: &str, default: u64) -> u64 {
+    env::var(variable).ok().map_or(default, |value| value.parse().expect("the variable is a number"))
 }
 
-/// A server that histories can be sent to.
-trait Server {
-    async fn send(&self, step: &Step) -> Answer;
+fn recording() -> bool {
+    env::var_os("KOOPER_RECORD").is_some()
 }
 
-struct Embedded {
-    server: ApiServer,
+/// Sends a case to a fresh embedded server.
+async fn ours(case: &Case) -> Vec<Answer> {
+    let (_running, server) = Server::embedded().await;
+    run(case, &server, None).await
 }
 
-impl Server for Embedded {
-    async fn send(&self, step: &Step) -> Answer {
-        // Without a socket: what TLS and HTTP do is tested in `https.rs`.
-        let mut request = Request::builder().method(step.method.as_str()).uri(&step.path);
-        for (name, value) in step.sent_headers() {
-            request = request.header(name, value);
-        }
-        let request = request.body(Full::new(Bytes::from(step.body.clone()))).expect("the case has valid requests");
-        let response = self.server.service().oneshot(request).await.expect("the server answers");
-        let (parts, body) = response.into_parts();
-        let body = body.collect().await.expect("the body ends well").to_bytes();
-        let headers =
-            parts.headers.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()));
-        Answer {
-            status: parts.status.as_u16(),
-            headers: headers.collect(),
-            body: String::from_utf8_lossy(&body).into_owned(),
-        }
-    }
-}
-
-/// The headers that are compared.
-const COMPARED: [&str; 5] = ["content-type", "warning", "retry-after", "allow", "etag"];
-
-/// Sends a case to a server; the answers come back normalised.
-async fn run(case: &Case, server: &impl Server) -> Vec<Answer> {
-    let mut normal = Normal::default();
-    let mut raw: Vec<Answer> = Vec::new();
-    for step in &case.steps {
-        let bodies: Vec<_> = raw.iter().map(|answer| answer.body.as_str()).collect();
-        let step = step.filled(&bodies);
-        raw.push(server.send(&step).await);
-        if step.method == "POST" && step.path.ends_with("/customresourcedefinitions") {
-            served(&step, server).await;
-        }
-    }
-    raw.into_iter()
-        .map(|answer| {
-            let headers = answer.headers.into_iter().filter(|(name, _)| COMPARED.contains(&name.as_str()));
-            Answer {
-                status: answer.status,
-                headers: headers.map(|(name, value)| (name, normal.text(&value))).collect(),
-                body: normal.body(&answer.body),
-            }
-        })
-        .collect()
-}
-
-/// Waits until the kind of a definition is served, which the real server does a little later.
-async fn served(step: &Step, server: &impl Server) {
-    let definition: serde_json::Value = serde_json::from_str(&step.body).unwrap_or_default();
-    let text = |pointer: &str| definition.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default();
-    let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
-    let version = text("/spec/versions/0/name");
-    for _ in 0..200 {
-        let list = server.send(&Step::get(&format!("/apis/{group}/{version}/{plural}"))).await;
-        if list.status == 200 {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-    panic!("{plural}.{group} is not served");
+/// Sends a case to both servers.
+async fn compared(case: &Case, real: &Real) -> Vec<Difference> {
+    let ours = ours(case).await;
+    let theirs = run(case, &real.server, Some(&ours)).await;
+    differences(case, ours, theirs)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_answers_are_those_of_a_real_server() {
-    let Some(real) = real::Real::start() else { return };
-    let only = std::env::var("KOOPER_CASE").ok();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differential/cases");
-    let mut files: Vec<_> =
-        fs::read_dir(folder).expect("there are cases").map(|file| file.expect("it can be read").path()).collect();
-    files.sort();
+    let Some(real) = Real::start(&["--without-controller-manager"]) else { return };
+    let only = env::var("KOOPER_CASE").ok();
     let (mut report, mut requests, mut differing) = (String::new(), 0, 0);
-    for file in files {
-        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        if only.as_ref().is_some_and(|only| *only != name) {
-            continue;
-        }
-        let case = Case::parse(&name, &fs::read_to_string(&file).expect("a case is text"));
-        let server = ApiServer::start().await.expect("loopback can be listened on");
-        let embedded = Embedded { server };
-        let ours = run(&case, &embedded).await;
-        let theirs = run(&case, &real).await;
-        for ((step, ours), theirs) in case.steps.iter().zip(&ours).zip(&theirs) {
-            requests += 1;
-            if ours != theirs {
+    for file in recorded::files() {
+        let mut all = Vec::new();
+        for case in &file.cases {
+            if only.as_ref().is_some_and(|only| *only != case.name) {
+                continue;
+            }
+            let ours = ours(case).await;
+            let theirs = run(case, &real.server, Some(&ours)).await;
+            if recording() {
+                all.push(normal(theirs.clone()));
+            }
+            requests += ours.len();
+            for difference in differences(case, ours, theirs) {
                 differing += 1;
-                let _ = writeln!(report, "\n{name}: line {}: {} {}", step.line, step.method, step.path);
-                let _ = writeln!(report, "  ours   {} {:?}\n{}", ours.status, ours.headers, ours.body);
-                let _ = writeln!(report, "  theirs {} {:?}\n{}", theirs.status, theirs.headers, theirs.body);
+                let _ = write!(report, "{difference}");
+            }
+        }
+        if recording() && only.is_none() {
+            recorded::write(&file, &all);
+        }
+    }
+    assert!(report.is_empty(), "{differing} of {requests} answers differ:\n{report}");
+}
+
+/// The clock is paused: watches that end with time take none.
+#[tokio::test(start_paused = true)]
+async fn the_answers_are_those_that_were_recorded() {
+    let (mut report, mut requests, mut differing, mut missing) = (String::new(), 0, 0, Vec::new());
+    for file in recorded::files() {
+        let cases = recorded::read(&file);
+        let fresh = |case: &&Case| !cases.iter().any(|(other, _)| other.name == case.name);
+        missing.extend(file.cases.iter().filter(fresh).map(|case| case.name.clone()));
+        for (case, theirs) in cases {
+            let ours = normal(ours(&case).await);
+            requests += ours.len();
+            for difference in compare::between(&case, ours.into_iter().zip(theirs)) {
+                differing += 1;
+                let _ = write!(report, "{difference}");
             }
         }
     }
     assert!(report.is_empty(), "{differing} of {requests} answers differ:\n{report}");
+    assert!(missing.is_empty(), "cases without a recording, run with KOOPER_RECORD=1: {missing:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_histories_get_the_answers_of_a_real_server() {
+    let Some(real) = Real::start(&["--without-controller-manager"]) else { return };
+    run::install_fixture(&real.server).await;
+    let (seed, requests) = (number("KOOPER_SEED", 1), number("KOOPER_REQUESTS", 3000));
+    // How many kinds of differences are shown by a shortest history.
+    let shortened = number("KOOPER_SHORTEN", 3) as usize;
+    let mut coverage = Coverage::default();
+    let mut found: BTreeMap<String, (usize, Option<Case>, Difference)> = BTreeMap::new();
+    let (mut cases, mut recorded) = (Vec::new(), Vec::new());
+    for index in 0..requests.div_ceil(LENGTH as u64) {
+        let seed = seed.wrapping_mul(1_000_003).wrapping_add(index);
+        let history = random::history(seed, &format!("random-{seed}"), LENGTH).await;
+        coverage.add(&history);
+        let theirs = run(&history.case, &real.server, Some(&history.answers)).await;
+        if recording() {
+            cases.push(history.case.clone());
+            recorded.push(normal(theirs.clone()));
+        }
+        // What follows a difference may follow from it.
+        let mut all = differences(&history.case, history.answers, theirs);
+        // A watch that was opened early shows what a later request has done.
+        all.sort_by_key(|difference| difference.step.is_watch());
+        let Some(first) = all.into_iter().next() else { continue };
+        let shown = found.len() < shortened;
+        let entry = found.entry(first.what.clone());
+        let entry = entry.or_insert_with(|| (0, shown.then(|| history.case.clone()), first));
+        entry.0 += 1;
+    }
+    if recording() {
+        let file = File { name: "random".into(), cases };
+        recorded::write_cases(&file);
+        recorded::write(&file, &recorded);
+    }
+    drop(writeln!(std::io::stderr(), "{coverage}"));
+    let mut report = String::new();
+    for (what, (count, case, difference)) in &found {
+        let _ = writeln!(report, "\n######## {count} times: {what}");
+        let Some(case) = case else {
+            let _ = write!(report, "{difference}");
+            continue;
+        };
+        let differs = async |case: &Case| compared(case, &real).await.iter().any(|other| other.what == *what);
+        let shortest = shrink::shrink(case.clone(), differs).await;
+        let again = Case { name: format!("{}-again", case.name), ..shortest.clone() };
+        match compared(&again, &real).await.iter().find(|other| other.what == *what) {
+            Some(difference) => drop(write!(report, "{shortest}{difference}")),
+            None => drop(write!(report, "it did not happen again:\n{difference}")),
+        }
+    }
+    let total: usize = found.values().map(|(count, ..)| count).sum();
+    assert!(found.is_empty(), "{total} histories of seed {seed} differ:\n{report}");
+    coverage.check();
 }

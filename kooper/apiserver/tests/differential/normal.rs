@@ -1,85 +1,177 @@
 //! What may differ between two servers is made the same: uids, versions and times.
+//!
+//! Versions become their rank among those of the history, so that their order
+//! is compared. A list has the rank of the last version before it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// The names that stand for uids and versions of one history.
+use crate::server::Answer;
+
+/// The headers that are compared.
+const COMPARED: [&str; 5] = ["content-type", "warning", "retry-after", "allow", "etag"];
+
+/// Fields whose values are not compared, only that they are there; with the reason. It may only get shorter.
+pub(crate) const MASKED: [(&str, &str); 1] = [("continue", "the token is opaque to clients")];
+
+/// The answers of a history in a form that does not depend on when and where they were given.
+pub(crate) fn normal(answers: Vec<Answer>) -> Vec<Answer> {
+    let mut bodies: Vec<Body> = answers.iter().map(|answer| Body::parse(&answer.body)).collect();
+    let mut versions = BTreeSet::new();
+    bodies.iter().flat_map(Body::values).for_each(|value| collect_versions(value, &mut versions));
+    let mut normal = Normal { versions, ..Normal::default() };
+    let answers = answers.into_iter().zip(&mut bodies).map(|(answer, body)| {
+        let headers = answer.headers.into_iter().filter(|(name, _)| COMPARED.contains(&name.as_str()));
+        Answer {
+            status: answer.status,
+            headers: headers.map(|(name, value)| (name, normal.text(&value))).collect(),
+            body: normal.body(body),
+        }
+    });
+    answers.collect()
+}
+
+/// A body, decoded where it is JSON.
+enum Body {
+    One(Value),
+    /// A stream, or a text.
+    Lines(Vec<Result<Value, String>>),
+}
+
+impl Body {
+    fn parse(text: &str) -> Self {
+        let line = |line: &str| serde_json::from_str(line).map_err(|_| line.to_owned());
+        match serde_json::from_str(text) {
+            Ok(value) if !is_event(&value) => Self::One(value),
+            _ => Self::Lines(text.lines().map(line).collect()),
+        }
+    }
+
+    fn values(&self) -> impl Iterator<Item = &Value> {
+        let (one, lines) = match self {
+            Self::One(value) => (Some(value), [].as_slice()),
+            Self::Lines(lines) => (None, lines.as_slice()),
+        };
+        one.into_iter().chain(lines.iter().filter_map(|line| line.as_ref().ok()))
+    }
+}
+
+fn is_event(value: &Value) -> bool {
+    value.get("type").is_some() && value.get("object").is_some() && value.get("kind").is_none()
+}
+
+fn is_list(entries: &serde_json::Map<String, Value>) -> bool {
+    entries.contains_key("items") || entries.contains_key("rows")
+}
+
+fn is_bookmark(value: &Value) -> bool {
+    value["type"] == "BOOKMARK"
+}
+
+/// The versions of objects; those of lists and bookmarks depend on other writers.
+fn collect_versions(value: &Value, versions: &mut BTreeSet<u64>) {
+    match value {
+        Value::Object(_) if is_bookmark(value) => {}
+        Value::Object(entries) => {
+            for (key, value) in entries {
+                match (key.as_str(), value.as_str().and_then(|text| text.parse().ok())) {
+                    ("metadata", _) if is_list(entries) => {}
+                    ("resourceVersion", Some(version)) => drop(versions.insert(version)),
+                    _ => collect_versions(value, versions),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_versions(item, versions)),
+        _ => {}
+    }
+}
+
+/// The names that stand for uids, versions and generated names of one history.
 #[derive(Default)]
-pub(crate) struct Normal {
+struct Normal {
     uids: BTreeMap<String, String>,
-    versions: BTreeMap<String, String>,
     names: BTreeMap<String, String>,
+    versions: BTreeSet<u64>,
 }
 
 impl Normal {
-    /// A body, one JSON value or one a line.
-    pub(crate) fn body(&mut self, body: &str) -> String {
-        if let Ok(mut value) = serde_json::from_str::<Value>(body) {
-            self.value(&mut value, "");
-            return pretty(&value);
+    fn body(&mut self, body: &mut Body) -> String {
+        match body {
+            Body::One(value) => {
+                self.value(value, "");
+                serde_json::to_string_pretty(value).expect("a value can be written")
+            }
+            Body::Lines(lines) => {
+                let lines = lines.iter_mut().map(|line| match line {
+                    Ok(value) => {
+                        self.value(value, "");
+                        value.to_string()
+                    }
+                    Err(text) => self.text(text),
+                });
+                lines.collect::<Vec<_>>().join("\n")
+            }
         }
-        let lines: Vec<_> = body
-            .lines()
-            .map(|line| match serde_json::from_str::<Value>(line) {
-                Ok(mut value) => {
-                    self.value(&mut value, "");
-                    value.to_string()
-                }
-                Err(_) => self.text(line),
-            })
-            .collect();
-        lines.join("\n")
     }
 
     fn value(&mut self, value: &mut Value, key: &str) {
+        let bookmark = is_bookmark(value);
         match value {
             Value::Object(entries) => {
-                // The fields of each manager are compared by the tests of `patch`.
-                entries.remove("managedFields");
+                // A review is never stored: who owns its fields means nothing.
+                if entries.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("Review")) {
+                    entries.insert("metadata".into(), "REVIEW".into());
+                }
+                // Entries of the same kind are sorted by their times, which have seconds only.
+                if let Some(Value::Array(owners)) = entries.get_mut("managedFields") {
+                    for owner in owners.iter_mut() {
+                        self.value(owner, "");
+                    }
+                    owners.sort_by_key(Value::to_string);
+                }
                 // The real server walks a schema's properties in the random order of a Go map.
                 if let Some(Value::Array(causes)) = entries.get_mut("details").and_then(|all| all.get_mut("causes")) {
+                    for cause in causes.iter_mut() {
+                        mask_patched(cause);
+                    }
+                    // Metadata is validated up to four times for one write.
                     causes.sort_by_key(Value::to_string);
+                    causes.dedup();
                     if let Some(Value::String(message)) = entries.get_mut("message") {
-                        *message = sorted(message);
+                        *message = patched_masked(&sorted(message));
                     }
                 }
-                if entries.get("type").is_some_and(|kind| kind == "BOOKMARK")
-                    && let Some(version) =
-                        entries.get_mut("object").and_then(|object| object.pointer_mut("/metadata/resourceVersion"))
-                {
-                    *version = "BOOKMARK".into();
+                if bookmark && let Some(version) = entries["object"].pointer_mut("/metadata/resourceVersion") {
+                    *version = self.reached(version).into();
                 }
-                let is_list = entries.contains_key("items") || entries.contains_key("rows");
+                let is_list = is_list(entries);
                 for (key, value) in entries.iter_mut() {
-                    match (is_list, key.as_str()) {
-                        (true, "metadata") => {
-                            // Others write too: only that there is a version can be compared.
-                            if let Some(version) = value.get_mut("resourceVersion") {
-                                *version = "LIST".into();
-                            }
-                            if let Some(token) = value.get_mut("continue") {
-                                *token = "CONTINUE".into();
+                    if key == "cells" {
+                        for cell in value.as_array_mut().into_iter().flatten() {
+                            // How old an object is depends on how fast the servers are.
+                            if cell.as_str().is_some_and(is_age) {
+                                *cell = "AGE".into();
                             }
                         }
-                        // Ports that nodes open are drawn from a range.
-                        (_, "cells") => {
-                            for cell in value.as_array_mut().into_iter().flatten() {
-                                // How old an object is depends on how fast the servers are.
-                                if cell.as_str().is_some_and(is_age) {
-                                    *cell = "AGE".into();
-                                } else {
-                                    self.value(cell, "");
-                                }
-                            }
-                        }
-                        (_, "nodePort" | "healthCheckNodePort") => {
-                            if is_port(&value.to_string()) {
-                                *value = self.named(&value.to_string(), "PORT").into();
-                            }
-                        }
-                        _ => self.value(value, key),
                     }
+                    // Ports that nodes open are drawn from a range.
+                    if matches!(key.as_str(), "nodePort" | "healthCheckNodePort") && is_port(&value.to_string()) {
+                        *value = self.named(&value.to_string(), "PORT").into();
+                    }
+                    if key == "metadata"
+                        && is_list
+                        && let Some(version) = value.get_mut("resourceVersion")
+                    {
+                        *version = self.reached(version).into();
+                    }
+                    if MASKED.iter().any(|(masked, _)| masked == key) && value.as_str() != Some("") {
+                        *value = key.to_uppercase().into();
+                    }
+                    if key == "token" && value.as_str().is_some_and(|token| token.len() > 40) {
+                        *value = "TOKEN".into();
+                    }
+                    self.value(value, key);
                 }
             }
             Value::Array(items) => {
@@ -88,12 +180,10 @@ impl Normal {
                 }
             }
             Value::String(text) => {
-                if let (true, Ok(_)) = (key == "resourceVersion", text.parse::<u64>()) {
-                    let next = format!("VERSION-{}", self.versions.len());
-                    *text = self.versions.entry(text.clone()).or_insert(next).clone();
-                } else {
-                    *text = self.text(text);
-                }
+                *text = match text.parse::<u64>() {
+                    Ok(version) if key == "resourceVersion" => self.version(version),
+                    _ => self.text(text),
+                };
             }
             _ => {}
         }
@@ -105,8 +195,19 @@ impl Normal {
         self.names.entry(value.to_owned()).or_insert(next).clone()
     }
 
+    /// The rank of a version.
+    fn version(&self, version: u64) -> String {
+        format!("VERSION-{}", self.versions.range(..version).count())
+    }
+
+    /// The last version of the history that a list or a bookmark has reached.
+    fn reached(&self, version: &Value) -> String {
+        let version = version.as_str().and_then(|text| text.parse::<u64>().ok());
+        version.map_or_else(String::new, |version| format!("AFTER-{}", self.versions.range(..=version).count()))
+    }
+
     /// A string: uids become names, times and versions in messages are masked.
-    pub(crate) fn text(&mut self, text: &str) -> String {
+    fn text(&mut self, text: &str) -> String {
         let mut normal = String::new();
         let mut rest = text;
         while !rest.is_empty() {
@@ -128,16 +229,15 @@ impl Normal {
                 normal.push(':');
                 normal.push_str(&named);
                 rest = &rest[6..];
+            } else if let Some((base, after)) = generated(rest) {
+                normal.push_str(base);
+                normal.push_str("RANDOM");
+                rest = after;
             } else {
                 let char = rest.chars().next().unwrap_or_default();
                 normal.push(char);
                 rest = &rest[char.len_utf8()..];
             }
-        }
-        // A generated name ends in five random letters.
-        if let Some(base) = normal.strip_prefix("generated-").filter(|suffix| suffix.len() == 5) {
-            let next = format!("GENERATED-{}", self.names.len());
-            return self.names.entry(base.to_owned()).or_insert(next).clone();
         }
         for before in ["current: ", "the ResourceVersion in record (", "too old resource version: "] {
             if let Some((start, after)) = normal.split_once(before) {
@@ -147,6 +247,35 @@ impl Normal {
             }
         }
         normal
+    }
+}
+
+/// A name that was generated from a base, `generated-` with or without a letter, and what is behind it.
+fn generated(text: &str) -> Option<(&str, &str)> {
+    let rest = text.strip_prefix("generated-")?;
+    let rest = match rest.as_bytes() {
+        [letter, b'-', ..] if letter.is_ascii_lowercase() => &rest[2..],
+        _ => rest,
+    };
+    let suffix = rest.get(..5)?;
+    let random = suffix.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    random.then(|| (&text[..text.len() - rest.len()], &rest[5..]))
+}
+
+fn mask_patched(cause: &mut Value) {
+    if cause["field"] == "patch"
+        && let Some(message) = cause["message"].as_str()
+    {
+        cause["message"] = patched_masked(message).into();
+    }
+}
+
+/// A message without the object that a patch led to, whose members are in the order of a Go map, and without what is
+/// wrong with it.
+fn patched_masked(message: &str) -> String {
+    match message.split_once("Invalid value: \"{") {
+        Some((start, _)) if message.contains("apiVersion") => format!("{start}Invalid value: OBJECT"),
+        _ => message.to_owned(),
     }
 }
 
@@ -191,8 +320,4 @@ fn is_time(text: &str) -> bool {
     text.bytes()
         .zip(shape.bytes())
         .all(|(byte, shape)| if shape == b'0' { byte.is_ascii_digit() } else { byte == shape })
-}
-
-fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).expect("a value can be written")
 }

@@ -1,0 +1,194 @@
+//! JSON patches (RFC 6902), with the liberties that the real server takes.
+//!
+//! It replaces members that are absent, reads an absent value as `null`,
+//! counts from the end of a list for negative indices, and takes what is
+//! before the first slash of a path as nothing.
+
+use serde_json::{Map, Value};
+
+/// The bytes that the copies of one patch may add.
+const MOST_COPIED: usize = 3 << 20;
+
+/// An operation does not fit the document, or copies too much.
+#[derive(Debug)]
+pub struct DoesNotFit;
+
+/// Applies the operations of a patch one after the other.
+///
+/// # Errors
+///
+/// If one of them does not fit. The document is of no use then.
+pub fn json_patch(document: &mut Value, operations: &[Value]) -> Result<(), DoesNotFit> {
+    let mut copied = 0;
+    for operation in operations {
+        let text = |key: &str| operation.get(key).and_then(Value::as_str);
+        let path = text("path").ok_or(DoesNotFit)?;
+        let value = || operation.get("value").cloned().unwrap_or_default();
+        match text("op").unwrap_or_default() {
+            "add" => add(document, path, value())?,
+            "replace" => replace(document, path, value())?,
+            "remove" => drop(remove(document, path)?),
+            "test" => {
+                if find(document, path)?.unwrap_or(&Value::Null) != &value() {
+                    return Err(DoesNotFit);
+                }
+            }
+            "move" => {
+                let moved = remove(document, text("from").ok_or(DoesNotFit)?)?;
+                add(document, path, moved)?;
+            }
+            "copy" => {
+                let copy = find(document, text("from").ok_or(DoesNotFit)?)?.cloned().unwrap_or_default();
+                copied += copy.to_string().len();
+                if copied > MOST_COPIED {
+                    return Err(DoesNotFit);
+                }
+                add(document, path, copy)?;
+            }
+            _ => return Err(DoesNotFit),
+        }
+    }
+    Ok(())
+}
+
+/// The value that holds what a path names, and the path's last part.
+fn holder<'a>(document: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), DoesNotFit> {
+    let mut parts: Vec<_> = path.split('/').skip(1).map(unescaped).collect();
+    let last = match parts.pop() {
+        Some(last) => last,
+        None => path.to_owned(),
+    };
+    let mut at = document;
+    for part in parts {
+        at = match at {
+            Value::Object(entries) => entries.get_mut(&part).ok_or(DoesNotFit)?,
+            Value::Array(items) => {
+                let index = index(items, &part, false)?;
+                items.get_mut(index).ok_or(DoesNotFit)?
+            }
+            _ => return Err(DoesNotFit),
+        };
+    }
+    Ok((at, last))
+}
+
+fn unescaped(part: &str) -> String {
+    part.replace("~1", "/").replace("~0", "~")
+}
+
+/// The index that a part of a path means, which for an insertion may be one behind the last item.
+fn index(items: &[Value], part: &str, insert: bool) -> Result<usize, DoesNotFit> {
+    let length = items.len() + usize::from(insert);
+    let number: i64 = part.parse().map_err(|_| DoesNotFit)?;
+    let from_end = usize::try_from(number.unsigned_abs()).map_err(|_| DoesNotFit)?;
+    let index = if number < 0 { length.checked_sub(from_end).ok_or(DoesNotFit)? } else { from_end };
+    if index < length { Ok(index) } else { Err(DoesNotFit) }
+}
+
+fn find<'a>(document: &'a mut Value, path: &str) -> Result<Option<&'a Value>, DoesNotFit> {
+    if path.is_empty() {
+        return Ok(Some(document));
+    }
+    let (holder, last) = holder(document, path)?;
+    match holder {
+        Value::Object(entries) => Ok(entries.get(&last)),
+        Value::Array(items) => {
+            let index = index(items, &last, false)?;
+            Ok(items.get(index))
+        }
+        _ => Err(DoesNotFit),
+    }
+}
+
+fn add(document: &mut Value, path: &str, value: Value) -> Result<(), DoesNotFit> {
+    if path.is_empty() {
+        *document = value;
+        return Ok(());
+    }
+    let (holder, last) = holder(document, path)?;
+    match holder {
+        Value::Object(entries) => drop(entries.insert(last, value)),
+        Value::Array(items) if last == "-" => items.push(value),
+        Value::Array(items) => {
+            let index = index(items, &last, true)?;
+            items.insert(index, value);
+        }
+        _ => return Err(DoesNotFit),
+    }
+    Ok(())
+}
+
+fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), DoesNotFit> {
+    if path.is_empty() {
+        *document = value;
+        return Ok(());
+    }
+    let (holder, last) = holder(document, path)?;
+    match holder {
+        Value::Object(entries) => drop(entries.insert(last, value)),
+        Value::Array(items) => {
+            let index = index(items, &last, false)?;
+            items[index] = value;
+        }
+        _ => return Err(DoesNotFit),
+    }
+    Ok(())
+}
+
+fn remove(document: &mut Value, path: &str) -> Result<Value, DoesNotFit> {
+    if path.is_empty() {
+        return Err(DoesNotFit);
+    }
+    let (holder, last) = holder(document, path)?;
+    match holder {
+        Value::Object(entries) => Map::remove(entries, &last).ok_or(DoesNotFit),
+        Value::Array(items) => {
+            let index = index(items, &last, false)?;
+            Ok(items.remove(index))
+        }
+        _ => Err(DoesNotFit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::json_patch;
+
+    fn patched(operations: &Value) -> Option<Value> {
+        let mut document = json!({"a": {"b": [1, 2, 3]}, "c/d": "x"});
+        json_patch(&mut document, operations.as_array().expect("it is a list")).ok()?;
+        Some(document)
+    }
+
+    #[test]
+    fn operations_are_applied_in_order() {
+        let operations = json!([
+            {"op": "add", "path": "/a/b/-", "value": 4}, {"op": "add", "path": "/a/b/0", "value": 0},
+            {"op": "remove", "path": "/a/b/-1"}, {"op": "replace", "path": "/a/new", "value": 1},
+            {"op": "copy", "from": "/c~1d", "path": "/e"}, {"op": "move", "from": "/e", "path": "/f"},
+            {"op": "add", "path": "/g"}, {"op": "test", "path": "/g"}, {"op": "test", "path": "/absent"}
+        ]);
+        assert_eq!(
+            patched(&operations),
+            Some(json!({"a": {"b": [0, 1, 2, 3], "new": 1}, "c/d": "x", "f": "x", "g": null}))
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for operation in [
+            json!({"op": "remove", "path": "/absent"}),
+            json!({"op": "add", "path": "/absent/x", "value": 1}),
+            json!({"op": "add", "path": "/a/b/9", "value": 1}),
+            json!({"op": "remove", "path": "/a/b/x"}),
+            json!({"op": "remove", "path": ""}),
+            json!({"op": "test", "path": "/a/b/0", "value": 2}),
+            json!({"op": "bogus", "path": "/a"}),
+            json!({"op": "add"}),
+        ] {
+            assert_eq!(patched(&json!([operation])), None, "{operation}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Patches of random histories, in the four languages.
+
+use fastrand::Rng;
+use serde_json::{Map, Value, json};
+
+use super::objects::{self, FINALIZERS, chance, fields, one, value};
+use super::subject::Subject;
+
+/// A merge patch: some fields set, some removed.
+pub(crate) fn merge(rng: &mut Rng, subject: &Subject, status: bool) -> Value {
+    let mut patch = json!({});
+    for _ in 0..rng.usize(1..4) {
+        let (path, value) = change(rng, subject, status);
+        let value = if chance(rng, 200) { Value::Null } else { value };
+        set(&mut patch, &path, value);
+    }
+    if chance(rng, 10) {
+        patch["metadata"]["name"] = json!("f");
+    }
+    patch
+}
+
+/// A strategic merge patch: a merge patch, at times with its directives.
+pub(crate) fn strategic(rng: &mut Rng, subject: &Subject) -> Value {
+    let mut patch = merge(rng, subject, false);
+    match rng.u32(..10) {
+        0 => patch["metadata"]["$deleteFromPrimitiveList/finalizers"] = json!([one(rng, &FINALIZERS)]),
+        1 => {
+            patch["metadata"]["finalizers"] = json!(FINALIZERS);
+            patch["metadata"]["$setElementOrder/finalizers"] = json!([FINALIZERS[1], FINALIZERS[0]]);
+        }
+        2 => patch["data"] = json!({"$patch": "replace", "n": "MQ=="}),
+        3 => patch["metadata"]["labels"] = json!({"$patch": "delete"}),
+        4 => patch["data"] = json!({"$retainKeys": ["a"], "a": "MQ=="}),
+        _ => {}
+    }
+    patch
+}
+
+/// A JSON patch of a few operations; some do not fit.
+pub(crate) fn json(rng: &mut Rng, subject: &Subject, status: bool) -> Value {
+    let operations = (0..rng.usize(1..4)).map(|_| {
+        let (path, value) = change(rng, subject, status);
+        let path = pointer(&path);
+        match rng.u32(..20) {
+            0..=9 => json!({"op": "add", "path": path, "value": value}),
+            10..=12 => json!({"op": "replace", "path": path, "value": value}),
+            13..=15 => json!({"op": "remove", "path": path}),
+            16 => json!({"op": "test", "path": path, "value": value}),
+            17 => json!({"op": "copy", "from": "/metadata/name", "path": path}),
+            18 => json!({"op": "add", "path": "/metadata/finalizers/-", "value": one(rng, &FINALIZERS)}),
+            _ => json!({"op": "remove", "path": "/metadata/finalizers/0"}),
+        }
+    });
+    operations.collect()
+}
+
+/// A configuration to apply: some of an object's fields.
+pub(crate) fn configuration(rng: &mut Rng, subject: &Subject, name: &str) -> Value {
+    let mut object = objects::object(rng, subject, name);
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("ownerReferences");
+    }
+    object
+}
+
+/// One field and a value for it.
+fn change(rng: &mut Rng, subject: &Subject, status: bool) -> (Vec<String>, Value) {
+    let path = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect();
+    let own: Vec<_> = fields(subject).iter().filter(|field| !status || field.path[0] == "status").collect();
+    if status || chance(rng, 550) {
+        let field = one(rng, &own);
+        return (path(field.path), value(rng, field));
+    }
+    match rng.u32(..10) {
+        0..=3 => (path(&["metadata", "labels", "tier"]), json!(one(rng, &["front", "back"]))),
+        4 => (path(&["metadata", "labels", "app"]), json!(one(rng, &["x", "y", ""]))),
+        5 => (path(&["metadata", "labels"]), objects::labels(rng)),
+        6 => (path(&["metadata", "annotations", "note"]), json!(one(rng, &["1", "2", ""]))),
+        7 => (path(&["metadata", "annotations"]), json!({"other": "1"})),
+        _ => (path(&["metadata", "finalizers"]), objects::finalizers(rng)),
+    }
+}
+
+/// Sets a value in a patch.
+pub(crate) fn set(patch: &mut Value, path: &[String], value: Value) {
+    let Some((first, rest)) = path.split_first() else {
+        *patch = value;
+        return;
+    };
+    if !patch.is_object() {
+        *patch = Value::Object(Map::new());
+    }
+    set(&mut patch[first.as_str()], rest, value);
+}
+
+fn pointer(path: &[String]) -> String {
+    path.iter().map(|part| format!("/{}", part.replace('~', "~0").replace('/', "~1"))).collect()
+}

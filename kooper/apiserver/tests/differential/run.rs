@@ -1,0 +1,225 @@
+//! A history on its way: requests are sent one after the other, watches are read beside them.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::case::{Case, Step};
+use crate::server::{Answer, Server, text};
+
+/// How long a real server may take until a watch has reported what happened.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// After how long without an event a watch counts as read to its end.
+const QUIET: Duration = Duration::from_millis(25);
+
+/// A history that is being sent.
+pub(crate) struct Run<'a> {
+    server: &'a Server,
+    namespace: String,
+    /// The bodies of the answers, by the ids of the requests.
+    bodies: HashMap<usize, String>,
+    pub(crate) answers: Vec<Answer>,
+    watches: Vec<Watch>,
+}
+
+/// A stream that is read until the end of the history.
+struct Watch {
+    /// The index of its answer.
+    answer: usize,
+    source: Source,
+}
+
+enum Source {
+    /// The embedded server's: everything that happened can be read at once.
+    Direct {
+        body: Body,
+        read: Vec<u8>,
+    },
+    /// The same, after its end.
+    Ended(Vec<u8>),
+    Task {
+        read: Arc<Mutex<Read>>,
+        task: JoinHandle<()>,
+    },
+}
+
+#[derive(Default)]
+struct Read {
+    bytes: Vec<u8>,
+    ended: bool,
+}
+
+/// Sends a history; where the answers of another server are known, watches wait for as many events.
+pub(crate) async fn run(case: &Case, server: &Server, expected: Option<&[Answer]>) -> Vec<Answer> {
+    if case.needs_fixture() {
+        install_fixture(server).await;
+    }
+    let mut run = Run::new(server, &case.name);
+    for step in &case.steps {
+        run.step(step).await;
+    }
+    run.finish(expected).await
+}
+
+/// Installs the definitions that random histories use, if they are not there yet.
+pub(crate) async fn install_fixture(server: &Server) {
+    let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differential/random/definitions.jsonl");
+    for definition in std::fs::read_to_string(definitions).expect("there are definitions").lines() {
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned();
+        let step = Step { method: "POST".into(), path, body: definition.to_owned(), ..Step::default() };
+        let answer = server.send(&step).await;
+        assert!(matches!(answer.status, 201 | 409), "{}", answer.body);
+        served(&step, server).await;
+    }
+}
+
+/// Waits until the kind of a definition is served, which the real server does a little later.
+async fn served(step: &Step, server: &Server) {
+    let definition: Value = serde_json::from_str(&step.body).unwrap_or_default();
+    let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
+    let version = text("/spec/versions/0/name");
+    for _ in 0..200 {
+        let list = server.send(&Step::get(&format!("/apis/{group}/{version}/{plural}"))).await;
+        if list.status == 200 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{plural}.{group} is not served");
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(server: &'a Server, namespace: &str) -> Self {
+        let (bodies, answers) = (HashMap::new(), Vec::new());
+        Self { server, namespace: namespace.to_owned(), bodies, answers, watches: Vec::new() }
+    }
+
+    /// Sends one request.
+    pub(crate) async fn step(&mut self, step: &Step) -> &Answer {
+        let id = step.id;
+        let step = step.filled(&self.namespace, &|id| self.bodies.get(&id).cloned().unwrap_or_default());
+        if step.reads_cache() && !self.server.is_embedded {
+            // A consistent list brings the cache up to date.
+            self.server.send(&Step::get(&collection(&step.path))).await;
+        }
+        let answer = if step.is_watch() { self.watch(&step).await } else { self.server.send(&step).await };
+        if step.method == "POST" && step.path.ends_with("/customresourcedefinitions") && answer.status == 201 {
+            served(&step, self.server).await;
+        }
+        self.bodies.insert(id, answer.body.clone());
+        self.answers.push(answer);
+        for watch in &mut self.watches {
+            watch.read_available();
+        }
+        self.answers.last().expect("one was pushed")
+    }
+
+    async fn watch(&mut self, step: &Step) -> Answer {
+        let response = self.server.open(step).await;
+        let mut answer = Answer::head(&response);
+        let body = response.into_body();
+        if answer.status != 200 {
+            answer.body = text(&body.collect().await.expect("the body ends well").to_bytes());
+            return answer;
+        }
+        let source = if self.server.is_embedded { Source::direct(body) } else { Source::task(body) };
+        self.watches.push(Watch { answer: self.answers.len(), source });
+        answer
+    }
+
+    /// Reads the watches to their ends, and returns all answers.
+    pub(crate) async fn finish(mut self, expected: Option<&[Answer]>) -> Vec<Answer> {
+        let deadline = Instant::now() + PATIENCE;
+        for mut watch in std::mem::take(&mut self.watches) {
+            let wanted = expected.map_or(0, |answers| events(&answers[watch.answer].body).count());
+            let read = watch.read_to_end(wanted, deadline).await;
+            self.answers[watch.answer].body = events(&read).fold(String::new(), |all, line| all + line + "\n");
+        }
+        self.answers
+    }
+}
+
+/// The complete lines of a stream, without the bookmarks that come with time.
+fn events(stream: &str) -> impl Iterator<Item = &str> {
+    let complete = stream.rfind('\n').map_or("", |end| &stream[..end]);
+    complete.lines().filter(|line| {
+        !line.is_empty() && (!line.contains(r#""type":"BOOKMARK""#) || line.contains("k8s.io/initial-events-end"))
+    })
+}
+
+/// The collection that a path is about.
+fn collection(path: &str) -> String {
+    let path = path.split('?').next().unwrap_or_default().replace("/watch/", "/");
+    let parts: Vec<_> = path.split('/').collect();
+    match parts.iter().position(|part| *part == "namespaces") {
+        Some(at) if parts.len() > at + 2 => parts[..at + 3].join("/"),
+        _ => path,
+    }
+}
+
+impl Watch {
+    /// Reads what is there without waiting.
+    fn read_available(&mut self) {
+        let Source::Direct { body, read } = &mut self.source else { return };
+        while let Some(frame) = tokio::task::unconstrained(body.frame()).now_or_never() {
+            let Some(Ok(frame)) = frame else {
+                self.source = Source::Ended(std::mem::take(read));
+                return;
+            };
+            read.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
+        }
+    }
+
+    /// Reads as many events as are expected, and those that follow without a pause.
+    async fn read_to_end(&mut self, wanted: usize, deadline: Instant) -> String {
+        self.read_available();
+        match &mut self.source {
+            Source::Direct { read, .. } | Source::Ended(read) => String::from_utf8_lossy(read).into_owned(),
+            Source::Task { read, task } => {
+                let state = || {
+                    let read = read.lock().unwrap_or_else(PoisonError::into_inner);
+                    (String::from_utf8_lossy(&read.bytes).into_owned(), read.ended)
+                };
+                let mut before = 0;
+                loop {
+                    let (stream, ended) = state();
+                    let enough = events(&stream).count() >= wanted && stream.len() == before;
+                    if ended || enough || Instant::now() >= deadline {
+                        task.abort();
+                        return stream;
+                    }
+                    before = stream.len();
+                    tokio::time::sleep(QUIET).await;
+                }
+            }
+        }
+    }
+}
+
+impl Source {
+    fn direct(body: Body) -> Self {
+        Self::Direct { body, read: Vec::new() }
+    }
+
+    fn task(mut body: Body) -> Self {
+        let read = Arc::new(Mutex::new(Read::default()));
+        let shared = Arc::clone(&read);
+        let task = tokio::spawn(async move {
+            while let Some(Ok(frame)) = body.frame().await {
+                let mut read = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                read.bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
+            }
+            shared.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
+        });
+        Self::Task { read, task }
+    }
+}
