@@ -267,7 +267,7 @@ impl Table {
     }
 
     /// Forgets the log, as a compaction does.
-    fn compact(&self) {
+    pub(crate) fn compact(&self) {
         let _writing = self.clock.write();
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.trim(0, 0);
