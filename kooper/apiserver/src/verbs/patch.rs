@@ -183,7 +183,7 @@ impl Patch {
         }
         // A kind is what is patched, never what a patch changes.
         let builtin = kind.custom.is_none();
-        if builtin && object["kind"] != present["kind"] || builtin && object["apiVersion"] != present["apiVersion"] {
+        if builtin && (object["kind"] != present["kind"] || object["apiVersion"] != present["apiVersion"]) {
             let shown = Value::from(object.to_string());
             let cause = Cause::invalid("patch", &shown, "the kind of an object cannot be changed");
             return Err(Refusal::invalid("", "", "", &[cause]));
