@@ -70,7 +70,7 @@ pub(crate) async fn serve(call: Call<'_>) -> Result<Answer, Refusal> {
     if matches!(call.kind.resource.as_str(), "componentstatuses" | "bindings") && call.kind.group.is_empty() {
         return Err(Refusal::not_implemented(&call.kind.resource));
     }
-    let answer = match verb {
+    match verb {
         "get" => {
             list::wait_for_named(&call).await?;
             get(&call)
@@ -83,13 +83,7 @@ pub(crate) async fn serve(call: Call<'_>) -> Result<Answer, Refusal> {
         "delete" => delete::delete(&call),
         "deletecollection" => delete::delete_collection(&call),
         _ => Err(Refusal::method_not_allowed()),
-    };
-    // The one deprecated kind that is served.
-    if call.kind.custom.is_none() && call.kind.kind == "Endpoints" {
-        let warning = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
-        return answer.map(|answer| answer.with_warnings(&[warning.to_owned()]));
     }
-    answer
 }
 
 fn subresource(call: &Call<'_>, name: &str) -> Result<Answer, Refusal> {
