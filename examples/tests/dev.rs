@@ -86,7 +86,7 @@ fn every_example_has_something_to_do() {
         (LEADER_ELECTION, "handled config=hello"),
         (METRICS, "synced"),
         (MULTI_RESOURCE, "seen kind=StatefulSet object=default/hello"),
-        (REDIS, "  objects      redis/hello"),
+        (REDIS, "synced watch=redis: redises"),
         (TRACED, "works settings=false"),
     ] {
         let dev = home.start(program, &["--port", "0"]);
@@ -156,11 +156,11 @@ fn a_port_that_is_named_and_taken_ends_it() {
     let address = other.local_addr().expect("a bound socket has an address");
     let (code, said) = ended(&home, &["--port", &address.port().to_string()]);
     assert_eq!(code, Some(1), "{said}");
-    let expected = format!("the API server cannot listen on {address}: another program has that port: choose another");
+    let expected = format!("the API server cannot listen on {address}: another program uses this port: choose another");
     assert!(said.contains(&expected), "{said}");
     let (code, said) = ended(&home, &["--port", "0", "--listen", &address.to_string()]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains(&format!("cannot listen on {address}: another program has that port")), "{said}");
+    assert!(said.contains(&format!("cannot listen on {address}: another program uses this port")), "{said}");
 }
 
 #[test]

@@ -66,7 +66,7 @@ async fn bind(ports: &[u16], credentials: &Credentials) -> Result<ApiServer, Ser
 /// The system's error, and what to do about it.
 fn advice(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::AddrInUse => "another program has that port: choose another one with `--port`".to_owned(),
+        io::ErrorKind::AddrInUse => "another program uses this port: choose another one with `--port`".to_owned(),
         _ => format!("{error}: choose another port with `--port`"),
     }
 }
