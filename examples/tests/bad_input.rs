@@ -139,6 +139,6 @@ fn a_port_in_use_is_reported_before_the_controllers_start() {
     let (code, said) = ended(&["--kubeconfig", &path, "--listen", &address], &[]);
     assert_eq!(code, Some(1), "{said}");
     let expected =
-        format!("cannot listen on {address}: another program has that port: choose another one with `--listen`");
+        format!("cannot listen on {address}: another program uses this port: choose another one with `--listen`");
     assert!(said.contains(&expected), "{said}");
 }

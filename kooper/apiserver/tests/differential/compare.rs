@@ -35,6 +35,14 @@ pub(crate) fn between(case: &Case, answers: impl Iterator<Item = (Answer, Answer
     pairs.map(difference).collect()
 }
 
+impl Difference {
+    /// The line of `known.txt` that stands for it: where owners of fields differ, it does not say which.
+    pub(crate) fn line(&self) -> String {
+        let owners = self.what.find("managedFields").map_or(self.what.len(), |at| at + "managedFields".len());
+        format!("{}: {} ({})", self.case, self.step.path, &self.what[..owners])
+    }
+}
+
 fn what(step: &Step, ours: &Answer, theirs: &Answer) -> String {
     let media = step.header("content-type").and_then(|media| media.split('/').nth(1)).unwrap_or_default();
     let collection: Vec<_> = step.path.split('?').next().unwrap_or_default().split('/').collect();

@@ -24,8 +24,13 @@ fn statement(text: &str, number: usize) -> Option<String> {
     let lines: Vec<_> = text.lines().skip(number.checked_sub(1)?).take(LINES).collect();
     let indent = |line: &str| line.len() - line.trim_start().len();
     let first = indent(lines.first()?);
-    let ends = |line: &&str| indent(line) <= first && line.trim_end().ends_with([';', '}']);
-    let length = lines.iter().position(ends).map_or(lines.len(), |last| last + 1);
+    let mut depth = 0;
+    let mut ends = |line: &&str| {
+        depth += line.matches(['(', '[', '{']).count();
+        depth = depth.saturating_sub(line.matches([')', ']', '}']).count());
+        depth == 0 && line.trim_end().ends_with([';', '}'])
+    };
+    let length = lines.iter().position(|line| ends(line)).map_or(lines.len(), |last| last + 1);
     let shown = lines.get(..length)?.iter().map(|line| line.get(first.min(indent(line))..).unwrap_or_default());
     Some(shown.collect::<Vec<_>>().join("\n"))
 }
@@ -40,7 +45,7 @@ mod tests {
         assert_eq!(statement(text, 7).as_deref(), Some("done();"));
         let shown =
             "let web = cluster\n    .wait(\"web\", |web: &Deployment| {\n        ready(web)\n    })\n    .await;";
-        assert_eq!(statement(text, 2).as_deref(), None.or(Some(shown)));
+        assert_eq!(statement(text, 2).as_deref(), Some(shown));
         assert_eq!(
             statement(text, 3).as_deref(),
             Some(".wait(\"web\", |web: &Deployment| {\n    ready(web)\n})\n.await;")
