@@ -476,7 +476,7 @@ fn errors_in_settings_name_the_problem_and_what_to_write() {
     );
     assert!(problem(Controller::builder::<ConfigMap>("ok").build()).contains("handler: it is missing"));
     assert!(problem(Controller::builder::<ConfigMap>("Not_OK").build()).contains("`Not_OK`"));
-    assert!(problem(builder().workers(0).build()).contains("workers: 0 workers handle nothing"));
+    assert!(problem(builder().workers(0).build()).contains("workers: a controller needs workers: set 1 or more"));
     assert!(problem(builder().labels("a in b").build()).contains("labels: "));
     assert!(problem(builder().fields("a>b").build()).contains("fields: "));
     assert!(problem(builder().namespaces(["Nope"]).build()).contains("namespaces: "));
@@ -503,7 +503,13 @@ fn an_invalid_setting_keeps_the_previous_one() {
     let mut controller = Controller::builder::<ConfigMap>("ok").workers(2).handler(async || {}).build().unwrap();
     let settings = |controller: &Controller| format!("{controller:?}");
     let before = settings(&controller);
-    assert!(controller.set_workers(0).unwrap_err().to_string().contains("workers: 0 workers handle nothing"));
+    assert!(
+        controller
+            .set_workers(0)
+            .unwrap_err()
+            .to_string()
+            .contains("workers: a controller needs workers: set 1 or more")
+    );
     assert!(controller.set_resync(Some(Duration::ZERO)).unwrap_err().to_string().contains("resync: the duration"));
     let election = LeaderElection::new().lease_duration(Duration::from_secs(1));
     assert!(controller.set_leader_election(Some(election)).unwrap_err().to_string().contains("leader_election: "));
@@ -522,18 +528,18 @@ fn a_controller_without_a_client_reports_what_needs_one() {
     assert!(Operator::builder().controller(own().build().unwrap()).build().is_ok());
     assert_eq!(
         refusal(builder().build().unwrap()),
-        "controller `ok`: retriever: it asks the API server for its objects, and the operator has no client: \
-         give it one with `client`, or the controller a retriever of its own"
+        "controller `ok`: retriever: its objects are read from the API server, and the operator has no client: set one \
+         with `client`, or set a custom retriever"
     );
     assert_eq!(
         refusal(own().leader_election(LeaderElection::default()).build().unwrap()),
-        "controller `ok`: leader_election: its Lease is kept by the API server, and the operator has no client: \
-         give it one with `client`, or remove the leader election"
+        "controller `ok`: leader_election: its Lease is stored on the API server, and the operator has no client: \
+         set one with `client`, or remove the leader election"
     );
     assert_eq!(
         refusal(own().handler(async |_: Recorder, _: Client, _: Deleter<Secret>| {}).build().unwrap()),
         "controller `ok`: handler: its arguments and settings need the API server (Deleter<Secret>, Recorder, `Client`), \
-         and the operator has no client: give it one with `client`"
+         and the operator has no client: set one with `client`"
     );
     // Without the election no client is needed.
     let mut elected = own().leader_election(LeaderElection::default()).build().unwrap();

@@ -166,11 +166,13 @@ fn check_lists_objects_that_a_controller_with_fewer_namespaces_left_behind() {
     let notes: Vec<_> = stdout.lines().filter(|line| line.starts_with("note ")).collect();
     assert_eq!(notes.len(), 1, "{stdout}");
     assert!(
-        notes[0].starts_with("note     services wide/left: outside of the namespaces of the controller `services` "),
+        notes[0].starts_with(
+            "note     services wide/left: outside of the namespaces of the controller `services`, with its finalizer "
+        ),
         "{notes:?}"
     );
     let (_, stdout, _) = subject.call(Some(cluster.limited_kubeconfig()), &["check"]);
-    assert!(stdout.contains("note     services: whether some outside of the namespaces"), "{stdout}");
+    assert!(stdout.contains("note     services: objects outside of the namespaces"), "{stdout}");
     let released = r#"{"metadata":{"finalizers":null}}"#;
     for (namespace, name) in [("wide", "left"), ("wide", "foreign"), ("narrowed", "here")] {
         cluster.must(&["-n", namespace, "patch", "service", name, "--type=merge", "--patch", released]);

@@ -123,10 +123,7 @@ fn invalid_instance_and_former_names_are_rejected() {
     assert!(error.starts_with("the instance name: "), "{error}");
     let itself = controller().former_program("shop").build().unwrap();
     let error = build(kooper::Operator::builder().client(client()).controller(itself));
-    assert_eq!(
-        error,
-        "controller `web`: former_program: `shop` is the program's name now: write the one it had before"
-    );
+    assert_eq!(error, "controller `web`: former_program: `shop` is the current name of the program: set a former one");
     let error = controller().former_program("Old_Shop").build().unwrap_err().to_string();
     assert!(error.starts_with("controller `web`: former_program: "), "{error}");
 }
