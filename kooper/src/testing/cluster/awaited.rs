@@ -25,12 +25,12 @@ fn statement(text: &str, number: usize) -> Option<String> {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let first = indent(lines.first()?);
     let mut depth = 0;
-    let mut ends = |line: &&str| {
+    let ends = |line: &&str| {
         depth += line.matches(['(', '[', '{']).count();
         depth = depth.saturating_sub(line.matches([')', ']', '}']).count());
         depth == 0 && line.trim_end().ends_with([';', '}'])
     };
-    let length = lines.iter().position(|line| ends(line)).map_or(lines.len(), |last| last + 1);
+    let length = lines.iter().position(ends).map_or(lines.len(), |last| last + 1);
     let shown = lines.get(..length)?.iter().map(|line| line.get(first.min(indent(line))..).unwrap_or_default());
     Some(shown.collect::<Vec<_>>().join("\n"))
 }
