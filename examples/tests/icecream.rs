@@ -66,6 +66,8 @@ fn icecream_creates_corrects_and_deletes_its_deployment_with_only_its_printed_ro
         cluster.kubectl_with(&["apply", "--server-side", "--field-manager=icecream", "--filename=-"], &crd).success
     );
     wait_until_owners_are_known(&installed, namespace);
+    // A watch of a kind that was just defined may have to wait; kubectl does, and a warning would be in the log.
+    cluster.must(&["get", "--raw", "/apis/controller.nicoleh.io/v1alpha1/icecreams?watch=1&timeoutSeconds=1"]);
     let before = installed.requests().len();
     let _nodes = Nodes::start(cluster, namespace);
     let program = installed.start();
