@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::status::Cause;
-use crate::{meta, time};
+use crate::{meta, schema, time};
 
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
@@ -117,6 +117,10 @@ pub(crate) fn validate(object: &Value) -> Vec<Cause> {
 
 /// The rules that a structural schema violates: each field has a type that is known.
 fn check_schema(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    for (index, error) in schema::rule_errors(schema) {
+        let rule = &schema["x-kubernetes-validations"][index]["rule"];
+        causes.push(Cause::invalid(format!("{path}.x-kubernetes-validations[{index}].rule"), rule, error));
+    }
     let properties = schema["properties"].as_object().into_iter().flatten();
     let properties = properties.map(|(name, below)| (format!("{path}.properties[{name}]"), below, "object fields"));
     let items = schema.get("items").map(|below| (format!("{path}.items"), below, "array items"));

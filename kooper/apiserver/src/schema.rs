@@ -9,6 +9,7 @@ mod validate;
 
 use serde_json::Value;
 
+pub(crate) use self::cel::errors as rule_errors;
 pub(crate) use self::columns::Column;
 pub(crate) use self::published::Typed;
 use crate::cause::Cause;

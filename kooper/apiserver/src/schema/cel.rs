@@ -1,13 +1,67 @@
 //! The rules of `x-kubernetes-validations`, by the library `kube-cel`.
 
+use std::error::Error as _;
+
 use kube_cel::{CompiledSchema, ErrorKind, compile_schema, validate_compiled};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cause::Cause;
 
+/// The library's parser takes as deep a rule as the API does, but a megabyte or more for it in a debug build: threads
+/// of tokio and of tests have two in all.
+const STACK: usize = 16 << 20;
+
 /// Compiles the rules of a schema; `None` where it has none.
 pub(super) fn compile(schema: &Value) -> Option<CompiledSchema> {
-    has_rules(schema).then(|| compile_schema(schema))
+    has_rules(schema).then(|| stacker::grow(STACK, || compile_schema(schema)))
+}
+
+/// How deep an expression may be nested, as in cel-go; beyond it the library may end the process.
+const DEPTH: usize = 250;
+
+/// The rules of one node of a schema that cannot be compiled, by their index.
+pub(crate) fn errors(node: &Value) -> Vec<(usize, String)> {
+    let rules = node["x-kubernetes-validations"].as_array().into_iter().flatten().enumerate();
+    rules
+        .filter_map(|(index, rule)| {
+            let texts = [&rule["rule"], &rule["messageExpression"]];
+            if texts.iter().any(|text| depth(text.as_str().unwrap_or_default()) > DEPTH) {
+                return Some((index, format!("expression recursion limit exceeded: {DEPTH}")));
+            }
+            let compiled = stacker::grow(STACK, || compile_schema(&json!({"x-kubernetes-validations": [rule]})));
+            let error = compiled.validations.first()?.as_ref().err()?;
+            let cause = error.source().map(|cause| cause.to_string());
+            Some((index, format!("compilation failed: {}", cause.unwrap_or_else(|| error.to_string()))))
+        })
+        .collect()
+}
+
+/// At least how deep the tree of an expression is: each bracket and each operator may add a level; what stands
+/// between commas, `&&` and `||` stands side by side.
+fn depth(rule: &str) -> usize {
+    let (mut outer, mut here, mut deepest) = (Vec::new(), 0, 0);
+    let mut bytes = rule.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' | b'\'' => {
+                while let Some(inside) = bytes.next().filter(|&inside| inside != byte) {
+                    if inside == b'\\' {
+                        bytes.next();
+                    }
+                }
+            }
+            b'(' | b'[' | b'{' => {
+                outer.push(here);
+                here += 1;
+            }
+            b')' | b']' | b'}' => here = outer.pop().unwrap_or_default() + 1,
+            b'&' | b'|' | b',' => here = outer.last().map_or(0, |outside| outside + 1),
+            b'+' | b'-' | b'*' | b'/' | b'%' | b'<' | b'>' | b'=' | b'!' | b'.' | b'?' | b':' => here += 1,
+            _ => {}
+        }
+        deepest = deepest.max(here);
+    }
+    deepest
 }
 
 fn has_rules(schema: &Value) -> bool {
@@ -20,7 +74,7 @@ fn has_rules(schema: &Value) -> bool {
 
 /// The rules that an object violates.
 pub(super) fn validate(rules: &CompiledSchema, object: &Value, present: Option<&Value>) -> Vec<Cause> {
-    let Err(errors) = validate_compiled(rules, object, present) else { return Vec::new() };
+    let Err(errors) = stacker::grow(STACK, || validate_compiled(rules, object, present)) else { return Vec::new() };
     errors
         .into_vec()
         .into_iter()
