@@ -30,8 +30,8 @@ pub(crate) fn errors(node: &Value) -> Vec<(usize, String)> {
             }
             let compiled = stacker::grow(STACK, || compile_schema(&json!({"x-kubernetes-validations": [rule]})));
             let error = compiled.validations.first()?.as_ref().err()?;
-            let cause = error.source().map(|cause| cause.to_string());
-            Some((index, format!("compilation failed: {}", cause.unwrap_or_else(|| error.to_string()))))
+            let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+            Some((index, format!("compilation failed: {cause}")))
         })
         .collect()
 }
