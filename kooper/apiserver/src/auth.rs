@@ -9,7 +9,7 @@ use serde_json::json;
 use self::rbac::Asked;
 use crate::cluster::Cluster;
 use crate::http::Request;
-use crate::identity::User;
+use crate::identity::{AUDIENCE, Granted, User};
 use crate::route::Target;
 use crate::status::{Refusal, details};
 
@@ -18,11 +18,79 @@ pub(crate) fn user(cluster: &Cluster, request: &Request) -> Result<User, Refusal
     let mut words = request.header(http::header::AUTHORIZATION).unwrap_or_default().split_whitespace();
     match (words.next(), words.next()) {
         (Some(scheme), Some(token)) if scheme.eq_ignore_ascii_case("bearer") => {
-            cluster.tokens.user(token).ok_or_else(Refusal::unauthorized)
+            let known = user_of_token(cluster, token, &[AUDIENCE.to_owned()]);
+            known.map(|(user, _)| user).map_err(|_| Refusal::unauthorized())
         }
         // Another scheme identifies no one.
         _ => Ok(User::anonymous()),
     }
+}
+
+/// The user that a token stands for, and for which of these audiences it is meant.
+pub(crate) fn user_of_token(
+    cluster: &Cluster,
+    token: &str,
+    audiences: &[String],
+) -> Result<(User, Vec<String>), String> {
+    if let Some(user) = cluster.tokens.user(token) {
+        let own: Vec<_> = audiences.iter().filter(|audience| *audience == AUDIENCE).cloned().collect();
+        let known = (!own.is_empty()).then_some((user, own));
+        return known.ok_or_else(|| "invalid bearer token".to_owned());
+    }
+    let Some(granted) = cluster.tokens.granted(token) else { return Err("invalid bearer token".to_owned()) };
+    let meant = granted.audiences(audiences);
+    if meant.is_empty() {
+        let shown = |list: &[String]| {
+            let list: Vec<_> = list.iter().map(|audience| format!("{audience:?}")).collect();
+            format!("[{}]", list.join(" "))
+        };
+        return Err(format!(
+            "[invalid bearer token, token audiences {} is invalid for the target audiences {}]",
+            shown(granted.all_audiences()),
+            shown(audiences)
+        ));
+    }
+    let user = account(&granted, cluster).map_err(|why| format!("[invalid bearer token, {why}]"))?;
+    Ok((user.authenticated(), meant))
+}
+
+/// The service account as a user, if the token still stands for it.
+fn account(granted: &Granted, cluster: &Cluster) -> Result<User, String> {
+    let grant = &granted.grant;
+    if granted.is_expired() {
+        return Err("service account token has expired".to_owned());
+    }
+    let uid = |resource: &str, key: &str| {
+        let object = cluster.kind("", "v1", resource)?.table.get(key)?;
+        Some(object.traits().uid.to_string())
+    };
+    match uid("serviceaccounts", &crate::route::key(&grant.namespace, &grant.account)) {
+        Some(found) if found == grant.uid => {}
+        Some(found) => {
+            return Err(format!("service account UID ({found}) does not match claim ({})", grant.uid));
+        }
+        None => return Err(format!("serviceaccounts {:?} not found", grant.account)),
+    }
+    let mut user = User::service_account(&grant.namespace, &grant.account).with_uid(&grant.uid);
+    user.add_extra("credential-id", &format!("JTI={}", granted.id));
+    if let Some(bound) = &grant.bound {
+        if uid(bound.resource, &bound.key).as_deref() != Some(&bound.uid) {
+            return Err("service account token has been invalidated".to_owned());
+        }
+        let (name, node) = match bound.resource {
+            "pods" => (Some(("pod", &bound.name, Some(&bound.uid))), bound.node.as_ref()),
+            "nodes" => (Some(("node", &bound.name, Some(&bound.uid))), None),
+            _ => (None, None),
+        };
+        let node = node.map(|(name, uid)| ("node", name, uid.as_ref()));
+        for (what, name, uid) in name.into_iter().chain(node) {
+            user.add_extra(&format!("{what}-name"), name);
+            if let Some(uid) = uid {
+                user.add_extra(&format!("{what}-uid"), uid);
+            }
+        }
+    }
+    Ok(user)
 }
 
 /// The user that the request asks to act as, if its own user may do so.

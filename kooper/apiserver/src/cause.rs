@@ -52,6 +52,21 @@ impl Cause {
         Self { reason, message: message.into(), field: field.into() }
     }
 
+    /// The causes as one message.
+    pub(crate) fn list(causes: &[Self]) -> String {
+        // The same violation is listed once.
+        let mut distinct: Vec<String> = Vec::new();
+        for text in causes.iter().map(Self::text) {
+            if !distinct.contains(&text) {
+                distinct.push(text);
+            }
+        }
+        match distinct.as_slice() {
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        }
+    }
+
     /// The cause in one line, with its field.
     pub(crate) fn text(&self) -> String {
         if self.field.is_empty() { self.message.clone() } else { format!("{}: {}", self.field, self.message) }

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::faults;
 use crate::identity::Tokens;
 use crate::kinds::{Kind, Kinds};
+use crate::roles::Roles;
 use crate::store::Store;
 use crate::work::Work;
 
@@ -17,11 +18,16 @@ pub(crate) struct Cluster {
     /// What follows from the writes, and is not done yet.
     pub(crate) work: Work,
     pub(crate) faults: Arc<faults::State>,
+    /// The roles as they were when they were last asked for.
+    pub(crate) roles: RwLock<Arc<Roles>>,
+    /// Whether namespaces have service accounts, and pods act as them.
+    pub(crate) accounts: bool,
 }
 
 impl Cluster {
-    /// A cluster with the built-in kinds and no object; `admin` is the token of its administrator.
-    pub(crate) fn new(admin: &str) -> Self {
+    /// A cluster with the built-in kinds and no object; `admin` is the token of its administrator, and with `accounts`
+    /// each namespace has a service account.
+    pub(crate) fn new(admin: &str, accounts: bool) -> Self {
         let store = Store::new();
         let kinds = Kinds::builtin(&store);
         Self {
@@ -30,6 +36,8 @@ impl Cluster {
             tokens: Tokens::new(admin),
             work: Work::default(),
             faults: Arc::default(),
+            roles: RwLock::default(),
+            accounts,
         }
     }
 

@@ -3,6 +3,8 @@
 //! The work is done before the write is answered, one piece after the other, by whichever request came first.
 
 mod definitions;
+mod protection;
+mod provision;
 
 use std::sync::Arc;
 
@@ -27,6 +29,9 @@ pub(crate) fn run(cluster: &Arc<Cluster>) {
             }
             Task::DropDefinition(name) => definitions::drop_kind(cluster, &name),
             Task::Namespace(name) => empty_namespace(cluster, &name),
+            Task::Provision(namespace) => provision::provision(cluster, &namespace),
+            Task::Claims(namespace) => protection::release_claims(cluster, &namespace),
+            Task::Volume(name) => protection::release_volume(cluster, &name),
             Task::Owner(place) => release_owner(cluster, &place),
             Task::Released(owner, namespace) => {
                 if let Some((kind, key)) = find_owner(cluster, &owner, &namespace) {

@@ -1,5 +1,7 @@
 //! Field managers: who owns which fields, kept over writes and applied.
 
+use std::sync::LazyLock;
+
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -10,9 +12,11 @@ use crate::patch::field_manager::FieldManager;
 use crate::patch::fields::FieldSet;
 use crate::patch::path::Path;
 use crate::patch::reset::Reset;
+use crate::patch::scale::{self, ReplicasPaths, SCALE_VERSION};
 use crate::patch::schema::Schema;
-use crate::patch::versions::Versions;
+use crate::patch::versions::{OneVersion, Versions};
 use crate::patch::{managed, noop};
+use crate::schema::Typed;
 use crate::status::{Refusal, details};
 use crate::time;
 
@@ -110,6 +114,67 @@ pub(crate) fn applied(
         noop::keep_times(&mut object, present);
     }
     Ok(object)
+}
+
+/// What a write makes of a Scale.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ScaleWrite<'a> {
+    /// This is the Scale from now on.
+    Replaced(&'a Value),
+    /// This is applied to the Scale; `force` takes fields from other owners.
+    Applied { config: &'a Value, force: bool },
+}
+
+/// Writes to the scale of an object: the Scale that results, and the `managedFields` of the object.
+pub(crate) fn scaled(
+    cluster: &Cluster,
+    kind: &Kind,
+    object: &Value,
+    scale: &Value,
+    write: ScaleWrite<'_>,
+    writer: &str,
+) -> Result<(Value, Vec<Value>), Refusal> {
+    let unreadable = |why: String| Refusal::internal(format!("Internal error occurred: {why}"));
+    let kinds = cluster.kinds();
+    let same = kinds.iter().filter(|other| std::sync::Arc::ptr_eq(&other.table, &kind.table));
+    let paths: ReplicasPaths = same.map(|kind| (kind.api_version(), replicas_path(kind))).collect();
+    let mut live = scale.clone();
+    managed::set(&mut live, scale::to_scale(managed::of(object), &paths).map_err(unreadable)?);
+    let typed = &*SCALE;
+    let versions = OneVersion { api_version: SCALE_VERSION.to_owned(), schema: typed.schema.clone() };
+    let manager = FieldManager {
+        api_version: SCALE_VERSION,
+        kind: "Scale",
+        subresource: "scale",
+        versions: &versions,
+        reset: &Reset::NOTHING,
+        zero: &typed.zero,
+    };
+    let now = time::now();
+    let next = match write {
+        ScaleWrite::Applied { config, force } => {
+            manager.apply(&live, config, writer, force, &now).map_err(|error| refusal(&error))?
+        }
+        ScaleWrite::Replaced(next) => {
+            let mut next = next.clone();
+            managed::set(&mut next, managed::of(&live).as_array().cloned().unwrap_or_default());
+            manager.update(&live, next, writer, &now)
+        }
+    };
+    let owners = scale::to_scaled(managed::of(object), managed::of(&next), &kind.api_version(), &paths);
+    owners.map(|owners| (next, owners)).map_err(unreadable)
+}
+
+/// The schema of a Scale.
+static SCALE: LazyLock<Typed> = LazyLock::new(|| Typed::builtin("autoscaling", "v1", "Scale"));
+
+/// Where objects of a kind have their replicas, if they can be scaled.
+fn replicas_path(kind: &Kind) -> Option<Path> {
+    let specified = match &kind.custom {
+        Some(definition) => definition.scale.as_ref()?.specified.as_str(),
+        None => ".spec.replicas",
+    };
+    Some(Path::of_fields(&specified.split('.').filter(|part| !part.is_empty()).collect::<Vec<_>>()))
 }
 
 fn refusal(error: &ApplyError) -> Refusal {

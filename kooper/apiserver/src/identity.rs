@@ -1,8 +1,13 @@
 //! Identities: users, and the tokens that they are known by.
 
+mod token;
+
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
+use serde_json::{Map, Value, json};
+
+pub(crate) use self::token::{AUDIENCE, Bound, Grant, Granted};
 use crate::random;
 
 /// The members of this group may do everything.
@@ -13,6 +18,9 @@ const MASTERS: &str = "system:masters";
 pub struct User {
     name: String,
     groups: Vec<String>,
+    uid: String,
+    /// What else is known of the user, by key.
+    extra: Vec<(String, String)>,
 }
 
 const AUTHENTICATED: &str = "system:authenticated";
@@ -22,7 +30,8 @@ impl User {
     /// A user with groups, such as `system:masters`.
     #[must_use]
     pub fn new(name: &str, groups: &[&str]) -> Self {
-        Self { name: name.to_owned(), groups: groups.iter().map(|group| (*group).to_owned()).collect() }
+        let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+        Self { name: name.to_owned(), groups, uid: String::new(), extra: Vec::new() }
     }
 
     /// The user that a ServiceAccount is.
@@ -56,6 +65,29 @@ impl User {
         self.authenticated()
     }
 
+    pub(crate) fn with_uid(mut self, uid: &str) -> Self {
+        uid.clone_into(&mut self.uid);
+        self
+    }
+
+    /// Adds what a token says of the user; `key` is a name of the authentication API.
+    pub(crate) fn add_extra(&mut self, key: &str, value: &str) {
+        self.extra.push((format!("authentication.kubernetes.io/{key}"), value.to_owned()));
+    }
+
+    /// The user as reviews show it.
+    pub(crate) fn info(&self) -> Value {
+        let mut info = json!({"username": self.name, "groups": self.groups});
+        if !self.uid.is_empty() {
+            info["uid"] = json!(self.uid);
+        }
+        if !self.extra.is_empty() {
+            info["extra"] =
+                self.extra.iter().map(|(key, value)| (key.clone(), json!([value]))).collect::<Map<_, _>>().into();
+        }
+        info
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -70,7 +102,12 @@ impl User {
 }
 
 /// The tokens of one server.
-pub(crate) struct Tokens(RwLock<HashMap<String, User>>);
+#[derive(Default)]
+pub(crate) struct Tokens {
+    users: RwLock<HashMap<String, User>>,
+    /// The tokens of service accounts that were requested.
+    granted: RwLock<HashMap<String, Granted>>,
+}
 
 impl std::fmt::Debug for Tokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -81,8 +118,8 @@ impl std::fmt::Debug for Tokens {
 impl Tokens {
     /// Knows the token of a user who may do everything, and no other.
     pub(crate) fn new(admin: &str) -> Self {
-        let tokens = Self(RwLock::default());
-        tokens.add(admin.to_owned(), User::new("admin", &[MASTERS]));
+        let tokens = Self::default();
+        tokens.add(admin.to_owned(), User::new("admin", &[MASTERS]).with_uid("admin"));
         tokens
     }
 
@@ -94,10 +131,26 @@ impl Tokens {
     }
 
     fn add(&self, token: String, user: User) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(token, user.authenticated());
+        self.users.write().unwrap_or_else(PoisonError::into_inner).insert(token, user.authenticated());
+    }
+
+    /// A new token for a service account.
+    pub(crate) fn grant(&self, grant: Grant) -> String {
+        let (token, granted) = Granted::new(grant);
+        let mut all = self.granted.write().unwrap_or_else(PoisonError::into_inner);
+        // Before it grows, so that the tokens of the past take no room.
+        if all.len() == all.capacity() {
+            all.retain(|_, granted| !granted.is_expired());
+        }
+        all.insert(token.clone(), granted);
+        token
+    }
+
+    pub(crate) fn granted(&self, token: &str) -> Option<Granted> {
+        self.granted.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
     }
 
     pub(crate) fn user(&self, token: &str) -> Option<User> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
+        self.users.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
     }
 }

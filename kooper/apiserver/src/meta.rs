@@ -1,10 +1,11 @@
 //! The rules of `metadata`, the same for all kinds.
 
-use kooper_grammar::name as grammar;
 use serde_json::{Map, Value, json};
 
+use crate::cause::Cause;
+use crate::form;
 use crate::kinds::Kind;
-use crate::status::{Cause, Refusal};
+use crate::status::Refusal;
 
 /// Members of `metadata`; others are dropped.
 const KNOWN: [&str; 15] = [
@@ -186,50 +187,15 @@ pub(crate) fn prepare_update(object: &mut Value, present: &Value) {
     }
 }
 
-/// Which form the names of a kind have.
-fn check_name(kind: &Kind, name: &str, generated: bool) -> Result<(), String> {
-    const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
-                         start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
-                         validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-    const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
-                             '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used \
-                             for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-    const DNS1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
-                           alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or \
-                           'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-    let name = if generated { name.trim_end_matches('-') } else { name };
-    let is_label = |name: &str| {
-        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        let outer = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-        name.bytes().all(inner) && outer(name.as_bytes().first()) && outer(name.as_bytes().last())
-    };
-    let custom = kind.custom.is_some();
-    match kind.kind.as_str() {
-        "Namespace" if !custom => {
-            if name.len() > 63 {
-                return Err("must be no more than 63 bytes".into());
-            }
-            if is_label(name) { Ok(()) } else { Err(LABEL.into()) }
-        }
-        "Service" if !custom => {
-            if name.len() > 63 {
-                return Err("must be no more than 63 bytes".into());
-            }
-            let starts = name.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
-            if is_label(name) && starts { Ok(()) } else { Err(DNS1035.into()) }
-        }
-        "Role" | "ClusterRole" | "RoleBinding" | "ClusterRoleBinding" if !custom => match name {
-            "." | ".." => Err(format!("may not be '{name}'")),
-            _ if name.contains('/') => Err("may not contain '/'".into()),
-            _ if name.contains('%') => Err("may not contain '%'".into()),
-            _ => Ok(()),
-        },
-        _ => {
-            if name.len() > 253 {
-                return Err("must be no more than 253 bytes".into());
-            }
-            if !name.is_empty() && name.split('.').all(is_label) { Ok(()) } else { Err(SUBDOMAIN.into()) }
-        }
+/// The rules of an object's name, by its kind.
+fn name_form(kind: &Kind) -> form::Check {
+    if kind.custom.is_some() {
+        return form::dns_subdomain;
+    }
+    match (kind.group.as_str(), kind.kind.as_str()) {
+        ("", "Namespace" | "Service") => form::dns_label,
+        ("rbac.authorization.k8s.io", _) => form::path_segment,
+        _ => form::dns_subdomain,
     }
 }
 
@@ -238,22 +204,23 @@ pub(crate) fn validate(kind: &Kind, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let metadata = &object["metadata"];
     let name = text(object, "name");
-    if let Some(base) = metadata["generateName"].as_str()
-        && let Err(why) = check_name(kind, base, true)
-    {
-        causes.push(Cause::invalid("metadata.generateName", &json!(base), why));
+    let check = name_form(kind);
+    if let Some(base) = metadata["generateName"].as_str() {
+        // A suffix follows the last hyphen.
+        for why in check(base.trim_end_matches('-')) {
+            causes.push(Cause::invalid("metadata.generateName", &json!(base), why));
+        }
     }
     if name.is_empty() {
         causes.push(Cause::required("metadata.name", "name or generateName is required"));
-    } else if let Err(why) = check_name(kind, name, false) {
-        causes.push(Cause::invalid("metadata.name", &json!(name), why));
+    } else {
+        causes.extend(check(name).into_iter().map(|why| Cause::invalid("metadata.name", &json!(name), why)));
     }
     causes.extend(validate_labels(&metadata["labels"], "metadata.labels"));
     let mut annotations = 0;
     for (key, value) in metadata["annotations"].as_object().into_iter().flatten() {
-        if let Err(why) = check_qualified(&key.to_lowercase()) {
-            causes.push(Cause::invalid("metadata.annotations", &json!(key), why));
-        }
+        let found = form::qualified(&key.to_lowercase()).into_iter();
+        causes.extend(found.map(|why| Cause::invalid("metadata.annotations", &json!(key), why)));
         annotations += key.len() + value.as_str().map_or(0, str::len);
     }
     if annotations > 256 << 10 {
@@ -291,8 +258,10 @@ pub(crate) fn validate(kind: &Kind, object: &Value) -> Vec<Cause> {
         causes.push(Cause::invalid("metadata.ownerReferences", &metadata["ownerReferences"], why));
     }
     for (index, finalizer) in finalizers(object).iter().enumerate() {
-        if let Err(why) = check_qualified(finalizer) {
-            causes.push(Cause::invalid(format!("metadata.finalizers[{index}]"), &json!(finalizer), why));
+        let found = form::qualified(finalizer);
+        if !found.is_empty() {
+            let at = format!("metadata.finalizers[{index}]");
+            causes.extend(found.into_iter().map(|why| Cause::invalid(at.as_str(), &json!(finalizer), why)));
         } else if !finalizer.contains('/') && !matches!(*finalizer, "orphan" | "foregroundDeletion" | "kubernetes") {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             causes.push(Cause::invalid(format!("metadata.finalizers[{index}]"), &json!(finalizer), why));
@@ -305,50 +274,11 @@ pub(crate) fn validate(kind: &Kind, object: &Value) -> Vec<Cause> {
 pub(crate) fn validate_labels(labels: &Value, field: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (key, value) in labels.as_object().into_iter().flatten() {
-        if let Err(why) = check_qualified(key) {
-            causes.push(Cause::invalid(field, &json!(key), why));
-        }
-        let text = value.as_str().unwrap_or_default();
-        if text.len() > 63 {
-            causes.push(Cause::invalid(field, value, "must be no more than 63 bytes"));
-        } else if grammar::label_value(text).is_err() {
-            let why = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
-                       and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or \
-                       '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-            causes.push(Cause::invalid(field, value, why));
-        }
+        causes.extend(form::qualified(key).into_iter().map(|why| Cause::invalid(field, &json!(key), why)));
+        let found = form::label_value(value.as_str().unwrap_or_default());
+        causes.extend(found.into_iter().map(|why| Cause::invalid(field, value, why)));
     }
     causes
-}
-
-pub(crate) fn check_qualified(name: &str) -> Result<(), String> {
-    const PART: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
-                        alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
-                        is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-    if grammar::qualified(name).is_ok() {
-        return Ok(());
-    }
-    let mut parts = name.split('/');
-    match (parts.next(), parts.next(), parts.next()) {
-        (Some(_), None, _) | (Some(_), Some(_), None) => {
-            let last = name.rsplit('/').next().unwrap_or_default();
-            if last.is_empty() {
-                Err("name part must be non-empty".into())
-            } else if last.len() > 63 {
-                Err("name part must be no more than 63 bytes".into())
-            } else if name.contains('/') && grammar::label_value(last).is_ok() {
-                Err("prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
-                     '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used \
-                     for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-                    .into())
-            } else {
-                Err(format!("name part {PART}"))
-            }
-        }
-        _ => Err(format!(
-            "a qualified name {PART} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        )),
-    }
 }
 
 /// What an update sets that only a deletion sets.

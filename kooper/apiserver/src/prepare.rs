@@ -7,8 +7,10 @@ mod workload;
 use serde_json::{Value, json};
 
 pub(crate) use self::workload::drop_template_generation;
+use crate::cause::Cause;
 use crate::kinds::Kind;
-use crate::status::{Cause, Refusal};
+use crate::status::Refusal;
+use crate::validate::Write;
 use crate::{base64, defaults, meta, time};
 
 /// Readies a new object.
@@ -49,7 +51,6 @@ pub(crate) fn update(kind: &Kind, object: &mut Value, present: &Value, status: b
     }
     match kind.kind.as_str() {
         "Namespace" => {
-            object["spec"] = present["spec"].clone();
             name_label(object);
         }
         "Pod" if status => pod::update_status(object, present),
@@ -85,56 +86,11 @@ fn encode_strings(secret: &mut Value) {
 }
 
 /// The rules that an object violates.
-pub(crate) fn validate(kind: &Kind, object: &Value, present: Option<&Value>) -> Vec<Cause> {
+pub(crate) fn validate(kind: &Kind, object: &Value, write: Write<'_>) -> Vec<Cause> {
     let mut causes = meta::validate(kind, object);
     match &kind.custom {
-        Some(definition) => causes.extend(definition.validate(object, present)),
-        None => causes.extend(builtin(kind, object, present)),
+        Some(definition) => causes.extend(definition.validate(object, write.present())),
+        None => causes.extend(crate::validate::validate(kind, object, write)),
     }
     causes
-}
-
-fn builtin(kind: &Kind, object: &Value, present: Option<&Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    match kind.kind.as_str() {
-        "ConfigMap" | "Secret" => {
-            for field in ["data", "binaryData"] {
-                for key in object[field].as_object().into_iter().flatten().map(|(key, _)| key) {
-                    if let Some(why) = bad_data_key(key) {
-                        causes.push(Cause::invalid(format!("{field}[{key}]"), &json!(key), why));
-                    }
-                }
-            }
-            if let Some(present) = present.filter(|present| present["immutable"] == true) {
-                for field in ["immutable", "data", "binaryData"] {
-                    if object[field] != present[field] {
-                        causes.push(Cause::forbidden(field, "field is immutable when `immutable` is set"));
-                    }
-                }
-            }
-        }
-        "CustomResourceDefinition" => causes.extend(crate::crd::validate(object)),
-        _ => {}
-    }
-    causes
-}
-
-fn bad_data_key(key: &str) -> Option<String> {
-    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    if key.len() > 253 {
-        return Some("must be no more than 253 bytes".to_owned());
-    }
-    if key.is_empty() || !key.bytes().all(known) {
-        return Some(
-            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
-             'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-                .to_owned(),
-        );
-    }
-    match key {
-        "." => Some("must not be '.'".to_owned()),
-        ".." => Some("must not be '..'".to_owned()),
-        _ if key.starts_with("..") => Some("must not start with '..'".to_owned()),
-        _ => None,
-    }
 }

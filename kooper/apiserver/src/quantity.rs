@@ -69,6 +69,24 @@ impl Quantity {
         Self { nanos: if self.nanos < 0 { -millis } else { millis }, ..self }
     }
 
+    pub(crate) fn is_negative(self) -> bool {
+        self.nanos < 0
+    }
+
+    pub(crate) fn is_zero(self) -> bool {
+        self.nanos == 0
+    }
+
+    /// Whether it is a whole number.
+    pub(crate) fn is_whole(self) -> bool {
+        self.nanos % ONE == 0
+    }
+
+    /// Whether it is the larger amount, however both are written.
+    pub(crate) fn exceeds(self, other: Self) -> bool {
+        self.nanos > other.nanos
+    }
+
     pub(crate) fn is_positive(self) -> bool {
         self.nanos > 0
     }

@@ -3,6 +3,7 @@
 mod wrong;
 
 use kooper_grammar::selector::{FieldSelector, Selector};
+use serde_json::Value;
 
 use crate::http::Query;
 use crate::kinds::Kind;
@@ -88,5 +89,58 @@ impl Selection {
                 };
                 (found == value) == *equal
             })
+    }
+}
+
+/// A label selector as objects have it: `matchLabels` and `matchExpressions`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LabelSelector<'a>(pub(crate) &'a Value);
+
+impl LabelSelector<'_> {
+    /// Whether it selects an object with these labels. An absent selector selects nothing, an empty one everything.
+    pub(crate) fn matches(self, labels: &Value) -> bool {
+        let label = |key: &str| labels.get(key).and_then(Value::as_str);
+        let Value::Object(selector) = self.0 else { return false };
+        let equal = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
+        let terms = selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten();
+        equal.into_iter().all(|(key, value)| label(key) == value.as_str())
+            && terms.into_iter().all(|term| {
+                let found = label(term["key"].as_str().unwrap_or_default());
+                let listed = || {
+                    let mut values = term["values"].as_array().into_iter().flatten();
+                    values.any(|value| value.as_str() == found)
+                };
+                match term["operator"].as_str().unwrap_or_default() {
+                    "In" => found.is_some() && listed(),
+                    "NotIn" => found.is_none() || !listed(),
+                    "Exists" => found.is_some(),
+                    "DoesNotExist" => found.is_none(),
+                    _ => false,
+                }
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::LabelSelector;
+
+    #[test]
+    fn a_label_selector_is_a_conjunction() {
+        let labels = json!({"a": "1", "b": "2"});
+        for (selector, expected) in [
+            (json!(null), false),
+            (json!({}), true),
+            (json!({"matchLabels": {"a": "1"}}), true),
+            (json!({"matchLabels": {"a": "1", "c": "3"}}), false),
+            (json!({"matchExpressions": [{"key": "b", "operator": "In", "values": ["1", "2"]}]}), true),
+            (json!({"matchExpressions": [{"key": "c", "operator": "NotIn", "values": ["1"]}]}), true),
+            (json!({"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "c", "operator": "Exists"}]}), false),
+            (json!({"matchExpressions": [{"key": "c", "operator": "DoesNotExist"}]}), true),
+        ] {
+            assert_eq!(LabelSelector(&selector).matches(&labels), expected, "{selector}");
+        }
     }
 }

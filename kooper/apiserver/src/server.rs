@@ -56,6 +56,7 @@ pub struct ApiServer {
 pub struct Builder {
     address: SocketAddr,
     credentials: Option<Credentials>,
+    accounts: bool,
 }
 
 impl Builder {
@@ -73,6 +74,14 @@ impl Builder {
         self
     }
 
+    /// A server as kube-apiserver is without kube-controller-manager and without the plugin `ServiceAccount`: no
+    /// namespace has anything from its beginning. For comparisons with such a one.
+    #[doc(hidden)]
+    pub fn without_accounts(mut self) -> Self {
+        self.accounts = false;
+        self
+    }
+
     /// Starts the server.
     ///
     /// # Errors
@@ -83,7 +92,7 @@ impl Builder {
         let address = listener.local_addr()?;
         let credentials = self.credentials.unwrap_or_else(Credentials::generate);
         let tls = tls::acceptor(&credentials, address.ip())?;
-        let cluster = Arc::new(Cluster::new(&credentials.token));
+        let cluster = Arc::new(Cluster::new(&credentials.token, self.accounts));
         bootstrap::create_objects(&cluster);
         // Watches begin after them at the earliest, as on a server that was started on its data.
         cluster.kinds().stored().for_each(|kind| kind.table.compact());
@@ -115,7 +124,7 @@ impl ApiServer {
     /// # }
     /// ```
     pub fn builder() -> Builder {
-        Builder { address: (Ipv4Addr::LOCALHOST, 0).into(), credentials: None }
+        Builder { address: (Ipv4Addr::LOCALHOST, 0).into(), credentials: None, accounts: true }
     }
 
     /// Stops listening, ends the watches, and waits until the requests that

@@ -33,6 +33,19 @@ impl Refusal {
         self
     }
 
+    /// Adds a cause to the details.
+    pub(crate) fn with_cause(mut self, cause: &Value) -> Self {
+        self.details.get_or_insert_with(|| json!({}))["causes"] = json!([cause]);
+        self
+    }
+
+    /// Asks the client to come back after some seconds.
+    pub(crate) fn with_retry_after(mut self, seconds: u32) -> Self {
+        self.details.get_or_insert_with(|| json!({}))["retryAfterSeconds"] = json!(seconds);
+        self.retry_after = Some(seconds);
+        self
+    }
+
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
@@ -85,18 +98,7 @@ impl Refusal {
     }
 
     pub(crate) fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
-        let texts: Vec<_> = causes.iter().map(Cause::text).collect();
-        // The same violation is told once.
-        let mut distinct: Vec<String> = Vec::new();
-        for text in texts {
-            if !distinct.contains(&text) {
-                distinct.push(text);
-            }
-        }
-        let text = match distinct.as_slice() {
-            [one] => one.clone(),
-            several => format!("[{}]", several.join(", ")),
-        };
+        let text = Cause::list(causes);
         let message = format!("{} {name:?} is invalid: {text}", qualified(kind, group));
         let mut about = details(name, group, kind);
         let causes: Vec<_> = causes
@@ -114,7 +116,9 @@ impl Refusal {
     }
 
     pub(crate) fn invalid_object(kind: &Kind, name: &str, causes: &[Cause]) -> Self {
-        Self::invalid(&kind.group, &kind.kind, name, causes)
+        // Events have one type inside of the real server, that of the core group.
+        let group = if kind.kind == "Event" && kind.custom.is_none() { "" } else { kind.group.as_str() };
+        Self::invalid(group, &kind.kind, name, causes)
     }
 
     pub(crate) fn method_not_allowed() -> Self {
@@ -181,6 +185,11 @@ impl Refusal {
         status.insert("code".into(), json!(self.code.as_u16()));
         Value::Object(status)
     }
+}
+
+/// The success of a request that has created no object to answer with.
+pub(crate) fn created() -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
 }
 
 /// `deployments.apps`, or `pods` in the core group.

@@ -164,6 +164,12 @@ impl Table {
         self.read().tree.get(name).cloned()
     }
 
+    /// The version of the last change of any of its objects.
+    pub(crate) fn changed_at(&self) -> u64 {
+        let state = self.read();
+        state.log.back().map_or(state.since, |change| change.version)
+    }
+
     pub(crate) fn snapshot(&self) -> Snapshot {
         let state = self.read();
         // A write to this table holds its lock while it advances the counter.

@@ -1,14 +1,18 @@
 //! Verbs are code: what each of them does with any kind.
 
+mod area;
+mod binding;
 mod body;
 mod create;
 mod delete;
+mod eviction;
 mod form;
 mod list;
 mod options;
 mod patch;
 mod review;
 mod scale;
+mod token;
 mod update;
 mod watch;
 
@@ -67,8 +71,10 @@ pub(crate) async fn serve(call: Call<'_>) -> Result<Answer, Refusal> {
     if !call.kind.serves(verb) || misplaced || *method == Method::HEAD {
         return Err(Refusal::method_not_allowed());
     }
-    if matches!(call.kind.resource.as_str(), "componentstatuses" | "bindings") && call.kind.group.is_empty() {
-        return Err(Refusal::not_implemented(&call.kind.resource));
+    match (call.kind.group.as_str(), call.kind.resource.as_str()) {
+        ("", "bindings") => return binding::bind_named(&call),
+        ("", "componentstatuses") => return Err(Refusal::not_implemented(&call.kind.resource)),
+        _ => {}
     }
     match verb {
         "get" => {
@@ -98,13 +104,17 @@ fn subresource(call: &Call<'_>, name: &str) -> Result<Answer, Refusal> {
         return Err(Refusal::method_not_allowed());
     }
     match (name, verb) {
-        ("status" | "ephemeralcontainers" | "resize" | "approval", "get") => get(call),
-        ("status", "update") => update::replace_status(call),
-        ("status", "patch") => patch::patch(call),
+        ("status" | "ephemeralcontainers" | "resize" | "approval" | "finalize", verb) => match verb {
+            "get" => get(call),
+            "patch" => patch::patch(call),
+            _ => update::replace(call),
+        },
         ("scale", "get") => scale::get(call),
         ("scale", "update") => scale::replace(call),
         ("scale", "patch") => scale::patch(call),
-        ("finalize", "update") if call.kind.kind == "Namespace" => update::finalize(call),
+        ("eviction", _) => eviction::evict(call),
+        ("binding", _) => binding::bind(call),
+        ("token", _) => token::request(call),
         ("log" | "exec" | "attach" | "portforward" | "proxy", _) => {
             present(call)?;
             Err(Refusal::bad_request(format!(

@@ -43,6 +43,11 @@ pub(crate) enum Task {
     /// A definition is gone.
     DropDefinition(String),
     Namespace(String),
+    /// A namespace may lack its service account.
+    Provision(String),
+    /// A claim of this namespace was marked, or a pod has ended.
+    Claims(String),
+    Volume(String),
     /// An object is marked and waits for its dependents.
     Owner(Place),
     /// A dependent is gone that held its owner back: the reference to the owner, and the dependent's namespace.
@@ -77,6 +82,23 @@ pub(crate) fn is_namespace(kind: &Kind) -> bool {
     kind.kind == "Namespace" && kind.custom.is_none()
 }
 
+/// The work for objects of the core group that others depend on.
+fn of_core(kind: &Kind, object: &Value, deleted: bool) -> Option<Task> {
+    if !kind.group.is_empty() {
+        return None;
+    }
+    let (namespace, name) = (meta::text(object, "namespace").to_owned(), meta::text(object, "name"));
+    match (kind.kind.as_str(), name) {
+        ("ServiceAccount", "default") if deleted => Some(Task::Provision(namespace)),
+        ("Pod", _) if deleted || matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) => {
+            Some(Task::Claims(namespace))
+        }
+        ("PersistentVolumeClaim", _) if !deleted && meta::is_deleting(object) => Some(Task::Claims(namespace)),
+        ("PersistentVolume", _) if !deleted && meta::is_deleting(object) => Some(Task::Volume(name.to_owned())),
+        _ => None,
+    }
+}
+
 impl Work {
     /// What follows from a state that was written.
     pub(crate) fn after_write(&self, kind: &Kind, object: &Value) {
@@ -89,9 +111,12 @@ impl Work {
                 Task::Establish(name.to_owned())
             });
         }
-        if is_namespace(kind) && meta::is_deleting(object) {
-            state.queue.push_back(Task::Namespace(name.to_owned()));
+        if is_namespace(kind) {
+            let name = name.to_owned();
+            let deleting = meta::is_deleting(object);
+            state.queue.push_back(if deleting { Task::Namespace(name) } else { Task::Provision(name) });
         }
+        state.queue.extend(of_core(kind, object, false));
         if owners(object).next().is_some() {
             let place = Place::of_object(kind, object);
             for owner in owners(object) {
@@ -120,6 +145,7 @@ impl Work {
         if !namespace.is_empty() {
             state.queue.push_back(Task::Namespace(namespace.to_owned()));
         }
+        state.queue.extend(of_core(kind, object, true));
         let place = Place::of_object(kind, object);
         for owner in owners(object) {
             if let Some(places) = state.dependents.get_mut(&uid_of(owner)) {

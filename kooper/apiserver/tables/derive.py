@@ -4,8 +4,9 @@
 Usage: tables/derive.py KUBECONFIG
 
 KUBECONFIG is what tests/control-plane/start prints. Writes src/kinds/builtin.txt
-from discovery, and src/kinds/schemas.txt from OpenAPI v3 without descriptions:
-one definition a line, its name and its JSON.
+from discovery, src/kinds/schemas.txt from OpenAPI v3 without descriptions (one
+definition a line, its name and its JSON), and src/bootstrap.jsonl: the roles,
+bindings and priority classes that a new cluster has, one a line.
 """
 
 import json
@@ -101,5 +102,30 @@ def schemas():
     return [f"{name} {json.dumps(definitions[name], **compact)}" for name in sorted(definitions)]
 
 
+BOOTSTRAP = [
+    ("scheduling.k8s.io", ["priorityclasses"]),
+    ("rbac.authorization.k8s.io", ["clusterroles", "clusterrolebindings", "roles", "rolebindings"]),
+]
+BOOTSTRAPPED = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+UPDATED = {"rbac.authorization.kubernetes.io/autoupdate": "true"}
+
+
+def bootstrap():
+    lines = []
+    for group, resources in BOOTSTRAP:
+        for resource in resources:
+            found = get(f"/apis/{group}/v1/{resource}")
+            for one in found["items"]:
+                # What all roles and bindings have is added by the reader.
+                metadata = {key: one["metadata"][key] for key in ("name", "namespace") if key in one["metadata"]}
+                labels = {k: v for k, v in one["metadata"].get("labels", {}).items() if k not in BOOTSTRAPPED}
+                if labels:
+                    metadata["labels"] = labels
+                one = {"resource": f"{group}/{resource}", **one, "metadata": metadata}
+                lines.append(json.dumps(one, separators=(",", ":")))
+    return lines
+
+
 (FOLDER / "builtin.txt").write_text("\n".join(kinds()) + "\n")
 (FOLDER / "schemas.txt").write_text("\n".join(schemas()) + "\n")
+(FOLDER.parent / "bootstrap.jsonl").write_text("\n".join(bootstrap()) + "\n")

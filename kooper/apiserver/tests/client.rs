@@ -118,6 +118,59 @@ async fn a_user_may_do_what_is_granted() {
 }
 
 #[tokio::test]
+async fn a_namespace_has_its_service_account_again_when_it_is_deleted() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    send(&server, Method::POST, "/api/v1/namespaces", json!({"metadata": {"name": "a"}})).await;
+    let path = "/api/v1/namespaces/a/serviceaccounts/default";
+    let (_, first) = send(&server, Method::GET, path, Value::Null).await;
+    assert_eq!(send(&server, Method::DELETE, path, Value::Null).await.0, StatusCode::OK);
+    let (status, second) = send(&server, Method::GET, path, Value::Null).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_ne!(first["metadata"]["uid"], second["metadata"]["uid"]);
+    let (status, _) = send(&server, Method::DELETE, "/api/v1/namespaces/a", Value::Null).await;
+    assert_eq!(status, StatusCode::OK);
+    let (status, _) = send(&server, Method::GET, "/api/v1/namespaces/a", Value::Null).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_claim_that_a_pod_uses_stays_until_the_pod_is_deleted() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let resources = json!({"requests": {"storage": "1Gi"}});
+    let claim = json!({"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}});
+    let (status, _) = send(&server, Method::POST, claims, claim).await;
+    assert_eq!(status, StatusCode::CREATED);
+    let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}});
+    let spec = json!({"containers": [{"name": "c", "image": "i"}], "volumes": [volume]});
+    let pods = "/api/v1/namespaces/default/pods";
+    let (status, _) = send(&server, Method::POST, pods, json!({"metadata": {"name": "p"}, "spec": spec})).await;
+    assert_eq!(status, StatusCode::CREATED);
+    let claim = format!("{claims}/c");
+    send(&server, Method::DELETE, &claim, Value::Null).await;
+    let (status, held) = send(&server, Method::GET, &claim, Value::Null).await;
+    assert_eq!((status, held["metadata"]["deletionTimestamp"].is_string()), (StatusCode::OK, true));
+    send(&server, Method::DELETE, &format!("{pods}/p"), Value::Null).await;
+    assert_eq!(send(&server, Method::GET, &claim, Value::Null).await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_pod_acts_as_a_service_account_and_stays_as_it_was_admitted() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    let pods = "/api/v1/namespaces/default/pods";
+    let spec = json!({"containers": [{"name": "c", "image": "i"}]});
+    let (status, pod) = send(&server, Method::POST, pods, json!({"metadata": {"name": "p"}, "spec": spec})).await;
+    assert_eq!((status, &pod["spec"]["serviceAccountName"]), (StatusCode::CREATED, &json!("default")));
+    let mount = &pod["spec"]["containers"][0]["volumeMounts"][0];
+    assert_eq!(mount["mountPath"], "/var/run/secrets/kubernetes.io/serviceaccount");
+    assert_eq!(pod["spec"]["volumes"][0]["name"], mount["name"]);
+    let mut labelled = pod.clone();
+    labelled["metadata"]["labels"] = json!({"a": "b"});
+    let (status, changed) = send(&server, Method::PUT, &format!("{pods}/p"), labelled).await;
+    assert_eq!((status, &changed["spec"]), (StatusCode::OK, &pod["spec"]));
+}
+
+#[tokio::test]
 async fn bad_input_is_refused_and_others_are_served() {
     let server = ApiServer::start().await.expect("loopback can be listened on");
     let big = json!({"metadata": {"name": "a"}, "data": {"k": "x".repeat(4 << 20)}});

@@ -1,12 +1,13 @@
 //! Role-based access control: the rules of the roles that are bound to a user.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::identity::User;
 use crate::kinds::Kind;
+use crate::roles::{Binding, Roles};
 use crate::route::Target;
 use crate::status::{Refusal, details};
 
@@ -69,53 +70,123 @@ impl Asked {
 
 /// Whether the roles that are bound to a user allow this.
 pub(crate) fn allows(cluster: &Arc<Cluster>, user: &User, asked: &Asked) -> bool {
-    user.is_master() || rules(cluster, user, &asked.namespace).iter().any(|rule| covers(rule, asked))
+    decide(cluster, user, asked).is_some()
+}
+
+/// Why the roles that are bound to a user allow this, as reviews say it; `None` when they do not.
+pub(crate) fn decide(cluster: &Arc<Cluster>, user: &User, asked: &Asked) -> Option<String> {
+    reason(cluster, user, &asked.namespace, |rule| covers(rule, asked))
 }
 
 /// Whether a user may ask for a path that is not a resource.
 pub(crate) fn allows_path(cluster: &Arc<Cluster>, user: &User, verb: &str, path: &str) -> bool {
-    user.is_master()
-        || rules(cluster, user, "").iter().any(|rule| {
-            has(&rule["verbs"], verb)
-                && texts(&rule["nonResourceURLs"]).any(|allowed| {
-                    allowed == "*"
-                        || allowed == path
-                        || allowed.strip_suffix('*').is_some_and(|prefix| path.starts_with(prefix))
-                })
-        })
+    decide_path(cluster, user, verb, path).is_some()
+}
+
+/// Why a user may ask for a path that is not a resource.
+pub(crate) fn decide_path(cluster: &Arc<Cluster>, user: &User, verb: &str, path: &str) -> Option<String> {
+    reason(cluster, user, "", |rule| {
+        has(&rule["verbs"], verb)
+            && texts(&rule["nonResourceURLs"]).any(|allowed| {
+                allowed == "*"
+                    || allowed == path
+                    || allowed.strip_suffix('*').is_some_and(|prefix| path.starts_with(prefix))
+            })
+    })
+}
+
+fn reason(cluster: &Arc<Cluster>, user: &User, namespace: &str, covers: impl Fn(&Value) -> bool) -> Option<String> {
+    // Those who may do everything need no role.
+    if user.is_master() {
+        return Some(String::new());
+    }
+    let roles = roles(cluster);
+    let bound = bound(&roles, user, namespace).find(|bound| bound.rules().iter().any(&covers));
+    bound.map(|bound| format!("RBAC: allowed by {}", source(&bound.binding.object, bound.subject, namespace_of(bound))))
 }
 
 /// The rules that a user has in a namespace, or cluster-wide where it is empty.
 pub(crate) fn rules(cluster: &Arc<Cluster>, user: &User, namespace: &str) -> Vec<Value> {
-    let mut rules = Vec::new();
-    for binding in objects(cluster, "clusterrolebindings", "") {
-        if is_bound(&binding, user, "") {
-            rules.extend(role_rules(cluster, &binding["roleRef"], ""));
-        }
-    }
-    if !namespace.is_empty() {
-        for binding in objects(cluster, "rolebindings", namespace) {
-            if is_bound(&binding, user, namespace) {
-                rules.extend(role_rules(cluster, &binding["roleRef"], namespace));
-            }
-        }
-    }
-    rules
+    let roles = roles(cluster);
+    bound(&roles, user, namespace).flat_map(|bound| bound.rules().to_vec()).collect()
 }
 
-fn objects(cluster: &Arc<Cluster>, resource: &str, namespace: &str) -> Vec<Value> {
-    let Some(kind) = cluster.kind(GROUP, "v1", resource) else { return Vec::new() };
-    let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
-    let snapshot = kind.table.snapshot();
-    snapshot
-        .tree
-        .range(&prefix)
-        .take_while(|(key, _)| key.starts_with(&prefix))
-        .map(|(_, object)| object.value())
-        .collect()
+/// A binding that has a user among its subjects.
+#[derive(Clone, Copy)]
+struct Bound<'a> {
+    binding: &'a Binding,
+    subject: &'a Value,
 }
 
-fn role_rules(cluster: &Arc<Cluster>, role: &Value, namespace: &str) -> Vec<Value> {
+impl<'a> Bound<'a> {
+    fn rules(self) -> &'a [Value] {
+        &self.binding.rules
+    }
+}
+
+fn namespace_of(bound: Bound<'_>) -> &str {
+    &bound.binding.namespace
+}
+
+/// The bindings and roles, read again when one of them has changed.
+fn roles(cluster: &Cluster) -> Arc<Roles> {
+    // What is written while they are read makes the result out of date.
+    let read_at = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"]
+        .map(|resource| cluster.kind(GROUP, "v1", resource).map_or(0, |kind| kind.table.changed_at()));
+    let known = Arc::clone(&cluster.roles.read().unwrap_or_else(PoisonError::into_inner));
+    if known.read_at == read_at {
+        return known;
+    }
+    let mut roles = Roles { read_at, ..Roles::default() };
+    let decode = |object: Value, namespace: &str| {
+        let rules = role_rules(cluster, &object["roleRef"], namespace);
+        Binding { rules, namespace: namespace.to_owned(), object }
+    };
+    roles.cluster = objects(cluster, "clusterrolebindings").map(|binding| decode(binding, "")).collect();
+    for binding in objects(cluster, "rolebindings") {
+        let namespace = crate::meta::text(&binding, "namespace").to_owned();
+        let binding = decode(binding, &namespace);
+        roles.namespaces.entry(namespace).or_default().push(binding);
+    }
+    let roles = Arc::new(roles);
+    *cluster.roles.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&roles);
+    roles
+}
+
+fn bound<'a>(roles: &'a Roles, user: &'a User, namespace: &str) -> impl Iterator<Item = Bound<'a>> + use<'a> {
+    let own = roles.namespaces.get(namespace).into_iter().flatten();
+    roles.cluster.iter().chain(own).filter_map(|binding| {
+        let subject = subject_of(&binding.object, user, &binding.namespace)?;
+        Some(Bound { binding, subject })
+    })
+}
+
+/// A binding and its subject as the real server describes them.
+fn source(binding: &Value, subject: &Value, namespace: &str) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (kind, name) = (text(&subject["kind"]), text(&subject["name"]));
+    let subject = match subject["namespace"].as_str().unwrap_or(namespace) {
+        of if kind == "ServiceAccount" => format!("{kind} \"{name}/{of}\""),
+        _ => format!("{kind} {name:?}"),
+    };
+    let name = text(&binding["metadata"]["name"]);
+    let (kind, name) = if namespace.is_empty() {
+        ("ClusterRoleBinding", name)
+    } else {
+        ("RoleBinding", format!("{name}/{namespace}"))
+    };
+    let role = &binding["roleRef"];
+    format!("{kind} {name:?} of {} {:?} to {subject}", text(&role["kind"]), text(&role["name"]))
+}
+
+fn objects(cluster: &Cluster, resource: &str) -> impl Iterator<Item = Value> + use<> {
+    let snapshot = cluster.kind(GROUP, "v1", resource).map(|kind| kind.table.snapshot());
+    let objects: Vec<_> =
+        snapshot.iter().flat_map(|snapshot| snapshot.tree.range("").map(|(_, object)| Arc::clone(object))).collect();
+    objects.into_iter().map(|object| object.value())
+}
+
+fn role_rules(cluster: &Cluster, role: &Value, namespace: &str) -> Vec<Value> {
     let name = role["name"].as_str().unwrap_or_default();
     let (resource, key) = match role["kind"].as_str() {
         Some("ClusterRole") => ("clusterroles", name.to_owned()),
@@ -126,8 +197,9 @@ fn role_rules(cluster: &Arc<Cluster>, role: &Value, namespace: &str) -> Vec<Valu
     object.and_then(|object| object.value()["rules"].as_array().cloned()).unwrap_or_default()
 }
 
-fn is_bound(binding: &Value, user: &User, namespace: &str) -> bool {
-    binding["subjects"].as_array().into_iter().flatten().any(|subject| {
+/// The subject of a binding that the user is.
+fn subject_of<'a>(binding: &'a Value, user: &User, namespace: &str) -> Option<&'a Value> {
+    binding["subjects"].as_array().into_iter().flatten().find(|subject| {
         let name = subject["name"].as_str().unwrap_or_default();
         match subject["kind"].as_str() {
             Some("User") => user.name() == name,

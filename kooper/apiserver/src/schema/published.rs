@@ -57,6 +57,11 @@ pub(crate) fn name_of(group: &str, version: &str, kind: &str) -> Option<&'static
     found.map(|(name, _)| *name)
 }
 
+/// The definition of a type by group, version and kind.
+pub(crate) fn typed(group: &str, version: &str, kind: &str) -> Option<&'static Value> {
+    definition(name_of(group, version, kind)?)
+}
+
 impl Typed {
     /// The schema of a built-in kind; where none is published, nothing is known of its fields.
     pub(crate) fn builtin(group: &str, version: &str, kind: &str) -> Self {

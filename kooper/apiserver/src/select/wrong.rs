@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use kooper_grammar::name as grammar;
 use serde_json::json;
 
-use crate::meta;
-use crate::status::Cause;
+use crate::cause::Cause;
+use crate::{form, meta};
 
 /// The first error of a label selector; `None` if there is none.
 pub(super) fn error(text: &str) -> Option<String> {
@@ -107,8 +107,9 @@ impl Parser {
             Token::Word(key) => key,
             other => return Err(format!("found '{}', expected: identifier", other.text())),
         };
-        if let Err(why) = meta::check_qualified(&key) {
-            let why = why.replace("a qualified name", "a valid label key");
+        let wrong = form::qualified(&key);
+        if !wrong.is_empty() {
+            let why = wrong.join("; ").replace("a qualified name", "a valid label key");
             return Err(Cause::invalid("<nil>", &json!(key), why).text());
         }
         if absent || self.peek() == Token::End || self.peek().is(",") {

@@ -105,6 +105,29 @@ fn excerpt(body: &[u8]) -> String {
     }
 }
 
+/// Decodes the body of a POST to a subresource, which is of a type of its own: group, version and kind.
+pub(crate) fn posted(
+    call: &Call<'_>,
+    (group, version, kind): (&str, &str, &str),
+    validation: FieldValidation,
+) -> Result<(Value, Vec<String>), Refusal> {
+    let mut object = parse(call, kind)?;
+    let of = Type { group, version, kind, custom: false };
+    of.check(call, &object)?;
+    object["apiVersion"] = of.api_version().into();
+    object["kind"] = kind.into();
+    drop_nulls(&mut object);
+    let unknown = match crate::schema::published::typed(group, version, kind) {
+        Some(definition) => crate::schema::prune_builtin(&mut object, definition),
+        None => Vec::new(),
+    };
+    check_namespace(call, &object)?;
+    if let Some(namespace) = call.target.namespace.as_deref().filter(|_| call.kind.namespaced) {
+        meta::of(&mut object).insert("namespace".into(), namespace.into());
+    }
+    of.report(unknown, validation).map(|warnings| (object, warnings))
+}
+
 /// Holds an object against the kind: names, metadata, and for custom kinds the schema.
 pub(super) fn admit(
     call: &Call<'_>,
@@ -112,7 +135,8 @@ pub(super) fn admit(
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Refusal> {
     let kind = &call.kind;
-    check_kind(call, &object)?;
+    let of = Type::of(kind);
+    of.check(call, &object)?;
     object["apiVersion"] = kind.api_version().into();
     object["kind"] = kind.kind.as_str().into();
     let mut unknown = meta::normalize(kind, &mut object)?;
@@ -132,73 +156,123 @@ pub(super) fn admit(
         // What a patch leads to is in the order of its names.
         unknown.sort();
     }
-    let unknown: Vec<_> = unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
-    match validation {
-        FieldValidation::Strict if !unknown.is_empty() => {
-            let message = format!(
-                "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
-                kind.kind,
-                kind.version,
-                kind.kind,
-                unknown.join(", ")
-            );
-            Err(Refusal::bad_request(message))
-        }
-        FieldValidation::Warn => Ok((object, unknown)),
-        _ => Ok((object, Vec::new())),
-    }
+    of.report(unknown, validation).map(|warnings| (object, warnings))
 }
 
-fn check_kind(call: &Call<'_>, object: &Value) -> Result<(), Refusal> {
-    let kind = &call.kind;
-    let text = |key: &str| object[key].as_str().unwrap_or_default();
-    let (found, version) = (text("kind"), text("apiVersion"));
-    let expected = kind.api_version();
-    if version.matches('/').count() > 1 {
-        return Err(Refusal::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): unexpected GroupVersion string: {version} ({})",
-            kind.kind,
-            excerpt(&call.request.body)
-        )));
+/// The namespace of the body, if there is one, is that of the path.
+pub(super) fn check_namespace(call: &Call<'_>, object: &Value) -> Result<(), Refusal> {
+    let found = meta::text(object, "namespace");
+    let wanted = call.target.namespace.as_deref().unwrap_or_default();
+    if !found.is_empty() && found != wanted && call.kind.namespaced {
+        return Err(Refusal::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
     }
-    if kind.custom.is_some() {
-        if found.is_empty() {
-            let body = String::from_utf8_lossy(&call.request.body);
+    Ok(())
+}
+
+/// The type that the path of a request names.
+#[derive(Clone, Copy)]
+struct Type<'a> {
+    group: &'a str,
+    version: &'a str,
+    kind: &'a str,
+    custom: bool,
+}
+
+impl<'a> Type<'a> {
+    fn of(kind: &'a Kind) -> Self {
+        Self { group: &kind.group, version: &kind.version, kind: &kind.kind, custom: kind.custom.is_some() }
+    }
+
+    fn api_version(self) -> String {
+        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// Refuses an object that names another type.
+    fn check(self, call: &Call<'_>, object: &Value) -> Result<(), Refusal> {
+        let text = |key: &str| object[key].as_str().unwrap_or_default();
+        let (found, version) = (text("kind"), text("apiVersion"));
+        let expected = self.api_version();
+        if version.matches('/').count() > 1 {
             return Err(Refusal::bad_request(format!(
-                "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{body}' ({})",
-                kind.kind,
+                "the object provided is unrecognized (must be of type {}): unexpected GroupVersion string: {version} ({})",
+                self.kind,
                 excerpt(&call.request.body)
             )));
         }
-    } else if !found.is_empty() || !version.is_empty() {
-        let name = if found.is_empty() { &kind.kind } else { found };
-        let given = if version.is_empty() { &expected } else { version };
-        let registered = call.cluster.kinds().of(given, name).is_some() || name.ends_with("List");
-        let why = if !registered {
-            format!("no kind {name:?} is registered for version {given:?} in scheme {SCHEME:?}")
-        } else if name != kind.kind && given == expected {
-            let internal =
-                if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
-            let version = &kind.version;
-            format!("converting ({version}.{name}) to ({internal}.{}): unknown conversion", kind.kind)
-        } else {
-            String::new()
-        };
-        if !why.is_empty() {
-            let message = format!("{name} in version {given:?} cannot be handled as a {}: {why}", kind.kind);
-            return Err(Refusal::bad_request(message));
+        if self.custom {
+            if found.is_empty() {
+                let body = String::from_utf8_lossy(&call.request.body);
+                return Err(Refusal::bad_request(format!(
+                    "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{body}' ({})",
+                    self.kind,
+                    excerpt(&call.request.body)
+                )));
+            }
+        } else if !found.is_empty() || !version.is_empty() {
+            let name = if found.is_empty() { self.kind } else { found };
+            let given = if version.is_empty() { expected.as_str() } else { version };
+            let (group, version) = crate::kinds::split_group_version(given);
+            let registered = call.cluster.kinds().of(given, name).is_some_and(|kind| kind.custom.is_none())
+                || crate::schema::published::typed(&group, &version, name).is_some()
+                || name.ends_with("List");
+            let why = if !registered {
+                format!("no kind {name:?} is registered for version {given:?} in scheme {SCHEME:?}")
+            } else if name != self.kind {
+                let internal =
+                    if self.group.is_empty() { "core" } else { self.group.split('.').next().unwrap_or_default() };
+                format!("converting ({version}.{name}) to ({internal}.{}): unknown conversion", self.kind)
+            } else {
+                String::new()
+            };
+            if !why.is_empty() {
+                let message = format!("{name} in version {version:?} cannot be handled as a {}: {why}", self.kind);
+                return Err(Refusal::bad_request(message));
+            }
+        }
+        if version != expected && (self.custom || !version.is_empty()) {
+            return Err(Refusal::bad_request(format!(
+                "the API version in the data ({version}) does not match the expected API version ({expected})"
+            )));
+        }
+        if found != self.kind && self.custom {
+            let cause = Cause::invalid("kind", &found.into(), format!("must be {}", self.kind));
+            return Err(Refusal::invalid(self.group, found, meta::text(object, "name"), &[cause]));
+        }
+        Ok(())
+    }
+
+    /// Refuses unknown fields, or turns them into warnings.
+    fn report(self, unknown: Vec<String>, validation: FieldValidation) -> Result<Vec<String>, Refusal> {
+        let unknown: Vec<_> = unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
+        match validation {
+            FieldValidation::Strict if !unknown.is_empty() => {
+                let message = format!(
+                    "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
+                    self.kind,
+                    self.version,
+                    self.kind,
+                    unknown.join(", ")
+                );
+                Err(Refusal::bad_request(message))
+            }
+            FieldValidation::Warn => Ok(unknown),
+            _ => Ok(Vec::new()),
         }
     }
-    if version != expected && (kind.custom.is_some() || !version.is_empty()) {
-        return Err(Refusal::bad_request(format!(
-            "the API version in the data ({version}) does not match the expected API version ({expected})"
-        )));
+}
+
+/// A null is the absence of a field.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(entries) => {
+            entries.retain(|_, value| !value.is_null());
+            entries.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
     }
-    if found != kind.kind && kind.custom.is_some() {
-        let cause = Cause::invalid("kind", &found.into(), format!("must be {}", kind.kind));
-        return Err(Refusal::invalid(&kind.group, found, meta::text(object, "name"), &[cause]));
-    }
-    Ok(())
 }
 
 /// Where the real server has its kinds.

@@ -8,6 +8,7 @@ use crate::auth::rbac;
 use crate::http::Answer;
 use crate::kinds::Kind;
 use crate::status::Refusal;
+use crate::validate::Write;
 use crate::{admission, fields, meta, prepare};
 
 /// How often a generated name is tried anew when it is taken.
@@ -23,7 +24,9 @@ pub(super) fn create(call: &Call<'_>) -> Result<Answer, Refusal> {
             "resourceVersion should not be set on objects to be created",
         ));
     }
-    create_object(call, object, &options, true).map(|answer| answer.with_warnings(&warnings))
+    let answer = create_object(call, object, &options, true).unwrap_or_else(Answer::from);
+    // Also what is refused has its warnings.
+    Ok(answer.with_warnings(&warnings))
 }
 
 /// Creates an object that was decoded, as POST does, and PUT and PATCH where they may.
@@ -36,8 +39,8 @@ pub(super) fn create_object(
     track: bool,
 ) -> Result<Answer, Refusal> {
     let kind = &call.kind;
-    check_namespace(call, &object)?;
-    admission::create(call.cluster, kind, call.target.namespace.as_deref(), &object)?;
+    body::check_namespace(call, &object)?;
+    admission::check_namespace(call.cluster, kind, call.target.namespace.as_deref(), &object)?;
     if let Some(object_name) = object["metadata"]["name"].as_str() {
         let namespace = call.target.namespace.as_deref().unwrap_or_default();
         rbac::check_escalation(call.cluster, call.user, kind, namespace, object_name, &object)?;
@@ -54,8 +57,10 @@ pub(super) fn create_object(
             object = fields::created(call.cluster, kind, object, &options.manager);
         }
         fields::drop_empty(&mut object);
+        // What admission adds has no owner.
+        admission::create(call.cluster, kind, &mut object)?;
         let name = meta::text(&object, "name").to_owned();
-        let causes = prepare::validate(kind, &object, None);
+        let causes = prepare::validate(kind, &object, Write::Create);
         if !causes.is_empty() {
             return Err(Refusal::invalid_object(kind, &name, &causes));
         }
@@ -83,16 +88,4 @@ pub(super) fn create_object(
 fn taken(kind: &Kind, key: &str, name: &str) -> Refusal {
     let deleting = kind.table.get(key).is_some_and(|object| meta::is_deleting(&object.value()));
     Refusal::already_exists(kind, name, deleting)
-}
-
-/// The namespace of the body, if there is one, is that of the path.
-pub(super) fn check_namespace(call: &Call<'_>, object: &Value) -> Result<(), Refusal> {
-    let found = meta::text(object, "namespace");
-    let wanted = call.target.namespace.as_deref().unwrap_or_default();
-    if !found.is_empty() && found != wanted && call.kind.namespaced {
-        return Err(Refusal::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    Ok(())
 }

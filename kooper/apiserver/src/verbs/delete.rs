@@ -22,8 +22,8 @@ pub(crate) struct DeleteOptions {
     propagation: Option<String>,
     orphan: Option<bool>,
     uid: Option<String>,
-    version: Option<String>,
-    dry_run: Vec<String>,
+    pub(super) version: Option<String>,
+    pub(super) dry_run: Vec<String>,
 }
 
 /// What became of an object.
@@ -135,7 +135,7 @@ impl DeleteOptions {
         })
     }
 
-    fn of_body(body: &Value) -> Result<Self, Refusal> {
+    pub(super) fn of_body(body: &Value) -> Result<Self, Refusal> {
         let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
         if kind != "DeleteOptions" {
             let version = body["apiVersion"].as_str().unwrap_or("v1");
@@ -161,7 +161,7 @@ impl DeleteOptions {
         })
     }
 
-    fn is_dry_run(&self) -> bool {
+    pub(super) fn is_dry_run(&self) -> bool {
         !self.dry_run.is_empty()
     }
 
@@ -200,6 +200,7 @@ pub(crate) fn remove_object(
         change_finalizers(&mut next, options);
         let held = !meta::finalizers(&next).is_empty()
             || grace > 0
+            || kind.is_namespace() && !meta::is_deleting(&present)
             || next["spec"]["finalizers"].as_array().is_some_and(|list| kind.is_namespace() && !list.is_empty());
         if kind.is_namespace()
             && matches!(name, "default" | "kube-system" | "kube-public" | "kube-node-lease")
@@ -250,7 +251,13 @@ fn unbound_pod(kind: &Kind, present: &Value) -> bool {
     is_pod(kind) && !meta::is_deleting(present)
 }
 
-fn check_preconditions(kind: &Kind, name: &str, stored: &Object, options: &DeleteOptions) -> Result<(), Refusal> {
+/// Refuses to delete another object, or another version of it, than the options name.
+pub(super) fn check_preconditions(
+    kind: &Kind,
+    name: &str,
+    stored: &Object,
+    options: &DeleteOptions,
+) -> Result<(), Refusal> {
     let found = stored.traits().uid.as_ref();
     if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != found) {
         let why = format!(
@@ -332,8 +339,9 @@ fn mark(kind: &Kind, object: &mut Value, grace: i64) {
     }
     let metadata = meta::of(object);
     metadata.insert("deletionTimestamp".into(), json!(time::after(grace.unsigned_abs())));
-    metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));
-    if kind.is_namespace() {
+    if !kind.is_namespace() {
+        metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));
+    } else {
         object["status"]["phase"] = json!("Terminating");
     }
 }

@@ -5,8 +5,10 @@ use std::cell::RefCell;
 use http::StatusCode;
 use serde_json::Value;
 
-use super::update::{self, Part};
+use super::area::Area;
+use super::update::{self, Owners};
 use super::{Call, WriteOptions, body};
+use crate::cause::Cause;
 use crate::fields;
 use crate::http::{Answer, syntax};
 use crate::kinds::Kind;
@@ -14,7 +16,7 @@ use crate::meta;
 use crate::patch::json::json_patch;
 use crate::patch::merge::merge_patch;
 use crate::patch::strategic::strategic_merge;
-use crate::status::{Cause, Refusal};
+use crate::status::Refusal;
 
 /// The operations that one JSON patch may have, as on the real server.
 const MOST_OPERATIONS: usize = 10_000;
@@ -34,11 +36,9 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
     }
     let options = WriteOptions::parse(call.request, "PatchOptions")?;
     let patch = Patch::parse(call)?;
-    let status = call.target.subresource.is_some();
     if let Patch::Apply(config) = &patch {
-        return apply(call, &options, config, status);
+        return apply(call, &options, config);
     }
-    let part = if status { Part::Status } else { Part::Main };
     let warnings = RefCell::default();
     let next = |present: &Value| {
         let patched = patch.apply(&call.kind, present)?;
@@ -52,12 +52,12 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
         update::check_names(call, &object)?;
         Ok(object)
     };
-    let answer = update::write(call, &options, part, next, None)?;
+    let answer = update::write(call, &options, Owners::Found, next, None)?;
     Ok(answer.with_warnings(&warnings.take()))
 }
 
 /// Server-side apply: creates an object that is absent.
-fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value, status: bool) -> Result<Answer, Refusal> {
+fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answer, Refusal> {
     let kind = &call.kind;
     let subresource = call.target.subresource.as_deref().unwrap_or_default();
     let warnings = RefCell::default();
@@ -69,10 +69,9 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value, status: bool) 
         update::check_names(call, &object)?;
         Ok(object)
     };
-    let part = if status { Part::AppliedStatus } else { Part::Applied };
-    // Without an object there is nothing whose status could be applied.
+    // Without an object there is no part of it that could be applied.
     let absent = match call.kind.table.get(&call.target.key()) {
-        None if !status => {
+        None if Area::of(call) == Area::Whole => {
             if !meta::text(config, "uid").is_empty() {
                 let name = call.target.name.as_deref().unwrap_or_default();
                 let why = format!(
@@ -87,7 +86,7 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value, status: bool) 
         }
         _ => None,
     };
-    let answer = update::write(call, options, part, |present| next(Some(present)), absent.as_ref())?;
+    let answer = update::write(call, options, Owners::Applied, |present| next(Some(present)), absent.as_ref())?;
     Ok(answer.with_warnings(&warnings.take()))
 }
 

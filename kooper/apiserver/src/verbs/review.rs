@@ -3,12 +3,15 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Call, body};
+use super::{Call, WriteOptions, body};
 use crate::auth::rbac::{self, Asked};
+use crate::auth::user_of_token;
+use crate::cause::Cause;
 use crate::http::Answer;
-use crate::identity::User;
+use crate::identity::{AUDIENCE, User};
 use crate::kinds::Kind;
 use crate::status::Refusal;
+use crate::{meta, time};
 
 /// Whether a kind is only ever asked.
 pub(super) fn is_review(kind: &Kind) -> bool {
@@ -16,38 +19,109 @@ pub(super) fn is_review(kind: &Kind) -> bool {
 }
 
 pub(super) fn review(call: &Call<'_>) -> Result<Answer, Refusal> {
-    let mut review = body::parse(call, &call.kind.kind)?;
-    review["kind"] = json!(call.kind.kind);
-    review["apiVersion"] = json!(call.kind.api_version());
+    let options = WriteOptions::parse(call.request, "CreateOptions")?;
+    let kind = &call.kind;
+    let (mut review, warnings) = body::posted(call, (&kind.group, &kind.version, &kind.kind), options.validation)?;
     if !review["metadata"].is_object() {
         review["metadata"] = json!({});
     }
+    if !review["spec"].is_object() && kind.kind != "SelfSubjectReview" {
+        review["spec"] = json!({});
+    }
     let spec = review["spec"].clone();
-    let status = match call.kind.kind.as_str() {
-        "SelfSubjectAccessReview" => access(call, call.user, &spec)?,
-        "SubjectAccessReview" | "LocalSubjectAccessReview" => {
-            let groups: Vec<_> = spec["groups"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-            access(call, &User::new(spec["user"].as_str().unwrap_or_default(), &groups), &spec)?
+    match kind.kind.as_str() {
+        "SelfSubjectAccessReview" => {
+            check_access(call, &review)?;
+            review["status"] = access(call, call.user, &spec);
         }
-        "SelfSubjectRulesReview" => own_rules(call, spec["namespace"].as_str().unwrap_or_default()),
-        "SelfSubjectReview" => json!({"userInfo": {"username": call.user.name(), "groups": call.user.groups()}}),
-        "TokenReview" => match call.cluster.tokens.user(spec["token"].as_str().unwrap_or_default()) {
-            Some(user) => json!({
-                "authenticated": true,
-                "user": {"username": user.name(), "groups": user.groups()},
-                "audiences": ["https://kubernetes.default.svc.cluster.local"]
-            }),
-            None => json!({"user": {}, "error": "invalid bearer token"}),
-        },
+        "SubjectAccessReview" | "LocalSubjectAccessReview" => {
+            check_access(call, &review)?;
+            let groups: Vec<_> = spec["groups"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            let user = User::new(spec["user"].as_str().unwrap_or_default(), &groups);
+            review["status"] = access(call, &user, &spec);
+        }
+        "SelfSubjectRulesReview" => {
+            let namespace = spec["namespace"].as_str().unwrap_or_default();
+            if namespace.is_empty() {
+                return Err(Refusal::bad_request("no namespace on request"));
+            }
+            review["spec"] = json!({});
+            review["status"] = own_rules(call, namespace);
+        }
+        "SelfSubjectReview" => {
+            meta::of(&mut review).insert("creationTimestamp".into(), json!(time::now()));
+            review["status"] = json!({"userInfo": call.user.info()});
+        }
+        "TokenReview" => review["status"] = token(call, &spec)?,
         other => return Err(Refusal::not_implemented(other)),
-    };
-    review["status"] = status;
-    Ok(Answer::json(StatusCode::CREATED, &review))
+    }
+    Ok(Answer::json(StatusCode::CREATED, &review).with_warnings(&warnings))
 }
 
-fn access(call: &Call<'_>, user: &User, spec: &Value) -> Result<Value, Refusal> {
+/// Whom a token stands for.
+fn token(call: &Call<'_>, spec: &Value) -> Result<Value, Refusal> {
+    let token = spec["token"].as_str().unwrap_or_default();
+    if token.is_empty() {
+        return Err(Refusal::bad_request("token is required for TokenReview in authentication"));
+    }
+    let wanted = spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let mut wanted: Vec<String> = wanted.map(ToOwned::to_owned).collect();
+    if wanted.is_empty() {
+        wanted.push(AUDIENCE.to_owned());
+    }
+    Ok(match user_of_token(call.cluster, token, &wanted) {
+        Ok((user, audiences)) => json!({"authenticated": true, "user": user.info(), "audiences": audiences}),
+        Err(why) => json!({"user": {}, "error": why}),
+    })
+}
+
+/// The rules that a question about access violates.
+fn check_access(call: &Call<'_>, review: &Value) -> Result<(), Refusal> {
+    let spec = &review["spec"];
+    let kind = call.kind.kind.as_str();
+    let mut causes = Vec::new();
+    let given = |key: &str| spec[key].is_object();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let allowed = if let Some(resource) = spec.get("resourceAttributes").filter(|value| value.is_object()) {
+    match (given("resourceAttributes"), given("nonResourceAttributes")) {
+        (true, true) => {
+            let attributes = &spec["nonResourceAttributes"];
+            // The real server shows its own form of them.
+            let shown = json!({"Path": text(&attributes["path"]), "Verb": text(&attributes["verb"])});
+            let why = "cannot be specified in combination with resourceAttributes";
+            causes.push(Cause::invalid("spec.nonResourceAttributes", &shown, why));
+        }
+        (false, false) => {
+            let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            causes.push(Cause::invalid("spec.resourceAttributes", &Value::Null, why));
+        }
+        _ => {}
+    }
+    let asks_for_other = kind != "SelfSubjectAccessReview";
+    if asks_for_other && text(&spec["user"]).is_empty() && spec["groups"].as_array().is_none_or(Vec::is_empty) {
+        let why = "at least one of user or group must be specified";
+        causes.push(Cause::invalid("spec.user", &json!(""), why));
+    }
+    let namespace = meta::text(review, "namespace");
+    if kind == "LocalSubjectAccessReview" {
+        let of = text(&spec["resourceAttributes"]["namespace"]);
+        if given("resourceAttributes") && of != namespace {
+            let field = "spec.resourceAttributes.namespace";
+            causes.push(Cause::invalid(field, &json!(of), "must match metadata.namespace"));
+        }
+        if given("nonResourceAttributes") {
+            let attributes = &spec["nonResourceAttributes"];
+            let shown = json!({"Path": text(&attributes["path"]), "Verb": text(&attributes["verb"])});
+            let why = "disallowed on this kind of request";
+            causes.push(Cause::invalid("spec.nonResourceAttributes", &shown, why));
+        }
+    }
+    // The real server names no kind here.
+    if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid(&call.kind.group, "", "", &causes)) }
+}
+
+fn access(call: &Call<'_>, user: &User, spec: &Value) -> Value {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let decision = if let Some(resource) = spec.get("resourceAttributes").filter(|value| value.is_object()) {
         let asked = Asked {
             verb: text(&resource["verb"]),
             group: text(&resource["group"]),
@@ -56,23 +130,20 @@ fn access(call: &Call<'_>, user: &User, spec: &Value) -> Result<Value, Refusal> 
             namespace: text(&resource["namespace"]),
             name: text(&resource["name"]),
         };
-        rbac::allows(call.cluster, user, &asked)
-    } else if let Some(path) = spec.get("nonResourceAttributes").filter(|value| value.is_object()) {
-        rbac::allows_path(call.cluster, user, &text(&path["verb"]), &text(&path["path"]))
+        rbac::decide(call.cluster, user, &asked)
     } else {
-        let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        let cause = crate::status::Cause::invalid("spec.resourceAttributes", &Value::Null, why);
-        return Err(Refusal::invalid_object(&call.kind, "", &[cause]));
+        let path = &spec["nonResourceAttributes"];
+        rbac::decide_path(call.cluster, user, &text(&path["verb"]), &text(&path["path"]))
     };
-    Ok(if allowed { json!({"allowed": true}) } else { json!({"allowed": false}) })
+    match decision {
+        None => json!({"allowed": false}),
+        Some(reason) if reason.is_empty() => json!({"allowed": true}),
+        Some(reason) => json!({"allowed": true, "reason": reason}),
+    }
 }
 
 fn own_rules(call: &Call<'_>, namespace: &str) -> Value {
-    let mut rules = rbac::rules(call.cluster, call.user, namespace);
-    if call.user.is_master() {
-        rules.push(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
-        rules.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
-    }
+    let rules = rbac::rules(call.cluster, call.user, namespace);
     let (paths, resources): (Vec<_>, Vec<_>) =
         rules.into_iter().partition(|rule| rule.get("nonResourceURLs").is_some());
     json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false})

@@ -1,16 +1,22 @@
 //! The `scale` subresource: the replicas of an object, whatever its kind.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::patch::Patch;
-use super::update::{self, Part};
+use super::update::{self, Owners};
 use super::{Call, WriteOptions, body, served};
+use crate::cause::Cause;
+use crate::fields::{self, ScaleWrite};
 use crate::http::Answer;
 use crate::meta;
-use crate::status::{Cause, Refusal};
+use crate::status::Refusal;
+
+/// The type of a Scale.
+const SCALE: (&str, &str, &str) = ("autoscaling", "v1", "Scale");
 
 pub(super) fn get(call: &Call<'_>) -> Result<Answer, Refusal> {
     let stored = super::present(call)?;
@@ -19,62 +25,85 @@ pub(super) fn get(call: &Call<'_>) -> Result<Answer, Refusal> {
 }
 
 pub(super) fn replace(call: &Call<'_>) -> Result<Answer, Refusal> {
-    let scale = body::parse(call, "Scale")?;
-    let wanted = call.target.name.as_deref().unwrap_or_default();
-    let found = meta::text(&scale, "name");
-    if found != wanted {
-        return Err(Refusal::bad_request(format!(
-            "the name of the object ({found}) does not match the name on the URL ({wanted})"
-        )));
-    }
-    write(call, |_| Ok(scale.clone()))
+    let options = WriteOptions::parse(call.request, "UpdateOptions")?;
+    let (scale, warnings) = body::posted(call, SCALE, options.validation)?;
+    check_name(call, &scale)?;
+    let answer = write(call, &options, |present| {
+        let write = ScaleWrite::Replaced(&scale);
+        fields::scaled(call.cluster, &call.kind, present, &of(call, present), write, &options.manager)
+    });
+    answer.map(|answer| answer.with_warnings(&warnings))
 }
 
 pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let options = WriteOptions::parse(call.request, "PatchOptions")?;
     let patch = Patch::parse(call)?;
-    if matches!(patch, Patch::Apply(_)) {
-        return Err(Refusal::not_implemented("apply on the scale subresource"));
-    }
-    write(call, |scale| patch.apply(&call.kind, scale))
+    write(call, &options, |present| {
+        let scale = of(call, present);
+        if let Patch::Apply(config) = &patch {
+            let write = ScaleWrite::Applied { config, force: options.force };
+            return fields::scaled(call.cluster, &call.kind, present, &scale, write, &options.manager);
+        }
+        let next = patch.apply(&call.kind, &scale)?;
+        check_name(call, &next)?;
+        fields::scaled(call.cluster, &call.kind, present, &scale, ScaleWrite::Replaced(&next), &options.manager)
+    })
 }
 
-fn write(call: &Call<'_>, next: impl Fn(&Value) -> Result<Value, Refusal>) -> Result<Answer, Refusal> {
-    let options = WriteOptions::parse(call.request, "UpdateOptions")?;
-    update::write(
-        call,
-        &options,
-        Part::Main,
-        |present| {
-            let scale = next(&of(call, present))?;
-            let name = call.target.name.as_deref().unwrap_or_default();
-            let replicas = match &scale["spec"]["replicas"] {
-                Value::Null => 0,
-                value => {
-                    value.as_i64().ok_or_else(|| Refusal::bad_request("spec.replicas of a Scale is a whole number"))?
-                }
-            };
-            if replicas < 0 {
-                let why = "must be greater than or equal to 0";
-                let cause = Cause::invalid("spec.replicas", &json!(replicas), why);
-                return Err(Refusal::invalid("autoscaling", "Scale", name, &[cause]));
+/// The name of a Scale is that of the path.
+fn check_name(call: &Call<'_>, scale: &Value) -> Result<(), Refusal> {
+    let wanted = call.target.name.as_deref().unwrap_or_default();
+    let found = meta::text(scale, "name");
+    if found == wanted {
+        return Ok(());
+    }
+    Err(Refusal::bad_request(format!("the name of the object ({found}) does not match the name on the URL ({wanted})")))
+}
+
+/// Writes the replicas of the Scale that `next` makes, and the owners of the object's fields.
+fn write(
+    call: &Call<'_>,
+    options: &WriteOptions,
+    next: impl Fn(&Value) -> Result<(Value, Vec<Value>), Refusal>,
+) -> Result<Answer, Refusal> {
+    let scaled = RefCell::new(Value::Null);
+    let next = |present: &Value| {
+        let (scale, owners) = next(present)?;
+        let mut object = present.clone();
+        set(&mut object, &specified(call), json!(replicas(call, &scale)?));
+        let metadata = meta::of(&mut object);
+        metadata.insert("managedFields".into(), json!(owners));
+        for key in ["resourceVersion", "uid"] {
+            match scale["metadata"].get(key) {
+                Some(value) => drop(metadata.insert(key.into(), value.clone())),
+                None if key == "resourceVersion" && call.kind.custom.is_none() => drop(metadata.remove(key)),
+                None => {}
             }
-            let mut object = present.clone();
-            set(&mut object, &specified(call), json!(replicas));
-            let metadata = meta::of(&mut object);
-            for key in ["resourceVersion", "uid"] {
-                match scale["metadata"].get(key) {
-                    Some(value) => drop(metadata.insert(key.into(), value.clone())),
-                    None if key == "resourceVersion" && call.kind.custom.is_none() => drop(metadata.remove(key)),
-                    None => {}
-                }
-            }
-            Ok(object)
-        },
-        None,
-    )?;
-    let object = call.kind.table.get(&call.target.key());
-    let object = object.map(|object| served(&call.kind, &object)).unwrap_or_default();
+        }
+        let mut shown = object.clone();
+        shown["metadata"]["resourceVersion"] = present["metadata"]["resourceVersion"].clone();
+        scaled.replace(shown);
+        Ok(object)
+    };
+    update::write(call, options, Owners::Applied, next, None)?;
+    let stored = call.kind.table.get(&call.target.key()).filter(|_| !options.dry_run);
+    let object = stored.map_or_else(|| scaled.take(), |object| served(&call.kind, &object));
     Ok(Answer::json(StatusCode::OK, &of(call, &object)))
+}
+
+/// The wanted replicas of a Scale.
+fn replicas(call: &Call<'_>, scale: &Value) -> Result<i64, Refusal> {
+    let replicas = match &scale["spec"]["replicas"] {
+        Value::Null => 0,
+        value => value.as_i64().ok_or_else(|| Refusal::bad_request("spec.replicas of a Scale is a whole number"))?,
+    };
+    if replicas < 0 {
+        let why = "must be greater than or equal to 0";
+        let cause = Cause::invalid("spec.replicas", &json!(replicas), why);
+        let name = call.target.name.as_deref().unwrap_or_default();
+        return Err(Refusal::invalid("autoscaling", "Scale", name, &[cause]));
+    }
+    Ok(replicas)
 }
 
 /// Where the kind has its wanted replicas.

@@ -5,60 +5,33 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::area::Area;
 use super::{Call, WriteOptions, answer_object, answer_value, body, create, draft, served};
 use crate::auth::rbac;
+use crate::cause::Cause;
 use crate::http::Answer;
-use crate::status::{Cause, Refusal};
+use crate::status::Refusal;
 use crate::store::Object;
-use crate::{fields, meta, prepare};
+use crate::{admission, fields, meta, prepare};
 
-/// Which part of the object a write may change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    Main,
-    Status,
-    /// The object, by an apply.
-    Applied,
-    /// The status, by an apply.
-    AppliedStatus,
-}
-
-impl Part {
-    fn is_status(self) -> bool {
-        matches!(self, Self::Status | Self::AppliedStatus)
-    }
-}
-
+/// Replaces the part of an object that the path names.
 pub(super) fn replace(call: &Call<'_>) -> Result<Answer, Refusal> {
     let options = WriteOptions::parse(call.request, "UpdateOptions")?;
     let (object, warnings) = body::decode(call, options.validation)?;
     check_names(call, &object)?;
-    let answer = write(call, &options, Part::Main, |_| Ok(object.clone()), Some(&object));
-    answer.map(|answer| answer.with_warnings(&warnings))
+    let absent = (Area::of(call) == Area::Whole).then_some(&object);
+    let answer = write(call, &options, Owners::Found, |_| Ok(object.clone()), absent);
+    // Also what is refused has its warnings.
+    Ok(answer.unwrap_or_else(Answer::from).with_warnings(&warnings))
 }
 
-pub(super) fn replace_status(call: &Call<'_>) -> Result<Answer, Refusal> {
-    let options = WriteOptions::parse(call.request, "UpdateOptions")?;
-    let (object, warnings) = body::decode(call, options.validation)?;
-    check_names(call, &object)?;
-    write(call, &options, Part::Status, |_| Ok(object.clone()), None).map(|answer| answer.with_warnings(&warnings))
-}
-
-/// `namespaces/finalize`: the one writer of a namespace's `spec.finalizers`.
-pub(super) fn finalize(call: &Call<'_>) -> Result<Answer, Refusal> {
-    let options = WriteOptions::parse(call.request, "UpdateOptions")?;
-    let (object, _) = body::decode(call, options.validation)?;
-    check_names(call, &object)?;
-    loop {
-        let stored = super::present(call)?;
-        let mut next = stored.value();
-        check_version(call, &object, &stored)?;
-        next["spec"]["finalizers"] = object["spec"]["finalizers"].clone();
-        let written = call.kind.table.put(&call.target.key(), Some(stored.version), draft(&call.kind, &next));
-        let Ok(written) = written else { continue };
-        call.cluster.work.after_write(&call.kind, &next);
-        return Ok(answer_object(call, StatusCode::OK, &written));
-    }
+/// Whether a write has still to find who owns its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owners {
+    /// From what the write changes.
+    Found,
+    /// An apply has set them.
+    Applied,
 }
 
 /// The name of the body is that of the path.
@@ -75,7 +48,7 @@ pub(super) fn check_names(call: &Call<'_>, object: &Value) -> Result<(), Refusal
             "the name of the object ({found}) does not match the name on the URL ({wanted})"
         )));
     }
-    create::check_namespace(call, object)
+    body::check_namespace(call, object)
 }
 
 /// Writes the next state of an object, made by `next` from the present one, and retries while others write.
@@ -84,12 +57,11 @@ pub(super) fn check_names(call: &Call<'_>, object: &Value) -> Result<(), Refusal
 pub(super) fn write(
     call: &Call<'_>,
     options: &WriteOptions,
-    part: Part,
+    owners: Owners,
     next: impl Fn(&Value) -> Result<Value, Refusal>,
     absent: Option<&Value>,
 ) -> Result<Answer, Refusal> {
-    // An apply has found the owners itself.
-    let track = part != Part::Applied && part != Part::AppliedStatus;
+    let track = owners == Owners::Found;
     let kind = &call.kind;
     let name = call.target.name.as_deref().unwrap_or_default();
     let key = call.target.key();
@@ -106,7 +78,7 @@ pub(super) fn write(
         let present = served(kind, &stored);
         let wanted = next(&present)?;
         check_version(call, &wanted, &stored)?;
-        let object = next_state(call, part, wanted, &present, options)?;
+        let object = next_state(call, owners, &wanted, &present, options)?;
         if options.dry_run {
             return Ok(answer_value(call, StatusCode::OK, &object));
         }
@@ -142,7 +114,7 @@ fn may_go(call: &Call<'_>, object: &Value) -> bool {
 }
 
 /// Refuses a state that was made from another version or another object.
-fn check_version(call: &Call<'_>, wanted: &Value, stored: &Arc<Object>) -> Result<(), Refusal> {
+pub(super) fn check_version(call: &Call<'_>, wanted: &Value, stored: &Arc<Object>) -> Result<(), Refusal> {
     let kind = &call.kind;
     let name = call.target.name.as_deref().unwrap_or_default();
     let version = meta::text(wanted, "resourceVersion");
@@ -200,46 +172,25 @@ fn storage_path(call: &Call<'_>) -> String {
 /// The state that an update leads to: what the client may set, and what it may not.
 fn next_state(
     call: &Call<'_>,
-    part: Part,
-    wanted: Value,
+    owners: Owners,
+    wanted: &Value,
     present: &Value,
     options: &WriteOptions,
 ) -> Result<Value, Refusal> {
     let kind = &call.kind;
     let name = call.target.name.as_deref().unwrap_or_default();
-    let mut object = match part {
-        Part::Main | Part::Applied => {
-            let mut object = wanted;
-            if keeps_status(call) {
-                match present.get("status") {
-                    Some(status) => object["status"] = status.clone(),
-                    None => drop(object.as_object_mut().and_then(|entries| entries.remove("status"))),
-                }
-            }
-            object
-        }
-        Part::Status | Part::AppliedStatus => {
-            let mut object = present.clone();
-            match wanted.get("status") {
-                Some(status) => object["status"] = status.clone(),
-                None => drop(object.as_object_mut().and_then(|entries| entries.remove("status"))),
-            }
-            // The status of a custom object brings no metadata; that of a built-in one does.
-            if kind.custom.is_none() {
-                object["metadata"] = wanted["metadata"].clone();
-            } else if let Some(owners) = wanted["metadata"].get("managedFields") {
-                meta::of(&mut object).insert("managedFields".into(), owners.clone());
-            }
-            object
-        }
-    };
+    let area = Area::of(call);
+    let mut object = area.merge(call, wanted, present);
     let mut causes = Vec::from_iter(meta::validate_system(&object, present));
+    if area == Area::Whole {
+        admission::update(call.cluster, kind, &mut object, present)?;
+    }
     meta::prepare_update(&mut object, present);
     let version = present["metadata"]["resourceVersion"].clone();
     meta::of(&mut object).insert("resourceVersion".into(), version);
-    prepare::update(kind, &mut object, present, part.is_status())?;
+    prepare::update(kind, &mut object, present, area.is_status())?;
     let counted = kind.custom.is_some() || kind.strategy.generation;
-    if counted && !part.is_status() && !same_desire(call, &object, present) {
+    if counted && area.is_counted() && !same_desire(call, &object, present) {
         let generation = present["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         meta::of(&mut object).insert("generation".into(), json!(generation));
     }
@@ -251,22 +202,21 @@ fn next_state(
         name,
         &object,
     )?;
-    if part == Part::Main || part == Part::Status {
+    if owners == Owners::Found {
         let subresource = call.target.subresource.as_deref().unwrap_or_default();
         object = fields::updated(call.cluster, kind, subresource, present, object, &options.manager);
     } else {
         fields::settle(&mut object, present);
     }
     causes.extend(meta::validate_update(&object, present));
-    causes.extend(prepare::validate(kind, &object, Some(present)));
-    if causes.is_empty() { Ok(object) } else { Err(Refusal::invalid_object(kind, name, &causes)) }
-}
-
-fn keeps_status(call: &Call<'_>) -> bool {
-    match &call.kind.custom {
-        Some(definition) => definition.has_status,
-        None => call.kind.strategy.status,
+    causes.extend(prepare::validate(kind, &object, area.judged(present)));
+    if !causes.is_empty() {
+        return Err(Refusal::invalid_object(kind, name, &causes));
     }
+    if area == Area::Resize && object["spec"] != present["spec"] {
+        admission::resize(call.cluster, kind, &object)?;
+    }
+    Ok(object)
 }
 
 /// Whether everything that the generation counts is the same.

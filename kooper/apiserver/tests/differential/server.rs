@@ -28,7 +28,7 @@ pub(crate) struct Server {
 impl Server {
     /// A fresh embedded server, without its socket.
     pub(crate) async fn embedded() -> (ApiServer, Self) {
-        let server = ApiServer::start().await.expect("loopback can be listened on");
+        let server = ApiServer::builder().without_accounts().start().await.expect("loopback can be listened on");
         let client = server.client();
         (server, Self { client, token: None, is_embedded: true })
     }

@@ -1,0 +1,196 @@
+//! The rules of Services.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use super::at::At;
+use super::container::port_or_name;
+use crate::cause::Cause;
+use crate::form;
+
+const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+/// A day: the longest affinity of a client, in seconds.
+const DAY: i64 = 86_400;
+
+pub(super) fn service(object: &At<'_>, present: Option<&Value>) {
+    let spec = object.field("spec");
+    let kind = match spec.field("type").text() {
+        "" => "ClusterIP",
+        kind => kind,
+    };
+    let headless = spec.field("clusterIP").text() == "None" || spec.value["clusterIPs"][0] == "None";
+    if let Some(present) = present {
+        keep_addresses(&spec, &present["spec"], kind);
+    }
+    let ports = spec.field("ports");
+    if ports.is_empty() && !headless && kind != "ExternalName" {
+        ports.require("");
+    }
+    match kind {
+        "LoadBalancer" | "NodePort" if headless => {
+            let first = spec.field("clusterIPs").named("spec.clusterIPs[0]".to_owned());
+            first.invalid_as(&json!("None"), format!("may not be set to 'None' for {kind} services"));
+        }
+        "ExternalName" => external_name(&spec),
+        _ => {}
+    }
+    each_port(&ports, kind);
+    super::labels(&spec.field("selector"));
+    let affinity = spec.field("sessionAffinity");
+    affinity.one_of(&["ClientIP", "None"]);
+    let timeout = spec.field("sessionAffinityConfig.clientIP.timeoutSeconds");
+    if affinity.text() == "ClientIP" && timeout.number().is_some_and(|seconds| seconds <= 0 || seconds > DAY) {
+        timeout.invalid(format!("must be greater than 0 and less than {DAY}"));
+    }
+    if kind != "ExternalName" {
+        cluster_ips(&spec, headless);
+    }
+    for ip in spec.field("externalIPs").items() {
+        address(&ip);
+    }
+    spec.field("type").one_of(&TYPES);
+    if kind != "LoadBalancer" {
+        let why = "may only be used when `type` is 'LoadBalancer'";
+        spec.field("allocateLoadBalancerNodePorts").forbidden_if_set(why);
+        spec.field("loadBalancerClass").forbidden_if_set(why);
+        if !spec.field("loadBalancerSourceRanges").is_empty() {
+            spec.field("loadBalancerSourceRanges").named("spec.LoadBalancerSourceRanges".to_owned()).forbidden(why);
+        }
+    }
+    let external = spec.field("externalTrafficPolicy");
+    if !external.is_empty() && kind == "ClusterIP" && spec.field("externalIPs").is_empty() {
+        external.invalid("may only be set for externally-accessible services");
+    }
+    external.one_of(&["Cluster", "Local"]);
+    spec.field("internalTrafficPolicy").one_of(&["Cluster", "Local"]);
+}
+
+fn external_name(spec: &At<'_>) {
+    for key in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        if !spec.field(key).is_empty() {
+            spec.field(key).forbidden("may not be set for ExternalName services");
+        }
+    }
+    let name = spec.field("externalName");
+    let host = name.text().trim_end_matches('.');
+    if host.is_empty() {
+        name.require("");
+    }
+    let shown = json!(host);
+    name.nested(&shown, |name| name.form(form::dns_subdomain));
+}
+
+fn each_port(ports: &At<'_>, kind: &str) {
+    let items = ports.items();
+    let mut names = HashSet::new();
+    let (mut pairs, mut node_ports) = (HashSet::new(), HashSet::new());
+    for port in &items {
+        let name = port.field("name");
+        if name.is_empty() {
+            if items.len() > 1 {
+                name.require("");
+            }
+        } else {
+            name.form(form::dns_label);
+            if !names.insert(name.text()) {
+                name.duplicate();
+            }
+        }
+        let number = port.field("port").number().unwrap_or(0);
+        if !(1..=65535).contains(&number) {
+            port.field("port").invalid_as(&json!(number), "must be between 1 and 65535, inclusive");
+        }
+        let protocol = match port.field("protocol").text() {
+            "" => "TCP",
+            protocol => protocol,
+        };
+        port.field("protocol").one_of(&["SCTP", "TCP", "UDP"]);
+        let target = port.field("targetPort");
+        // Zero stands for the port itself.
+        if target.is_set() && target.number() != Some(0) {
+            port_or_name(&target);
+        } else {
+            target.nested(&json!(number), port_or_name);
+        }
+        port.field("appProtocol").form(form::qualified);
+        let node_port = port.field("nodePort");
+        if let Some(own) = node_port.number().filter(|own| *own != 0) {
+            if kind == "ClusterIP" {
+                node_port.forbidden("may not be used when `type` is 'ClusterIP'");
+            }
+            if !node_ports.insert((protocol, own)) {
+                node_port.duplicate();
+            }
+        }
+        if !pairs.insert((protocol, number)) {
+            // The real server shows its own form of the port.
+            let shown = format!(
+                r#"{{"Name":"","Protocol":{protocol:?},"AppProtocol":null,"Port":{number},"TargetPort":0,"NodePort":0}}"#
+            );
+            port.add(Cause::other("FieldValueDuplicate", port.path(), format!("Duplicate value: {shown}")));
+        }
+    }
+}
+
+fn cluster_ips(spec: &At<'_>, headless: bool) {
+    let (first, all) = (spec.field("clusterIP"), spec.field("clusterIPs"));
+    let ips = all.items();
+    if first.is_empty() && !ips.is_empty() {
+        all.invalid("must be empty when `clusterIP` is not specified");
+    } else if !first.is_empty() && !ips.is_empty() && ips[0].text() != first.text() {
+        all.invalid("first value must match `clusterIP`");
+    }
+    let mut families = HashSet::new();
+    for family in spec.field("ipFamilies").items() {
+        if !matches!(family.text(), "IPv4" | "IPv6") {
+            family.not_supported(&["IPv4", "IPv6"]);
+        }
+        if !families.insert(family.text()) {
+            family.duplicate();
+        }
+    }
+    spec.field("ipFamilyPolicy").one_of(&["PreferDualStack", "RequireDualStack", "SingleStack"]);
+    if headless {
+        if ips.len() > 1 {
+            all.invalid("'None' must be the first and only value");
+        }
+        return;
+    }
+    for ip in &ips {
+        address(ip);
+    }
+    if ips.is_empty() && !first.is_empty() {
+        address(&first.named(format!("{}[0]", all.path())));
+    }
+    if ips.len() > 2 {
+        all.invalid("may only hold up to 2 values");
+    }
+}
+
+fn address(ip: &At<'_>) {
+    if ip.text().parse::<IpAddr>().is_err() {
+        ip.invalid("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
+    }
+}
+
+/// The first cluster IP of a Service stays.
+fn keep_addresses(spec: &At<'_>, old: &Value, kind: &str) {
+    let list = |spec: &Value| match &spec["clusterIPs"] {
+        Value::Array(ips) => ips.clone(),
+        _ => spec["clusterIP"].as_str().filter(|ip| !ip.is_empty()).map(|ip| vec![json!(ip)]).unwrap_or_default(),
+    };
+    let (new_ips, old_ips) = (list(spec.value), list(old));
+    let was_external = old["type"] == "ExternalName";
+    if kind == "ExternalName" || was_external || old_ips.is_empty() {
+        return;
+    }
+    let all = spec.field("clusterIPs");
+    let first = all.named("spec.clusterIPs[0]".to_owned());
+    if new_ips.is_empty() {
+        first.invalid_as(&Value::Null, "primary clusterIP can not be unset");
+    } else if new_ips[0] != old_ips[0] {
+        first.invalid_as(all.value, "may not change once set");
+    }
+}
