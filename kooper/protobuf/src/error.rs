@@ -1,0 +1,108 @@
+//! Why bytes or an object could not be transcoded.
+
+use crate::table::{Field, Message};
+
+/// Bytes that are not an encoded object.
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: {problem} at byte {offset}")]
+pub struct DecodeError {
+    place: String,
+    problem: Problem,
+    offset: usize,
+}
+
+impl DecodeError {
+    pub(crate) fn new(place: impl Into<String>, problem: Problem, offset: usize) -> Self {
+        Self { place: place.into(), problem, offset }
+    }
+
+    pub(crate) fn at(place: Place, problem: Problem, offset: usize) -> Self {
+        Self::new(place.name(), problem, offset)
+    }
+
+    /// The message and field that could not be read: `io.k8s.api.core.v1.PodSpec.nodeName`.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// The position of the value that could not be read, in the bytes that were given.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+}
+
+/// What is wrong with the bytes.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Problem {
+    #[error("the bytes do not begin with `k8s` and a zero")]
+    Magic,
+    #[error("the bytes end within a value")]
+    Truncated,
+    #[error("a number has more than 64 bits")]
+    Overflow,
+    #[error("the number of a field is 0 or too large")]
+    Number,
+    #[error("a value has the wire type {0}, which this field does not have")]
+    WireType(u8),
+    #[error("a group ends that did not begin, or does not end")]
+    Group,
+    #[error("objects and lists are nested more than {} deep", crate::decode::NESTING)]
+    Nesting,
+    #[error("it contains JSON that is not valid: {0}")]
+    Json(serde_json::Error),
+    #[error("the type of an IntOrString is {0}, and must be 0 or 1")]
+    IntOrString(u64),
+    #[error("a number is infinite or not a number")]
+    NotFinite,
+}
+
+/// An object that has no encoding.
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: expected {expected}, found {found}")]
+pub struct EncodeError {
+    place: String,
+    expected: &'static str,
+    found: String,
+}
+
+impl EncodeError {
+    pub(crate) fn new(place: Place, expected: &'static str, found: &serde_json::Value) -> Self {
+        const LENGTH: usize = 60;
+        let mut found = found.to_string();
+        if found.chars().count() > LENGTH {
+            found = found.chars().take(LENGTH).chain("…".chars()).collect();
+        }
+        Self { place: place.name(), expected, found }
+    }
+
+    /// The message and field of the value: `io.k8s.api.core.v1.PodSpec.nodeName`.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+}
+
+/// A message, and perhaps one of its fields.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) message: Message,
+    pub(crate) field: Option<Field>,
+}
+
+impl Place {
+    fn name(self) -> String {
+        let message = self.message.name();
+        match self.field.map(Field::name) {
+            Some(field) if !field.is_empty() => format!("{message}.{field}"),
+            _ => message,
+        }
+    }
+}
+
+impl From<Message> for Place {
+    fn from(message: Message) -> Self {
+        Self { message, field: None }
+    }
+}

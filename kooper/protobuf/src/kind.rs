@@ -1,0 +1,107 @@
+//! A kind that the table knows.
+
+use serde_json::Value;
+
+use crate::decode::Decoder;
+use crate::encode;
+use crate::envelope::MAGIC;
+use crate::error::{DecodeError, EncodeError};
+use crate::sink::{JsonSink, Sink, ValueSink};
+use crate::table::Message;
+use crate::wire::Span;
+
+/// A kind of one group and version that has an encoding in protobuf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    pub(crate) message: Message,
+    api_version: &'static str,
+    name: &'static str,
+}
+
+impl Kind {
+    /// The kind of these names, such as `apps/v1` and `Deployment`; `None` if the table does not have it.
+    ///
+    /// Lists are kinds of their own: `DeploymentList`. Custom resources have no encoding;
+    /// their metadata has one, as `PartialObjectMetadata` of `meta.k8s.io/v1`.
+    #[must_use]
+    pub fn of(api_version: &str, kind: &str) -> Option<Self> {
+        let (message, api_version, name) = Message::of(api_version, kind)?;
+        Some(Self { message, api_version, name })
+    }
+
+    /// The group and version, such as `apps/v1`.
+    #[must_use]
+    pub fn api_version(self) -> &'static str {
+        self.api_version
+    }
+
+    /// The name of the kind, such as `Deployment`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// Decodes an object, as [`Envelope::raw`](crate::Envelope::raw) has it, into a sink.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are not an object of this kind. The sink then holds an incomplete object.
+    pub fn decode(self, raw: &[u8], sink: &mut impl Sink) -> Result<(), DecodeError> {
+        let span = Span { bytes: raw, offset: 0 };
+        Decoder::new(sink).object(self.message, self.api_version, self.name, span)
+    }
+
+    /// Decodes an object into JSON.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are not an object of this kind.
+    pub fn decode_json(self, raw: &[u8]) -> Result<Vec<u8>, DecodeError> {
+        // JSON is about a third longer.
+        let mut sink = JsonSink::new(Vec::with_capacity(raw.len() + raw.len() / 2));
+        self.decode(raw, &mut sink)?;
+        Ok(sink.into_bytes())
+    }
+
+    /// Decodes an object into a tree of JSON.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are not an object of this kind.
+    pub fn decode_value(self, raw: &[u8]) -> Result<Value, DecodeError> {
+        let mut sink = ValueSink::default();
+        self.decode(raw, &mut sink)?;
+        Ok(sink.into_value())
+    }
+
+    /// Encodes an object with its envelope. Members that the kind does not have are left out.
+    ///
+    /// # Errors
+    ///
+    /// If a member has a value of the wrong type.
+    pub fn encode(self, object: &Value) -> Result<Vec<u8>, EncodeError> {
+        let mut bytes = encode::Backward::default();
+        let end = bytes.len();
+        encode::message(&mut bytes, self.message, object)?;
+        bytes.length(2, end);
+        let mut whole = self.head();
+        whole.extend(bytes.into_bytes());
+        whole.extend_from_slice(TAIL);
+        Ok(whole)
+    }
+
+    /// The envelope before the object.
+    pub(crate) fn head(self) -> Vec<u8> {
+        let mut bytes = encode::Backward::default();
+        let end = bytes.len();
+        bytes.bytes(2, self.name.as_bytes());
+        bytes.bytes(1, self.api_version.as_bytes());
+        bytes.length(1, end);
+        let mut head = MAGIC.to_vec();
+        head.extend(bytes.into_bytes());
+        head
+    }
+}
+
+/// The envelope after the object: its content encoding and type, which are empty.
+pub(crate) const TAIL: &[u8] = &[0x1a, 0, 0x22, 0];

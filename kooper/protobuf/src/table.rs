@@ -1,0 +1,246 @@
+//! The table: which fields each message has, and how JSON writes them.
+//!
+//! `table/table.txt` shows its contents; `tests/control-plane/write-tables` writes both files.
+
+/// The format is described where it is written, in `tests/control-plane/protobuf/table.go`.
+static BLOB: &[u8] = include_bytes!("table/table.bin");
+static STRINGS: &[u8] = section(0);
+static MESSAGES: &[u8] = section(1);
+static FIELDS: &[u8] = section(2);
+static VERSIONS: &[u8] = section(3);
+static KINDS: &[u8] = section(4);
+
+const SECTIONS: usize = 5;
+const MESSAGE: usize = 6;
+const FIELD: usize = 8;
+const ENTRY: usize = 4;
+
+const fn section(index: usize) -> &'static [u8] {
+    let mut from = SECTIONS * 4;
+    let mut at = 0;
+    while at < index {
+        from += length(at);
+        at += 1;
+    }
+    BLOB.split_at(from).1.split_at(length(index)).0
+}
+
+const fn length(index: usize) -> usize {
+    let at = index * 4;
+    u32::from_le_bytes([BLOB[at], BLOB[at + 1], BLOB[at + 2], BLOB[at + 3]]) as usize
+}
+
+fn number(section: &[u8], at: usize) -> usize {
+    usize::from(u16::from_le_bytes([section[at], section[at + 1]]))
+}
+
+fn string(at: usize) -> &'static str {
+    let from = at + 1;
+    str::from_utf8(&STRINGS[from..from + usize::from(STRINGS[at])]).unwrap_or_default()
+}
+
+/// A message of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Message(usize);
+
+impl Message {
+    /// The message of a kind, and both names as the table has them.
+    pub(crate) fn of(api_version: &str, kind: &str) -> Option<(Self, &'static str, &'static str)> {
+        let version = (0..VERSIONS.len() / ENTRY - 1).find(|at| string(number(VERSIONS, at * ENTRY)) == api_version)?;
+        let (from, to) = (number(VERSIONS, version * ENTRY + 2), number(VERSIONS, (version + 1) * ENTRY + 2));
+        let found = (from..to).find(|at| string(number(KINDS, at * ENTRY)) == kind)?;
+        let message = Self(number(KINDS, found * ENTRY + 2));
+        Some((message, string(number(VERSIONS, version * ENTRY)), string(number(KINDS, found * ENTRY))))
+    }
+
+    /// Its name in OpenAPI.
+    pub(crate) fn name(self) -> String {
+        let at = self.0 * MESSAGE;
+        format!("{}.{}", string(number(MESSAGES, at)), string(number(MESSAGES, at + 2)))
+    }
+
+    /// Its fields in the order of their numbers.
+    pub(crate) fn fields(self) -> impl DoubleEndedIterator<Item = Field> {
+        let at = self.0 * MESSAGE;
+        (number(MESSAGES, at + 4)..number(MESSAGES, at + MESSAGE + 4)).map(|at| Field(&FIELDS[at * FIELD..][..FIELD]))
+    }
+
+    pub(crate) fn field(self, wanted: u32) -> Option<Field> {
+        self.fields().find(|field| field.number() == wanted)
+    }
+}
+
+/// A field of a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field(&'static [u8]);
+
+/// What the value of a field is, each item of a list, or each value of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Type {
+    Bool,
+    Int32,
+    Int64,
+    Double,
+    String,
+    Bytes,
+    Message,
+    Time,
+    MicroTime,
+    Quantity,
+    IntOrString,
+    /// A message with JSON in its first field.
+    Json,
+    /// A message with a list of strings in its first field.
+    Strings,
+    SchemaOrArray,
+    SchemaOrBool,
+    SchemaOrStrings,
+}
+
+const TYPES: [Type; 16] = [
+    Type::Bool,
+    Type::Int32,
+    Type::Int64,
+    Type::Double,
+    Type::String,
+    Type::Bytes,
+    Type::Message,
+    Type::Time,
+    Type::MicroTime,
+    Type::Quantity,
+    Type::IntOrString,
+    Type::Json,
+    Type::Strings,
+    Type::SchemaOrArray,
+    Type::SchemaOrBool,
+    Type::SchemaOrStrings,
+];
+
+impl Field {
+    pub(crate) fn number(self) -> u32 {
+        u32::from(self.0[0])
+    }
+
+    pub(crate) fn of(self) -> Type {
+        TYPES[usize::from(self.0[1])]
+    }
+
+    fn has(self, flag: u8) -> bool {
+        self.0[2] & flag != 0
+    }
+
+    pub(crate) fn is_list(self) -> bool {
+        self.has(1)
+    }
+
+    pub(crate) fn is_map(self) -> bool {
+        self.has(2)
+    }
+
+    /// Whether the fields of its message are written into the object around it.
+    pub(crate) fn is_inline(self) -> bool {
+        self.has(4)
+    }
+
+    /// Whether it may be absent; other single values are always encoded.
+    pub(crate) fn is_optional(self) -> bool {
+        self.has(8)
+    }
+
+    /// Whether JSON leaves it out when it is empty.
+    pub(crate) fn is_omitted(self) -> bool {
+        self.has(16)
+    }
+
+    /// Its name in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        string(number(self.0, 4))
+    }
+
+    /// The message of its value, for the types that have one.
+    pub(crate) fn message(self) -> Message {
+        Message(number(self.0, 6))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::{ENTRY, KINDS, MESSAGE, MESSAGES, Message, Type, VERSIONS, number, string};
+
+    fn short(name: &str) -> &str {
+        name.strip_prefix("io.k8s.").unwrap_or(name)
+    }
+
+    fn is_message(of: Type) -> bool {
+        matches!(of, Type::Message | Type::SchemaOrArray | Type::SchemaOrBool | Type::SchemaOrStrings)
+    }
+
+    #[test]
+    fn the_blob_is_what_the_text_shows() {
+        let mut text = String::new();
+        for version in 0..VERSIONS.len() / ENTRY - 1 {
+            let at = version * ENTRY;
+            writeln!(text, "{}", string(number(VERSIONS, at))).unwrap();
+            for kind in number(VERSIONS, at + 2)..number(VERSIONS, at + ENTRY + 2) {
+                let name = Message(number(KINDS, kind * ENTRY + 2)).name();
+                writeln!(text, "  {} {}", string(number(KINDS, kind * ENTRY)), short(&name)).unwrap();
+            }
+        }
+        text.push('\n');
+        for at in 0..MESSAGES.len() / MESSAGE - 1 {
+            let message = Message(at);
+            let name = message.name();
+            writeln!(text, "{}", short(&name)).unwrap();
+            let package = short(&name).rsplit_once('.').map_or("", |(package, _)| package);
+            for field in message.fields() {
+                let json = if field.name().is_empty() { "-" } else { field.name() };
+                let mut line = format!("  {} {json} {}", field.number(), format!("{:?}", field.of()).to_lowercase());
+                if is_message(field.of()) {
+                    let of = field.message().name();
+                    let of = short(&of);
+                    let local = of.strip_prefix(package).and_then(|rest| rest.strip_prefix('.')).unwrap_or(of);
+                    write!(line, "({local})").unwrap();
+                }
+                for (set, word) in [
+                    (field.is_list(), "list"),
+                    (field.is_map(), "map"),
+                    (field.is_inline(), "inline"),
+                    (field.is_optional(), "pointer"),
+                    (field.is_omitted(), "omitted"),
+                ] {
+                    if set {
+                        write!(line, " {word}").unwrap();
+                    }
+                }
+                writeln!(text, "{line}").unwrap();
+            }
+        }
+        let golden: String =
+            include_str!("table/table.txt").split_inclusive('\n').filter(|line| !line.starts_with('#')).collect();
+        for (at, (found, expected)) in text.lines().zip(golden.lines()).enumerate() {
+            assert_eq!(found, expected, "line {at}");
+        }
+        assert_eq!(text.len(), golden.len());
+    }
+
+    #[test]
+    fn fields_ascend_by_number() {
+        for at in 0..MESSAGES.len() / MESSAGE - 1 {
+            let numbers: Vec<_> = Message(at).fields().map(super::Field::number).collect();
+            assert!(numbers.is_sorted_by(|one, next| one < next), "{}", Message(at).name());
+        }
+    }
+
+    #[test]
+    fn only_kinds_of_the_version_are_found() {
+        assert!(Message::of("apps/v1", "Deployment").is_some());
+        assert!(Message::of("apps/v1", "DeploymentList").is_some());
+        assert!(Message::of("v1", "Status").is_some());
+        assert!(Message::of("meta.k8s.io/v1", "PartialObjectMetadataList").is_some());
+        assert!(Message::of("v1", "Deployment").is_none());
+        assert!(Message::of("example.com/v1", "Status").is_none());
+        assert!(Message::of("", "").is_none());
+    }
+}

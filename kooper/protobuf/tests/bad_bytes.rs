@@ -1,0 +1,88 @@
+//! Whatever the bytes are, decoding ends with JSON or with an error, and both sinks agree.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kooper_protobuf::watch::Event;
+use kooper_protobuf::{Envelope, Kind};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+const SAMPLE: &str = include_str!("objects.txt");
+
+fn objects() -> Vec<Vec<u8>> {
+    SAMPLE.lines().map(|line| STANDARD.decode(line.split(' ').nth(2).unwrap()).unwrap()).collect()
+}
+
+/// Decodes bytes in every way.
+fn decode(bytes: &[u8]) {
+    drop(Event::read(bytes));
+    let Ok(envelope) = Envelope::open(bytes) else { return };
+    for (api_version, kind) in [(envelope.api_version(), envelope.kind()), ("v1", "Pod")] {
+        let Some(kind) = Kind::of(api_version, kind) else { continue };
+        match (kind.decode_json(envelope.raw()), kind.decode_value(envelope.raw())) {
+            (Ok(json), Ok(value)) => {
+                let read: serde_json::Value = serde_json::from_slice(&json).unwrap();
+                assert_eq!(read, value);
+                // What was decoded has an encoding, and that decodes to the same.
+                if let Ok(again) = kind.encode(&value) {
+                    let again = kind.decode_value(Envelope::open(&again).unwrap().raw()).unwrap();
+                    assert_eq!(kind.encode(&again).unwrap(), kind.encode(&value).unwrap());
+                }
+            }
+            (Err(one), Err(other)) => {
+                assert_eq!((one.place(), one.offset()), (other.place(), other.offset()));
+                assert!(one.offset() <= envelope.raw().len(), "{one}");
+            }
+            (Ok(_), Err(error)) | (Err(error), Ok(_)) => panic!("only one sink refused: {error}"),
+        }
+    }
+}
+
+fn cases() -> u32 {
+    std::env::var("KOOPER_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(2_000)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn truncated_objects_are_refused_or_decoded(which: Index, at: Index) {
+        let objects = objects();
+        let object = which.get(&objects);
+        decode(&object[..at.index(object.len())]);
+    }
+
+    #[test]
+    fn changed_objects_are_refused_or_decoded(
+        which: Index,
+        changes in prop::collection::vec((any::<Index>(), any::<u8>()), 1..8),
+    ) {
+        let mut object = which.get(&objects()).clone();
+        for (at, byte) in changes {
+            let at = at.index(object.len());
+            object[at] ^= byte;
+        }
+        decode(&object);
+    }
+
+    #[test]
+    fn mixed_objects_are_refused_or_decoded(one: Index, other: Index, from: Index, to: Index, at: Index) {
+        let objects = objects();
+        let mut object = one.get(&objects).clone();
+        let other = other.get(&objects);
+        let (from, to) = (from.index(other.len()), to.index(other.len()));
+        let at = at.index(object.len());
+        object.splice(at..at, other[from.min(to)..from.max(to)].iter().copied());
+        decode(&object);
+    }
+
+    #[test]
+    fn any_bytes_are_refused_or_decoded(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        decode(&bytes);
+        // As the object in an envelope.
+        let mut object = b"k8s\0\x0a\x09\x0a\x02v1\x12\x03Pod".to_vec();
+        object.extend([0x12, bytes.len() as u8 | 0x80, (bytes.len() >> 7) as u8]);
+        object.extend(bytes);
+        decode(&object);
+    }
+}
