@@ -32,7 +32,7 @@ use crate::watch::cache_id::CacheRequest;
 pub(crate) use builder::Sample;
 #[cfg(not(all(feature = "cli", feature = "apiserver")))]
 use builder::Sample;
-pub use builder::{Builder, CustomKind, KindExt, MakeSource, MapFn, Source};
+pub use builder::{All, Builder, CustomKind, KindExt, MakeSource, MapFn, Source};
 use builder::{KeyStream, MakeCrd, Parts, Relation};
 pub(crate) use config::Config;
 use config::Leases;

@@ -89,7 +89,7 @@ pub mod v1 {
     use crate::call::action::Outcome;
     use crate::call::extract::Argument;
     pub use crate::controller::error::ConfigError;
-    pub use crate::controller::{Builder, Controller, CustomKind};
+    pub use crate::controller::{All, Builder, Controller, CustomKind};
     use crate::controller::{Called, Staged};
     pub use crate::leader::LeaderElection;
     pub use crate::main;
@@ -101,6 +101,12 @@ pub mod v1 {
     #[must_use]
     pub fn kind<K>() -> PhantomData<K> {
         PhantomData
+    }
+
+    /// All objects of a kind.
+    #[must_use]
+    pub fn all<K>() -> All<K> {
+        All::new()
     }
 
     /// Starts a controller.

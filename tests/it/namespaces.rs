@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kooper::Controller;
+use kooper::{Controller, KindExt};
 use kooper_tests::control_plane::ControlPlane;
 
 use crate::live::{Live, Seen, configmap, connection, grant, state};
@@ -13,7 +13,7 @@ fn controller(name: &str, namespaces: &[&str], seen: &Seen) -> Controller {
     Controller::builder::<ConfigMap>(name)
         .namespaces(namespaces.iter().copied())
         .resync(None)
-        .owns::<Secret>()
+        .owns(Secret::all())
         .handler(move |object: Arc<ConfigMap>| {
             if let Some((name, value)) = state(&object) {
                 seen.note(name, value);

@@ -162,7 +162,7 @@ fn a_child_queues_its_controlling_owner_and_no_object_of_another_kind_with_that_
     let [parent, other] = ["parent", "other"].map(|name| uid(cluster, namespace, "configmap", name));
     let account = uid(cluster, namespace, "serviceaccount", "parent");
     let log = Log::default();
-    let live = start(cluster, [notes("owns", &[namespace], &log).owns::<Secret>().build().unwrap()]);
+    let live = start(cluster, [notes("owns", &[namespace], &log).owns(Secret::all()).build().unwrap()]);
     wait_for(&log, "owns/parent: initial");
     wait_for(&log, "owns/other: initial");
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::kube::Config;
-use kooper::{Call, Controller};
+use kooper::{Call, Controller, KindExt};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::faults::{Proxy, Verdict};
 use kooper_tests::process::Process;
@@ -230,7 +230,7 @@ fn a_child_that_is_deleted_in_a_gap_enqueues_its_owner() {
         .namespaces([namespace])
         .fields("metadata.name=first")
         .resync(None)
-        .owns::<Secret>()
+        .owns(Secret::all())
         .handler(move |call: Call| {
             calls.note(call.reasons().to_string());
             async {}

@@ -165,12 +165,10 @@ impl Emit for Vec<Change> {
 
 /// The kind of a child.
 impl Emit for Type {
-    fn types(&self) -> TokenStream {
-        quote_spanned!(Place::of(self).start=> ::<#self>)
-    }
-
-    fn arguments(&self, _: &CratePath) -> TokenStream {
-        TokenStream::new()
+    fn arguments(&self, runtime: &CratePath) -> TokenStream {
+        let place = Place::of(self).start;
+        let here = runtime.at(place);
+        quote_spanned!(place=> #here::all::<#self>())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The builder of controllers. The attribute generates calls of it.
 
+mod all;
 mod filter;
 mod lent;
 mod map;
@@ -34,6 +35,7 @@ use crate::object::kind::{Kind, Namespaced};
 use crate::object::sections::Changed;
 use crate::watch::retriever::{self, Retriever};
 
+pub use all::All;
 pub use map::MapFn;
 pub(crate) use parts::{Handlers, Parts};
 pub(crate) use related::{KeyStream, MapKeys, Relation};
@@ -47,7 +49,8 @@ type MakeService<O, S> = Box<dyn Fn(State<S>, Arc<Backing>) -> HandlerService<O>
 type MakeRetriever = Box<dyn Fn(Option<Client>) -> Result<Arc<dyn retriever::ErasedRetriever>, BoxError> + Send + Sync>;
 type Wrap<O> = Box<dyn Middleware<O>>;
 
-/// Starts a controller of a kind. It is implemented for every [`Kind`].
+/// Names a kind where its controller, or one that owns its objects, is described. It is implemented for every
+/// [`Kind`].
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
@@ -66,8 +69,19 @@ pub trait KindExt: Kind {
     {
         Builder::new(name.into())
     }
+
+    /// All objects of this kind, for [`Builder::owns`].
+    #[must_use]
+    fn all() -> All<Self>
+    where
+        Self: Sized,
+    {
+        All::new()
+    }
 }
+
 impl<K: Kind> KindExt for K {}
+
 /// Builds a [`Controller`](super::Controller) for objects of the kind `K`. Its
 /// handlers receive objects of the type `O`, and the state `S`.
 #[doc(alias = "reconciler")]

@@ -1,8 +1,8 @@
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 
 use super::*;
-use crate::Controller;
 use crate::call::plan::Reach;
+use crate::{Controller, KindExt};
 
 /// The rules of a controller, with where they have to hold, in order.
 fn rules(controller: &Controller) -> Vec<String> {
@@ -47,7 +47,7 @@ fn children_add_the_rules_for_owner_references_and_events() {
     async fn apply_owned(_: OwnedApplier<Secret>) {}
     let controller = Controller::builder::<ConfigMap>("apply").handler(apply).build().unwrap();
     assert_eq!(rules(&controller), ["configmaps: list, watch", "secrets: create, patch"]);
-    let controller = Controller::builder::<ConfigMap>("apply").owns::<Secret>().handler(apply).build().unwrap();
+    let controller = Controller::builder::<ConfigMap>("apply").owns(Secret::all()).handler(apply).build().unwrap();
     let expected = [
         "configmaps/finalizers: update",
         "configmaps: list, watch",
@@ -64,8 +64,8 @@ fn children_add_the_rules_for_owner_references_and_events() {
 fn children_that_are_named_several_times_are_watched_once() {
     async fn twice(_: OwnedApplier<Secret>, _: Reader<Secret>, _: OwnedApplier<Secret>) {}
     async fn clean_up(_: OwnedApplier<Secret>) {}
-    let builder = Controller::builder::<ConfigMap>("twice").owns::<Secret>().cleanup("example.com/twice", clean_up);
-    let controller = builder.owns::<Secret>().handler(twice).build().unwrap();
+    let builder = Controller::builder::<ConfigMap>("twice").owns(Secret::all()).cleanup("example.com/twice", clean_up);
+    let controller = builder.owns(Secret::all()).handler(twice).build().unwrap();
     assert_eq!(controller.plan().owned().len(), 1);
     assert_eq!(controller.plan().caches().len(), 1);
 }

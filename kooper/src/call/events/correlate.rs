@@ -20,7 +20,7 @@ const SERIES: usize = 4096;
 /// Decides which Events are written.
 #[derive(Debug, Default)]
 pub(super) struct Correlator {
-    series: HashMap<String, Series>,
+    series: HashMap<String, RecordedEvent>,
     /// Those with something to write, in their order.
     unwritten: Vec<String>,
     /// When expired series were last removed.
@@ -29,7 +29,7 @@ pub(super) struct Correlator {
 }
 
 #[derive(Debug)]
-struct Series {
+struct RecordedEvent {
     note: Note,
     /// The Event as it was written first.
     name: Option<String>,
@@ -67,7 +67,8 @@ impl Correlator {
             if self.series.len() >= SERIES {
                 self.make_room();
             }
-            self.series.insert(key.clone(), Series { note, name: None, count: 1, first: at, last: at, seen: now });
+            self.series
+                .insert(key.clone(), RecordedEvent { note, name: None, count: 1, first: at, last: at, seen: now });
         }
         if !self.unwritten.contains(&key) {
             self.unwritten.push(key);

@@ -7,8 +7,8 @@ use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt, stream};
 use serde::de::DeserializeOwned;
 
-use super::Builder;
 use super::map::MapFn;
+use super::{All, Builder};
 use crate::call::capability::Reader;
 use crate::call::extract::Backing;
 use crate::error;
@@ -115,7 +115,17 @@ impl<St: Stream<Item = ObjectKey> + Send + 'static> Source for St {
 impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'static> Builder<K, O, S> {
     /// Watches objects of the kind `T`. A change of one enqueues the key of its
     /// controller owner, if that is of this controller's kind.
-    pub fn owns<T: Kind>(mut self) -> Self {
+    ///
+    /// ```
+    /// use k8s_openapi::api::apps::v1::Deployment;
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Service};
+    /// use kooper::KindExt;
+    ///
+    /// let controller = ConfigMap::controller("shop").owns(Deployment::all()).owns(Service::all());
+    /// # let _ = controller.handler(async || {}).build()?;
+    /// # Ok::<_, kooper::ConfigError>(())
+    /// ```
+    pub fn owns<T: Kind>(mut self, _: All<T>) -> Self {
         self.common.plan.watch_children::<T>(format!("owns = [{}]", T::kind(&())));
         self
     }

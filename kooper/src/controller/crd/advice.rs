@@ -1,6 +1,6 @@
 //! Why a CRD cannot be installed, and what to do.
 
-use super::breaking::{AllowedBy, Change};
+use super::breaking::{AllowedBy, CrdChange};
 use crate::error::chain;
 
 /// The most changes that a message lists.
@@ -84,7 +84,7 @@ impl Advice {
         InstallError::Forbidden { name: name.to_owned(), printed: printed.unwrap_or_default(), message }
     }
 
-    pub(super) fn breaking(&self, name: &str, hash: &str, changes: &[Change]) -> InstallError {
+    pub(super) fn breaking(&self, name: &str, hash: &str, changes: &[CrdChange]) -> InstallError {
         let way = if changes.iter().any(|change| change.allowed_by == AllowedBy::Migration) {
             "undo the changes, or follow the advice for each: the API server does not allow them".to_owned()
         } else {

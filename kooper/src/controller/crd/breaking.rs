@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// One incompatible change, with its field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct CrdChange {
     /// The field, its version and the change; for [`AllowedBy::Migration`] also what to do.
     pub(crate) text: String,
     pub(crate) allowed_by: AllowedBy,
@@ -33,7 +33,7 @@ pub(crate) enum AllowedBy {
 }
 
 /// The changes from the CRD of the cluster to a new one.
-pub(crate) fn changes(old: &CustomResourceDefinition, new: &CustomResourceDefinition) -> Vec<Change> {
+pub(crate) fn changes(old: &CustomResourceDefinition, new: &CustomResourceDefinition) -> Vec<CrdChange> {
     let mut found = Vec::new();
     let (was, is) = (&old.spec, &new.spec);
     for (field, was, is) in [
@@ -47,7 +47,7 @@ pub(crate) fn changes(old: &CustomResourceDefinition, new: &CustomResourceDefini
                 "`{field}` changes from {was} to {is}, which is immutable: create a CRD of another group or name, \
                  move the objects to it, and delete this one"
             );
-            found.push(Change { text, allowed_by: AllowedBy::Migration });
+            found.push(CrdChange { text, allowed_by: AllowedBy::Migration });
         }
     }
     let stored: Vec<_> = old.status.iter().flat_map(|status| status.stored_versions.iter().flatten()).collect();
@@ -64,10 +64,10 @@ pub(crate) fn changes(old: &CustomResourceDefinition, new: &CustomResourceDefini
                      object is written again in another storage version, then remove it from \
                      `status.storedVersions`"
                 );
-                found.push(Change { text, allowed_by: AllowedBy::Migration });
+                found.push(CrdChange { text, allowed_by: AllowedBy::Migration });
             }
             None if before.served => {
-                found.push(Change::consent(format!("the version `{name}`, which is served, is removed")));
+                found.push(CrdChange::consent(format!("the version `{name}`, which is served, is removed")));
             }
             None => {}
         }
@@ -84,10 +84,10 @@ pub(crate) fn changes(old: &CustomResourceDefinition, new: &CustomResourceDefini
 }
 
 /// The subresources of a version, and whether it is served.
-fn version(was: &CustomResourceDefinitionVersion, is: &CustomResourceDefinitionVersion, found: &mut Vec<Change>) {
+fn version(was: &CustomResourceDefinitionVersion, is: &CustomResourceDefinitionVersion, found: &mut Vec<CrdChange>) {
     let name = &was.name;
     if was.served && !is.served {
-        found.push(Change::consent(format!("the version `{name}` is no longer served")));
+        found.push(CrdChange::consent(format!("the version `{name}` is no longer served")));
     }
     let offered = |version: &CustomResourceDefinitionVersion| {
         let all = version.subresources.as_ref();
@@ -95,7 +95,7 @@ fn version(was: &CustomResourceDefinitionVersion, is: &CustomResourceDefinitionV
     };
     for ((subresource, before), (_, after)) in offered(was).into_iter().zip(offered(is)) {
         if before && !after {
-            found.push(Change::consent(format!("the subresource `{subresource}` ({name}) is removed")));
+            found.push(CrdChange::consent(format!("the subresource `{subresource}` ({name}) is removed")));
         }
     }
 }
@@ -108,7 +108,7 @@ pub(super) fn schema_of(version: &CustomResourceDefinitionVersion) -> Value {
     schema.unwrap_or_else(|| serde_json::json!({"x-kubernetes-preserve-unknown-fields": true}))
 }
 
-impl Change {
+impl CrdChange {
     fn consent(text: String) -> Self {
         Self { text, allowed_by: AllowedBy::Consent }
     }

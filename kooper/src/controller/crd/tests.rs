@@ -33,8 +33,8 @@ fn advice(command: Option<&str>) -> Advice {
     Advice { manager: "my-shop".to_owned(), command: command.map(str::to_owned) }
 }
 
-fn change(number: usize, allowed_by: AllowedBy) -> breaking::Change {
-    breaking::Change { text: format!("`a{number}` is removed"), allowed_by }
+fn change(number: usize, allowed_by: AllowedBy) -> breaking::CrdChange {
+    breaking::CrdChange { text: format!("`a{number}` is removed"), allowed_by }
 }
 
 #[test]

@@ -129,10 +129,7 @@ fn announce(
     listener: Option<&Listener>,
 ) {
     let controllers: Vec<_> = controllers.iter().map(|one| format!("{} ({})", one.name(), one.kind())).collect();
-    let namespaces = match &settings.namespaces[..] {
-        [] => "as built in".to_owned(),
-        some => some.join(", "),
-    };
+    let namespaces = (!settings.namespaces.is_empty()).then(|| settings.namespaces.join(", "));
     tracing::info!(
         program,
         instance = settings.instance,

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::*;
+use crate::KindExt;
 use crate::call::capability::{Getter, Reader};
 use crate::leader::LeaderElection;
 
@@ -77,7 +78,7 @@ fn a_controller_of_all_namespaces_has_a_cluster_role() {
 #[test]
 fn each_namespace_has_a_role_and_cluster_scoped_kinds_have_a_cluster_role() {
     async fn handler(_: Arc<Pod>, _: Reader<Node>, _: Reader<ConfigMap>) {}
-    let one = Controller::builder::<Pod>("one").namespaces(["b", "a"]).owns::<Deployment>().handler(handler);
+    let one = Controller::builder::<Pod>("one").namespaces(["b", "a"]).owns(Deployment::all()).handler(handler);
     assert_eq!(
         lines(&[one.build().expect("a controller")]),
         [
@@ -284,7 +285,7 @@ fn each_cache_of_all_secrets_causes_a_warning() {
     let of = Controller::builder::<Pod>;
     let controllers = [
         of("reads").handler(reads),
-        of("owns").owns::<Secret>().handler(plain),
+        of("owns").owns(Secret::all()).handler(plain),
         of("watches").namespaces(["a", "b"]).watches::<Secret, _, _>(wakes).handler(plain),
         of("gets").handler(get),
     ]

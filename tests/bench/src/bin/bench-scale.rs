@@ -15,12 +15,12 @@ use http::{Request, Response, StatusCode};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-use kooper::Health;
 use kooper::capability::by;
 use kooper::leader::LeaderElection;
 use kooper::metrics::Prometheus;
 use kooper::retriever::{RetrieveError, channel, fixed};
 use kooper::{CancellationToken, Controller, Operator, Reader, prometheus};
+use kooper::{Health, KindExt};
 use kooper_tests::control_plane::ControlPlane;
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -204,7 +204,7 @@ async fn many_controllers(count: usize, rate: u32, seconds: u32) -> anyhow::Resu
             .resync(None)
             .workers(1)
             .retriever(fixed(Vec::<ConfigMap>::new())?)
-            .owns::<Pod>()
+            .owns(Pod::all())
             .handler(async || {})
             .build()?;
         operator = operator.controller(controller);

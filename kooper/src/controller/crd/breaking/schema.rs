@@ -4,7 +4,7 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionVersion;
 use serde_json::Value;
 
-use super::{AllowedBy, Change, integer, schema_of};
+use super::{AllowedBy, CrdChange, integer, schema_of};
 use crate::controller::crd::cel;
 
 /// Limits, and whether a larger value accepts more.
@@ -37,7 +37,7 @@ pub(super) fn compare(
     label: &str,
     old: &CustomResourceDefinitionVersion,
     new: &CustomResourceDefinitionVersion,
-    found: &mut Vec<Change>,
+    found: &mut Vec<CrdChange>,
 ) {
     let has_status = old.subresources.as_ref().is_some_and(|all| all.status.is_some());
     SchemaComparison { label, has_status, found }.node("", &schema_of(old), &schema_of(new));
@@ -47,7 +47,7 @@ struct SchemaComparison<'a> {
     label: &'a str,
     /// Whether `status` is written by controllers only.
     has_status: bool,
-    found: &'a mut Vec<Change>,
+    found: &'a mut Vec<CrdChange>,
 }
 
 impl SchemaComparison<'_> {
@@ -65,7 +65,7 @@ impl SchemaComparison<'_> {
 
     fn note(&mut self, path: &str, what: &str, allowed_by: AllowedBy) {
         let path = if path.is_empty() { "the object" } else { path.trim_start_matches('.') };
-        self.found.push(Change { text: format!("`{path}` ({}) {what}", self.label), allowed_by });
+        self.found.push(CrdChange { text: format!("`{path}` ({}) {what}", self.label), allowed_by });
     }
 
     fn node(&mut self, path: &str, old: &Value, new: &Value) {
