@@ -8,23 +8,9 @@ use crate::{meta, schema, time};
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
 
-/// Fills in what a definition leaves out.
+/// Readies a definition: every version that ever stored objects is remembered.
 pub(crate) fn prepare(object: &mut Value, present: Option<&Value>) {
-    let names = &mut object["spec"]["names"];
-    if let Some(kind) = names["kind"].as_str().map(ToOwned::to_owned) {
-        if !names["singular"].is_string() {
-            names["singular"] = json!(kind.to_lowercase());
-        }
-        if !names["listKind"].is_string() && !kind.is_empty() {
-            names["listKind"] = json!(format!("{kind}List"));
-        }
-    }
-    let spec = &mut object["spec"];
-    if !spec["conversion"].is_object() {
-        spec["conversion"] = json!({"strategy": "None"});
-    }
     if present.is_none() {
-        // Every version that ever stored objects is remembered.
         let stored: Vec<_> = stored_version(object).into_iter().collect();
         object["status"] = json!({
             "storedVersions": stored,

@@ -6,6 +6,8 @@
 mod rules;
 mod table;
 
+pub(crate) use self::rules::TEMPLATE_GENERATION;
+
 use serde_json::{Map, Value, json};
 
 use self::table::{Fact, Inner, Type};
@@ -13,20 +15,61 @@ use crate::kinds::Facts;
 use crate::quantity::Quantity;
 use crate::time;
 
-/// Fills in an object of a built-in kind, as it comes out of the real server's decoder.
+/// Fills in an object of a built-in kind, as it comes out of the real server's store.
 pub(crate) fn fill(kind: &Facts, object: &mut Value) {
+    complete(kind, object, Source::Store);
+}
+
+/// Fills in an object of a built-in kind, as it comes out of the real server's decoder.
+pub(crate) fn decode(kind: &Facts, object: &mut Value) {
+    complete(kind, object, Source::Request);
+}
+
+/// Where an object comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// An empty list that its type always writes is not the same as none.
+    Request,
+    /// The store does not keep an empty list apart from none.
+    Store,
+}
+
+fn complete(kind: &Facts, object: &mut Value, source: Source) {
     let (Some(of), Value::Object(entries)) = (kind.typed().name.and_then(table::of), object) else { return };
     let metadata = entries.remove("metadata");
-    members(entries, of, &[]);
+    members(entries, of, &[], source);
     if let Some(metadata) = metadata {
         entries.insert("metadata".to_owned(), metadata);
     }
     rules::of_object(of.name, entries);
 }
 
+/// An object without any field, as its type is encoded.
+pub(crate) fn zero(name: Option<&str>, api_version: &str, kind: &str) -> Value {
+    let mut object = name.and_then(table::of).map_or_else(|| json!({}), empty);
+    object["apiVersion"] = api_version.into();
+    object["kind"] = kind.into();
+    object
+}
+
+/// A value of a type with nothing in it: what the type always writes.
+fn empty(of: &Type) -> Value {
+    let written = of.always.iter().map(|(name, value)| {
+        let value = match of.members.get(name).map(|member| &member.inner) {
+            Some(Inner::Object(inner)) if value.is_object() => table::of(inner).map_or_else(|| value.clone(), empty),
+            _ => value.clone(),
+        };
+        ((*name).to_owned(), value)
+    });
+    written.collect()
+}
+
 /// Fills in the members of a value of one type. `more` are the defaults of this type where it is.
-fn members(entries: &mut Map<String, Value>, of: &Type, more: &[Fact]) {
-    entries.retain(|name, value| of.members.get(name.as_str()).is_none_or(|member| member.is_written(value)));
+fn members(entries: &mut Map<String, Value>, of: &Type, more: &[Fact], source: Source) {
+    entries.retain(|name, value| {
+        let given = source == Source::Request && value.is_array() && of.always.iter().any(|(other, _)| name == other);
+        given || of.members.get(name.as_str()).is_none_or(|member| member.is_written(value))
+    });
     for (name, value) in &of.always {
         if !entries.contains_key(*name) {
             entries.insert((*name).to_owned(), value.clone());
@@ -40,28 +83,28 @@ fn members(entries: &mut Map<String, Value>, of: &Type, more: &[Fact]) {
     rules::after(of.name, entries);
     for (name, value) in entries.iter_mut() {
         if let Some(member) = of.members.get(name.as_str()) {
-            inner(value, &member.inner, &member.facts);
+            inner(value, &member.inner, &member.facts, source);
         }
     }
 }
 
-fn inner(value: &mut Value, inner: &Inner, more: &[Fact]) {
+fn inner(value: &mut Value, inner: &Inner, more: &[Fact], source: Source) {
     match (inner, value) {
         (Inner::Object(name), Value::Object(entries)) => {
             if let Some(of) = table::of(name) {
-                members(entries, of, more);
+                members(entries, of, more, source);
             }
         }
         (Inner::Items(item), Value::Array(items)) => {
             for value in items {
                 nothing(value, item);
-                self::inner(value, item, more);
+                self::inner(value, item, more, source);
             }
         }
         (Inner::Entries(entry), Value::Object(entries)) => {
             for value in entries.values_mut() {
                 nothing(value, entry);
-                self::inner(value, entry, more);
+                self::inner(value, entry, more, source);
                 // Amounts of resources are kept in thousandths.
                 if let (Inner::Quantity, Some(quantity)) = (&**entry, value.as_str().and_then(Quantity::parse)) {
                     *value = json!(quantity.to_millis().to_string());
@@ -102,11 +145,11 @@ fn nothing(value: &mut Value, inner: &Inner) {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{members, table};
+    use super::{Source, members, table};
 
     fn filled(name: &str, mut object: Value) -> Value {
         let of = table::of(name).unwrap_or_else(|| panic!("{name} is in the table"));
-        members(object.as_object_mut().expect("it is an object"), of, &[]);
+        members(object.as_object_mut().expect("it is an object"), of, &[], Source::Store);
         object
     }
 

@@ -1,48 +1,69 @@
 //! Field managers: who owns which fields, kept over writes and applied.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
+use crate::defaults;
 use crate::kinds::Kind;
 use crate::patch::apply::ApplyError;
 use crate::patch::field_manager::FieldManager;
 use crate::patch::fields::FieldSet;
-use crate::patch::path::Path;
+use crate::patch::path::{Path, PathElement};
 use crate::patch::reset::Reset;
 use crate::patch::scale::{self, ReplicasPaths, SCALE_VERSION};
 use crate::patch::schema::Schema;
 use crate::patch::versions::{OneVersion, Versions};
-use crate::patch::{managed, noop};
+use crate::patch::{managed, noop, zero};
 use crate::schema::Typed;
 use crate::status::{Refusal, details};
 use crate::time;
 
-/// The schemas of all versions in which a kind is served.
-struct Served(Vec<(String, Schema)>);
+/// All versions in which a kind is served.
+struct Served(Vec<(String, Arc<Kind>)>);
+
+impl Served {
+    fn kind(&self, api_version: &str) -> Option<&Arc<Kind>> {
+        self.0.iter().find(|(version, _)| version == api_version).map(|(_, kind)| kind)
+    }
+}
 
 impl Versions for Served {
     fn schema(&self, api_version: &str) -> Option<&Schema> {
-        self.0.iter().find(|(version, _)| version == api_version).map(|(_, schema)| schema)
+        self.kind(api_version).map(|kind| &kind.typed().schema)
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Value {
+        let mut converted = object.clone();
+        let from = object["apiVersion"].as_str().unwrap_or_default();
+        if let Some((_, conversion)) = self.kind(from).and_then(|kind| kind.stored.as_ref()) {
+            conversion.store(&mut converted);
+        }
+        if let Some((_, conversion)) = self.kind(api_version).and_then(|kind| kind.stored.as_ref()) {
+            conversion.serve(&mut converted);
+        }
+        converted["apiVersion"] = api_version.into();
+        converted
     }
 }
 
 /// Runs `then` with the field manager of writes to a kind, or to a subresource of it.
 fn with<T>(cluster: &Cluster, kind: &Kind, subresource: &str, then: impl FnOnce(&FieldManager<'_>) -> T) -> T {
     let kinds = cluster.kinds();
-    let same = kinds.iter().filter(|other| std::sync::Arc::ptr_eq(&other.table, &kind.table));
-    let versions = Served(same.map(|kind| (kind.api_version(), kind.typed().schema.clone())).collect());
+    let same = kinds.iter().filter(|other| Arc::ptr_eq(&other.table, &kind.table));
+    let versions = Served(same.map(|kind| (kind.api_version(), Arc::clone(kind))).collect());
     let reset = reset(kind, subresource);
     let api_version = kind.api_version();
+    let zero = defaults::zero(kind.typed().name, &api_version, &kind.kind);
     then(&FieldManager {
         api_version: &api_version,
         kind: &kind.kind,
         subresource,
         versions: &versions,
         reset: &reset,
-        zero: &kind.typed().zero,
+        zero: &zero,
     })
 }
 
@@ -50,12 +71,22 @@ fn with<T>(cluster: &Cluster, kind: &Kind, subresource: &str, then: impl FnOnce(
 fn reset(kind: &Kind, subresource: &str) -> Reset {
     let has_status = kind.custom.as_ref().map_or(kind.strategy.status, |definition| definition.has_status);
     let paths: &[&[&str]] = match (kind.custom.is_some(), kind.kind.as_str(), subresource) {
-        (false, "Namespace", "") => &[&["status"], &["spec", "finalizers"]],
         (_, _, "") if has_status => &[&["status"]],
         (_, _, "") => &[],
         (true, _, "status") => &[&["metadata"], &["spec"]],
         (_, "Deployment", "status") => &[&["spec"], &["metadata", "labels"]],
         (_, "Pod", "status") => &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
+        (_, "CertificateSigningRequest", "status") => &[&["spec"], &["status", "conditions"]],
+        (_, "CertificateSigningRequest", "approval") => &[&["spec"], &["status", "certificate"]],
+        (_, "Namespace", "finalize") => &[&["status"]],
+        (_, "Pod", "ephemeralcontainers") => return Reset::AllBut(vec![steps(&["spec", "ephemeralContainers"])]),
+        (_, "Pod", "resize") => {
+            let lists = ["containers", "initContainers"];
+            let kept = lists.iter().flat_map(|list| ["resources", "resizePolicy"].map(|key| ["spec", *list, "*", key]));
+            return Reset::AllBut(kept.map(|path| steps(&path)).collect());
+        }
+        (_, "CustomResourceDefinition", "status") => &[&["spec"]],
+        (_, _, "status") if kind.strategy.bare_status => &[&["metadata"], &["spec"]],
         (_, _, "status") => &[&["spec"]],
         _ => &[],
     };
@@ -63,13 +94,49 @@ fn reset(kind: &Kind, subresource: &str) -> Reset {
     Reset::Fields(paths.iter().collect::<FieldSet>())
 }
 
-/// A new object with its `managedFields`.
-pub(crate) fn created(cluster: &Cluster, kind: &Kind, object: Value, writer: &str) -> Value {
-    let zero = kind.typed().zero.clone();
-    with(cluster, kind, "", |fields| fields.update(&zero, object, writer, &time::now()))
+/// A path of fields; `*` is any item.
+fn steps(names: &[&str]) -> Vec<Option<PathElement>> {
+    names.iter().map(|name| (*name != "*").then(|| PathElement::field(name))).collect()
 }
 
-/// The next state of an object with its `managedFields`.
+/// A new object with its `managedFields`.
+pub(crate) fn created(cluster: &Cluster, kind: &Kind, object: Value, writer: &str) -> Value {
+    with(cluster, kind, "", |fields| fields.update(fields.zero, object, writer, &time::now()))
+}
+
+/// The object of a POST to a subresource, which is of a type of its own, with its `managedFields`.
+///
+/// `zero` is an object of the type without any field.
+pub(crate) fn posted(
+    (group, version, kind): (&str, &str, &str),
+    subresource: &str,
+    zero: &Value,
+    object: Value,
+    writer: &str,
+) -> Value {
+    let typed = Typed::builtin(group, version, kind);
+    let api_version = format!("{group}/{version}");
+    let versions = OneVersion { api_version: api_version.clone(), schema: typed.schema };
+    let (api_version, reset) = (api_version.as_str(), &Reset::NOTHING);
+    let manager = FieldManager { api_version, kind, subresource, versions: &versions, reset, zero };
+    let mut object = manager.update(zero, object, writer, &time::now());
+    drop_empty(&mut object);
+    object
+}
+
+/// The next state of an object as a client has sent it, with its `managedFields`.
+pub(crate) fn tracked(
+    cluster: &Cluster,
+    kind: &Kind,
+    subresource: &str,
+    present: &Value,
+    object: Value,
+    writer: &str,
+) -> Value {
+    with(cluster, kind, subresource, |fields| fields.update(present, object, writer, &time::now()))
+}
+
+/// The next state of an object as it is stored, with its `managedFields`.
 pub(crate) fn updated(
     cluster: &Cluster,
     kind: &Kind,
@@ -78,7 +145,7 @@ pub(crate) fn updated(
     object: Value,
     writer: &str,
 ) -> Value {
-    let mut object = with(cluster, kind, subresource, |fields| fields.update(present, object, writer, &time::now()));
+    let mut object = tracked(cluster, kind, subresource, present, object, writer);
     settle(&mut object, present);
     object
 }
@@ -106,9 +173,9 @@ pub(crate) fn applied(
     writer: &str,
     force: bool,
 ) -> Result<Value, Refusal> {
-    let zero = kind.typed().zero.clone();
-    let live = present.unwrap_or(&zero);
-    let result = with(cluster, kind, subresource, |fields| fields.apply(live, config, writer, force, &time::now()));
+    let result = with(cluster, kind, subresource, |fields| {
+        fields.apply(present.unwrap_or(fields.zero), config, writer, force, &time::now())
+    });
     let mut object = result.map_err(|error| refusal(&error))?;
     if let Some(present) = present {
         noop::keep_times(&mut object, present);
@@ -136,11 +203,11 @@ pub(crate) fn scaled(
 ) -> Result<(Value, Vec<Value>), Refusal> {
     let unreadable = |why: String| Refusal::internal(format!("Internal error occurred: {why}"));
     let kinds = cluster.kinds();
-    let same = kinds.iter().filter(|other| std::sync::Arc::ptr_eq(&other.table, &kind.table));
+    let same = kinds.iter().filter(|other| Arc::ptr_eq(&other.table, &kind.table));
     let paths: ReplicasPaths = same.map(|kind| (kind.api_version(), replicas_path(kind))).collect();
     let mut live = scale.clone();
     managed::set(&mut live, scale::to_scale(managed::of(object), &paths).map_err(unreadable)?);
-    let typed = &*SCALE;
+    let (typed, zero) = &*SCALE;
     let versions = OneVersion { api_version: SCALE_VERSION.to_owned(), schema: typed.schema.clone() };
     let manager = FieldManager {
         api_version: SCALE_VERSION,
@@ -148,7 +215,7 @@ pub(crate) fn scaled(
         subresource: "scale",
         versions: &versions,
         reset: &Reset::NOTHING,
-        zero: &typed.zero,
+        zero,
     };
     let now = time::now();
     let next = match write {
@@ -165,8 +232,12 @@ pub(crate) fn scaled(
     owners.map(|owners| (next, owners)).map_err(unreadable)
 }
 
-/// The schema of a Scale.
-static SCALE: LazyLock<Typed> = LazyLock::new(|| Typed::builtin("autoscaling", "v1", "Scale"));
+/// The schema of a Scale, and a Scale without any field.
+static SCALE: LazyLock<(Typed, Value)> = LazyLock::new(|| {
+    let typed = Typed::builtin("autoscaling", "v1", "Scale");
+    let zero = zero::zero(&typed.schema, SCALE_VERSION, "Scale");
+    (typed, zero)
+});
 
 /// Where objects of a kind have their replicas, if they can be scaled.
 fn replicas_path(kind: &Kind) -> Option<Path> {

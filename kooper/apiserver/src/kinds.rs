@@ -60,6 +60,8 @@ pub(crate) struct Strategy {
     pub(crate) returned: bool,
     /// Only the status subresource writes the status.
     pub(crate) status: bool,
+    /// A write of the status brings no metadata.
+    pub(crate) bare_status: bool,
 }
 
 /// A part of a resource with a path of its own.
@@ -290,6 +292,7 @@ fn parse_strategy(words: &str) -> (Strategy, Vec<String>) {
         upsert: is("upsert"),
         returned: is("returned"),
         status: is("status"),
+        bare_status: is("bare"),
     };
     (strategy, words.map(ToOwned::to_owned).collect())
 }

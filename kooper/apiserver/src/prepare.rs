@@ -11,7 +11,7 @@ use crate::cause::Cause;
 use crate::kinds::Kind;
 use crate::status::Refusal;
 use crate::validate::Write;
-use crate::{base64, defaults, meta, time};
+use crate::{defaults, meta, time};
 
 /// Readies a new object.
 pub(crate) fn create(kind: &Kind, object: &mut Value) -> Result<(), Refusal> {
@@ -34,7 +34,6 @@ pub(crate) fn create(kind: &Kind, object: &mut Value) -> Result<(), Refusal> {
         "Service" => service::allocate(kind, object, None)?,
         "Job" => workload::create_job(object),
         "DaemonSet" => workload::daemon_set(object, None),
-        "Secret" => encode_strings(object),
         "PersistentVolume" => object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": time::now()}),
         "CustomResourceDefinition" => crate::crd::prepare(object, None),
         _ => {}
@@ -60,10 +59,10 @@ pub(crate) fn update(kind: &Kind, object: &mut Value, present: &Value, status: b
         },
         "Service" if !status => service::allocate(kind, object, Some(present))?,
         "DaemonSet" => workload::daemon_set(object, Some(present)),
-        "Secret" => encode_strings(object),
         "CustomResourceDefinition" if !status => crate::crd::prepare(object, Some(present)),
         _ => {}
     }
+    defaults::fill(kind, object);
     Ok(())
 }
 
@@ -72,17 +71,6 @@ fn name_label(namespace: &mut Value) {
     let name = meta::text(namespace, "name").to_owned();
     let labels = meta::of(namespace).entry("labels").or_insert_with(|| json!({}));
     labels["kubernetes.io/metadata.name"] = json!(name);
-}
-
-/// The strings of a secret become data.
-fn encode_strings(secret: &mut Value) {
-    let Some(entries) = secret.as_object_mut() else { return };
-    if let Some(Value::Object(texts)) = entries.remove("stringData") {
-        for (key, text) in texts {
-            let encoded = base64::encode(text.as_str().unwrap_or_default().as_bytes());
-            secret["data"][key] = json!(encoded);
-        }
-    }
 }
 
 /// The rules that an object violates.

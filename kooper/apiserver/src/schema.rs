@@ -74,8 +74,6 @@ impl Definition {
             current: scale.get("statusReplicasPath").and_then(text).unwrap_or_default(),
             selector: scale.get("labelSelectorPath").and_then(text),
         });
-        let part = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let api_version = format!("{}/{}", part(&definition["spec"]["group"]), part(&version["name"]));
         let schema = version["schema"]["openAPIV3Schema"].clone();
         Self {
             storage_version: stored.unwrap_or_default().to_owned(),
@@ -85,11 +83,7 @@ impl Definition {
             has_defaults: default::has_any(&schema),
             preserves_unknown: definition["spec"]["preserveUnknownFields"] == true,
             rules: cel::compile(&schema),
-            typed: Typed::custom(
-                &schema,
-                &api_version,
-                definition["spec"]["names"]["kind"].as_str().unwrap_or_default(),
-            ),
+            typed: Typed::custom(&schema),
             schema,
             since,
         }

@@ -141,13 +141,16 @@ pub(super) fn present(call: &Call<'_>) -> Result<Arc<Object>, Refusal> {
 pub(super) fn answer_object(call: &Call<'_>, status: StatusCode, object: &Object) -> Answer {
     match Form::of(call.request) {
         Form::Whole => Answer::bytes(status, form::whole(&call.kind, object)),
-        other => Answer::json(status, &other.one(&call.kind, &served(&call.kind, object))),
+        _ => answer_value(call, status, &served(&call.kind, object)),
     }
 }
 
 /// Answers an object that the store does not have in this state.
 pub(super) fn answer_value(call: &Call<'_>, status: StatusCode, object: &Value) -> Answer {
-    Answer::json(status, &Form::of(call.request).one(&call.kind, object))
+    match Form::of(call.request).one(&call.kind, object) {
+        Ok(answer) => Answer::json(status, &answer),
+        Err(refusal) => Answer::from(refusal),
+    }
 }
 
 /// An object of the store as this version serves it.

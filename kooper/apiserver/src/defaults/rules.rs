@@ -2,11 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::base64;
 use crate::quantity::Quantity;
 
 type Entries = Map<String, Value>;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+/// The version of a DaemonSet's template, which has no field any more.
+pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// What is filled in before the defaults of the table.
 pub(super) fn before(name: &str, entries: &mut Entries) {
@@ -72,6 +75,13 @@ pub(super) fn of_object(name: &str, entries: &mut Entries) {
             }
         }
     }
+    match name {
+        "io.k8s.api.core.v1.Namespace" => name_label(entries),
+        "io.k8s.api.core.v1.Secret" => encode_strings(entries),
+        "io.k8s.api.apps.v1.DaemonSet" => template_generation(entries),
+        "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition" => definition(entries),
+        _ => {}
+    }
     if !matches!(name, "io.k8s.api.batch.v1.Job" | "io.k8s.api.core.v1.ReplicationController") {
         return;
     }
@@ -79,6 +89,55 @@ pub(super) fn of_object(name: &str, entries: &mut Entries) {
     let metadata = entries.entry("metadata").or_insert_with(|| json!({}));
     if metadata["labels"].as_object().is_none_or(Map::is_empty) {
         metadata["labels"] = labels;
+    }
+}
+
+/// A namespace has its name as a label.
+fn name_label(entries: &mut Entries) {
+    let Some(Value::Object(metadata)) = entries.get_mut("metadata") else { return };
+    let Some(name) = metadata.get("name").filter(|name| name.is_string()).cloned() else { return };
+    let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+    labels["kubernetes.io/metadata.name"] = name;
+}
+
+/// The strings of a secret become data.
+fn encode_strings(secret: &mut Entries) {
+    let Some(Value::Object(strings)) = secret.remove("stringData") else { return };
+    if strings.is_empty() {
+        return;
+    }
+    let data = secret.entry("data").or_insert_with(|| json!({}));
+    for (key, text) in strings {
+        data[key] = json!(base64::encode(text.as_str().unwrap_or_default().as_bytes()));
+    }
+}
+
+/// The annotation of a DaemonSet that stands for a field without a name.
+fn template_generation(set: &mut Entries) {
+    let metadata = set.entry("metadata").or_insert_with(|| json!({}));
+    let annotations = &mut metadata["annotations"];
+    if !annotations.is_object() {
+        *annotations = json!({});
+    }
+    if annotations.get(TEMPLATE_GENERATION).is_none() {
+        annotations[TEMPLATE_GENERATION] = json!("0");
+    }
+}
+
+/// The names of a custom resource definition, and how its versions are converted.
+fn definition(definition: &mut Entries) {
+    let Some(spec) = definition.get_mut("spec").filter(|spec| spec.is_object()) else { return };
+    let names = &mut spec["names"];
+    if let Some(kind) = names["kind"].as_str().map(ToOwned::to_owned) {
+        if !names["singular"].is_string() {
+            names["singular"] = json!(kind.to_lowercase());
+        }
+        if !names["listKind"].is_string() && !kind.is_empty() {
+            names["listKind"] = json!(format!("{kind}List"));
+        }
+    }
+    if !spec["conversion"].is_object() {
+        spec["conversion"] = json!({"strategy": "None"});
     }
 }
 

@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::defaults::TEMPLATE_GENERATION;
 use crate::meta;
-
-/// The version of a DaemonSet's template, which has no field any more.
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// A new job selects its pods by its own uid, unless it has a selector of its own.
 pub(super) fn create_job(job: &mut Value) {

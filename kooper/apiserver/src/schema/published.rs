@@ -6,7 +6,6 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use serde_json::{Value, json};
 
 use crate::patch::schema::{Schema, Types};
-use crate::patch::zero;
 
 /// A definition a line: its name and its JSON.
 const SCHEMAS: &str = include_str!("../kinds/schemas.txt");
@@ -28,8 +27,6 @@ static TYPES: LazyLock<Arc<Types>> = LazyLock::new(|| Types::new(|name| definiti
 #[derive(Clone, Debug)]
 pub(crate) struct Typed {
     pub(crate) schema: Schema,
-    /// An object without any field.
-    pub(crate) zero: Value,
     /// The name of the definition; custom kinds have none.
     pub(crate) name: Option<&'static str>,
     /// The definition, to prune by; `null` where there is none.
@@ -66,15 +63,13 @@ impl Typed {
     /// The schema of a built-in kind; where none is published, nothing is known of its fields.
     pub(crate) fn builtin(group: &str, version: &str, kind: &str) -> Self {
         let name = name_of(group, version, kind);
-        let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         let schema = name.and_then(|name| Schema::named(&TYPES, name)).unwrap_or_else(Schema::deduced);
-        let zero = zero::zero(&schema, &api_version, kind);
-        Self { schema, zero, name, definition: name.and_then(definition).cloned().unwrap_or(Value::Null) }
+        Self { schema, name, definition: name.and_then(definition).cloned().unwrap_or(Value::Null) }
     }
 
     /// The schema of a custom kind.
-    pub(crate) fn custom(declared: &Value, api_version: &str, kind: &str) -> Self {
+    pub(crate) fn custom(declared: &Value) -> Self {
         let schema = if declared.is_object() { Schema::custom(&TYPES, declared) } else { Schema::deduced() };
-        Self { schema, zero: zero::empty(api_version, kind), name: None, definition: json!(null) }
+        Self { schema, name: None, definition: json!(null) }
     }
 }

@@ -75,7 +75,7 @@ impl Area {
                 object
             }
             Self::EphemeralContainers => {
-                let mut object = present.clone();
+                let mut object = with_owners(present.clone(), wanted);
                 take(&mut object["spec"], &wanted["spec"], "ephemeralContainers");
                 object
             }
@@ -110,16 +110,22 @@ fn whole(call: &Call<'_>, wanted: &Value, present: &Value) -> Value {
 }
 
 fn status(call: &Call<'_>, wanted: &Value, present: &Value) -> Value {
-    let mut object = present.clone();
+    let mut object = with_owners(present.clone(), wanted);
     take(&mut object, wanted, "status");
-    // The status of a custom object brings no metadata; that of a built-in one does.
-    if call.kind.custom.is_none() {
+    // The status of a custom object brings no metadata; that of most built-in ones does.
+    if call.kind.custom.is_none() && !call.kind.strategy.bare_status {
         object["metadata"] = wanted["metadata"].clone();
         if call.kind.kind == "CertificateSigningRequest" {
             keep_decisions(&mut object, present);
             date_conditions(&mut object, present);
         }
-    } else if let Some(owners) = wanted["metadata"].get("managedFields") {
+    }
+    object
+}
+
+/// An object with the owners that another one has.
+fn with_owners(mut object: Value, from: &Value) -> Value {
+    if let Some(owners) = from["metadata"].get("managedFields") {
         meta::of(&mut object).insert("managedFields".into(), owners.clone());
     }
     object
@@ -164,7 +170,7 @@ fn date_conditions(object: &mut Value, present: &Value) {
 
 /// The resources of the wanted containers. Added, removed and renamed containers are left to validation.
 fn resize(wanted: &Value, present: &Value) -> Value {
-    let mut object = present.clone();
+    let mut object = with_owners(present.clone(), wanted);
     take(&mut object["spec"], &wanted["spec"], "resources");
     for list in ["containers", "initContainers"] {
         let of = |object: &Value| -> Vec<Value> { object["spec"][list].as_array().cloned().unwrap_or_default() };

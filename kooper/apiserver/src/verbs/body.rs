@@ -149,7 +149,7 @@ pub(super) fn admit(
         None => {
             normalize_data(kind, &mut object)?;
             unknown.extend(crate::schema::prune_builtin(&mut object, &kind.typed().definition));
-            defaults::fill(kind, &mut object);
+            defaults::decode(kind, &mut object);
         }
     }
     if call.request.method == http::Method::PATCH && kind.custom.is_none() {

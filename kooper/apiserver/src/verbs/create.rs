@@ -47,18 +47,18 @@ pub(super) fn create_object(
     }
     let generated = meta::text(&object, "name").is_empty();
     meta::prepare_create(kind, &mut object, call.target.namespace.as_deref());
+    if track {
+        object = fields::created(call.cluster, kind, object, &options.manager);
+    }
+    fields::drop_empty(&mut object);
+    // What the server adds from here on has no owner.
+    admission::create(call.cluster, kind, &mut object)?;
     let mut unnamed = object;
     for attempt in 1.. {
         // What a kind adds to its objects depends on their names.
         let mut object = if generated { unnamed.clone() } else { std::mem::take(&mut unnamed) };
         meta::generate_name(&mut object);
         prepare::create(kind, &mut object)?;
-        if track {
-            object = fields::created(call.cluster, kind, object, &options.manager);
-        }
-        fields::drop_empty(&mut object);
-        // What admission adds has no owner.
-        admission::create(call.cluster, kind, &mut object)?;
         let name = meta::text(&object, "name").to_owned();
         let causes = prepare::validate(kind, &object, Write::Create);
         if !causes.is_empty() {

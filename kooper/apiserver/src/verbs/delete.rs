@@ -6,7 +6,8 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Call, answer_object, answer_value, draft, form, list_head, served};
+use super::form::{self, Form};
+use super::{Call, answer_object, answer_value, draft, list_head, served};
 use crate::cluster::Cluster;
 use crate::http::{Answer, Query};
 use crate::kinds::Kind;
@@ -88,6 +89,11 @@ pub(super) fn delete_collection(call: &Call<'_>) -> Result<Answer, Refusal> {
             Err(refusal) if refusal.code == StatusCode::NOT_FOUND => {}
             Err(refusal) => return Err(refusal),
         }
+    }
+    let form = Form::of(call.request);
+    if form != Form::Whole {
+        let items: Vec<_> = items.iter().map(|object| served(&call.kind, object)).collect();
+        return Ok(Answer::json(StatusCode::OK, &form.list(&call.kind, &metadata, &items)?));
     }
     let mut body = list_head(&call.kind, &metadata).to_vec();
     for (index, object) in items.iter().enumerate() {

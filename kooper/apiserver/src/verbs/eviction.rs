@@ -217,7 +217,6 @@ fn delete(call: &Call<'_>, options: &DeleteOptions) -> Result<(), Refusal> {
             "message": "Eviction API: evicting"
         });
         conditions::set_of_pod(&mut next, condition);
-        let next = fields::updated(call.cluster, kind, "status", &present, next, "kube-apiserver");
         let Ok(written) = kind.table.put(&key, Some(stored.version), draft(kind, &next)) else { continue };
         // The writer of this version is the eviction itself.
         if options.version.is_some() {

@@ -7,6 +7,7 @@ use crate::defaults;
 use crate::http::Request;
 use crate::kinds::Kind;
 use crate::print;
+use crate::status::Refusal;
 use crate::store::Object;
 
 /// In which form the client wants objects.
@@ -14,6 +15,8 @@ use crate::store::Object;
 pub(crate) enum Form {
     Whole,
     Metadata,
+    /// The metadata of a list's items.
+    MetadataList,
     Table,
 }
 
@@ -32,24 +35,59 @@ impl Form {
             }
             return match parameter("as") {
                 Some((_, "Table")) => Self::Table,
-                Some((_, "PartialObjectMetadata" | "PartialObjectMetadataList")) => Self::Metadata,
+                Some((_, "PartialObjectMetadata")) => Self::Metadata,
+                Some((_, "PartialObjectMetadataList")) => Self::MetadataList,
                 _ => Self::Whole,
             };
         }
         Self::Whole
     }
 
-    /// One object in this form.
-    pub(crate) fn one(self, kind: &Kind, object: &Value) -> Value {
-        match self {
+    /// One object in this form; lists have a form of their own.
+    pub(crate) fn one(self, kind: &Kind, object: &Value) -> Result<Value, Refusal> {
+        Ok(match self {
             Self::Whole => object.clone(),
             Self::Metadata => metadata(object),
+            Self::MetadataList => {
+                return Err(Refusal::not_acceptable(format!(
+                    "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+                    go_type(kind, "")
+                )));
+            }
             Self::Table => {
                 let version = object["metadata"]["resourceVersion"].clone();
                 print::table(kind, &json!({"resourceVersion": version}), std::iter::once(object), true)
             }
+        })
+    }
+
+    /// A list in this form: its metadata and its items.
+    pub(crate) fn list(self, kind: &Kind, metadata: &Value, items: &[Value]) -> Result<Value, Refusal> {
+        match self {
+            Self::Metadata => Err(Refusal::not_acceptable(format!(
+                "you requested PartialObjectMetadata, but the requested object is a list ({})",
+                go_type(kind, "List")
+            ))),
+            Self::Table => Ok(print::table(kind, metadata, items.iter(), true)),
+            Self::Whole | Self::MetadataList => Ok(json!({
+                "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+                "items": items.iter().map(self::metadata).collect::<Vec<_>>()
+            })),
         }
     }
+}
+
+/// What the real server calls the type of an object or a list.
+fn go_type(kind: &Kind, suffix: &str) -> String {
+    if kind.custom.is_some() {
+        return format!("*unstructured.Unstructured{suffix}");
+    }
+    let package = match (kind.group.as_str(), kind.kind.as_str()) {
+        ("", _) | (_, "Event") => "core",
+        ("internal.apiserver.k8s.io", _) => "apiserverinternal",
+        (group, _) => group.split('.').next().unwrap_or_default(),
+    };
+    format!("*{package}.{}{suffix}", kind.kind)
 }
 
 /// The metadata of an object, as an object of its own.

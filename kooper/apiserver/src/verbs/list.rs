@@ -13,7 +13,6 @@ use super::form::{self, Form};
 use super::{list_head, served};
 use crate::faults::View;
 use crate::http::{Answer, Query};
-use crate::print;
 use crate::select::Selection;
 use crate::status::{Cause, Refusal};
 use crate::store::{Object, Snapshot};
@@ -55,20 +54,12 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Answer, Refusal> {
         }
     }
     let objects = chosen.into_iter().map(|(_, object)| object);
-    Ok(match Form::of(call.request) {
-        Form::Whole => whole(call, &metadata, objects),
-        Form::Metadata => {
-            let items: Vec<_> = objects.map(|object| form::metadata(&served(&call.kind, &object))).collect();
-            let list = json!({
-                "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items
-            });
-            Answer::json(StatusCode::OK, &list)
-        }
-        Form::Table => {
-            let objects: Vec<Value> = objects.map(|object| served(&call.kind, &object)).collect();
-            Answer::json(StatusCode::OK, &print::table(&call.kind, &metadata, objects.iter(), true))
-        }
-    })
+    let form = Form::of(call.request);
+    if form == Form::Whole {
+        return Ok(whole(call, &metadata, objects));
+    }
+    let items: Vec<_> = objects.map(|object| served(&call.kind, &object)).collect();
+    Ok(Answer::json(StatusCode::OK, &form.list(&call.kind, &metadata, &items)?))
 }
 
 /// The stored bytes one after the other: no object is decoded or copied.

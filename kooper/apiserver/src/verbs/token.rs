@@ -8,8 +8,9 @@ use crate::cause::Cause;
 use crate::http::Answer;
 use crate::identity::{AUDIENCE, Bound, Grant};
 use crate::status::Refusal;
-use crate::{meta, time};
+use crate::{fields, meta, time};
 
+const TOKEN_REQUEST: (&str, &str, &str) = ("authentication.k8s.io", "v1", "TokenRequest");
 /// How long a token is valid where the request does not say, in seconds.
 const DEFAULT_SECONDS: i64 = 3600;
 /// The shortest time that may be requested, in seconds.
@@ -19,8 +20,16 @@ const MOST_SECONDS: i64 = 1 << 32;
 
 pub(super) fn request(call: &Call<'_>) -> Result<Answer, Refusal> {
     let options = WriteOptions::parse(call.request, "CreateOptions")?;
-    let (mut request, warnings) =
-        body::posted(call, ("authentication.k8s.io", "v1", "TokenRequest"), options.validation)?;
+    let (mut request, warnings) = body::posted(call, TOKEN_REQUEST, options.validation)?;
+    if request["spec"]["expirationSeconds"].is_null() {
+        request["spec"]["expirationSeconds"] = json!(DEFAULT_SECONDS);
+    }
+    // The real server writes these in any case.
+    let zero = json!({"spec": {"audiences": null, "boundObjectRef": null}});
+    if request["spec"].get("boundObjectRef").is_none() {
+        request["spec"]["boundObjectRef"] = Value::Null;
+    }
+    let mut request = fields::posted(TOKEN_REQUEST, "token", &zero, request, &options.manager);
     let name = call.target.name.as_deref().unwrap_or_default();
     let namespace = call.target.namespace.as_deref().unwrap_or_default();
     let invalid =
@@ -45,13 +54,6 @@ pub(super) fn request(call: &Call<'_>) -> Result<Answer, Refusal> {
     let spec = &mut request["spec"];
     if spec["audiences"].as_array().is_none_or(Vec::is_empty) {
         spec["audiences"] = json!([AUDIENCE]);
-    }
-    if spec["expirationSeconds"].is_null() {
-        spec["expirationSeconds"] = json!(DEFAULT_SECONDS);
-    }
-    // The real server writes this field in any case.
-    if spec.get("boundObjectRef").is_none() {
-        spec["boundObjectRef"] = Value::Null;
     }
     let seconds = spec["expirationSeconds"].as_i64().unwrap_or_default();
     let audiences = spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str);

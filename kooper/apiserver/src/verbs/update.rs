@@ -78,7 +78,7 @@ pub(super) fn write(
         let present = served(kind, &stored);
         let wanted = next(&present)?;
         check_version(call, &wanted, &stored)?;
-        let object = next_state(call, owners, &wanted, &present, options)?;
+        let object = next_state(call, owners, wanted, &present, options)?;
         if options.dry_run {
             return Ok(answer_value(call, StatusCode::OK, &object));
         }
@@ -173,14 +173,22 @@ fn storage_path(call: &Call<'_>) -> String {
 fn next_state(
     call: &Call<'_>,
     owners: Owners,
-    wanted: &Value,
+    wanted: Value,
     present: &Value,
     options: &WriteOptions,
 ) -> Result<Value, Refusal> {
     let kind = &call.kind;
     let name = call.target.name.as_deref().unwrap_or_default();
     let area = Area::of(call);
-    let mut object = area.merge(call, wanted, present);
+    // A client owns what it has sent, whatever becomes of it.
+    let wanted = match owners {
+        Owners::Found => {
+            let subresource = call.target.subresource.as_deref().unwrap_or_default();
+            fields::tracked(call.cluster, kind, subresource, present, wanted, &options.manager)
+        }
+        Owners::Applied => wanted,
+    };
+    let mut object = area.merge(call, &wanted, present);
     let mut causes = Vec::from_iter(meta::validate_system(&object, present));
     if area == Area::Whole {
         admission::update(call.cluster, kind, &mut object, present)?;
@@ -202,12 +210,7 @@ fn next_state(
         name,
         &object,
     )?;
-    if owners == Owners::Found {
-        let subresource = call.target.subresource.as_deref().unwrap_or_default();
-        object = fields::updated(call.cluster, kind, subresource, present, object, &options.manager);
-    } else {
-        fields::settle(&mut object, present);
-    }
+    fields::settle(&mut object, present);
     causes.extend(meta::validate_update(&object, present));
     causes.extend(prepare::validate(kind, &object, area.judged(present)));
     if !causes.is_empty() {

@@ -254,7 +254,7 @@ impl Watcher {
 
     fn write_object(&mut self, lines: &mut BytesMut, event: &str, object: &Object) {
         match self.form {
-            Form::Whole => write_event(lines, event, &form::whole(&self.kind, object)),
+            Form::Whole | Form::MetadataList => write_event(lines, event, &form::whole(&self.kind, object)),
             Form::Metadata => {
                 write_event(lines, event, form::metadata(&served(&self.kind, object)).to_string().as_bytes());
             }

@@ -4,12 +4,14 @@
 //! answers the same. References keep it portable: no uid and no version is
 //! written down.
 
+mod fields;
 mod objects;
 mod patches;
 mod queries;
 mod subject;
 
 use std::collections::HashMap;
+use std::env;
 
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -47,7 +49,8 @@ pub(crate) async fn history(seed: u64, name: &str, requests: usize) -> History {
     run.step(&case.steps[0]).await;
     let mut writer = Writer { rng: Rng::with_seed(seed), references: References::default(), present: Vec::new() };
     // Two kinds of a history, so that its objects meet often.
-    let subjects: Vec<_> = (0..2).map(|_| &SUBJECTS[writer.rng.usize(..SUBJECTS.len())]).collect();
+    let chosen = chosen();
+    let subjects: Vec<_> = (0..2).map(|_| one(&mut writer.rng, &chosen)).collect();
     let mut notes = Vec::new();
     while notes.len() < requests {
         let subject = one(&mut writer.rng, &subjects);
@@ -63,6 +66,13 @@ pub(crate) async fn history(seed: u64, name: &str, requests: usize) -> History {
     }
     let answers = run.finish(None).await;
     History { case, answers, notes }
+}
+
+/// The kinds that histories are about: all, or those that the environment variable `KOOPER_KINDS` lists.
+fn chosen() -> Vec<&'static Subject> {
+    let only = env::var("KOOPER_KINDS").ok();
+    let listed = |subject: &&Subject| only.as_ref().is_none_or(|only| only.split(',').any(|kind| kind == subject.kind));
+    SUBJECTS.iter().filter(listed).collect()
 }
 
 /// Where versions and uids are found in the answers so far.

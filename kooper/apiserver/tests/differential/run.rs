@@ -66,7 +66,29 @@ pub(crate) async fn run(case: &Case, server: &Server, expected: Option<&[Answer]
     for step in &case.steps {
         run.step(step).await;
     }
-    run.finish(expected).await
+    let answers = run.finish(expected).await;
+    if !server.is_embedded && case.steps.iter().any(|step| step.path.contains("/services")) {
+        release_addresses(server, &case.name).await;
+    }
+    answers
+}
+
+/// Deletes the services of a history: a real server has few addresses, and gives them to all histories.
+async fn release_addresses(server: &Server, namespace: &str) {
+    let collection = format!("/api/v1/namespaces/{namespace}/services");
+    let list: Value = serde_json::from_str(&server.send(&Step::get(&collection)).await.body).unwrap_or_default();
+    for service in list["items"].as_array().into_iter().flatten() {
+        let path = format!("{collection}/{}", service["metadata"]["name"].as_str().unwrap_or_default());
+        let step = |method: &str, body: &str| Step {
+            method: method.into(),
+            path: path.clone(),
+            headers: vec![("content-type".into(), "application/merge-patch+json".into())],
+            body: body.into(),
+            ..Step::default()
+        };
+        server.send(&step("PATCH", r#"{"metadata": {"finalizers": null}}"#)).await;
+        server.send(&Step { headers: Vec::new(), ..step("DELETE", "") }).await;
+    }
 }
 
 /// Installs the definitions that random histories use, if they are not there yet.

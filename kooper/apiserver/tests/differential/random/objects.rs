@@ -3,6 +3,7 @@
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
+use super::fields::{Field, fields};
 use super::subject::Subject;
 
 /// The names of objects.
@@ -108,107 +109,3 @@ pub(crate) fn value(rng: &mut Rng, field: &Field) -> Value {
     let text = if invalid { one(rng, field.invalid) } else { one(rng, field.valid) };
     serde_json::from_str(text).expect("it is JSON")
 }
-
-/// A field of a kind, and the values that it gets.
-#[derive(Debug)]
-pub(crate) struct Field {
-    pub(crate) path: &'static [&'static str],
-    /// In how many of a thousand objects it is.
-    often: u32,
-    valid: &'static [&'static str],
-    invalid: &'static [&'static str],
-}
-
-const fn field(
-    path: &'static [&'static str],
-    often: u32,
-    valid: &'static [&'static str],
-    invalid: &'static [&'static str],
-) -> Field {
-    Field { path, often, valid, invalid }
-}
-
-/// The fields of a kind beside its metadata.
-pub(crate) fn fields(subject: &Subject) -> &'static [Field] {
-    match subject.kind {
-        "ConfigMap" => CONFIG_MAP,
-        "Secret" => SECRET,
-        "Widget" => WIDGET,
-        _ => GADGET,
-    }
-}
-
-const CONFIG_MAP: &[Field] = &[
-    field(&["data"], 300, &[r#"{"a": "1", "b": "2"}"#, "{}", r#"{"c": ""}"#], &[r#"{"a/b": "1"}"#, r#"{"..": "1"}"#]),
-    field(&["data", "a"], 500, &[r#""1""#, r#""2""#, r#""""#], &[]),
-    field(&["data", "b"], 400, &[r#""1""#, r#""é<&>""#], &[]),
-    field(&["data", "c"], 200, &[r#""1\n2""#], &[]),
-    field(&["binaryData", "z"], 150, &[r#""AAE=""#, r#""""#], &[]),
-    field(&["immutable"], 40, &["true", "false"], &[]),
-];
-
-const SECRET: &[Field] = &[
-    field(&["data", "a"], 500, &[r#""MQ==""#, r#""Mg==""#, r#""""#], &[]),
-    field(&["data", "b"], 300, &[r#""MQ==""#], &[]),
-    field(&["stringData", "b"], 200, &[r#""1""#, r#""2""#], &[]),
-    field(&["type"], 150, &[r#""Opaque""#, r#""Opaque""#, r#""a.example/type""#], &[]),
-    field(&["immutable"], 40, &["true", "false"], &[]),
-];
-
-const WIDGET: &[Field] = &[
-    field(
-        &["spec", "owner"],
-        970,
-        &[r#""me""#, r#""me""#, r#""me""#, r#""you""#],
-        &[r#""""#, "1", r#""far too long""#],
-    ),
-    field(&["spec", "size"], 300, &[r#""small""#, r#""large""#], &[r#""huge""#, "null"]),
-    field(&["spec", "replicas"], 500, &["0", "1", "2", "8"], &["9", "-1", r#""1""#, "1.5", "10"]),
-    field(&["spec", "ratio"], 200, &["1", "0.5", "2.0"], &["0.3", r#""1""#]),
-    field(&["spec", "on"], 200, &["true", "false"], &["1"]),
-    field(
-        &["spec", "tags"],
-        300,
-        &[r#"["x"]"#, r#"["x", "y"]"#, "[]"],
-        &[r#"["x", "x"]"#, r#"["X"]"#, r#"["a", "b", "c", "d"]"#],
-    ),
-    field(
-        &["spec", "ports"],
-        300,
-        &[r#"[{"port": 1}]"#, r#"[{"port": 2, "name": "b"}, {"port": 1, "protocol": "UDP"}]"#, "[]"],
-        &[r#"[{"port": 1}, {"port": 1}]"#, r#"[{"name": "x"}]"#, r#"[{"port": 0}]"#],
-    ),
-    field(&["spec", "labels"], 200, &[r#"{"x": "1"}"#, "{}"], &[r#"{"x": 1}"#]),
-    field(&["spec", "labels", "y"], 150, &[r#""1""#, r#""2""#], &[]),
-    field(&["spec", "nested"], 150, &["{}", r#"{"on": false}"#], &["[]"]),
-    field(&["spec", "nested", "deep", "mode"], 150, &[r#""fast""#, r#""slow""#], &[r#""""#]),
-    field(&["spec", "nested", "deep", "since"], 80, &[r#""2026-01-02T03:04:05Z""#], &[r#""yesterday""#]),
-    field(&["spec", "either"], 200, &["1", r#""1""#, r#""50%""#], &["true", "1.5"]),
-    field(&["spec", "any"], 150, &[r#"{"free": [1, {"x": null}]}"#, "{}"], &["1"]),
-    field(&["spec", "note"], 150, &["null", r#""n""#], &["1"]),
-    field(
-        &["spec", "steps"],
-        150,
-        &[r#"[{"name": "s"}]"#, r#"[{"name": "s", "count": 1}, {"name": "s", "count": 1}]"#],
-        &["[{}]", "[null]"],
-    ),
-    field(&["spec", "bogus"], 30, &["1"], &[]),
-    field(&["status", "phase"], 200, &[r#""Ready""#, r#""Failed""#], &["1"]),
-    field(&["status", "replicas"], 200, &["0", "2"], &[r#""2""#]),
-    field(&["status", "selector"], 60, &[r#""app=x""#], &[]),
-    field(
-        &["status", "conditions"],
-        150,
-        &[r#"[{"type": "Ready", "status": "True"}]"#, r#"[{"type": "Ready", "status": "False"}, {"type": "Live"}]"#],
-        &[r#"[{"type": "Ready"}, {"type": "Ready"}]"#],
-    ),
-];
-
-const GADGET: &[Field] = &[
-    field(&["spec"], 100, &["{}"], &["1"]),
-    field(&["spec", "color"], 500, &[r#""red""#, r#""blue""#, r#""""#], &["1"]),
-    field(&["spec", "level"], 300, &["1", "2"], &[r#""1""#]),
-    field(&["spec", "parts"], 200, &[r#"{"x": {"size": 1}}"#, r#"{"x": {}, "y": {"size": 2}}"#], &[r#"{"x": 1}"#]),
-    field(&["spec", "parts", "y"], 100, &[r#"{"size": 3}"#], &[]),
-    field(&["status", "phase"], 250, &[r#""Ready""#, r#""Failed""#], &[]),
-];

@@ -3,7 +3,8 @@
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
-use super::objects::{self, FINALIZERS, chance, fields, one, value};
+use super::fields::fields;
+use super::objects::{self, FINALIZERS, chance, one, value};
 use super::subject::Subject;
 
 /// A merge patch: some fields set, some removed.
@@ -29,12 +30,27 @@ pub(crate) fn strategic(rng: &mut Rng, subject: &Subject) -> Value {
             patch["metadata"]["finalizers"] = json!(FINALIZERS);
             patch["metadata"]["$setElementOrder/finalizers"] = json!([FINALIZERS[1], FINALIZERS[0]]);
         }
-        2 => patch["data"] = json!({"$patch": "replace", "n": "MQ=="}),
-        3 => patch["metadata"]["labels"] = json!({"$patch": "delete"}),
-        4 => patch["data"] = json!({"$retainKeys": ["a"], "a": "MQ=="}),
+        2 => patch["metadata"]["labels"] = json!({"$patch": "delete"}),
+        3 | 4 => directed(rng, subject, &mut patch),
         _ => {}
     }
     patch
+}
+
+/// Adds a directive, or an item of a merged list, to a patch.
+fn directed(rng: &mut Rng, subject: &Subject, patch: &mut Value) {
+    let container = json!([{"name": "c", "image": one(rng, &["i:1", "i:3"]), "env": [{"name": "A", "value": "2"}]}]);
+    match subject.kind {
+        "Pod" => patch["spec"]["containers"] = container,
+        "Deployment" if chance(rng, 500) => patch["spec"]["template"]["spec"]["containers"] = container,
+        "Deployment" => {
+            patch["spec"]["strategy"] = json!({"$retainKeys": ["type"], "type": "Recreate"});
+        }
+        "Service" if chance(rng, 500) => patch["spec"]["ports"] = json!([{"port": 80, "$patch": "delete"}]),
+        "Service" => patch["spec"]["ports"] = json!([{"port": 82, "name": "z"}]),
+        _ if chance(rng, 500) => patch["data"] = json!({"$patch": "replace", "n": "MQ=="}),
+        _ => patch["data"] = json!({"$retainKeys": ["a"], "a": "MQ=="}),
+    }
 }
 
 /// A JSON patch of a few operations; some do not fit.

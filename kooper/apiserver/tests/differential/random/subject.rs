@@ -12,9 +12,19 @@ pub(crate) struct Subject {
     pub(crate) scale: bool,
 }
 
-pub(crate) const SUBJECTS: [Subject; 4] = [
+pub(crate) const SUBJECTS: [Subject; 7] = [
     Subject::core("ConfigMap", "/api/v1/namespaces/$ns/configmaps"),
     Subject::core("Secret", "/api/v1/namespaces/$ns/secrets"),
+    Subject { status: true, ..Subject::core("Pod", "/api/v1/namespaces/$ns/pods") },
+    Subject { status: true, ..Subject::core("Service", "/api/v1/namespaces/$ns/services") },
+    Subject {
+        api_version: "apps/v1",
+        kind: "Deployment",
+        path: "/apis/apps/v1/namespaces/$ns/deployments",
+        custom: false,
+        status: true,
+        scale: true,
+    },
     Subject {
         api_version: "random.example/v1",
         kind: "Widget",
