@@ -38,9 +38,14 @@ pub(crate) fn create(kind: &Kind, object: &mut Value) -> Result<(), Refusal> {
         "CustomResourceDefinition" => crate::crd::prepare(object, None),
         _ => {}
     }
-    // What is stored is filled in when it is read.
-    defaults::fill(kind, object);
     Ok(())
+}
+
+/// Makes a valid new object what it is when it is read.
+pub(crate) fn store(kind: &Kind, object: &mut Value) {
+    if kind.custom.is_none() {
+        defaults::fill(kind, object);
+    }
 }
 
 /// Readies the next state of an object.

@@ -64,6 +64,7 @@ pub(super) fn create_object(
         if !causes.is_empty() {
             return Err(Refusal::invalid_object(kind, &name, &causes));
         }
+        prepare::store(kind, &mut object);
         let key = crate::route::key(call.target.namespace.as_deref().unwrap_or_default(), &name);
         if options.dry_run {
             if kind.table.get(&key).is_some() {
