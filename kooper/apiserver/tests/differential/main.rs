@@ -151,6 +151,9 @@ async fn random_histories_get_the_answers_of_a_real_server() {
         all.sort_by_key(|difference| difference.step.is_watch());
         let Some(first) = all.into_iter().next() else { continue };
         let shown = found.len() < shortened;
+        if !found.contains_key(&first.what) {
+            drop(writeln!(std::io::stderr(), "{first}"));
+        }
         let entry = found.entry(first.what.clone());
         let entry = entry.or_insert_with(|| (0, shown.then(|| history.case.clone()), first));
         entry.0 += 1;
@@ -169,7 +172,7 @@ async fn random_histories_get_the_answers_of_a_real_server() {
             continue;
         };
         let differs = async |case: &Case| compared(case, &real).await.iter().any(|other| other.what == *what);
-        let shortest = shrink::shrink(case.clone(), differs).await;
+        let shortest = shrink::shrink(case.clone(), difference.step.id, differs).await;
         let again = Case { name: format!("{}-again", case.name), ..shortest.clone() };
         match compared(&again, &real).await.iter().find(|other| other.what == *what) {
             Some(difference) => drop(write!(report, "{shortest}{difference}")),

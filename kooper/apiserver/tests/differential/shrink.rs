@@ -8,8 +8,12 @@ use crate::case::Case;
 const MOST_TRIES: usize = 150;
 
 /// The shortest history found that still differs, by removing requests and then fields of bodies.
-pub(crate) async fn shrink(case: Case, differs: impl AsyncFn(&Case) -> bool) -> Case {
+///
+/// `differing` is the id of the request whose answers differ.
+pub(crate) async fn shrink(case: Case, differing: usize, differs: impl AsyncFn(&Case) -> bool) -> Case {
     let mut shrinking = Shrinking { best: case, tries: 0, differs };
+    shrinking.remove_watches(differing).await;
+    shrinking.remove_later(differing).await;
     shrinking.remove_steps().await;
     shrinking.remove_fields().await;
     shrinking.best
@@ -37,6 +41,20 @@ impl<F: AsyncFn(&Case) -> bool> Shrinking<F> {
             self.best = case;
         }
         differs
+    }
+
+    /// Other watches, for whose events each try would wait.
+    async fn remove_watches(&mut self, differing: usize) {
+        let mut case = self.best.clone();
+        case.steps.retain(|step| !step.is_watch() || step.id == differing);
+        self.attempt(case).await;
+    }
+
+    /// What came after the answer that differs, unless it is a stream.
+    async fn remove_later(&mut self, differing: usize) {
+        let mut case = self.best.clone();
+        case.steps.retain(|step| step.id <= differing);
+        self.attempt(case).await;
     }
 
     async fn remove_steps(&mut self) {
