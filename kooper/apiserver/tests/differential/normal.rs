@@ -147,7 +147,8 @@ impl Normal {
                 }
                 // A path of `managedFields` may name an owner by its uid.
                 if key.starts_with("f:") {
-                    *entries = std::mem::take(entries).into_iter().map(|(key, value)| (self.text(&key), value)).collect();
+                    *entries =
+                        std::mem::take(entries).into_iter().map(|(key, value)| (self.text(&key), value)).collect();
                 }
                 let is_list = is_list(entries);
                 for (key, value) in entries.iter_mut() {
