@@ -36,7 +36,7 @@ fn paused(test: impl Future<Output = ()>) {
     runtime.block_on(test);
 }
 
-/// An object and its version.
+/// The version of an object, by its namespace and name.
 type Versions = BTreeMap<String, String>;
 
 /// What a controller of ConfigMaps has seen.
@@ -51,10 +51,10 @@ impl Seen {
         async fn see(config: Arc<ConfigMap>, reader: Reader<ConfigMap>, seen: State<Seen>) {
             *seen.reader.lock().unwrap() = Some(reader);
             let version = config.resource_version().unwrap_or_default();
-            seen.handled.lock().unwrap().insert(config.name_any(), version);
+            seen.handled.lock().unwrap().insert(key(&config), version);
         }
         async fn forget(config: Arc<ConfigMap>, _: Gone, seen: State<Seen>) {
-            seen.handled.lock().unwrap().remove(&config.name_any());
+            seen.handled.lock().unwrap().remove(&key(&config));
         }
         let builder = Controller::builder::<ConfigMap>("recorder").resync(None).state(self.clone());
         builder.deleted(forget).handler(see).build().unwrap()
@@ -67,13 +67,17 @@ impl Seen {
     fn cached(&self) -> Versions {
         let reader = self.reader.lock().unwrap().clone();
         let entries = reader.into_iter().flat_map(|reader| reader.list());
-        entries.map(|entry| (entry.name().to_owned(), entry.version().to_owned())).collect()
+        entries.map(|entry| (entry.key().to_string(), entry.version().to_owned())).collect()
     }
+}
+
+fn key(config: &ConfigMap) -> String {
+    format!("{}/{}", config.namespace().unwrap_or_default(), config.name_any())
 }
 
 async fn served(cluster: &Cluster) -> Versions {
     let configs: Vec<ConfigMap> = cluster.list().await.unwrap();
-    configs.iter().map(|config| (config.name_any(), config.resource_version().unwrap_or_default())).collect()
+    configs.iter().map(|config| (key(config), config.resource_version().unwrap_or_default())).collect()
 }
 
 fn config(name: &str) -> ConfigMap {
@@ -147,7 +151,7 @@ async fn history(seed: u64, lists: Lists) {
     faults.clear();
 
     let expected = served(&cluster).await;
-    assert!(expected.contains_key(&last.name_any()));
+    assert!(expected.contains_key(&key(&last)));
     for _ in 0..3600 {
         if seen.cached() == expected && seen.handled() == expected {
             running.stop().await.unwrap();

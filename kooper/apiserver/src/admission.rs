@@ -1,9 +1,11 @@
 //! Admission: what must hold around an object before it is written, and what it is given on the way.
 //!
-//! These are the plugins that kube-apiserver runs by default, in its order. ResourceQuota is missing: it compares a
-//! request with usage that a controller counts.
+//! These are the plugins that kube-apiserver runs by default, in its order: first all that complete an object, and when
+//! the object is valid those that only judge it.
 
+mod limits;
 mod pod;
+mod quota;
 mod service_account;
 
 use std::fmt::Display;
@@ -48,6 +50,7 @@ pub(crate) fn create(cluster: &Arc<Cluster>, kind: &Kind, object: &mut Value) ->
     }
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "Pod") => {
+            limits::complete(cluster, object);
             service_account::admit(cluster, kind, object)?;
             pod::set_priority(cluster, kind, object)?;
             pod::tolerate_failing_nodes(object);
@@ -90,6 +93,28 @@ pub(crate) fn update(cluster: &Arc<Cluster>, kind: &Kind, object: &mut Value, pr
     Ok(())
 }
 
+/// Judges a valid object, new or in its next state, and charges the quotas of its namespace with it.
+pub(crate) fn judge(
+    cluster: &Arc<Cluster>,
+    kind: &Kind,
+    object: &Value,
+    present: Option<&Value>,
+    dry_run: bool,
+) -> Result<(), Refusal> {
+    let limited = kind.custom.is_none()
+        && kind.group.is_empty()
+        && match kind.kind.as_str() {
+            // The resources of a pod are changed by its own subresource only.
+            "Pod" => present.is_none_or(|present| present["spec"] != object["spec"]),
+            "PersistentVolumeClaim" => true,
+            _ => false,
+        };
+    if limited && !present.is_some_and(meta::is_deleting) {
+        limits::check(cluster, kind, object)?;
+    }
+    quota::charge(cluster, kind, object, present, dry_run)
+}
+
 /// `PodResizeValidator`: the containers of a pod are resized on a node that exists.
 pub(crate) fn resize(cluster: &Arc<Cluster>, kind: &Kind, pod: &Value) -> Result<(), Refusal> {
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
@@ -104,7 +129,15 @@ pub(crate) fn resize(cluster: &Arc<Cluster>, kind: &Kind, pod: &Value) -> Result
 fn forbidden(kind: &Kind, object: &Value, why: impl Display) -> Refusal {
     // A new object may have a generated name by now, which no client knows.
     let names = [meta::text(object, "generateName"), meta::text(object, "name")];
-    let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown");
+    refused(kind, names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown"), why)
+}
+
+/// A refusal of an object that was complete and valid: its name may be a generated one.
+fn not_admitted(kind: &Kind, object: &Value, why: impl Display) -> Refusal {
+    refused(kind, meta::text(object, "name"), why)
+}
+
+fn refused(kind: &Kind, name: &str, why: impl Display) -> Refusal {
     let resource =
         if kind.group.is_empty() { kind.resource.clone() } else { format!("{}.{}", kind.resource, kind.group) };
     let message = format!("{resource} {name:?} is forbidden: {why}");
@@ -115,6 +148,15 @@ fn forbidden(kind: &Kind, object: &Value, why: impl Display) -> Refusal {
 fn all(cluster: &Arc<Cluster>, group: &str, resource: &str) -> Vec<Value> {
     let Some(kind) = cluster.kind(group, "v1", resource) else { return Vec::new() };
     kind.table.snapshot().tree.range("").map(|(_, object)| object.value()).collect()
+}
+
+/// All objects of a kind of the core group in a namespace.
+fn in_namespace(cluster: &Arc<Cluster>, resource: &str, namespace: &str) -> Vec<Value> {
+    let Some(kind) = cluster.kind("", "v1", resource) else { return Vec::new() };
+    let prefix = format!("{namespace}/");
+    let snapshot = kind.table.snapshot();
+    let own = snapshot.tree.range(&prefix).take_while(|(key, _)| key.starts_with(&prefix));
+    own.map(|(_, object)| object.value()).collect()
 }
 
 /// `TaintNodesByCondition`: a new node is not ready.

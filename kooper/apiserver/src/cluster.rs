@@ -1,5 +1,6 @@
 //! One cluster: its objects, its kinds, and what is known beside them.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::faults;
@@ -22,12 +23,16 @@ pub(crate) struct Cluster {
     pub(crate) roles: RwLock<Arc<Roles>>,
     /// Whether namespaces have service accounts, and pods act as them.
     pub(crate) accounts: bool,
+    /// The certificate authority, in PEM.
+    pub(crate) authority: String,
+    /// Where the server listens.
+    pub(crate) address: SocketAddr,
 }
 
 impl Cluster {
-    /// A cluster with the built-in kinds and no object; `admin` is the token of its administrator, and with `accounts`
-    /// each namespace has a service account.
-    pub(crate) fn new(admin: &str, accounts: bool) -> Self {
+    /// A cluster with the built-in kinds and no object; `admin` is the token of its administrator, `authority` what
+    /// clients at its address verify it by, and with `accounts` each namespace has a service account.
+    pub(crate) fn new(admin: &str, authority: String, address: SocketAddr, accounts: bool) -> Self {
         let store = Store::new();
         let kinds = Kinds::builtin(&store);
         Self {
@@ -38,6 +43,8 @@ impl Cluster {
             faults: Arc::default(),
             roles: RwLock::default(),
             accounts,
+            authority,
+            address,
         }
     }
 

@@ -1,10 +1,11 @@
 //! What follows a write: definitions are established, owners take their dependents along, namespaces empty themselves.
 //!
-//! The work is done before the write is answered, one piece after the other, by whichever request came first.
+//! The work is done before the write is answered, one piece after the other, by whichever request comes first.
 
 mod definitions;
 mod protection;
 mod provision;
+mod quota;
 
 use std::sync::Arc;
 
@@ -14,13 +15,11 @@ use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::verbs::{self, DeleteOptions};
 use crate::work::{Place, Task, owners};
-use crate::{crd, meta, route};
+use crate::{bootstrap, crd, meta, route};
 
-/// Does the work that is there and all that follows from it, unless another request is at it already.
+/// Does the work that is there and all that follows from it.
 pub(crate) fn run(cluster: &Arc<Cluster>) {
-    if !cluster.work.begin() {
-        return;
-    }
+    let _turn = cluster.work.turn();
     while let Some(task) = cluster.work.next() {
         match task {
             Task::Establish(name) => with_definitions(cluster, |kind| definitions::establish(cluster, kind, &name)),
@@ -30,7 +29,12 @@ pub(crate) fn run(cluster: &Arc<Cluster>) {
             Task::DropDefinition(name) => definitions::drop_kind(cluster, &name),
             Task::Namespace(name) => empty_namespace(cluster, &name),
             Task::Provision(namespace) => provision::provision(cluster, &namespace),
-            Task::Claims(namespace) => protection::release_claims(cluster, &namespace),
+            Task::Publish => bootstrap::publish_server(cluster),
+            Task::Quotas(namespace) => quota::count(cluster, &namespace),
+            Task::Claims(namespace) => {
+                protection::release_claims(cluster, &namespace);
+                quota::count(cluster, &namespace);
+            }
             Task::Volume(name) => protection::release_volume(cluster, &name),
             Task::Owner(place) => release_owner(cluster, &place),
             Task::Released(owner, namespace) => {

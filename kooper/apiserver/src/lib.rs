@@ -13,6 +13,7 @@
 #![allow(rustdoc::private_intra_doc_links, reason = "the reading order is for those who read the source")]
 
 mod admission;
+mod amounts;
 mod auth;
 mod base64;
 mod bootstrap;
@@ -45,6 +46,7 @@ mod server;
 mod status;
 mod store;
 mod time;
+mod usage;
 mod validate;
 mod verbs;
 mod walk;

@@ -6,6 +6,7 @@ mod workload;
 
 use serde_json::{Value, json};
 
+pub(crate) use self::service::first_address;
 pub(crate) use self::workload::drop_template_generation;
 use crate::cause::Cause;
 use crate::kinds::Kind;

@@ -96,6 +96,20 @@ impl Quantity {
         Self { nanos: self.nanos.saturating_add(other.nanos), format }
     }
 
+    /// A whole number.
+    pub(crate) fn whole(number: u64) -> Self {
+        Self { nanos: i128::from(number) * ONE, format: Format::Decimal }
+    }
+
+    /// The amount in thousandths, rounded up.
+    pub(crate) fn millis(self) -> i128 {
+        self.to_millis().nanos / MILLI
+    }
+
+    pub(crate) fn minus(self, other: Self) -> Self {
+        Self { nanos: self.nanos.saturating_sub(other.nanos), ..self }
+    }
+
     /// The larger of two.
     pub(crate) fn max(self, other: Self) -> Self {
         if other.nanos > self.nanos { other } else { self }

@@ -92,7 +92,7 @@ impl Builder {
         let address = listener.local_addr()?;
         let credentials = self.credentials.unwrap_or_else(Credentials::generate);
         let tls = tls::acceptor(&credentials, address.ip())?;
-        let cluster = Arc::new(Cluster::new(&credentials.token, self.accounts));
+        let cluster = Arc::new(Cluster::new(&credentials.token, credentials.certificate_pem(), address, self.accounts));
         bootstrap::create_objects(&cluster);
         // Watches begin after them at the earliest, as on a server that was started on its data.
         cluster.kinds().stored().for_each(|kind| kind.table.compact());

@@ -109,8 +109,10 @@ async fn resource(cluster: &Arc<Cluster>, request: &Request, user: &User, target
     }
     let call = Call { cluster, request, user, kind: Arc::clone(kind), target };
     let answer = verbs::serve(call).await;
-    // What follows from a write is there when its answer is.
-    controllers::run(cluster);
+    if !matches!(request.method, Method::GET | Method::HEAD) {
+        // What follows from a write is there when its answer is.
+        controllers::run(cluster);
+    }
     if kind.kind == "Endpoints" && kind.custom.is_none() {
         let deprecated = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned();
         return Ok(answer.unwrap_or_else(Answer::from).with_warnings(&[deprecated]));

@@ -10,17 +10,22 @@ use serde_json::Value;
 use crate::kinds::Kind;
 use crate::{crd, meta, route};
 
+/// The ConfigMap in which pods find the certificate authority.
+pub(crate) const AUTHORITY: &str = "kube-root-ca.crt";
+/// The Service by which pods find the server, and its endpoints.
+pub(crate) const SERVICE: &str = "kubernetes";
+
 /// What is still to be done, and which objects have owners.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     state: Mutex<State>,
+    /// Held by the request that is doing the work.
+    turn: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     queue: VecDeque<Task>,
-    /// A request is doing the work.
-    busy: bool,
     /// The dependents of each owner, by the owner's uid.
     dependents: HashMap<String, HashSet<Place>>,
 }
@@ -43,8 +48,12 @@ pub(crate) enum Task {
     /// A definition is gone.
     DropDefinition(String),
     Namespace(String),
-    /// A namespace may lack its service account.
+    /// A namespace may lack its service account, or the certificate authority.
     Provision(String),
+    /// The Service by which pods find the server may be absent.
+    Publish,
+    /// What is used of the quotas of a namespace may be less, or a quota is another one.
+    Quotas(String),
     /// A claim of this namespace was marked, or a pod has ended.
     Claims(String),
     Volume(String),
@@ -90,6 +99,9 @@ fn of_core(kind: &Kind, object: &Value, deleted: bool) -> Option<Task> {
     let (namespace, name) = (meta::text(object, "namespace").to_owned(), meta::text(object, "name"));
     match (kind.kind.as_str(), name) {
         ("ServiceAccount", "default") if deleted => Some(Task::Provision(namespace)),
+        ("ConfigMap", AUTHORITY) => Some(Task::Provision(namespace)),
+        ("Service" | "Endpoints", SERVICE) if deleted && namespace == "default" => Some(Task::Publish),
+        ("ResourceQuota", _) if !deleted => Some(Task::Quotas(namespace)),
         ("Pod", _) if deleted || matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) => {
             Some(Task::Claims(namespace))
         }
@@ -131,6 +143,13 @@ impl Work {
         }
     }
 
+    /// What follows from a write that was admitted and not done: the quotas were charged for nothing.
+    pub(crate) fn after_refusal(&self, kind: &Kind, object: &Value) {
+        if kind.namespaced {
+            self.state().queue.push_back(Task::Quotas(meta::text(object, "namespace").to_owned()));
+        }
+    }
+
     /// What follows from a deletion; `object` is the last state.
     pub(crate) fn after_delete(&self, kind: &Kind, object: &Value) {
         let name = meta::text(object, "name");
@@ -139,11 +158,15 @@ impl Work {
         if kind.custom.is_none() && kind.group == crd::GROUP {
             state.queue.push_back(Task::DropDefinition(name.to_owned()));
         }
+        if kind.kind == "EndpointSlice" && (namespace, name) == ("default", SERVICE) {
+            state.queue.push_back(Task::Publish);
+        }
         if kind.custom.is_some() {
             state.queue.push_back(Task::CleanUpDefinition(format!("{}.{}", kind.resource, kind.group)));
         }
         if !namespace.is_empty() {
             state.queue.push_back(Task::Namespace(namespace.to_owned()));
+            state.queue.push_back(Task::Quotas(namespace.to_owned()));
         }
         state.queue.extend(of_core(kind, object, true));
         let place = Place::of_object(kind, object);
@@ -164,20 +187,14 @@ impl Work {
         }
     }
 
-    /// Whether there is work, and it is the caller's from now on: nothing else is done until [`next`](Self::next) finds none.
-    pub(crate) fn begin(&self) -> bool {
-        let mut state = self.state();
-        let begun = !state.busy && !state.queue.is_empty();
-        state.busy |= begun;
-        begun
+    /// The caller's turn to do the work, after another request that is doing it: what that one has taken is done, too.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next piece of the caller's work.
+    /// The next piece of work.
     pub(crate) fn next(&self) -> Option<Task> {
-        let mut state = self.state();
-        let next = state.queue.pop_front();
-        state.busy = next.is_some();
-        next
+        self.state().queue.pop_front()
     }
 
     /// The dependents of an owner.

@@ -32,10 +32,12 @@ async fn owner_and_dependent(server: &ApiServer) {
     assert_eq!(status, StatusCode::CREATED);
 }
 
+/// The ConfigMaps of the test, without the one that each namespace has.
 async fn names(server: &ApiServer) -> Vec<String> {
     let (_, list) = send(server, Method::GET, MAPS, Value::Null).await;
     let items = list["items"].as_array().expect("it is a list").iter();
-    items.map(|item| item["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect()
+    let names = items.map(|item| item["metadata"]["name"].as_str().unwrap_or_default().to_owned());
+    names.filter(|name| name != "kube-root-ca.crt").collect()
 }
 
 #[tokio::test]
@@ -114,7 +116,8 @@ async fn a_user_may_do_what_is_granted() {
     });
     send(&server, Method::POST, &format!("{roles}/rolebindings"), binding).await;
     let found = maps.list(&kube::api::ListParams::default()).await.expect("it is granted");
-    assert!(found.items.is_empty());
+    let names: Vec<_> = found.items.iter().filter_map(|map| map.metadata.name.as_deref()).collect();
+    assert_eq!(names, ["kube-root-ca.crt"]);
 }
 
 #[tokio::test]
@@ -200,4 +203,85 @@ async fn hundreds_of_servers_live_side_by_side() {
     send(&servers[0], Method::POST, MAPS, json!({"metadata": {"name": "a"}})).await;
     assert_eq!(names(&servers[0]).await, ["a"]);
     assert!(names(&servers[199]).await.is_empty());
+}
+
+#[tokio::test]
+async fn each_namespace_has_the_certificate_authority() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    send(&server, Method::POST, "/api/v1/namespaces", json!({"metadata": {"name": "new"}})).await;
+    for namespace in ["default", "kube-system", "new"] {
+        let path = format!("/api/v1/namespaces/{namespace}/configmaps/kube-root-ca.crt");
+        let (status, map) = send(&server, Method::GET, &path, Value::Null).await;
+        let expected = json!(server.credentials().certificate_pem());
+        assert_eq!((status, &map["data"]["ca.crt"]), (StatusCode::OK, &expected), "{namespace}");
+        let patch = json!({"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": "other"}});
+        send(&server, Method::PUT, &path, patch).await;
+        let (_, map) = send(&server, Method::GET, &path, Value::Null).await;
+        assert_eq!(map["data"]["ca.crt"], expected, "it is restored");
+        send(&server, Method::DELETE, &path, Value::Null).await;
+        let (status, _) = send(&server, Method::GET, &path, Value::Null).await;
+        assert_eq!(status, StatusCode::OK, "it is created again");
+    }
+}
+
+#[tokio::test]
+async fn the_server_is_found_by_a_service() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    let service = "/api/v1/namespaces/default/services/kubernetes";
+    for _ in 0..2 {
+        let (status, found) = send(&server, Method::GET, service, Value::Null).await;
+        assert_eq!((status, &found["spec"]["ports"][0]["port"]), (StatusCode::OK, &json!(443)));
+        assert_eq!(found["spec"]["ports"][0]["targetPort"], json!(server.address().port()));
+        send(&server, Method::DELETE, service, Value::Null).await;
+    }
+    let slice = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
+    let (_, slice) = send(&server, Method::GET, slice, Value::Null).await;
+    assert_eq!(slice["ports"][0]["port"], json!(server.address().port()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_pod_can_be_created_right_after_its_namespace() {
+    let server = std::sync::Arc::new(ApiServer::start().await.expect("loopback can be listened on"));
+    let mut tasks = tokio::task::JoinSet::new();
+    for index in 0..40 {
+        let server = std::sync::Arc::clone(&server);
+        tasks.spawn(async move {
+            let name = format!("n-{index}");
+            send(&server, Method::POST, "/api/v1/namespaces", json!({"metadata": {"name": name}})).await;
+            let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+            let (status, answer) = send(&server, Method::POST, &format!("/api/v1/namespaces/{name}/pods"), pod).await;
+            assert_eq!(status, StatusCode::CREATED, "{answer}");
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.expect("each pod is created");
+    }
+}
+
+#[tokio::test]
+async fn a_quota_counts_what_is_there_and_frees_what_is_gone() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1", "count/configmaps": "3"}}});
+    send(&server, Method::POST, "/api/v1/namespaces/default/resourcequotas", quota).await;
+    let used = async || {
+        let path = "/api/v1/namespaces/default/resourcequotas/q";
+        send(&server, Method::GET, path, Value::Null).await.1["status"]["used"].clone()
+    };
+    assert_eq!(used().await, json!({"pods": "0", "count/configmaps": "1"}), "the certificate authority is counted");
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = |name: &str| json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    assert_eq!(send(&server, Method::POST, pods, pod("a")).await.0, StatusCode::CREATED);
+    assert_eq!(used().await["pods"], json!("1"));
+    let (status, refusal) = send(&server, Method::POST, pods, pod("b")).await;
+    let message = "pods \"b\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1";
+    assert_eq!((status, &refusal["message"]), (StatusCode::FORBIDDEN, &json!(message)));
+    let status = json!({"status": {"phase": "Succeeded"}, "metadata": {"name": "a"}});
+    send(&server, Method::PUT, &format!("{pods}/a/status"), status).await;
+    assert_eq!(used().await["pods"], json!("0"), "a pod that has ended runs no longer");
+    assert_eq!(send(&server, Method::POST, pods, pod("b")).await.0, StatusCode::CREATED);
+    send(&server, Method::DELETE, &format!("{pods}/b"), Value::Null).await;
+    assert_eq!(used().await["pods"], json!("0"));
+    assert_eq!(send(&server, Method::POST, MAPS, json!({"metadata": {"name": "a"}})).await.0, StatusCode::CREATED);
+    assert_eq!(send(&server, Method::POST, MAPS, json!({"metadata": {"name": "a"}})).await.0, StatusCode::CONFLICT);
+    assert_eq!(used().await["count/configmaps"], json!("2"), "an object that exists is counted once");
 }

@@ -16,6 +16,11 @@ const NODE_PORTS: std::ops::Range<i64> = 30_000..32_768;
 /// The ports that the server chooses from; those before are left to clients that name a port.
 const CHOSEN_PORTS: std::ops::Range<i64> = 30_086..32_768;
 
+/// The address of the Service by which pods find the server.
+pub(crate) fn first_address() -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(NETWORK.0) + 1)
+}
+
 /// Gives a new Service, or the next state of one, what it needs and lacks.
 pub(super) fn allocate(kind: &Kind, service: &mut Value, present: Option<&Value>) -> Result<(), Refusal> {
     if let Some(present) = present {

@@ -16,10 +16,11 @@ use tokio_rustls::TlsAcceptor;
 use super::Credentials;
 
 /// The names by which clients on this machine, and pods of a cluster, call an API server.
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     "localhost",
     "127.0.0.1",
     "::1",
+    "10.96.0.1",
     "kubernetes",
     "kubernetes.default",
     "kubernetes.default.svc",

@@ -73,6 +73,14 @@ impl Draft {
         Self { head, tail, metadata, traits }
     }
 
+    /// The same object with another uid, and another time than the one it was made at.
+    pub(crate) fn renewed(&self, uid: &str, (made, time): (&str, &str)) -> Self {
+        let tail = String::from_utf8_lossy(&self.tail);
+        let tail = tail.replacen(&*self.traits.uid, uid, 1).replace(made, time).into_bytes();
+        let traits = Traits { uid: uid.into(), ..self.traits.clone() };
+        Self { head: self.head.clone(), tail, metadata: self.metadata, traits }
+    }
+
     pub(crate) fn at(self, version: u64) -> Object {
         let mut bytes = self.head;
         let number = version.to_string();

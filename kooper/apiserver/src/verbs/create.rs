@@ -64,6 +64,7 @@ pub(super) fn create_object(
         if !causes.is_empty() {
             return Err(Refusal::invalid_object(kind, &name, &causes));
         }
+        admission::judge(call.cluster, kind, &object, None, options.dry_run)?;
         prepare::store(kind, &mut object);
         let key = crate::route::key(call.target.namespace.as_deref().unwrap_or_default(), &name);
         if options.dry_run {
@@ -78,8 +79,12 @@ pub(super) fn create_object(
                 call.cluster.work.after_write(kind, &object);
                 return Ok(answer);
             }
-            Err(_) if generated && attempt < TRIES => {}
-            Err(_) => return Err(taken(kind, &key, &name)),
+            Err(_) => {
+                call.cluster.work.after_refusal(kind, &object);
+                if !generated || attempt >= TRIES {
+                    return Err(taken(kind, &key, &name));
+                }
+            }
         }
     }
     Err(Refusal::internal("no name could be generated"))

@@ -97,6 +97,7 @@ pub(super) fn write(
             call.cluster.work.after_write(kind, &object);
             return Ok(answer);
         }
+        call.cluster.work.after_refusal(kind, &object);
     }
 }
 
@@ -218,6 +219,9 @@ fn next_state(
     }
     if area == Area::Resize && object["spec"] != present["spec"] {
         admission::resize(call.cluster, kind, &object)?;
+    }
+    if matches!(area, Area::Whole | Area::Resize) && object != *present {
+        admission::judge(call.cluster, kind, &object, Some(present), options.dry_run)?;
     }
     Ok(object)
 }

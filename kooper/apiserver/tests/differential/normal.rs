@@ -151,7 +151,15 @@ impl Normal {
                         std::mem::take(entries).into_iter().map(|(key, value)| (self.text(&key), value)).collect();
                 }
                 let is_list = is_list(entries);
+                // The port that the server itself listens on, where it publishes that.
+                let published = entries.get("name").is_some_and(|name| name == "https");
                 for (key, value) in entries.iter_mut() {
+                    if published
+                        && matches!(key.as_str(), "port" | "targetPort")
+                        && value.as_u64().is_some_and(|port| port > 10_000)
+                    {
+                        *value = "SERVER".into();
+                    }
                     if key == "cells" {
                         for cell in value.as_array_mut().into_iter().flatten() {
                             // How old an object is depends on how fast the servers are.
