@@ -73,7 +73,7 @@ const MOST_SECONDS: u64 = 24 * 3600;
 /// The settings of a controller's leader election.
 ///
 /// The defaults are those of client-go: a lease of 15 seconds that the leader
-/// renews within 10 seconds, with 2 seconds between tries.
+/// renews within 10 seconds, with 2 seconds between attempts.
 ///
 /// ```
 /// use std::time::Duration;
@@ -134,13 +134,13 @@ impl LeaderElection {
         self
     }
 
-    /// Sets the time for which the leader tries to renew before it stops.
+    /// Sets how long the leader tries to renew the Lease before it stops leading.
     pub fn renew_deadline(mut self, deadline: Duration) -> Self {
         self.renew_deadline = deadline;
         self
     }
 
-    /// Sets the time between two tries.
+    /// Sets the time between two attempts.
     pub fn retry_period(mut self, period: Duration) -> Self {
         self.retry_period = period;
         self

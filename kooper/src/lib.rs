@@ -26,39 +26,40 @@
 //! current object whenever the object, or something that belongs to it, may have
 //! changed, and also at each resync.
 //!
-//! - A handler is *level-triggered*: it acts on the current state, and not on the
-//!   event that caused the call. Several changes may lead to one call.
+//! - A handler is *level-triggered*: it acts on the current state, not on the
+//!   change that caused the call. Several changes may cause one call.
 //! - A handler must be *idempotent*: if nothing has changed, another call changes
 //!   nothing.
 //! - If a handler returns an error, it is called again, with back-off.
 //!
 //! # Parts
 //!
-//! - A [`Retriever`] lists and watches the objects of one kind. By default it is
-//!   the API server's; it can be [two closures](retriever::from_fns) or
+//! - A [`Retriever`] lists and watches the objects of one kind. The default one
+//!   uses the API server; others are [two closures](retriever::from_fns) and
 //!   [a channel](retriever::channel).
 //! - A [handler](handler::Handler) reconciles one object. Its arguments grant
 //!   [permissions](capability) and state.
 //! - A [`Controller`] joins them, with a cache, a [work queue](queue::WorkQueue)
 //!   and workers in between.
 //! - An [`Operator`] runs several controllers, which fail independently.
-//! - [`testing`] calls a controller in a unit test, without a cluster.
+//! - [`testing`] has clusters for tests of handlers and controllers.
 //!
 //! The attribute is a shorthand for a [builder](KindExt::controller), which can do
 //! the same without macros.
 //!
 //! # Features
 //!
-//! | feature | default | brings |
+//! | feature | default | adds |
 //! |---|---|---|
 //! | `macros` | yes | the attribute |
 //! | `cli` | yes | [`main!`] and the generated `main` |
 //! | `otel` | | traces for an OpenTelemetry collector |
-//! | `apiserver` | | the Kubernetes API in this process, for the command `dev` and for tests; brings `cli` |
+//! | `apiserver` | | the Kubernetes API in this process, for the command `dev` and for tests; enables `cli` |
 //! | `rustls-tls` | yes | TLS with rustls |
 //! | `ring` | yes | the ring provider for rustls |
 //! | `aws-lc-rs` | | the aws-lc-rs provider for rustls, instead of ring |
 //! | `openssl-tls` | | TLS with OpenSSL |
+//! | `http-proxy`, `socks5` | | proxies between the program and the API server |
 //! | `v1_33` … `v1_37`, `latest` | | the same feature of `k8s-openapi` |
 //!
 //! A binary enables one Kubernetes version, here or in `k8s-openapi` itself; a
@@ -114,7 +115,7 @@ pub use tower;
 pub use tracing;
 
 /// Generates a `main` that runs the named controllers: the types that the
-/// attribute generates beside each annotated function. It needs the feature `cli`.
+/// attribute generates next to each annotated function. It needs the feature `cli`.
 #[macro_export]
 macro_rules! main {
     () => {
@@ -136,7 +137,7 @@ macro_rules! main {
     };
 }
 
-/// The names that the file of a controller usually needs.
+/// The names that most controllers need.
 pub mod prelude {
     pub use std::sync::Arc;
     pub use std::time::Duration;

@@ -156,8 +156,8 @@ impl FakeCluster {
         }
     }
 
-    /// Answers requests with the return value of the closure; for `None` the replies
-    /// that were set before are used, and then the table above.
+    /// Answers requests with the return value of the closure. If it is `None`, the
+    /// replies that were set before apply, and then the table above.
     ///
     /// ```
     /// use kooper::testing::{FakeCluster, Reply};

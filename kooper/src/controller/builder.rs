@@ -49,8 +49,8 @@ type MakeService<O, S> = Box<dyn Fn(State<S>, Arc<Backing>) -> HandlerService<O>
 type MakeRetriever = Box<dyn Fn(Option<Client>) -> Result<Arc<dyn retriever::ErasedRetriever>, BoxError> + Send + Sync>;
 type Wrap<O> = Box<dyn Middleware<O>>;
 
-/// Names a kind where its controller, or one that owns its objects, is described. It is implemented for every
-/// [`Kind`].
+/// The start of a controller's description, as methods of the kind. Implemented
+/// for every [`Kind`].
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
@@ -168,7 +168,7 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
     }
 
     /// Sets the state that handlers receive as [`State<S>`] to a value that
-    /// exists already, where [`init`](Self::init) builds one. Call it before
+    /// exists already, whereas [`init`](Self::init) builds one. Call it before
     /// `handler`.
     ///
     /// All calls share the value. To share it between controllers, give each a
@@ -285,16 +285,16 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     }
 
     /// Which changes of an object enqueue its key. The first list, a deletion
-    /// mark and resyncs always do. Default: any change.
+    /// timestamp and resyncs always do. Default: any change.
     #[doc(alias = "predicate")]
     pub fn changed(mut self, changes: impl IntoIterator<Item = Changed>) -> Self {
         self.common.config.changed = changes.into_iter().collect();
         self
     }
 
-    /// A filter before the queue: only objects for which it returns `true` are
-    /// handled. It is called with the new version of an object when that
-    /// arrives, in the first list, and at each resync.
+    /// A filter: only objects for which it returns `true` are handled. It is
+    /// called for each new version of an object before its key is queued, and
+    /// again before each call of the handler.
     #[doc(alias = "predicate")]
     pub fn when(mut self, filter: impl Fn(&O) -> bool + Send + Sync + 'static) -> Self {
         self.when = Some(Arc::new(filter));
@@ -350,8 +350,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
-    /// How a failed call that will be retried is counted in Kooper's own
-    /// metrics. Default: [`MetricsCompat::Accurate`], as a failure.
+    /// How a failed call that will be retried is counted in the metrics of
+    /// Kooper for Go. Default: [`MetricsCompat::Accurate`], as a failure.
     pub fn metrics_compat(mut self, compat: MetricsCompat) -> Self {
         self.common.config.metrics_compat = compat;
         self

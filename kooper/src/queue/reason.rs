@@ -82,7 +82,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The reasons that were collected while a key waited. They are bounded, so that
+/// The reasons that were collected while a key waited. Their number is bounded, so that
 /// their memory is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reasons {
@@ -92,7 +92,7 @@ pub struct Reasons {
 }
 
 impl Reasons {
-    /// The most related objects that are listed; the others are counted.
+    /// The maximum number of related objects that are listed; the others are counted.
     pub const LISTED: usize = 8;
 
     /// Adds a reason.

@@ -43,9 +43,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A cluster for tests, with an API server of its own: objects are validated,
-/// stored, listed and watched, requests are authorized, and faults happen on
+/// stored, listed and watched, requests are authorized, and faults are injected on
 /// demand. [`kooper::test`](macro@crate::test) starts one for each test. All
-/// clones are of the same cluster.
+/// clones share one cluster.
 ///
 /// ```
 /// # #[cfg(feature = "macros")] {
@@ -76,8 +76,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// # }
 /// ```
 ///
-/// Objects without a namespace belong to that of the test, [`namespace`](Self::namespace).
-/// The requests of these methods meet no faults; those of [`client`](Self::client) do.
+/// Objects without a namespace are created in that of the test, [`namespace`](Self::namespace).
+/// Faults apply to the requests of controllers and of [`client`](Self::client), not to
+/// those of the other methods.
 ///
 /// A [`FakeCluster`](super::FakeCluster) is for a single call of a handler, and
 /// shows what it sends. A `Cluster` is for what happens next.
@@ -105,7 +106,7 @@ impl Cluster {
         self
     }
 
-    /// A client of a user who may do everything. Its namespace is that of the test.
+    /// A client of a user with all permissions. Its namespace is that of the test.
     #[must_use]
     pub fn client(&self) -> Client {
         self.server.client()

@@ -10,8 +10,8 @@ use crate::call::plan::Plan;
 /// Records Kubernetes Events on the object that the handler is called for: an
 /// argument of handlers.
 ///
-/// Recording never waits and never fails. Equal Events within some minutes are
-/// one Event with a count. An object can have 25 Events at once, and then one in
+/// Recording never blocks and never fails. Equal Events within six minutes are
+/// one Event with a count. An object can have 25 Events at once, and then one every
 /// five minutes. Further ones are dropped and counted in
 /// `kooper_events_dropped_total`.
 ///

@@ -34,7 +34,7 @@ impl<T: Kind, V> Access<T, V> {
     /// ```
     ///
     /// # Errors
-    /// If the object does not exist any more ([`AccessError::is_not_found`]), or
+    /// If the object no longer exists ([`AccessError::is_not_found`]), or
     /// the API server rejects the request or does not respond.
     pub fn apply_status<'a, M>(&'a self, object: &T, status: &T::Status) -> Request<'a, bool>
     where

@@ -112,7 +112,7 @@ impl<T: Kind, V> Access<T, V> {
     /// Patches this object, and not another one that has its name by now.
     ///
     /// # Errors
-    /// If it does not exist any more ([`AccessError::is_not_found`], or a conflict
+    /// If it no longer exists ([`AccessError::is_not_found`], or a conflict
     /// if another object has its name), or the API server rejects the request or
     /// does not respond.
     pub fn patch_object<'a>(&'a self, object: &'a T, patch: PatchBody) -> Request<'a, T>
@@ -145,7 +145,7 @@ impl<T: Kind, V> Access<T, V> {
     }
 
     /// Deletes this object, and not another one that has its name by now. It is
-    /// not an error if it does not exist any more.
+    /// not an error if it no longer exists.
     ///
     /// # Errors
     /// If the API server rejects the request or does not respond.
@@ -160,7 +160,7 @@ impl<T: Kind, V> Access<T, V> {
     }
 
     /// Deletes this object if it has not changed since it was read. It is not an
-    /// error if it does not exist any more.
+    /// error if it no longer exists.
     ///
     /// # Errors
     /// If it has changed ([`AccessError::is_conflict`]), or the API server rejects
@@ -193,8 +193,8 @@ impl<T: Kind, V> Access<T, V> {
     }
 
     /// Evicts this pod, and not another one that has its name by now, if its
-    /// PodDisruptionBudget allows it. It is not an error if it does not exist any
-    /// more.
+    /// PodDisruptionBudget allows it. It is not an error if it no longer
+    /// exists.
     ///
     /// # Errors
     /// If a PodDisruptionBudget does not allow it now (the key is retried after

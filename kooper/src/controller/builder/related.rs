@@ -167,8 +167,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
-    /// As [`source`](Self::source), for a stream that is made when the
-    /// controller runs: making it may need a runtime.
+    /// Like [`source`](Self::source), but creates the stream when the controller
+    /// starts. A stream may need the runtime that exists then.
     pub fn source_from<F: MakeSource<Args>, Args: 'static>(self, make: F) -> Self {
         self.source(stream::once(async move { make.make().keys() }).flatten())
     }

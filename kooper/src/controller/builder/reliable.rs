@@ -35,7 +35,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     }
 
     /// Names that this controller had before: the fields that it applied under
-    /// them are taken over, and a lease of theirs that is held is respected.
+    /// them are taken over, and a Lease that is held under one of them is respected.
     pub fn former_names<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.common.config.former_names = names.into_iter().map(Into::into).collect();
         self
@@ -56,7 +56,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
-    /// Sets the handler that cleans up before an object is removed, and the
+    /// Sets the handler that cleans up before an object is deleted, and the
     /// finalizer that guarantees its call. The finalizer is set before the
     /// first call of the handler. It is removed only when `cleanup` has
     /// returned `Ok` without a requeue.
