@@ -1,5 +1,7 @@
 //! Custom resource definitions: what they leave out, and what they must hold.
 
+mod lists;
+
 use serde_json::{Value, json};
 
 use crate::status::Cause;
@@ -103,6 +105,7 @@ pub(crate) fn validate(object: &Value) -> Vec<Cause> {
 
 /// The rules that a structural schema violates: each field has a type that is known.
 fn check_schema(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    lists::check(schema, path, causes);
     for (index, error) in schema::rule_errors(schema) {
         let rule = &schema["x-kubernetes-validations"][index]["rule"];
         causes.push(Cause::invalid(format!("{path}.x-kubernetes-validations[{index}].rule"), rule, error));

@@ -23,6 +23,7 @@ mod conditions;
 mod controllers;
 mod convert;
 mod crd;
+mod decode;
 mod defaults;
 mod discovery;
 pub mod faults;

@@ -122,3 +122,91 @@ func shapes(kinds []schema.GroupVersionKind) []string {
 		"# `name*` is written when it is set, even to nothing in particular; all else is left out when it is empty.",
 	}, lines...)
 }
+
+// plainName is what the name of a type would be if nothing was known of it but its schema.
+func plainName(of reflect.Type) string {
+	switch of.Kind() {
+	case reflect.Pointer:
+		return plainName(of.Elem())
+	case reflect.Slice:
+		return "[]" + plainName(of.Elem())
+	case reflect.Map:
+		return "map[string]" + plainName(of.Elem())
+	case reflect.Struct:
+		name := strings.Split(nameOf(of), ".")
+		if len(name) < 2 {
+			return of.String()
+		}
+		return strings.Join(name[len(name)-2:], ".")
+	default:
+		return of.Kind().String()
+	}
+}
+
+// embedding is the path of embedded structs that lead to a member.
+func embedding(of reflect.Type, index []int) string {
+	var names []string
+	for _, at := range index[:len(index)-1] {
+		for of.Kind() == reflect.Pointer {
+			of = of.Elem()
+		}
+		field := of.Field(at)
+		names = append(names, field.Name)
+		of = field.Type
+	}
+	return strings.Join(names, ".")
+}
+
+// types lists the members whose Go types have names that their schemas do not
+// have, and the embedded structs that members are in.
+func types(kinds []schema.GroupVersionKind) []string {
+	seen := map[string]string{}
+	var visit func(reflect.Type)
+	visit = func(of reflect.Type) {
+		name := nameOf(of)
+		if _, known := seen[name]; known || name == "" {
+			return
+		}
+		seen[name] = ""
+		var words []string
+		for _, one := range members(of) {
+			goType := one.of
+			for goType.Kind() == reflect.Pointer {
+				goType = goType.Elem()
+			}
+			word := one.name
+			if within := embedding(of, one.index); within != "" {
+				word += "@" + within
+			}
+			if goType.String() != plainName(goType) {
+				word += "=" + goType.String()
+			}
+			if word != one.name {
+				words = append(words, word)
+			}
+			inner := one.of
+			for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map {
+				inner = inner.Elem()
+			}
+			if isObject(inner) {
+				visit(inner)
+			}
+		}
+		sort.Strings(words)
+		seen[name] = strings.Join(words, " ")
+	}
+	for _, kind := range kinds {
+		visit(typeOf(kind))
+	}
+	var lines []string
+	for name, words := range seen {
+		if words != "" {
+			lines = append(lines, name+" "+words)
+		}
+	}
+	sort.Strings(lines)
+	return append([]string{
+		"# The Go types, one a line. `name=TYPE` is a member of a type that its schema does not name;",
+		"# `name@STRUCT` is a member of an embedded struct.",
+	}, lines...)
+}

@@ -16,6 +16,12 @@ static DEFINITIONS: LazyLock<HashMap<&str, Definition>> = LazyLock::new(|| {
     lines.map(|(name, text)| (name, Definition { text, value: OnceLock::new() })).collect()
 });
 
+/// The members whose Go types are not what their schemas say, by definition.
+static GO_TYPES: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
+    let lines = include_str!("../kinds/types.txt").lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| line.split_once(' ')).collect()
+});
+
 struct Definition {
     text: &'static str,
     value: OnceLock<Value>,
@@ -37,6 +43,34 @@ pub(crate) struct Typed {
 pub(crate) fn definition(name: &str) -> Option<&'static Value> {
     let definition = DEFINITIONS.get(name)?;
     Some(definition.value.get_or_init(|| serde_json::from_str(definition.text).unwrap_or_default()))
+}
+
+/// The same, with its name.
+pub(crate) fn definition_named(name: &str) -> Option<(&'static str, &'static Value)> {
+    let (name, _) = DEFINITIONS.get_key_value(name)?;
+    definition(name).map(|definition| (*name, definition))
+}
+
+/// What Go calls a type: `v1.Pod`.
+pub(crate) fn go_name(definition: &str) -> String {
+    let mut words = definition.rsplit('.');
+    let (name, package) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    format!("{package}.{name}")
+}
+
+/// What Go's decoder knows of a member beyond its schema: the embedded struct that it is in, and the name of its type.
+pub(crate) fn go_member(definition: &str, member: &str) -> (Option<&'static str>, Option<&'static str>) {
+    let words = GO_TYPES.get(definition).copied().unwrap_or_default();
+    let found = words.split(' ').find_map(|word| {
+        let rest = word.strip_prefix(member)?;
+        rest.is_empty().then_some(("", None)).or_else(|| match (rest.strip_prefix('@'), rest.strip_prefix('=')) {
+            (Some(rest), _) => Some(rest.split_once('=').map_or((rest, None), |(within, of)| (within, Some(of)))),
+            (_, Some(of)) => Some(("", Some(of))),
+            _ => None,
+        })
+    });
+    let (within, of) = found.unwrap_or_default();
+    ((!within.is_empty()).then_some(within), of)
 }
 
 /// The JSON of a definition, as text.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Call, FieldValidation};
+use crate::decode::{self, Findings};
 use crate::http::syntax;
 use crate::kinds::Kind;
 use crate::status::{Cause, Refusal};
@@ -11,7 +12,25 @@ use crate::{defaults, meta};
 /// Decodes the body as an object of the call's kind. Warnings are what it has too much.
 pub(super) fn decode(call: &Call<'_>, validation: FieldValidation) -> Result<(Value, Vec<String>), Refusal> {
     let object = parse(call, &call.kind.kind)?;
-    admit(call, object, validation)
+    let definition = call.kind.custom.is_none().then(|| call.kind.typed().name).flatten();
+    let findings = match call.request.content_type() {
+        "" | "application/json" | "*/*" => {
+            decode::check(&mut serde_json::Deserializer::from_slice(&call.request.body), definition)
+        }
+        _ => decode::check(&object, definition),
+    };
+    admit(call, object, findings, validation)
+}
+
+/// Holds what a patch leads to against the kind.
+pub(super) fn patched(
+    call: &Call<'_>,
+    object: Value,
+    validation: FieldValidation,
+) -> Result<(Value, Vec<String>), Refusal> {
+    let definition = call.kind.custom.is_none().then(|| call.kind.typed().name).flatten();
+    let findings = decode::check(&object, definition);
+    admit(call, object, findings, validation)
 }
 
 /// The object of a body, before it is held against its kind.
@@ -117,21 +136,29 @@ pub(crate) fn posted(
     object["apiVersion"] = of.api_version().into();
     object["kind"] = kind.into();
     drop_nulls(&mut object);
-    let unknown = match crate::schema::published::typed(group, version, kind) {
-        Some(definition) => crate::schema::prune_builtin(&mut object, definition),
-        None => Vec::new(),
-    };
+    let mut findings = Findings::default();
+    if let Some(name) = crate::schema::published::name_of(group, version, kind) {
+        findings = decode::check(&object, Some(name));
+        if let Some(error) = findings.error {
+            let message = format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}");
+            return Err(Refusal::bad_request(message));
+        }
+        if let Some(definition) = crate::schema::published::definition(name) {
+            drop(crate::schema::prune_builtin(&mut object, definition));
+        }
+    }
     check_namespace(call, &object)?;
     if let Some(namespace) = call.target.namespace.as_deref().filter(|_| call.kind.namespaced) {
         meta::of(&mut object).insert("namespace".into(), namespace.into());
     }
-    of.report(unknown, validation).map(|warnings| (object, warnings))
+    of.report(findings.strict, validation).map(|warnings| (object, warnings))
 }
 
 /// Holds an object against the kind: names, metadata, and for custom kinds the schema.
-pub(super) fn admit(
+fn admit(
     call: &Call<'_>,
     mut object: Value,
+    findings: Findings,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Refusal> {
     let kind = &call.kind;
@@ -139,24 +166,28 @@ pub(super) fn admit(
     of.check(call, &object)?;
     object["apiVersion"] = kind.api_version().into();
     object["kind"] = kind.kind.as_str().into();
-    let mut unknown = meta::normalize(kind, &mut object)?;
+    if let Some(error) = findings.error {
+        let (version, kind) = (&kind.version, &kind.kind);
+        let message = format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}");
+        return Err(Refusal::bad_request(message));
+    }
+    let mut strict = findings.strict;
+    let unknown = meta::normalize(kind, &mut object)?;
     match &kind.custom {
         Some(definition) => {
             whole_numbers(&mut object);
-            unknown.extend(definition.prune(&mut object));
+            let unknown = unknown.into_iter().chain(definition.prune(&mut object));
+            strict.extend(unknown.map(|path| format!("unknown field \"{path}\"")));
             definition.fill_defaults(&mut object);
         }
         None => {
-            normalize_data(kind, &mut object)?;
-            unknown.extend(crate::schema::prune_builtin(&mut object, &kind.typed().definition));
+            normalize_data(kind, &mut object);
+            // What is dropped was found already.
+            drop(crate::schema::prune_builtin(&mut object, &kind.typed().definition));
             defaults::decode(kind, &mut object);
         }
     }
-    if call.request.method == http::Method::PATCH && kind.custom.is_none() {
-        // What a patch leads to is in the order of its names.
-        unknown.sort();
-    }
-    of.report(unknown, validation).map(|warnings| (object, warnings))
+    of.report(strict, validation).map(|warnings| (object, warnings))
 }
 
 /// The namespace of the body, if there is one, is that of the path.
@@ -243,21 +274,20 @@ impl<'a> Type<'a> {
         Ok(())
     }
 
-    /// Refuses unknown fields, or turns them into warnings.
-    fn report(self, unknown: Vec<String>, validation: FieldValidation) -> Result<Vec<String>, Refusal> {
-        let unknown: Vec<_> = unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
+    /// Refuses unknown and duplicate fields, or turns them into warnings.
+    fn report(self, found: Vec<String>, validation: FieldValidation) -> Result<Vec<String>, Refusal> {
         match validation {
-            FieldValidation::Strict if !unknown.is_empty() => {
+            FieldValidation::Strict if !found.is_empty() => {
                 let message = format!(
                     "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
                     self.kind,
                     self.version,
                     self.kind,
-                    unknown.join(", ")
+                    found.join(", ")
                 );
                 Err(Refusal::bad_request(message))
             }
-            FieldValidation::Warn => Ok(unknown),
+            FieldValidation::Warn => Ok(found),
             _ => Ok(Vec::new()),
         }
     }
@@ -279,63 +309,17 @@ fn drop_nulls(value: &mut Value) {
 const SCHEME: &str = "pkg/runtime/scheme.go:111";
 
 /// The data of ConfigMaps and Secrets: null is an empty string, and what is empty is absent.
-fn normalize_data(kind: &Kind, object: &mut Value) -> Result<(), Refusal> {
+fn normalize_data(kind: &Kind, object: &mut Value) {
     if !matches!(kind.kind.as_str(), "ConfigMap" | "Secret") {
-        return Ok(());
+        return;
     }
-    let Value::Object(object) = object else { return Ok(()) };
-    let refused = |why: String| {
-        let (version, kind) = (&kind.version, &kind.kind);
-        Refusal::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
-    };
-    let wrong = |found: &Value, field: &str, wanted: &str| {
-        let (found, kind) = (json_type(found), &kind.kind);
-        refused(format!("json: cannot unmarshal {found} into Go struct field {kind}.{field} of type {wanted}"))
-    };
-    if let Some(flag) = object.get("immutable").filter(|flag| !flag.is_null() && !flag.is_boolean()) {
-        return Err(wrong(flag, "immutable", "bool"));
-    }
+    let Value::Object(object) = object else { return };
     for field in ["data", "binaryData", "stringData"] {
-        let is_bytes = field == "binaryData" || field == "data" && kind.kind == "Secret";
-        let (item, map) = if is_bytes { ("[]uint8", "map[string][]uint8") } else { ("string", "map[string]string") };
-        let entries = match object.get_mut(field) {
-            Some(Value::Object(entries)) => entries,
-            None | Some(Value::Null) => continue,
-            Some(other) => return Err(wrong(other, field, map)),
-        };
-        for value in entries.values() {
-            match value {
-                Value::String(text) if is_bytes => {
-                    if let Some(at) = not_base64(text) {
-                        return Err(refused(format!("illegal base64 data at input byte {at}")));
-                    }
-                }
-                Value::String(_) | Value::Null => {}
-                other => return Err(wrong(other, field, item)),
-            }
-        }
+        let Some(Value::Object(entries)) = object.get_mut(field) else { continue };
         entries.values_mut().filter(|value| value.is_null()).for_each(|value| *value = "".into());
         if entries.is_empty() {
             object.remove(field);
         }
-    }
-    Ok(())
-}
-
-/// Where a string stops being base64.
-fn not_base64(text: &str) -> Option<usize> {
-    let text = text.replace(['\r', '\n'], "");
-    let letters = text.trim_end_matches('=');
-    let wrong = letters.bytes().position(|byte| !byte.is_ascii_alphanumeric() && byte != b'+' && byte != b'/');
-    if wrong.is_some() {
-        return wrong;
-    }
-    let padded = text.len() - letters.len();
-    match letters.len() % 4 {
-        0 if padded == 0 => None,
-        2 if padded == 2 => None,
-        3 if padded == 1 => None,
-        _ => Some(text.len()),
     }
 }
 

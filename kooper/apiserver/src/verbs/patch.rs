@@ -43,7 +43,7 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
     let next = |present: &Value| {
         let patched = patch.apply(&call.kind, present)?;
         let shown = Value::from(patched.to_string());
-        let (object, unknown) = body::admit(call, patched, options.validation).map_err(|refusal| {
+        let (object, unknown) = body::patched(call, patched, options.validation).map_err(|refusal| {
             // What a patch leads to is not what the client sent.
             let cause = Cause::invalid("patch", &shown, refusal.message());
             if refusal.code == StatusCode::BAD_REQUEST { Refusal::invalid("", "", "", &[cause]) } else { refusal }
@@ -64,7 +64,7 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answ
     let next = |present: Option<&Value>| {
         let applied =
             fields::applied(call.cluster, kind, subresource, present, config, &options.manager, options.force)?;
-        let (object, unknown) = body::admit(call, applied, options.validation)?;
+        let (object, unknown) = body::patched(call, applied, options.validation)?;
         warnings.replace(unknown);
         update::check_names(call, &object)?;
         Ok(object)

@@ -1,0 +1,95 @@
+//! The rules of lists and maps in a structural schema: what makes their items the same.
+
+use serde_json::Value;
+
+use crate::cause::Cause;
+
+/// The rules of a schema's `x-kubernetes-list-type`, `-list-map-keys` and `-map-type` that it violates.
+pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let text = |key: &str| schema[key].as_str().unwrap_or_default();
+    let below = |key: &str| format!("{path}.{key}");
+    for (key, of, known) in [
+        ("x-kubernetes-map-type", "object", &["atomic", "granular"][..]),
+        ("x-kubernetes-list-type", "array", &["atomic", "set", "map"]),
+    ] {
+        if !schema[key].is_string() {
+            continue;
+        }
+        if text("type") != of {
+            let why = format!("must be {of} if {key} is specified");
+            causes.push(match text("type") {
+                "" => Cause::required(below("type"), why),
+                _ => Cause::invalid(below("type"), &schema["type"], why),
+            });
+        }
+        if !known.contains(&text(key)) {
+            causes.push(Cause::not_supported(below(key), &schema[key].to_string(), known));
+        }
+    }
+    let keys = &schema["x-kubernetes-list-map-keys"];
+    let names: Vec<&str> = keys.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let list = text("x-kubernetes-list-type");
+    if !names.is_empty() && list != "map" {
+        let (field, why) = (below("x-kubernetes-list-type"), "must be map if x-kubernetes-list-map-keys is non-empty");
+        causes.push(match list {
+            "" => Cause::required(field, why),
+            _ => Cause::invalid(field, &list.into(), why),
+        });
+    }
+    let item = &schema["items"];
+    if list == "map" {
+        keyed(path, keys, &names, item, causes);
+    }
+    if matches!(list, "set" | "map") && item["nullable"] == true {
+        let why = format!("cannot be nullable when x-kubernetes-list-type is {list}");
+        causes.push(Cause::forbidden(below("items.nullable"), why));
+    }
+}
+
+/// The rules of a list whose items have keys.
+fn keyed(path: &str, keys: &Value, names: &[&str], item: &Value, causes: &mut Vec<Cause>) {
+    const KEYS: &str = "x-kubernetes-list-map-keys";
+    if names.is_empty() {
+        causes.push(Cause::required(format!("{path}.{KEYS}"), "must not be empty if x-kubernetes-list-type is map"));
+    }
+    if !item.is_object() {
+        let why = "must have a schema if x-kubernetes-list-type is map";
+        causes.push(Cause::required(format!("{path}.items"), why));
+        return;
+    }
+    if item["type"] != "object" {
+        let why = "must be object if parent array's x-kubernetes-list-type is map";
+        let found = item["type"].as_str().unwrap_or_default();
+        causes.push(Cause::invalid(format!("{path}.items.type"), &found.into(), why));
+    }
+    for (index, name) in names.iter().enumerate() {
+        let at = format!("{path}.items.properties[{name}]");
+        let is_object = item["type"] == "object";
+        match item["properties"].get(*name) {
+            None if is_object => {
+                let why = "entries must all be names of item properties";
+                causes.push(Cause::invalid(format!("{path}.{KEYS}"), keys, why));
+            }
+            None => {}
+            Some(key) => {
+                if is_object && matches!(key["type"].as_str(), Some("array" | "object")) {
+                    let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                    causes.push(Cause::invalid(format!("{at}.type"), &item["type"], why));
+                }
+                let required = item["required"].as_array().is_some_and(|all| all.iter().any(|other| other == name));
+                if !required && key.get("default").is_none() {
+                    let why =
+                        format!("this property is in {KEYS}, so it must have a default or be a required property");
+                    causes.push(Cause::required(format!("{at}.default"), why));
+                }
+                if key["nullable"] == true {
+                    let why = format!("this property is in {KEYS}, so it cannot be nullable");
+                    causes.push(Cause::forbidden(format!("{at}.nullable"), why));
+                }
+            }
+        }
+        if is_object && names[..index].contains(name) {
+            causes.push(Cause::invalid(format!("{path}.{KEYS}"), keys, "must not contain duplicate entries"));
+        }
+    }
+}
