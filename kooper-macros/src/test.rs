@@ -35,13 +35,19 @@ fn emit(args: &Args, body: &Body) -> TokenStream {
     // A wrong argument is reported where its type is.
     let place = argument.as_ref().map_or_else(|| ident.span(), |ty| syn::spanned::Spanned::span(&ty.to_token_stream()));
     let given = quote_spanned!(place.resolved_at(ident.span())=> #ident);
+    let controllers = quote!(&[#(<#controllers as #runtime::Definition>::define),*]);
+    let test = match &args.start_paused {
+        // The method exists where tokio has its feature `test-util`: its absence is reported at the key.
+        Some(key) => quote!(#runtime::paused_test(#controllers, |runtime| { runtime.#key(true); }, #given)),
+        None => quote!(#runtime::test(#controllers, #given)),
+    };
     quote! {
         #(#attributes)*
         #[::core::prelude::v1::test]
         #vis fn #ident() -> #runtime::ExitCode {
             #runtime::require_apiserver!();
             #signature #block
-            #runtime::test(&[#(<#controllers as #runtime::Definition>::define),*], #given)
+            #test
         }
     }
 }
@@ -67,6 +73,14 @@ mod tests {
             }
         };
         insta::assert_snapshot!(expanded(quote!(shops, orders::orders), &item));
+    }
+
+    #[test]
+    fn a_test_whose_clock_is_paused() {
+        let item = quote! {
+            async fn a_shop_opens(cluster: Cluster) {}
+        };
+        insta::assert_snapshot!(expanded(quote!(shops, start_paused = true), &item));
     }
 
     #[test]

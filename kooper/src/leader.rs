@@ -42,7 +42,6 @@ use kooper_grammar::lease::{self as timing, TimingError};
 use kooper_grammar::name::{self, NameError};
 
 mod claim;
-mod clock;
 mod elector;
 #[cfg(test)]
 mod fake;
@@ -188,4 +187,10 @@ pub(crate) enum ElectionError {
 pub(crate) fn identity() -> String {
     static IDENTITY: OnceLock<String> = OnceLock::new();
     IDENTITY.get_or_init(identity::make).clone()
+}
+
+/// The identity of a process that a test simulates.
+#[cfg(feature = "apiserver")]
+pub(crate) fn new_identity() -> String {
+    identity::make()
 }

@@ -70,6 +70,7 @@
 pub mod __private;
 pub mod backoff;
 mod call;
+mod clock;
 pub mod controller;
 #[cfg(doctest)]
 mod doctests;

@@ -247,11 +247,17 @@ pub mod v1 {
     }
 
     #[cfg(feature = "apiserver")]
-    pub use crate::testing::test;
+    pub use crate::testing::{paused_test, test};
 
     /// Stands in for the test in a build without the feature `apiserver`: `require_apiserver!` has refused it.
     #[cfg(not(feature = "apiserver"))]
     pub fn test<C, F>(_: &[fn(&mut Program)], _: impl FnOnce(C) -> F) -> ExitCode {
+        ExitCode::FAILURE
+    }
+
+    /// As [`test`].
+    #[cfg(not(feature = "apiserver"))]
+    pub fn paused_test<P, C, F>(_: &[fn(&mut Program)], _: P, _: impl FnOnce(C) -> F) -> ExitCode {
         ExitCode::FAILURE
     }
 

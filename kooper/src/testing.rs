@@ -38,10 +38,10 @@ use crate::watch::store::{Cache, Store};
 pub use crate::call::events::Note;
 pub use arguments::Arguments;
 #[cfg(feature = "apiserver")]
-#[doc(hidden)]
-pub use cluster::test;
-#[cfg(feature = "apiserver")]
 pub use cluster::{Cluster, LiveArguments, Named, Running};
+#[cfg(feature = "apiserver")]
+#[doc(hidden)]
+pub use cluster::{paused_test, test};
 pub use reply::Reply;
 pub use sent::Sent;
 

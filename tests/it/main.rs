@@ -3,6 +3,7 @@
 mod access;
 mod bad_objects;
 mod capabilities;
+mod clock;
 mod cluster;
 mod control_plane;
 mod controllers;

@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The folders in order, as in `docs/contributing/architecture.md`.
-const ROOMS: [&str; 12] = [
+const ROOMS: [&str; 13] = [
     "error",
+    "clock",
     "backoff",
     "metrics",
     "object",

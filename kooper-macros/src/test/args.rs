@@ -1,24 +1,27 @@
-//! What is between the parentheses: the controllers that run, and the crate.
+//! What is between the parentheses: the controllers that run, the clock, and the crate.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Lit, Path, Token};
+use syn::{Lit, LitBool, Path, Token};
 
 use crate::support::entries;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::text::text;
 
-/// The controllers that run during the test, and the path to kooper.
+/// The controllers that run during the test, whether its clock is paused, and the path to kooper.
 #[derive(Default)]
 pub(crate) struct Args {
     pub(crate) controllers: Vec<Path>,
+    /// The key, where its value is `true`.
+    pub(crate) start_paused: Option<Ident>,
     pub(crate) krate: Option<Path>,
 }
 
 enum Entry {
     Controller(Path),
+    StartPaused(Option<Ident>),
     Crate(Path),
 }
 
@@ -31,6 +34,7 @@ impl Args {
             for entry in entries {
                 match entry {
                     Entry::Crate(path) => args.krate = Some(path),
+                    Entry::StartPaused(key) => args.start_paused = key,
                     Entry::Controller(path) => args.add(path, errors),
                 }
             }
@@ -72,15 +76,21 @@ fn entry(input: ParseStream<'_>) -> syn::Result<Entry> {
     }
     let ahead = input.fork();
     if let (Ok(key), true) = (ahead.call(Ident::parse_any), ahead.peek(Token![=])) {
-        if key != "crate" {
+        if key != "crate" && key != "start_paused" {
             return Err(syn::Error::new(
                 key.span(),
                 message!("unknown key `{key}`: write only the controllers that run, such as `#[kooper::test(shops)]`"),
             ));
         }
-        input.call(Ident::parse_any)?;
+        let key = input.call(Ident::parse_any)?;
         input.parse::<Token![=]>()?;
         let place = input.span();
+        if key == "start_paused" {
+            let paused = input.parse::<LitBool>().map_err(|_| {
+                syn::Error::new(place, message!("`start_paused` is `true` or `false`: write `start_paused = true`"))
+            })?;
+            return Ok(Entry::StartPaused(paused.value.then_some(key)));
+        }
         return input.call(Path::parse_mod_style).map(Entry::Crate).map_err(|_| {
             syn::Error::new(place, message!("`crate` takes a path: write `crate = my_platform::kooper`"))
         });

@@ -1,6 +1,7 @@
 //! Which resource and verb a path and a method mean.
 
 use http::Method;
+use kooper_grammar::selector::FieldSelector;
 
 use crate::http::Request;
 
@@ -131,6 +132,16 @@ pub(crate) fn verb(request: &Request, target: &Target) -> &'static str {
         (&Method::DELETE, false) => "deletecollection",
         _ => "",
     }
+}
+
+/// The name that a list or a watch selects: with a role for an object of this name it is allowed.
+pub(crate) fn selected_name(request: &Request, target: &Target) -> Option<String> {
+    if target.name.is_some() || !matches!(request.method, Method::GET | Method::HEAD) {
+        return None;
+    }
+    let selector = FieldSelector::parse(request.query.get("fieldSelector")?).ok()?;
+    let mut names = selector.terms().filter(|(path, equal, _)| *path == "metadata.name" && *equal);
+    names.next().map(|(_, _, name)| name.to_owned()).filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]

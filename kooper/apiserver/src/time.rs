@@ -1,15 +1,22 @@
 //! Times as the API writes them.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Now, in seconds: `2026-01-02T03:04:05Z`.
 pub(crate) fn now() -> String {
-    at(SystemTime::now())
+    at(clock())
 }
 
 /// Some seconds from now.
 pub(crate) fn after(seconds: u64) -> String {
-    at(SystemTime::now() + Duration::from_secs(seconds.min(u64::from(u32::MAX))))
+    at(clock() + Duration::from_secs(seconds.min(u64::from(u32::MAX))))
+}
+
+/// The time of the wall clock; it follows tokio's clock where a test has paused it.
+pub(crate) fn clock() -> SystemTime {
+    let (time, machine) = (SystemTime::now(), Instant::now());
+    let tokio = tokio::time::Instant::now().into_std();
+    time + tokio.saturating_duration_since(machine) - machine.saturating_duration_since(tokio)
 }
 
 fn at(time: SystemTime) -> String {
@@ -100,7 +107,14 @@ pub(crate) fn canonical(text: &str, micros: bool) -> Option<String> {
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
-    use super::{at, canonical, duration, seconds};
+    use super::{age, at, canonical, duration, now, seconds};
+
+    #[tokio::test(start_paused = true)]
+    async fn the_wall_clock_follows_one_that_a_test_has_paused() {
+        let created = now();
+        tokio::time::sleep(Duration::from_secs(3 * 86_400)).await;
+        assert_eq!(age(&created), "3d");
+    }
 
     #[test]
     fn times_are_written_in_utc() {

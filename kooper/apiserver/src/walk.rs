@@ -72,7 +72,9 @@ fn authorize(cluster: &Arc<Cluster>, user: &User, request: &Request, route: &Rou
     match route {
         Route::Resource(target) => {
             let verb = route::verb(request, target);
-            auth::check_resource(cluster, &user, verb, target)?;
+            let selected = route::selected_name(request, target);
+            let selected = selected.map(|name| Target { name: Some(name), ..target.clone() });
+            auth::check_resource(cluster, &user, verb, selected.as_ref().unwrap_or(target))?;
         }
         _ => {
             let verb = request.method.as_str().to_lowercase();

@@ -68,6 +68,7 @@ pub struct Builder {
     client: Option<Client>,
     lease_client: Option<Client>,
     lease_namespace: Option<String>,
+    identity: Option<String>,
     rejoins_election: bool,
     metrics: Arc<dyn MetricsRecorder>,
     health: Health,
@@ -87,6 +88,7 @@ impl Operator {
             client: None,
             lease_client: None,
             lease_namespace: None,
+            identity: None,
             rejoins_election: true,
             metrics: Arc::new(NoMetrics),
             health: Health::default(),
@@ -266,6 +268,13 @@ impl Builder {
         self
     }
 
+    /// The identity in Leases. Default: that of this process.
+    #[cfg(feature = "apiserver")]
+    pub(crate) fn identity(mut self, identity: String) -> Self {
+        self.identity = Some(identity);
+        self
+    }
+
     /// The recorder of the metrics. Default: none.
     pub fn metrics(mut self, metrics: Arc<dyn MetricsRecorder>) -> Self {
         self.metrics = Arc::new(PanicSafe::new(metrics));
@@ -315,7 +324,7 @@ impl Builder {
             lease_namespace: self.lease_namespace.clone().unwrap_or_else(namespace),
             client: self.client,
             lease_client: self.lease_client,
-            identity: leader::identity(),
+            identity: self.identity.unwrap_or_else(leader::identity),
             states: Arc::default(),
             watches: Arc::default(),
             metrics: self.metrics,

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::clock::Moment;
 use super::scope::WatchedNamespaces;
 use crate::backoff::fraction;
+use crate::clock::Moment;
 
 mod known;
 mod step;

@@ -5,19 +5,18 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use super::claim::{Candidate, Claim, LeaseWrite, Lost, NextStep, Record, Terms, WriteResult};
-use super::clock::{Clock, Moment};
 use super::former::{FormerLease, RespectedLease};
 use super::leadership::CHECK_INTERVAL;
 use super::lease::{Lease, LeaseError};
 use super::scope::WatchedNamespaces;
 use super::status::{ElectionStatus, Phase, RequestPurpose};
 use super::{LeaderElection, Leadership};
+use crate::clock::{self, Clock, Moment};
 use crate::metrics::{Counter, Gauge, MetricsRecorder};
 
 /// The most time for a release. A process that stops has little time, and a lease
@@ -410,5 +409,5 @@ impl Elector {
 /// The time of the wall clock, in microseconds since 1970. It is only information
 /// for readers of the record.
 fn wall() -> i64 {
-    Timestamp::now().as_microsecond()
+    clock::wall().as_microsecond()
 }

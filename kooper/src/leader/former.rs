@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::claim::Record;
-use super::clock::{Clock, Moment};
 use super::lease::{Lease, LeaseError};
+use crate::clock::{Clock, Moment};
 
 /// A lease that is respected, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]

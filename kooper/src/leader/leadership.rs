@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::clock::{self, Clock, Moment};
 use super::fence;
+use crate::clock::{self, Clock, Moment};
 
 /// Timers use a clock that stops while the machine is suspended. The right clock
 /// is checked at least this often.

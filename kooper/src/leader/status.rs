@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::clock::Clock;
 use super::former::Whose;
 use super::lease::LeaseError;
 use super::scope::WatchedNamespaces;
+use crate::clock::Clock;
 use crate::metrics::health::Probe;
 
 /// The state of the election of one controller. A standby is ready, because a

@@ -9,10 +9,10 @@ use http::Method;
 use serde_json::json;
 use tokio::time::{Instant, advance, sleep, timeout};
 
-use super::clock::TokioTime;
 use super::fake::{FakeServer, Fate};
 use super::lease::MARK;
 use super::*;
+use crate::clock::TokioTime;
 use crate::metrics::health::Probe;
 use crate::metrics::{MetricsRecorder, NoMetrics, Prometheus};
 

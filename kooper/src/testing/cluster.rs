@@ -3,6 +3,7 @@
 mod arguments;
 mod awaited;
 mod body;
+mod mortal;
 mod named;
 mod real;
 mod role;
@@ -27,7 +28,7 @@ use crate::object::kind::{Kind, KindInfo};
 
 pub use arguments::LiveArguments;
 #[doc(hidden)]
-pub use body::test;
+pub use body::{paused_test, test};
 pub use named::Named;
 pub use run::Running;
 use server::Server;
@@ -36,8 +37,14 @@ use server::Server;
 /// ServiceAccount and of its roles; the field manager of what the test applies.
 const PROGRAM: &str = "test";
 
-/// The time between two looks at the cluster.
+/// The least time between two looks at the cluster.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// Pauses between two looks at the cluster. The longer a test waits, the longer it
+/// pauses: a wait of a day, on a paused clock, takes a thousand looks.
+async fn pause(since: Instant) {
+    tokio::time::sleep(PAUSE.max(since.elapsed() / 50)).await;
+}
 
 /// How long a wait takes before it fails, unless a test sets another time.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -228,14 +235,15 @@ impl Cluster {
             let conditions = crd.status.iter().flat_map(|status| status.conditions.iter().flatten());
             conditions.into_iter().any(|condition| condition.type_ == "Established" && condition.status == "True")
         };
-        let deadline = Instant::now() + self.patience;
+        let since = Instant::now();
+        let deadline = since + self.patience;
         while !self.get::<CustomResourceDefinition>(&crd).await?.is_some_and(|crd| established(&crd)) {
             if Instant::now() >= deadline {
                 let message =
                     format!("the CRD `{}` is not established", crd.metadata.name.as_deref().unwrap_or_default());
                 return Err(kube::Error::Api(Status::failure(&message, "Timeout").with_code(504).boxed()));
             }
-            tokio::time::sleep(PAUSE).await;
+            pause(since).await;
         }
         Ok(())
     }

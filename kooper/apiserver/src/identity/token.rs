@@ -47,7 +47,7 @@ impl Granted {
     /// has handed out: what stands for the signature is a secret that cannot be guessed.
     pub(super) fn new(grant: Grant) -> (String, Self) {
         let granted =
-            Self { id: random::uid(), expires: SystemTime::now() + Duration::from_secs(grant.seconds), grant };
+            Self { id: random::uid(), expires: crate::time::clock() + Duration::from_secs(grant.seconds), grant };
         let part = |value: &Value| url_base64(value.to_string().as_bytes());
         let head = part(&json!({"alg": "none", "typ": "JWT"}));
         (format!("{head}.{}.{}", part(&granted.claims()), random::token()), granted)
@@ -83,7 +83,7 @@ impl Granted {
     }
 
     pub(crate) fn is_expired(&self) -> bool {
-        self.expires <= SystemTime::now()
+        self.expires <= crate::time::clock()
     }
 
     /// The audiences that both the token and the question name.

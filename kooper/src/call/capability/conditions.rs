@@ -1,10 +1,10 @@
 //! Conditions: the state of an object in its status, each with its last transition.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use k8s_openapi::jiff::Timestamp;
 use kube::Resource as _;
 
 use super::object::AsObject;
+use crate::clock;
 
 /// The condition that summarizes all others.
 const READY: &str = "Ready";
@@ -125,7 +125,7 @@ impl Conditions {
             reason,
             message,
             observed_generation: self.generation,
-            last_transition_time: Time(Timestamp::now()),
+            last_transition_time: Time(clock::wall()),
         };
         set_condition(&mut self.list, condition);
     }
@@ -151,6 +151,7 @@ pub fn set_condition(list: &mut Vec<Condition>, mut condition: Condition) -> boo
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
+    use k8s_openapi::jiff::Timestamp;
 
     use super::*;
 

@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::Message;
 use super::correlate::{Correlator, Due};
 use super::wire::EventSource;
+use crate::clock;
 use crate::error;
 use crate::error::refusal::{Needs, Refusal};
 use crate::leader;
@@ -59,7 +60,7 @@ impl Writer {
             for message in batch.drain(..) {
                 match message {
                     Message::Note(note) => {
-                        if !self.correlator.take(*note, Instant::now(), Timestamp::now()) {
+                        if !self.correlator.take(*note, Instant::now(), clock::wall()) {
                             self.drops.count();
                             self.drops.log_once("rate", || {
                                 "an object has more Kubernetes Events than the 25 at once and one in five minutes that are written: \

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::leader::clock::Moment;
+use crate::clock::Moment;
 use crate::leader::scope::WatchedNamespaces;
 
 /// The fields of a Lease that the protocol uses.

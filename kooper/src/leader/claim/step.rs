@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::known::LeaseWrite;
-use crate::leader::clock::Moment;
+use crate::clock::Moment;
 
 /// The next step.
 #[derive(Debug)]

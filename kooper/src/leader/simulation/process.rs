@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::Mutant;
 use super::dice::Dice;
 use super::network::Link;
+use crate::clock::{Clock, Moment};
 use crate::leader::Leadership;
 use crate::leader::claim::{Candidate, Claim, LeaseWrite, Terms};
-use crate::leader::clock::{Clock, Moment};
 
 /// A clock that runs faster or slower than true time.
 #[derive(Clone)]

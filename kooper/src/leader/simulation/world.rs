@@ -12,8 +12,8 @@ use super::dice::Dice;
 use super::network::{PutError, SimServer, stored};
 use super::process::{Activity, SimProcess, SimRequest};
 use super::scenario::{Disruption, DisruptionKind, Scenario, Scheduled, SimEvent, Summary};
+use crate::clock::Clock;
 use crate::leader::claim::{LeaseWrite, NextStep, Record, WriteResult};
-use crate::leader::clock::Clock;
 
 mod work;
 

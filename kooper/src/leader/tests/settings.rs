@@ -96,7 +96,7 @@ async fn the_metrics_of_an_election_show_its_state() {
 #[test]
 fn the_clock_of_this_machine_never_goes_back() {
     assert!(!Leadership::none().is_held());
-    let clock = clock::system();
+    let clock = crate::clock::system();
     let first = clock.now();
     assert!(first > Duration::ZERO && clock.now() >= first);
     assert_eq!(identity(), identity());

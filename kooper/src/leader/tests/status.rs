@@ -13,7 +13,7 @@ fn refused(verb: &'static str) -> LeaseError {
 
 fn status() -> ElectionStatus {
     let lease = "shops/shop-echo".to_owned();
-    let clock = clock::system();
+    let clock = crate::clock::system();
     ElectionStatus::new(
         "echo".into(),
         lease,

@@ -18,7 +18,32 @@ pub fn test<F>(definitions: &[fn(&mut Program)], body: impl FnOnce(Cluster) -> F
 where
     F: Future<Output: Termination>,
 {
-    let runtime = Builder::new_current_thread().enable_all().build();
+    run(&mut Builder::new_current_thread(), definitions, body)
+}
+
+/// The same on a runtime whose clock `pause` has paused.
+pub fn paused_test<F>(
+    definitions: &[fn(&mut Program)],
+    pause: impl FnOnce(&mut Builder),
+    body: impl FnOnce(Cluster) -> F,
+) -> ExitCode
+where
+    F: Future<Output: Termination>,
+{
+    if Server::is_real() {
+        eprintln!("skipped: the clock of the real server cannot be paused");
+        return ExitCode::SUCCESS;
+    }
+    let mut builder = Builder::new_current_thread();
+    pause(&mut builder);
+    run(&mut builder, definitions, body)
+}
+
+fn run<F>(builder: &mut Builder, definitions: &[fn(&mut Program)], body: impl FnOnce(Cluster) -> F) -> ExitCode
+where
+    F: Future<Output: Termination>,
+{
+    let runtime = builder.enable_all().build();
     let runtime = runtime.unwrap_or_else(|error| panic!("tokio's runtime cannot be built: {error}"));
     runtime.block_on(async {
         let (cluster, running) = match start(definitions).await {

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Cluster, PAUSE, PROGRAM, role};
+use super::{Cluster, PROGRAM, mortal, pause, role};
 use crate::controller::Controller;
 use crate::controller::crd::{annotated, merged};
 use crate::controller::error::RunError;
 use crate::controller::operator::{Builder, Operator};
 use crate::error::Result;
+use crate::leader;
 use crate::metrics::health::Health;
 
 /// How long controllers may take to become ready.
@@ -23,6 +24,8 @@ const START: Duration = Duration::from_secs(30);
 pub struct Running {
     health: Health,
     stop: CancellationToken,
+    /// Cuts the client off.
+    dead: CancellationToken,
     ended: Option<JoinHandle<Result<(), RunError>>>,
 }
 
@@ -62,16 +65,19 @@ impl Cluster {
             self.install_crd(&annotated(crd, "0.0.0")).await?;
         }
         role::apply(&self.server.witness(), namespace, &controllers).await?;
-        let health = Health::default();
+        let (health, dead) = (Health::default(), CancellationToken::new());
+        let client = mortal::client(self.server.client_of_account(PROGRAM)?, dead.clone());
         let operator = Operator::builder()
             .program(PROGRAM)
-            .client(self.server.client_of_account(PROGRAM)?)
+            .client(client)
             .lease_namespace(namespace)
+            // Each run is a process of its own, for elections too.
+            .identity(leader::new_identity())
             .health(health.clone());
         let operator = controllers.into_iter().fold(operator, Builder::controller).build()?;
         let stop = CancellationToken::new();
         let ended = tokio::spawn(operator.run(stop.clone()));
-        let mut running = Running { health, stop, ended: Some(ended) };
+        let mut running = Running { health, stop, dead, ended: Some(ended) };
         running.ready().await?;
         Ok(running)
     }
@@ -80,7 +86,8 @@ impl Cluster {
 impl Running {
     /// Waits until the controllers are ready.
     async fn ready(&mut self) -> Result<()> {
-        let deadline = Instant::now() + START;
+        let since = Instant::now();
+        let deadline = since + START;
         loop {
             if self.ended.as_ref().is_none_or(JoinHandle::is_finished) {
                 self.join().await?;
@@ -90,7 +97,7 @@ impl Running {
             if Instant::now() >= deadline {
                 return Err(format!("the controllers are not ready within {START:?}: {}", problem.trim_end()).into());
             }
-            sleep(PAUSE).await;
+            pause(since).await;
         }
     }
 
@@ -109,6 +116,34 @@ impl Running {
         self.stop.cancel();
         self.join().await?;
         if early { Err("the controllers had ended before they were stopped".into()) } else { Ok(()) }
+    }
+
+    /// Ends the controllers as SIGKILL does: nothing is drained, no Lease is released,
+    /// requests that the server has not served never reach it, and answers get lost.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use kooper::Controller;
+    /// # async fn echo() {}
+    /// # let controller = || Controller::builder::<ConfigMap>("echo").handler(echo).build();
+    /// # let cluster = kooper::testing::Cluster::start().await?;
+    ///
+    /// let running = cluster.run([controller()?]).await?;
+    /// running.kill().await;
+    /// // The next process finds what the first one has left.
+    /// let running = cluster.run([controller()?]).await?;
+    /// # running.stop().await?;
+    /// # Ok::<_, kooper::BoxError>(())
+    /// # })?;
+    /// # Ok::<_, kooper::BoxError>(())
+    /// ```
+    pub async fn kill(mut self) {
+        self.dead.cancel();
+        if let Some(ended) = self.ended.take() {
+            ended.abort();
+            drop(ended.await);
+        }
     }
 
     async fn join(&mut self) -> Result<()> {

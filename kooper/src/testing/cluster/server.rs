@@ -12,6 +12,9 @@ use crate::error::Result;
 /// The user of the requests of the test itself.
 const WITNESS: &str = "kooper-test";
 
+/// The environment variable that selects the server.
+const SELECTED: &str = "KOOPER_TEST_SERVER";
+
 /// The server of a cluster, and the clients of its users.
 pub(super) struct Server {
     backend: Backend,
@@ -33,9 +36,14 @@ enum Backend {
 pub(super) struct Skipped(pub(super) &'static str);
 
 impl Server {
+    /// Whether the environment asks for the real server.
+    pub(super) fn is_real() -> bool {
+        std::env::var(SELECTED).as_deref() == Ok("real")
+    }
+
     /// The server that the environment asks for.
     pub(super) async fn start() -> Result<Self> {
-        match std::env::var("KOOPER_TEST_SERVER").as_deref() {
+        match std::env::var(SELECTED).as_deref() {
             Err(_) | Ok("" | "embedded") => Self::embedded().await,
             Ok("real") => Self::real().await,
             Ok(other) => {

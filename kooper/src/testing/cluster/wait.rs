@@ -5,10 +5,10 @@ use std::panic::Location;
 
 use kube::ResourceExt as _;
 use kube::core::DynamicObject;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::awaited::source;
-use super::{Cluster, Named, PAUSE, decode};
+use super::{Cluster, Named, decode, pause};
 use crate::error::chain;
 use crate::object::key::ObjectKey;
 use crate::object::kind::{Kind, KindInfo};
@@ -33,7 +33,8 @@ impl Cluster {
         let caller = Location::caller();
         async move {
             let key = object.key_in(self.namespace(), KindInfo::of::<T>().namespaced);
-            let deadline = Instant::now() + self.patience;
+            let since = Instant::now();
+            let deadline = since + self.patience;
             loop {
                 let found = self.look::<T>(&key).await;
                 let wrong = match found.clone() {
@@ -49,7 +50,7 @@ impl Cluster {
                     let state = self.state::<T>(&key, found, wrong).await;
                     panic!("{}", self.unmet(caller, &state));
                 }
-                sleep(PAUSE).await;
+                pause(since).await;
             }
         }
     }
@@ -66,7 +67,8 @@ impl Cluster {
         async move {
             let key = object.key_in(self.namespace(), KindInfo::of::<T>().namespaced);
             let uid = object.meta().uid.as_deref();
-            let deadline = Instant::now() + self.patience;
+            let since = Instant::now();
+            let deadline = since + self.patience;
             loop {
                 let found = self.look::<T>(&key).await;
                 match &found {
@@ -78,7 +80,7 @@ impl Cluster {
                     let state = self.state::<T>(&key, found, None).await;
                     panic!("{}", self.unmet(caller, &state));
                 }
-                sleep(PAUSE).await;
+                pause(since).await;
             }
         }
     }

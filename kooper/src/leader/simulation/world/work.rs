@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Activity, Mutant, SimEvent, World};
-use crate::leader::clock::{Clock, Moment};
+use crate::clock::{Clock, Moment};
 
 /// A term of one process, and when the process must stop writing.
 pub(super) struct Reign {
