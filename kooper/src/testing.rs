@@ -1,9 +1,10 @@
-//! Unit tests of handlers: a cluster without a server.
+//! Clusters for tests of handlers and controllers.
 //!
 //! [`FakeCluster`] holds the objects that a test puts into it, and records and
 //! answers the requests of a handler. Nothing is listed, watched or queued: to
 //! test a whole controller, see
-//! [`retriever::channel`](crate::watch::retriever::channel).
+//! [`retriever::channel`](crate::watch::retriever::channel), or, with the feature
+//! `apiserver`, `Cluster`, which runs an API server.
 
 mod answer;
 mod arguments;

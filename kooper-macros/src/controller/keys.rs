@@ -163,7 +163,7 @@ const KEYS: &[Key<Args>] = &[
         form: "the path of a `fn(&K) -> bool`",
         example: "when = is_ours",
         default: "none",
-        doc: "A filter before the queue, called with each new version of an object.",
+        doc: "A filter, called with each new version of an object, and again before each call of the handler.",
         mentions: Mentions::FUNCTIONS,
         read: call!(when_fn, path),
         ..Key::EQUALS
@@ -193,7 +193,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a list of paths of functions that return a stream of keys",
         example: "sources = [orders]",
         default: "none",
-        doc: "Keys from outside of the cluster: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller starts. A key triggers the handler if its object exists.",
+        doc: "Keys from outside the cluster: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller starts. A key triggers the handler if its object exists.",
         mentions: Mentions::FUNCTIONS,
         read: calls!(source_from, functions),
         ..Key::EQUALS

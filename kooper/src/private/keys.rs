@@ -44,7 +44,7 @@ pub mod metadata_only {}
 /// `changed = [generation, labels]`: Which changes trigger the handler: `generation`, `labels`, `annotations`, `finalizers`, `status` or `any`. A new object, a deletion timestamp and the resync always do.
 pub mod changed {}
 
-/// `when = is_ours`: A filter before the queue, called with each new version of an object.
+/// `when = is_ours`: A filter, called with each new version of an object, and again before each call of the handler.
 pub mod when {}
 
 /// `owns = [Deployment, Service]`: Kinds of children. A change of a child triggers the handler for its controller owner.
@@ -53,7 +53,7 @@ pub mod owns {}
 /// `watches = [ConfigMap => users_of, Secret => holders_of]`: Other kinds whose changes trigger the handler: `fn(&T) -> impl IntoIterator<Item = ObjectKey>` returns the keys for an object, both for its old and its new version. A second argument `&Reader<K>` reads the cache.
 pub mod watches {}
 
-/// `sources = [orders]`: Keys from outside of the cluster: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller starts. A key triggers the handler if its object exists.
+/// `sources = [orders]`: Keys from outside the cluster: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller starts. A key triggers the handler if its object exists.
 pub mod sources {}
 
 /// `cleanup = tear_down`: Called before an object is deleted, guaranteed by the `finalizer`. Arguments and return types are those of a handler; the finalizer is removed when it returns without an error and without requesting a requeue.
