@@ -94,7 +94,7 @@ async fn a_leader_renews_its_lease_by_the_clock_of_the_test(cluster: Cluster) ->
 
 #[kooper::test(start_paused = true)]
 async fn a_watch_that_is_silent_for_180_seconds_is_re_established(cluster: Cluster) -> Result<()> {
-    let silent = cluster.faults().on_event(WatchEvent::Added.of("configmaps")).nth(1).stall();
+    let silent = cluster.faults().on_event(WatchEvent::Added.of("configmaps").named("a")).nth(1).stall();
     let log = Log::default();
     let noted = log.clone();
     let note = move |config: Arc<ConfigMap>| {

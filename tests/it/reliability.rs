@@ -1,6 +1,10 @@
 //! Promises of the documentation, kept under faults that a seed draws. `KOOPER_SEEDS` sets how many seeds are tried,
 //! and `KOOPER_OBJECTS` how many objects the others have.
 
+mod calls;
+mod crashes;
+mod stops;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -262,7 +262,11 @@ pub(crate) fn validate(kind: &Kind, object: &Value) -> Vec<Cause> {
         if !found.is_empty() {
             let at = format!("metadata.finalizers[{index}]");
             causes.extend(found.into_iter().map(|why| Cause::invalid(at.as_str(), &json!(finalizer), why)));
-        } else if !finalizer.contains('/') && !matches!(*finalizer, "orphan" | "foregroundDeletion" | "kubernetes") {
+        } else if !finalizer.contains('/')
+            && !matches!(*finalizer, "orphan" | "foregroundDeletion" | "kubernetes")
+            // The server's own finalizer of definitions has no slash.
+            && kind.group != "apiextensions.k8s.io"
+        {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             causes.push(Cause::invalid(format!("metadata.finalizers[{index}]"), &json!(finalizer), why));
         }

@@ -6,6 +6,7 @@ use super::*;
 use crate::backoff::Backoff;
 
 mod failing;
+mod model;
 mod writes;
 
 fn key(name: &str) -> ObjectKey {

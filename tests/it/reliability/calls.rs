@@ -1,0 +1,122 @@
+//! Panics, hangs and errors of calls, with the default settings.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use kooper::prelude::*;
+use kooper::testing::Cluster;
+
+use super::*;
+
+/// How a call for an object ends, by the number in its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    Panic,
+    Hang,
+    Error,
+    None,
+}
+
+impl Trouble {
+    /// Of 20 objects 10 panic, one hangs, 2 fail and 7 have no trouble.
+    fn of(number: u64) -> Self {
+        match number % 20 {
+            0..10 => Self::Panic,
+            10 => Self::Hang,
+            11..13 => Self::Error,
+            _ => Self::None,
+        }
+    }
+}
+
+/// How often each object was handled without trouble, and how often with.
+#[derive(Clone, Default)]
+struct Calls(Arc<Mutex<BTreeMap<String, (u32, u32)>>>);
+
+impl Calls {
+    /// Counts a call; its first call for an object has trouble.
+    fn begin(&self, name: &str) -> Trouble {
+        // The ConfigMaps of the server itself have no trouble.
+        let number = name.trim_start_matches('c').parse().unwrap_or(19);
+        let mut calls = self.0.lock().unwrap();
+        let (good, bad) = calls.entry(name.to_owned()).or_default();
+        let trouble = if *bad == 0 { Trouble::of(number) } else { Trouble::None };
+        *(if trouble == Trouble::None { good } else { bad }) += 1;
+        trouble
+    }
+
+    fn handled(&self) -> BTreeSet<String> {
+        let calls = self.0.lock().unwrap();
+        calls.iter().filter(|(_, (good, _))| *good > 0).map(|(name, _)| name.clone()).collect()
+    }
+
+    fn troubles(&self) -> usize {
+        self.0.lock().unwrap().values().filter(|(_, bad)| *bad > 0).count()
+    }
+}
+
+async fn survive(config: Arc<ConfigMap>, calls: State<Calls>) -> Result<()> {
+    match calls.begin(&config.name_any()) {
+        Trouble::Panic => panic!("as the test requests"),
+        Trouble::Hang => std::future::pending().await,
+        Trouble::Error => Err("as the test requests".into()),
+        Trouble::None => Ok(()),
+    }
+}
+
+#[test]
+fn panics_hangs_and_errors_end_nothing_and_hold_up_no_other_object() {
+    let number = objects(200);
+    paused(async move {
+        let cluster = Cluster::start().await.unwrap();
+        let calls = Calls::default();
+        let builder = Controller::builder::<ConfigMap>("survivor").fields("metadata.namespace=default").resync(None);
+        let running = cluster.run([builder.state(calls.clone()).handler(survive).build().unwrap()]).await.unwrap();
+        let names: BTreeSet<_> = (0..number).map(|number| format!("c{number}")).collect();
+        for name in &names {
+            cluster.create(&config(name)).await.unwrap();
+        }
+        let all = || names.is_subset(&calls.handled());
+        let begun = tokio::time::Instant::now();
+        while !all() {
+            assert!(begun.elapsed() < Duration::from_secs(30 * 86_400), "{:?}", names.difference(&calls.handled()));
+            sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!(
+            calls.troubles() as u64,
+            names.iter().filter(|name| { Trouble::of(name[1..].parse().unwrap()) != Trouble::None }).count() as u64
+        );
+        assert_eq!(running.problem(), None);
+        running.stop().await.unwrap();
+    });
+}
+
+/// Each of these blocks one of the runtime's threads for a moment: a paused clock would not help.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_block_their_thread_end_nothing_and_hold_up_no_other_object() {
+    let cluster = Cluster::start().await.unwrap().with_patience(Duration::from_secs(120));
+    let handled = Arc::new(Mutex::new(BTreeSet::new()));
+    let seen = handled.clone();
+    let block = move |config: Arc<ConfigMap>| {
+        let seen = seen.clone();
+        async move {
+            if config.name_any().starts_with("blocking") {
+                std::thread::park_timeout(Duration::from_millis(20));
+            }
+            seen.lock().unwrap().insert(config.name_any());
+        }
+    };
+    let builder = Controller::builder::<ConfigMap>("blocked").fields("metadata.namespace=default").resync(None);
+    let running = cluster.run([builder.handler(block).build().unwrap()]).await.unwrap();
+    let mut names = BTreeSet::new();
+    for number in 0..100 {
+        for kind in ["blocking", "other"] {
+            let name = format!("{kind}-{number}");
+            cluster.create(&config(&name)).await.unwrap();
+            names.insert(name);
+        }
+    }
+    eventually("all are handled", || names.is_subset(&handled.lock().unwrap())).await;
+    assert_eq!(running.problem(), None);
+    running.stop().await.unwrap();
+}
