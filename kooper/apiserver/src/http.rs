@@ -1,5 +1,6 @@
 //! The outer walls: what a request asks, what an answer carries.
 
+pub(crate) mod accept;
 mod answer;
 mod event;
 mod query;

@@ -37,6 +37,7 @@ mod openapi;
 pub mod patch;
 mod prepare;
 mod print;
+mod protobuf;
 mod quantity;
 mod random;
 mod roles;

@@ -138,6 +138,12 @@ impl Refusal {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
+    /// No media type that the client accepts is served; these are.
+    pub(crate) fn not_producible(types: &[String]) -> Self {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {}", types.join(", "));
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message).with_details(json!({}))
+    }
+
     /// The request took too long to arrive.
     pub(crate) fn timeout() -> Self {
         let message = "Timeout: request did not complete within the allotted time";

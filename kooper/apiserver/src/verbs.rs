@@ -8,6 +8,7 @@ mod delete;
 mod eviction;
 mod form;
 mod list;
+mod media;
 mod options;
 mod patch;
 mod review;
@@ -24,6 +25,7 @@ use serde_json::Value;
 
 pub(crate) use self::delete::{DeleteOptions, remove_object};
 use self::form::Form;
+pub(crate) use self::media::Media;
 pub(crate) use self::options::{FieldValidation, WriteOptions};
 use crate::cluster::Cluster;
 use crate::defaults;
@@ -42,6 +44,8 @@ pub(crate) struct Call<'a> {
     pub(crate) user: &'a User,
     pub(crate) kind: Arc<Kind>,
     pub(crate) target: Target,
+    /// How the client wants the answer.
+    pub(crate) media: Media,
 }
 
 impl Call<'_> {
@@ -53,6 +57,11 @@ impl Call<'_> {
 
 /// Serves a request by its method and by the part of the object that it names.
 pub(crate) async fn serve(call: Call<'_>) -> Result<Answer, Refusal> {
+    let encoding = call.media.encoding;
+    answer(call).await?.encoded(encoding)
+}
+
+async fn answer(call: Call<'_>) -> Result<Answer, Refusal> {
     let method = &call.request.method;
     let reading = matches!(*method, Method::GET | Method::HEAD);
     if let Some(name) = call.target.subresource.clone() {
@@ -139,7 +148,7 @@ pub(super) fn present(call: &Call<'_>) -> Result<Arc<Object>, Refusal> {
 
 /// Answers an object of the store in the form that the client accepts.
 pub(super) fn answer_object(call: &Call<'_>, status: StatusCode, object: &Object) -> Answer {
-    match Form::of(call.request) {
+    match call.media.form {
         Form::Whole => Answer::bytes(status, form::whole(&call.kind, object)),
         _ => answer_value(call, status, &served(&call.kind, object)),
     }
@@ -147,7 +156,7 @@ pub(super) fn answer_object(call: &Call<'_>, status: StatusCode, object: &Object
 
 /// Answers an object that the store does not have in this state.
 pub(super) fn answer_value(call: &Call<'_>, status: StatusCode, object: &Value) -> Answer {
-    match Form::of(call.request).one(&call.kind, object) {
+    match call.media.form.one(&call.kind, object) {
         Ok(answer) => Answer::json(status, &answer),
         Err(refusal) => Answer::from(refusal),
     }

@@ -3,15 +3,16 @@
 use std::io;
 use std::sync::Arc;
 
-use http::{Method, Request as HttpRequest, Response, StatusCode};
+use http::{Method, Request as HttpRequest, Response, StatusCode, header};
 
 use crate::cluster::Cluster;
 use crate::faults::{self, Sighting};
+use crate::http::accept;
 use crate::http::{Answer, Body, Request};
 use crate::identity::User;
 use crate::route::{self, Route, Target};
 use crate::status::Refusal;
-use crate::verbs::{self, Call};
+use crate::verbs::{self, Call, Media};
 use crate::{auth, controllers, discovery, openapi};
 
 /// Serves one request from its first to its last byte; an error resets its connection.
@@ -21,11 +22,12 @@ where
     B::Error: std::fmt::Display,
 {
     let (parts, body) = request.into_parts();
+    let accept = parts.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let answer = match Request::read(parts, body).await {
         Ok(request) => answer(cluster, &request).await?,
         Err(refusal) => refusal.into(),
     };
-    Ok(answer.into_response())
+    Ok(answer.negotiated(&accept).into_response())
 }
 
 async fn answer(cluster: &Arc<Cluster>, request: &Request) -> io::Result<Answer> {
@@ -54,8 +56,10 @@ async fn walk(cluster: &Arc<Cluster>, request: &Request, user: &User, route: Rou
             _ => Refusal::method_not_allowed().into(),
         };
     }
+    let json = ["application/json".to_owned()];
     match route {
         Route::Health => Answer::text(StatusCode::OK, "ok"),
+        Route::Version if !accept::names_any(request.accept(), &json) => Refusal::not_producible(&json).into(),
         Route::Version => Answer::json(StatusCode::OK, &discovery::version()),
         Route::Core => discovery::core(cluster, request),
         Route::Groups => discovery::groups(cluster, request),
@@ -109,7 +113,14 @@ async fn resource(cluster: &Arc<Cluster>, request: &Request, user: &User, target
         let all = kind.namespaced && target.name.is_none();
         return Err(if all { Refusal::method_not_allowed() } else { Refusal::unknown_resource() });
     }
-    let call = Call { cluster, request, user, kind: Arc::clone(kind), target };
+    let verb = route::verb(request, &target);
+    if kind.custom.is_none() {
+        Media::check_named(request, matches!(verb, "list" | "watch"))?;
+    }
+    // The scale of a custom resource is of a built-in kind.
+    let json_only = kind.custom.is_some() && target.subresource.as_deref() != Some("scale");
+    let media = Media::of(request, json_only, verb == "watch")?;
+    let call = Call { cluster, request, user, kind: Arc::clone(kind), target, media };
     let answer = verbs::serve(call).await;
     if !matches!(request.method, Method::GET | Method::HEAD) {
         // What follows from a write is there when its answer is.

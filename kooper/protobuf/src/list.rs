@@ -41,7 +41,7 @@ impl List {
     /// # Errors
     ///
     /// If the metadata has a value of the wrong type.
-    pub fn finish(self, metadata: &Value) -> Result<impl Iterator<Item = Vec<u8>> + Send, EncodeError> {
+    pub fn finish(self, metadata: &Value) -> Result<impl Iterator<Item = Vec<u8>> + Send + use<>, EncodeError> {
         let mut bytes = Backward::default();
         if let Some(field) = self.kind.message.field(1) {
             encode::message(&mut bytes, field.message(), metadata)?;

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use crate::http::Request;
 use crate::identity::User;
+use crate::protobuf;
 use crate::route::{self, Route, Target};
 
 /// What is asked, or reported, about what and by whom.
@@ -55,9 +56,14 @@ impl Sighting {
         };
         let mut sighting = Self::of_resource(request, user, target);
         if closely && sighting.name.is_empty() && sighting.verb == "create" {
-            // The body of another encoding has no name here.
-            let Metadata { name, generate_name, .. } =
-                serde_json::from_slice::<Named>(&request.body).unwrap_or_default().metadata;
+            // The body of another encoding than these has no name here.
+            let named = match request.content_type() {
+                protobuf::CONTENT_TYPE => protobuf::read(&request.body, "", "", false)
+                    .ok()
+                    .and_then(|object| serde_json::from_value(object).ok()),
+                _ => serde_json::from_slice::<Named>(&request.body).ok(),
+            };
+            let Metadata { name, generate_name, .. } = named.unwrap_or_default().metadata;
             sighting.name = if name.is_empty() { generate_name } else { name };
         }
         sighting

@@ -10,7 +10,11 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body::{Frame, SizeHint};
 use serde_json::Value;
 
+use super::accept::{self, Encoding};
+use crate::protobuf;
 use crate::status::Refusal;
+
+const JSON: &str = "application/json";
 
 /// The body of an answer: bytes that are shared with the store, frame by frame.
 #[must_use]
@@ -32,6 +36,19 @@ impl Body {
     /// Parts as they come; an error resets the connection.
     pub(crate) fn stream(stream: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
         Self(Inner::Stream(Box::pin(stream)))
+    }
+
+    /// The lines of a watch as frames.
+    fn framed(self) -> Self {
+        let Inner::Stream(stream) = self.0 else { return self };
+        let mut frames = protobuf::Frames::default();
+        Self::stream(stream.flat_map(move |part| {
+            let parts = match part {
+                Ok(lines) => vec![Ok(frames.push(&lines).into())],
+                Err(error) => vec![Ok(frames.cut().into()), Err(error)],
+            };
+            futures_util::stream::iter(parts)
+        }))
     }
 
     /// Ends a stream between two of its frames when `stop` is done; other bodies are sent whole.
@@ -79,6 +96,8 @@ pub(crate) struct Answer {
     status: StatusCode,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Body,
+    /// The encoding that a verb has chosen. Until a fault has passed, a watch still has lines.
+    encoding: Option<Encoding>,
 }
 
 impl Answer {
@@ -87,7 +106,7 @@ impl Answer {
             (header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private")),
             (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
         ];
-        Self { status, headers, body: Body(body) }
+        Self { status, headers, body: Body(body), encoding: None }
     }
 
     pub(crate) fn json(status: StatusCode, value: &Value) -> Self {
@@ -96,17 +115,49 @@ impl Answer {
 
     /// JSON that is encoded already.
     pub(crate) fn bytes(status: StatusCode, body: Bytes) -> Self {
-        Self::new(status, "application/json", Inner::Whole(body))
+        Self::new(status, JSON, Inner::Whole(body))
     }
 
     /// JSON in parts, so that a long list is never copied into one piece.
     pub(crate) fn frames(frames: impl Iterator<Item = Bytes> + Send + 'static) -> Self {
-        Self::new(StatusCode::OK, "application/json", Inner::Frames(Box::new(frames)))
+        Self::new(StatusCode::OK, JSON, Inner::Frames(Box::new(frames)))
     }
 
     /// JSON objects that come as they happen.
     pub(crate) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
-        Self::new(StatusCode::OK, "application/json", Inner::Stream(Box::pin(stream.map(Ok))))
+        Self::new(StatusCode::OK, JSON, Inner::Stream(Box::pin(stream.map(Ok))))
+    }
+
+    /// In the encoding that a verb has chosen, if the object has it.
+    pub(crate) fn encoded(mut self, encoding: Encoding) -> Result<Self, Refusal> {
+        self.encoding = Some(encoding);
+        if encoding != Encoding::Protobuf || !self.is_json() {
+            return Ok(self);
+        }
+        match &self.body.0 {
+            Inner::Whole(bytes) => match protobuf::write(bytes) {
+                Some(bytes) => {
+                    self.body = Body(Inner::Whole(bytes?.into()));
+                    Ok(self.with_content_type(protobuf::CONTENT_TYPE))
+                }
+                None => Ok(self),
+            },
+            Inner::Frames(_) => Ok(self),
+            Inner::Stream(_) => Ok(self.with_content_type(protobuf::WATCH)),
+        }
+    }
+
+    /// In the encoding that the client prefers, unless a verb has chosen one: so it is with errors and discovery.
+    pub(crate) fn negotiated(self, accept: &str) -> Self {
+        if self.encoding.is_some() {
+            return self;
+        }
+        let encoding = accept::encoding(accept).unwrap_or_default();
+        self.encoded(encoding).unwrap_or_else(Self::from)
+    }
+
+    fn is_json(&self) -> bool {
+        self.headers.iter().any(|(name, value)| *name == header::CONTENT_TYPE && value == JSON)
     }
 
     pub(crate) fn status(&self) -> StatusCode {
@@ -152,7 +203,8 @@ impl Answer {
     }
 
     pub(crate) fn into_response(self) -> Response<Body> {
-        let mut response = Response::new(self.body);
+        let is_watch = self.headers.iter().any(|(_, value)| value == protobuf::WATCH);
+        let mut response = Response::new(if is_watch { self.body.framed() } else { self.body });
         *response.status_mut() = self.status;
         for (name, value) in self.headers {
             response.headers_mut().append(name, value);

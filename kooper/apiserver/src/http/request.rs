@@ -51,9 +51,14 @@ impl Request {
         whole.split(';').next().unwrap_or_default().trim()
     }
 
+    /// The media ranges that the client accepts.
+    pub(crate) fn accept(&self) -> &str {
+        self.header(header::ACCEPT).unwrap_or_default()
+    }
+
     /// The media ranges that the client accepts, in its order.
     pub(crate) fn accepts(&self) -> impl Iterator<Item = &str> {
-        self.header(header::ACCEPT).unwrap_or_default().split(',').map(str::trim)
+        self.accept().split(',').map(str::trim)
     }
 }
 

@@ -24,11 +24,11 @@ pub(super) fn bind(call: &Call<'_>) -> Result<Answer, Refusal> {
 /// `POST bindings`: the pod is named by the body.
 pub(super) fn bind_named(call: &Call<'_>) -> Result<Answer, Refusal> {
     let Some(pods) = call.cluster.kind("", "v1", "pods") else { return Err(Refusal::unknown_resource()) };
-    let body = body::parse(call, "Binding")?;
+    let body = body::parse(call, "v1", "Binding")?;
     let mut target = call.target.clone();
     "pods".clone_into(&mut target.resource);
     target.name = Some(meta::text(&body, "name").to_owned());
-    bind(&Call { cluster: call.cluster, request: call.request, user: call.user, kind: pods, target })
+    bind(&Call { cluster: call.cluster, request: call.request, user: call.user, kind: pods, target, media: call.media })
 }
 
 fn validate(target: &Value) -> Result<(), Refusal> {

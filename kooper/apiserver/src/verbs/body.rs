@@ -7,11 +7,11 @@ use crate::decode::{self, Findings};
 use crate::http::syntax;
 use crate::kinds::Kind;
 use crate::status::{Cause, Refusal};
-use crate::{defaults, meta};
+use crate::{defaults, meta, protobuf};
 
 /// Decodes the body as an object of the call's kind. Warnings are what it has too much.
 pub(super) fn decode(call: &Call<'_>, validation: FieldValidation) -> Result<(Value, Vec<String>), Refusal> {
-    let object = parse(call, &call.kind.kind)?;
+    let object = parse(call, &call.kind.api_version(), &call.kind.kind)?;
     let definition = call.kind.custom.is_none().then(|| call.kind.typed().name).flatten();
     let findings = match call.request.content_type() {
         "" | "application/json" | "*/*" => {
@@ -34,7 +34,7 @@ pub(super) fn patched(
 }
 
 /// The object of a body, before it is held against its kind.
-pub(crate) fn parse(call: &Call<'_>, kind: &str) -> Result<Value, Refusal> {
+pub(crate) fn parse(call: &Call<'_>, api_version: &str, kind: &str) -> Result<Value, Refusal> {
     let body = &call.request.body;
     match call.request.content_type() {
         "" | "application/json" | "*/*" => {}
@@ -46,7 +46,20 @@ pub(crate) fn parse(call: &Call<'_>, kind: &str) -> Result<Value, Refusal> {
                 ))
             });
         }
-        "application/vnd.kubernetes.protobuf" => return Err(Refusal::not_implemented("bodies in protobuf")),
+        protobuf::CONTENT_TYPE => {
+            let custom = call.kind.custom.is_some() && kind == call.kind.kind;
+            return protobuf::read(body, api_version, kind, custom).map_err(|wrong| match wrong {
+                protobuf::Wrong::Unrecognized(why) if kind == "DeleteOptions" => Refusal::bad_request(why),
+                protobuf::Wrong::Unrecognized(why) => Refusal::bad_request(format!(
+                    "the object provided is unrecognized (must be of type {kind}): {why} ({})",
+                    excerpt(body)
+                )),
+                protobuf::Wrong::Kind { why, .. } if kind == "DeleteOptions" => Refusal::bad_request(why),
+                protobuf::Wrong::Kind { kind: found, version, why } => {
+                    Refusal::bad_request(format!("{found} in version {version:?} cannot be handled as a {kind}: {why}"))
+                }
+            });
+        }
         _ => {
             return Err(Refusal::unsupported_media_type(
                 "the body of the request was in an unknown format - accepted media types include: application/json, \
@@ -130,8 +143,8 @@ pub(crate) fn posted(
     (group, version, kind): (&str, &str, &str),
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Refusal> {
-    let mut object = parse(call, kind)?;
     let of = Type { group, version, kind, custom: false };
+    let mut object = parse(call, &of.api_version(), kind)?;
     of.check(call, &object)?;
     object["apiVersion"] = of.api_version().into();
     object["kind"] = kind.into();

@@ -90,7 +90,7 @@ pub(super) fn delete_collection(call: &Call<'_>) -> Result<Answer, Refusal> {
             Err(refusal) => return Err(refusal),
         }
     }
-    let form = Form::of(call.request);
+    let form = call.media.form;
     if form != Form::Whole {
         let items: Vec<_> = items.iter().map(|object| served(&call.kind, object)).collect();
         return Ok(Answer::json(StatusCode::OK, &form.list(&call.kind, &metadata, &items)?));
@@ -124,7 +124,7 @@ impl DeleteOptions {
         let mut options = if request.body.is_empty() {
             Self::of_query(&request.query)?
         } else {
-            let body = super::body::parse(call, "DeleteOptions")?;
+            let body = super::body::parse(call, "v1", "DeleteOptions")?;
             Self::of_body(&body)?
         };
         options.dry_run.extend(request.query.all("dryRun").filter(|value| !value.is_empty()).map(ToOwned::to_owned));

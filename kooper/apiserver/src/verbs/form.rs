@@ -4,7 +4,6 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::defaults;
-use crate::http::Request;
 use crate::kinds::Kind;
 use crate::print;
 use crate::status::Refusal;
@@ -21,28 +20,6 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The first form of the Accept header that is served.
-    pub(crate) fn of(request: &Request) -> Self {
-        for range in request.accepts() {
-            let parameter = |name: &str| {
-                range.split(';').filter_map(|part| part.trim().split_once('=')).find(|(key, _)| *key == name)
-            };
-            if !range.starts_with("application/json")
-                && !range.starts_with("*/*")
-                && !range.starts_with("application/*")
-            {
-                continue;
-            }
-            return match parameter("as") {
-                Some((_, "Table")) => Self::Table,
-                Some((_, "PartialObjectMetadata")) => Self::Metadata,
-                Some((_, "PartialObjectMetadataList")) => Self::MetadataList,
-                _ => Self::Whole,
-            };
-        }
-        Self::Whole
-    }
-
     /// One object in this form; lists have a form of their own.
     pub(crate) fn one(self, kind: &Kind, object: &Value) -> Result<Value, Refusal> {
         Ok(match self {

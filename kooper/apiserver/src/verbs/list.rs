@@ -12,7 +12,9 @@ use super::Call;
 use super::form::{self, Form};
 use super::{list_head, served};
 use crate::faults::View;
+use crate::http::accept::Encoding;
 use crate::http::{Answer, Query};
+use crate::protobuf::{self, Kind};
 use crate::select::Selection;
 use crate::status::{Cause, Refusal};
 use crate::store::{Object, Snapshot};
@@ -44,7 +46,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Answer, Refusal> {
         chosen.push((Arc::clone(key), Arc::clone(object)));
     }
     let mut metadata = json!({"resourceVersion": snapshot.version.to_string()});
-    if call.kind.custom.is_some() && Form::of(call.request) == Form::Whole {
+    if call.kind.custom.is_some() && call.media.form == Form::Whole {
         metadata["continue"] = json!("");
     }
     if let (true, Some((last, _))) = (more, chosen.last()) {
@@ -54,7 +56,10 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Answer, Refusal> {
         }
     }
     let objects = chosen.into_iter().map(|(_, object)| object);
-    let form = Form::of(call.request);
+    let form = call.media.form;
+    if form == Form::Whole && call.media.encoding == Encoding::Protobuf {
+        return encoded(call, &metadata, objects).await;
+    }
     if form == Form::Whole {
         return Ok(whole(call, &metadata, objects));
     }
@@ -74,6 +79,28 @@ fn whole(call: &Call<'_>, metadata: &Value, objects: impl Iterator<Item = Arc<Ob
     });
     let frames = std::iter::once(head).chain(items).chain(std::iter::once(Bytes::from_static(b"]}")));
     Answer::frames(Packed { frames, pending: None })
+}
+
+/// The objects in protobuf, which is of a known length: each is encoded before the first one is sent.
+async fn encoded(
+    call: &Call<'_>,
+    metadata: &Value,
+    objects: impl Iterator<Item = Arc<Object>>,
+) -> Result<Answer, Refusal> {
+    /// After so many objects it is another request's turn.
+    const TURN: usize = 64;
+    let kind = Kind::of(&call.kind.api_version(), &call.kind.list_kind);
+    let kind = kind.ok_or_else(|| Refusal::not_implemented(format!("{} in protobuf", call.kind.list_kind)))?;
+    let mut list = protobuf::List::new(kind);
+    for (index, object) in objects.enumerate() {
+        list.push(&served(&call.kind, &object)).map_err(|error| protobuf::refusal(&error))?;
+        if index % TURN == TURN - 1 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let parts = list.finish(metadata).map_err(|error| protobuf::refusal(&error))?;
+    let frames = Packed { frames: parts.map(Bytes::from), pending: None };
+    Ok(Answer::frames(frames).with_content_type(protobuf::CONTENT_TYPE))
 }
 
 /// Small frames are put together, so that each costs less than one system call.

@@ -55,7 +55,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, Refusal> {
         kind: Arc::clone(&call.kind),
         selection,
         prefix: call.target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default(),
-        form: Form::of(call.request),
+        form: call.media.form,
         position: 0,
         bookmarks,
         first: None,

@@ -17,6 +17,7 @@ mod recorded;
 mod run;
 mod server;
 mod shrink;
+mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;

@@ -13,7 +13,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::case::{Case, Step};
-use crate::server::{Answer, Server, text};
+use crate::server::{Answer, Server};
+use crate::wire;
 
 /// How long a real server may take until a watch has reported what happened.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -150,7 +151,7 @@ impl<'a> Run<'a> {
         let mut answer = Answer::head(&response);
         let body = response.into_body();
         if answer.status != 200 {
-            answer.body = text(&body.collect().await.expect("the body ends well").to_bytes());
+            answer.body = wire::text(&body.collect().await.expect("the body ends well").to_bytes());
             return answer;
         }
         let source = if self.server.is_embedded { Source::direct(body) } else { Source::task(body) };
@@ -205,11 +206,11 @@ impl Watch {
     async fn read_to_end(&mut self, wanted: usize, deadline: Instant) -> String {
         self.read_available();
         match &mut self.source {
-            Source::Direct { read, .. } | Source::Ended(read) => String::from_utf8_lossy(read).into_owned(),
+            Source::Direct { read, .. } | Source::Ended(read) => wire::lines(read).into_owned(),
             Source::Task { read, task } => {
                 let state = || {
                     let read = read.lock().unwrap_or_else(PoisonError::into_inner);
-                    (String::from_utf8_lossy(&read.bytes).into_owned(), read.ended)
+                    (wire::lines(&read.bytes).into_owned(), read.ended)
                 };
                 let mut before = 0;
                 loop {

@@ -1,12 +1,12 @@
 //! A server that histories are sent to: the embedded one or a real one.
 
-use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
 use kooper_apiserver::ApiServer;
 use kube::client::Body;
 
 use crate::case::Step;
+use crate::wire;
 
 /// What a server answered: the status, headers and body that are compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Server {
         for (name, value) in step.sent_headers() {
             request = request.header(name, value);
         }
-        let body = Body::from(step.body.clone().into_bytes());
+        let body = Body::from(wire::body(step));
         let request = request.body(body).expect("the case has valid requests");
         self.client.send(request).await.expect("the server answers")
     }
@@ -65,7 +65,7 @@ impl Server {
         let mut answer = Answer::head(&response);
         let body = response.into_body().collect().await.expect("the body ends well").to_bytes();
         // HTTP drops the body of an answer to HEAD; without a socket it is there.
-        answer.body = if step.method == "HEAD" { String::new() } else { text(&body) };
+        answer.body = if step.method == "HEAD" { String::new() } else { wire::text(&body) };
         answer
     }
 }
@@ -78,8 +78,4 @@ impl Answer {
             headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned())).collect();
         Self { status: response.status().as_u16(), headers, body: String::new() }
     }
-}
-
-pub(crate) fn text(bytes: &Bytes) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
