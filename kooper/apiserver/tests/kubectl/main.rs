@@ -10,12 +10,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use self::script::Script;
-use self::sides::{Embedded, Real};
+use self::sides::{Client, Embedded, Real};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_sees_a_real_server() {
     let Some(real) = Real::start() else { return };
     let embedded = Embedded::start().await;
+    let client = Client::build();
     let only = std::env::var("KOOPER_CASE").ok();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kubectl/cases");
     let (mut report, mut steps, mut differing) = (String::new(), 0, 0);
@@ -23,7 +24,11 @@ async fn kubectl_sees_a_real_server() {
         if only.as_ref().is_some_and(|only| *only != script.name) {
             continue;
         }
-        let (ours, theirs) = (embedded.session(&script.name), real.session(&script.name));
+        if script.name == "client" && client.is_none() {
+            continue;
+        }
+        let client = client.as_ref();
+        let (ours, theirs) = (embedded.session(&script.name, client), real.session(&script.name, client));
         // Each side on a thread of its own: most of the time is kubectl's.
         let (ours, theirs) = std::thread::scope(|scope| {
             let ours = scope.spawn(|| ours.run(&script));

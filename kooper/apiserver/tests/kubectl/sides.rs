@@ -14,8 +14,6 @@ use crate::script::{Script, Step};
 /// What every block begins with.
 const PRELUDE: &str = r#"
 exec 2>&1
-# Creates by a manifest: `kubectl create KIND` sends protobuf, which is not served yet.
-make() { kubectl create "$@" --dry-run=client -o yaml | kubectl create -f -; }
 # Waits for a condition; a loaded machine is slow.
 await() {
   for _ in $(seq 400); do
@@ -52,8 +50,8 @@ impl Embedded {
         Self { _server: server, dir }
     }
 
-    pub(crate) fn session(&self, name: &str) -> Session {
-        Session::new(&self.dir.path().join("kubeconfig"), name, "")
+    pub(crate) fn session(&self, name: &str, client: Option<&Client>) -> Session {
+        Session::new(&self.dir.path().join("kubeconfig"), name, "", client)
     }
 }
 
@@ -72,7 +70,8 @@ impl Real {
             drop(writeln!(std::io::stderr(), "skipped: {reason}"));
             return None;
         }
-        let controllers = "namespace-controller,garbage-collector-controller,serviceaccount-controller";
+        let controllers = "namespace-controller,garbage-collector-controller,serviceaccount-controller,\
+                           root-ca-certificate-publisher-controller";
         let parent = std::process::id().to_string();
         let output = Command::new(scripts().join("start"))
             .args(["--controllers", controllers, "--parent", &parent])
@@ -84,15 +83,40 @@ impl Real {
         Some(Self { dir: kubeconfig.parent().expect("a kubeconfig is in a folder").to_owned() })
     }
 
-    pub(crate) fn session(&self, name: &str) -> Session {
-        let account = "&& await 'kubectl get serviceaccount default >/dev/null 2>&1'";
-        Session::new(&self.dir.join("kubeconfig"), name, account)
+    pub(crate) fn session(&self, name: &str, client: Option<&Client>) -> Session {
+        let filled = "&& await 'kubectl get serviceaccount/default configmap/kube-root-ca.crt >/dev/null 2>&1'";
+        Session::new(&self.dir.join("kubeconfig"), name, filled, client)
     }
 }
 
 impl Drop for Real {
     fn drop(&mut self) {
         drop(Command::new(scripts().join("stop")).arg(&self.dir).output());
+    }
+}
+
+/// A program with client-go, `protobuf-client`.
+pub(crate) struct Client {
+    dir: tempfile::TempDir,
+}
+
+impl Client {
+    /// `None`, with a line that says so, without Go.
+    pub(crate) fn build() -> Option<Self> {
+        let dir = tempfile::tempdir().expect("there is room for a file");
+        let built = Command::new("go")
+            .args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-o"])
+            .arg(dir.path().join("protobuf-client"))
+            .arg("./client")
+            .env("CGO_ENABLED", "0")
+            .current_dir(scripts())
+            .status();
+        if built.is_ok_and(|status| status.success()) {
+            return Some(Self { dir });
+        }
+        assert!(env::var_os("KOOPER_REQUIRE_CONTROL_PLANE").is_none(), "the client could not be built");
+        drop(writeln!(std::io::stderr(), "skipped: client (Go is needed to build it)"));
+        None
     }
 }
 
@@ -104,13 +128,16 @@ pub(crate) struct Session {
 
 impl Session {
     /// `then` is what the server still has to do for a new namespace.
-    fn new(kubeconfig: &Path, name: &str, then: &str) -> Self {
+    fn new(kubeconfig: &Path, name: &str, then: &str, client: Option<&Client>) -> Self {
         let dir = tempfile::tempdir().expect("there is room for files");
         std::fs::copy(kubeconfig, dir.path().join("kubeconfig")).expect("it can be copied");
         let mut folders = vec![assets().expect("the binaries were there")];
+        folders.extend(client.map(|client| client.dir.path().to_owned()));
         folders.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
         let session = Self { dir, path: env::join_paths(folders).expect("the path is a path") };
-        let begin = format!("make namespace {name} && kubectl config set-context --current --namespace={name} {then}");
+        let begin = format!(
+            "kubectl create namespace {name} && kubectl config set-context --current --namespace={name} {then}"
+        );
         let (output, ended) = session.shell(&begin);
         assert!(ended, "{output}");
         session

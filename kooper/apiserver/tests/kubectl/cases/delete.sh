@@ -1,5 +1,5 @@
 # Deletions and what becomes of dependents.
-make configmap owner
+kubectl create configmap owner
 
 cat > dependent.sh <<'END'
 uid=$(kubectl get configmap owner -o jsonpath='{.metadata.uid}')
@@ -17,11 +17,11 @@ bash dependent.sh one two
 
 kubectl delete configmap owner --cascade=background; await '! kubectl get configmap one two >/dev/null 2>&1'; kubectl get configmaps -o name | grep -v root-ca
 
-make configmap owner; bash dependent.sh one
+kubectl create configmap owner; bash dependent.sh one
 
 kubectl delete configmap owner --cascade=foreground; kubectl get configmaps -o name | grep -v root-ca
 
-make configmap owner; bash dependent.sh one
+kubectl create configmap owner; bash dependent.sh one
 
 kubectl delete configmap owner --cascade=orphan; kubectl get configmaps -o name | grep -v root-ca
 
@@ -37,7 +37,7 @@ kubectl delete configmap one
 
 kubectl delete configmap one --ignore-not-found
 
-make configmap held; kubectl patch configmap held -p '{"metadata": {"finalizers": ["example.com/hold"]}}'
+kubectl create configmap held; kubectl patch configmap held -p '{"metadata": {"finalizers": ["example.com/hold"]}}'
 
 kubectl delete configmap held --wait=false
 
@@ -49,11 +49,11 @@ kubectl patch configmap held -p '{"metadata": {"finalizers": null}}'
 
 kubectl wait --for=delete configmap/held --timeout=20s
 
-make configmap a; make configmap b; kubectl label configmaps a b go=now; kubectl delete configmaps -l go=now
+kubectl create configmap a; kubectl create configmap b; kubectl label configmaps a b go=now; kubectl delete configmaps -l go=now
 
 kubectl run pod --image=busybox; kubectl delete pod pod --grace-period=0 --force
 
-make namespace delete-other; make configmap a -n delete-other; kubectl delete namespace delete-other
+kubectl create namespace delete-other; kubectl create configmap a -n delete-other; kubectl delete namespace delete-other
 
 kubectl get namespace delete-other
 

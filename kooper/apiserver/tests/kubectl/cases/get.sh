@@ -1,9 +1,9 @@
 # The forms of `get`, and `describe`.
-make configmap a --from-literal=color=red --from-literal=size=10
+kubectl create configmap a --from-literal=color=red --from-literal=size=10
 
-make secret generic s --from-literal=password=hunter2
+kubectl create secret generic s --from-literal=password=hunter2
 
-make service clusterip web --tcp=80:8080 --clusterip=None
+kubectl create service clusterip web --tcp=80:8080 --clusterip=None
 
 kubectl get configmap a
 

@@ -1,9 +1,9 @@
 # Who may do what.
 kubectl get configmaps --as jane
 
-make role reader --verb=get,list,watch --resource=configmaps
+kubectl create role reader --verb=get,list,watch --resource=configmaps
 
-make rolebinding reader --role=reader --user=jane --serviceaccount=identity:robot
+kubectl create rolebinding reader --role=reader --user=jane --serviceaccount=identity:robot
 
 kubectl describe role reader
 

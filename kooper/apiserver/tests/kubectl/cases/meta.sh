@@ -1,5 +1,5 @@
 # Labels and annotations.
-make configmap a
+kubectl create configmap a
 
 kubectl label configmap a tier=front
 

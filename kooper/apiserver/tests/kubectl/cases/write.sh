@@ -78,6 +78,6 @@ kubectl replace --force -f map.yaml
 
 kubectl create -f map.yaml --save-config --dry-run=server
 
-make configmap gen --from-literal=a=b -o name
+kubectl create configmap gen --from-literal=a=b -o name
 
 kubectl get configmap gen -o yaml | kubectl replace -f -

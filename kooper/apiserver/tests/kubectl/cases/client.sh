@@ -1,0 +1,2 @@
+# client-go, in protobuf.
+protobuf-client client
