@@ -134,6 +134,12 @@ impl Controller {
         self.set(|config| config.resync = resync)
     }
 
+    /// Fetches objects as JSON only, as is good for a packet capture. Otherwise
+    /// built-in kinds come in protobuf where the API server offers it.
+    pub fn set_json_only(&mut self, json_only: bool) {
+        self.config.json_only = json_only;
+    }
+
     /// Sets the leader election, instead of the built-in one; with `None`
     /// handlers run in every replica.
     ///

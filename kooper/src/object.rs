@@ -62,7 +62,7 @@ pub struct Object {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a Kubernetes object: {why}; it has {bytes} bytes and begins with {head:?}")]
 pub struct MalformedObject {
-    why: &'static str,
+    why: Cow<'static, str>,
     bytes: usize,
     head: char,
 }
@@ -219,7 +219,12 @@ impl fmt::Debug for Object {
 
 impl MalformedObject {
     fn new(broken: ScanError, json: &[u8]) -> Self {
-        Self { why: broken.0, bytes: json.len(), head: head(json) }
+        Self { why: broken.0.into(), bytes: json.len(), head: head(json) }
+    }
+
+    /// Bytes of another encoding than JSON.
+    pub(crate) fn undecodable(why: &impl fmt::Display, bytes: &[u8]) -> Self {
+        Self { why: why.to_string().into(), bytes: bytes.len(), head: head(bytes) }
     }
 }
 

@@ -28,3 +28,4 @@ mod reliability;
 mod rooms;
 mod secrets;
 mod watch_faults;
+mod wire;

@@ -54,6 +54,8 @@ pub(crate) enum Problem {
     Json(serde_json::Error),
     #[error("the type of an IntOrString is {0}, and must be 0 or 1")]
     IntOrString(u64),
+    #[error("the kind {0} is unknown")]
+    Kind(String),
     #[error("a number is infinite or not a number")]
     NotFinite,
 }

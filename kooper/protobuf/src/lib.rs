@@ -34,6 +34,7 @@ mod envelope;
 mod error;
 mod kind;
 mod list;
+mod pages;
 mod sink;
 mod table;
 mod time;
@@ -44,6 +45,7 @@ pub use self::envelope::Envelope;
 pub use self::error::{DecodeError, EncodeError};
 pub use self::kind::Kind;
 pub use self::list::List;
+pub use self::pages::{ListMetadata, ListReader};
 pub use self::sink::{JsonSink, Sink, ValueSink};
 
 /// The media type of an encoded object.

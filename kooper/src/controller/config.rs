@@ -57,6 +57,8 @@ pub(crate) struct Config {
     pub(crate) labels: Option<String>,
     pub(crate) fields: Option<String>,
     pub(crate) metadata_only: bool,
+    /// Whether objects are fetched as JSON only.
+    pub(crate) json_only: bool,
     pub(crate) changed: Vec<Changed>,
     pub(crate) metrics_compat: MetricsCompat,
     pub(crate) stuck_after: Duration,
@@ -84,6 +86,7 @@ impl Config {
             labels: None,
             fields: None,
             metadata_only: false,
+            json_only: false,
             changed: vec![Changed::Any],
             metrics_compat: MetricsCompat::default(),
             stuck_after: Duration::from_secs(30),
@@ -183,7 +186,8 @@ impl Config {
     /// The scopes of the lists and watches.
     pub(crate) fn scopes(&self) -> Vec<Scope> {
         let (labels, fields) = (self.labels.clone(), self.fields.clone());
-        Scope { namespace: None, labels, fields, metadata_only: self.metadata_only }.in_each(&self.namespaces)
+        let (metadata_only, json_only) = (self.metadata_only, self.json_only);
+        Scope { namespace: None, labels, fields, metadata_only, json_only }.in_each(&self.namespaces)
     }
 
     pub(crate) fn error(

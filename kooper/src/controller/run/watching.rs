@@ -52,7 +52,8 @@ impl Watching {
         let primary = Watches::new(controller, process, &controller.primary, scopes);
         let others = controller.plan.caches().iter().map(|request| {
             let namespaces: &[String] = if request.kind.namespaced { &config.namespaces } else { &[] };
-            let scope = Scope { metadata_only: request.id.metadata_only, ..Scope::default() };
+            let (metadata_only, json_only) = (request.id.metadata_only, config.json_only);
+            let scope = Scope { metadata_only, json_only, ..Scope::default() };
             (request.id, Watches::new(controller, process, request, scope.in_each(namespaces)))
         });
         let unselected = (config.finalizer.is_some() && config.selected())

@@ -69,6 +69,8 @@ pub(crate) struct Settings {
     pub(crate) namespaces: Vec<String>,
     pub(crate) workers: Option<usize>,
     pub(crate) resync: Option<Resync>,
+    /// Whether objects are fetched as JSON only.
+    pub(crate) json_only: bool,
     pub(crate) listen: Listen,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: Targets,
@@ -112,6 +114,7 @@ impl Default for Settings {
             namespaces: Vec::new(),
             workers: None,
             resync: None,
+            json_only: false,
             listen: Listen::Default,
             log_format: LogFormat::Text,
             log_level: logging::levels("").unwrap_or_default(),
@@ -142,7 +145,7 @@ struct Flag {
     take: fn(&mut Settings, &str) -> Result<(), String>,
 }
 
-static FLAGS: [Flag; 17] = [
+static FLAGS: [Flag; 18] = [
     Flag {
         name: "kubeconfig",
         short: None,
@@ -212,6 +215,22 @@ static FLAGS: [Flag; 17] = [
                 text => Some(duration::parse(text).map_err(|error| format!("{error}, or `off` for no resync"))?),
             };
             settings.resync = Some(Resync(every));
+            Ok(())
+        },
+    },
+    Flag {
+        name: "wire",
+        short: None,
+        value: "auto|json",
+        help: "Encoding of watched objects: protobuf where the server offers it, or JSON [default: auto]",
+        repeatable: false,
+        of: &[Task::Run, Task::Dev],
+        take: |settings, text| {
+            settings.json_only = match text {
+                "auto" => false,
+                "json" => true,
+                _ => return Err("write `auto` or `json`".to_owned()),
+            };
             Ok(())
         },
     },

@@ -21,6 +21,7 @@ pub(crate) fn controllers(definitions: &[fn(&mut Program)], settings: &Settings)
         if let Some(resync) = settings.resync {
             controller.set_resync(resync.0)?;
         }
+        controller.set_json_only(settings.json_only);
         match settings.leader_election {
             Some(false) => controller.set_leader_election(None)?,
             Some(true) if !controller.has_leader_election() => {

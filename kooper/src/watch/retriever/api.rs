@@ -6,14 +6,16 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use futures_util::{Stream, stream};
+use http::header::{ACCEPT, HeaderValue};
 use http::{Request, Response};
 use http_body_util::BodyExt;
+use kooper_protobuf::Kind;
 use kube::client::Body;
 use kube::core::params::{ListParams, WatchParams};
 use kube::{Client, Resource};
 use tokio::time::timeout;
 
-use super::frames::{self, Cutter, Lines};
+use super::frames::{EventReader, PageReader};
 use super::status::status_error;
 use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
 
@@ -36,6 +38,9 @@ pub struct Scope {
     pub fields: Option<String>,
     /// Whether to fetch only the metadata, as `PartialObjectMetadata`.
     pub metadata_only: bool,
+    /// Whether to fetch JSON, as is good for a packet capture, even where the API
+    /// server offers protobuf.
+    pub json_only: bool,
 }
 
 impl Scope {
@@ -66,6 +71,8 @@ pub struct ApiRetriever<K> {
     client: Client,
     path: String,
     scope: Scope,
+    /// Whether the API server may send protobuf.
+    protobuf: bool,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -74,8 +81,30 @@ impl<K: Resource<DynamicType = ()>> ApiRetriever<K> {
     #[must_use]
     pub fn new(client: Client, scope: Scope) -> Self {
         let path = K::url_path(&(), scope.namespace.as_deref());
-        Self { client, path, scope, kind: PhantomData }
+        let protobuf = !scope.json_only && (scope.metadata_only || is_known::<K>());
+        Self { client, path, scope, protobuf, kind: PhantomData }
     }
+
+    /// Allows a response in protobuf, where that is known to lose nothing. Which
+    /// of the two it is, the response specifies.
+    fn accept(&self, mut request: Request<Vec<u8>>) -> Request<Vec<u8>> {
+        const JSON: &str = "application/json";
+        let json = request.headers().get(ACCEPT).map_or(Ok(JSON), HeaderValue::to_str).unwrap_or(JSON);
+        if self.protobuf
+            && let Some(parameters) = json.strip_prefix(JSON)
+            && let Ok(accept) = format!("{}{parameters},{json}", kooper_protobuf::CONTENT_TYPE).try_into()
+        {
+            request.headers_mut().insert(ACCEPT, accept);
+        }
+        request
+    }
+}
+
+/// Whether protobuf has all fields of the type. A type of k8s-openapi drops the
+/// fields that it does not have; others, such as a user's own type of a built-in
+/// kind, may keep more of them than the table of protobuf knows.
+fn is_known<K: Resource<DynamicType = ()>>() -> bool {
+    std::any::type_name::<K>().starts_with("k8s_openapi::") && Kind::of(&K::api_version(&()), &K::kind(&())).is_some()
 }
 
 impl<K> std::fmt::Debug for ApiRetriever<K> {
@@ -93,7 +122,7 @@ const LIST_SECONDS: u32 = 3600;
 /// A response is aborted if no byte arrives for this time.
 const SILENCE: Duration = Duration::from_secs(180);
 
-impl<K: 'static> Retriever<K> for ApiRetriever<K> {
+impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
     async fn list(&self, request: ListRequest) -> Result<Page, RetrieveError> {
         let params = ListParams {
             label_selector: self.scope.labels.clone(),
@@ -105,8 +134,9 @@ impl<K: 'static> Retriever<K> for ApiRetriever<K> {
         let path = kube::core::Request::new(&self.path);
         let request = if self.scope.metadata_only { path.list_metadata(&params) } else { path.list(&params) };
         let request = request.map_err(RetrieveError::connection)?;
-        let mut body = in_time(send(&self.client, request)).await??.into_body();
-        let mut page = Cutter::default();
+        let response = in_time(send(&self.client, self.accept(request))).await??;
+        let mut page = PageReader::of(response.headers());
+        let mut body = response.into_body();
         // The page may take as long as it needs: only silence is limited.
         while let Some(frame) = in_time(body.frame()).await? {
             if let Ok(chunk) = frame.map_err(RetrieveError::connection)?.into_data() {
@@ -135,16 +165,14 @@ impl<K: 'static> Retriever<K> for ApiRetriever<K> {
             } else {
                 path.watch(&params, &request.version)
             };
-            let response =
-                send(&self.client, request_.map_err(RetrieveError::connection)?).await.map_err(
-                    |error| match error {
-                        RetrieveError::Status { code: 400 | 422, message } if request.initial_events => {
-                            RetrieveError::NoStreaming(message)
-                        }
-                        error => error,
-                    },
-                )?;
-            Ok(events(response.into_body()))
+            let accepting = self.accept(request_.map_err(RetrieveError::connection)?);
+            let response = send(&self.client, accepting).await.map_err(|error| match error {
+                RetrieveError::Status { code: 400 | 422, message } if request.initial_events => {
+                    RetrieveError::NoStreaming(message)
+                }
+                error => error,
+            })?;
+            Ok(events(response))
         }
     }
 
@@ -159,13 +187,14 @@ impl<K: 'static> Retriever<K> for ApiRetriever<K> {
 }
 
 /// The events in a body, one chunk at a time.
-fn events(body: Body) -> impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static {
+fn events(response: Response<Body>) -> impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static {
     struct Reading {
         body: Body,
-        lines: Lines,
+        events: EventReader,
         ready: VecDeque<Result<Event, RetrieveError>>,
     }
-    let reading = Reading { body, lines: Lines::default(), ready: VecDeque::new() };
+    let events = EventReader::of(response.headers());
+    let reading = Reading { body: response.into_body(), events, ready: VecDeque::new() };
     stream::unfold(reading, |mut reading| async move {
         loop {
             if let Some(event) = reading.ready.pop_front() {
@@ -181,10 +210,10 @@ fn events(body: Body) -> impl Stream<Item = Result<Event, RetrieveError>> + Send
                     continue;
                 }
             };
-            match reading.lines.push(&chunk) {
+            match reading.events.push(&chunk) {
                 Ok(()) => {
-                    while let Some(line) = reading.lines.next() {
-                        reading.ready.push_back(frames::event(line));
+                    while let Some(event) = reading.events.next() {
+                        reading.ready.push_back(event);
                     }
                 }
                 Err(error) => reading.ready.push_back(Err(error)),

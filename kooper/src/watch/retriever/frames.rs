@@ -1,15 +1,16 @@
 //! Parses events and pages from bytes.
 
+mod body;
 mod cutter;
+mod protobuf;
 
 use std::ops::Range;
-
-use bytes::Bytes;
 
 use super::{Event, RetrieveError};
 use crate::object::scan::{Cursor, Frame, ScanError};
 use crate::object::{Object, head};
-pub(super) use cutter::Cutter;
+pub(super) use body::{EventReader, PageReader};
+use cutter::Cutter;
 
 /// The annotation of the bookmark that ends a streaming list; its value is checked.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -28,7 +29,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn push(&mut self, chunk: &Bytes) -> Result<(), RetrieveError> {
+    fn push(&mut self, chunk: &[u8]) -> Result<(), RetrieveError> {
         if self.start > 0 {
             self.buffer.drain(..self.start);
             self.searched -= self.start;
@@ -45,7 +46,7 @@ impl Lines {
     }
 
     /// The next complete line.
-    pub(super) fn next(&mut self) -> Option<&[u8]> {
+    fn next(&mut self) -> Option<&[u8]> {
         loop {
             let rest = self.buffer.get(self.searched..)?;
             let Some(found) = memchr::memchr(b'\n', rest) else {
@@ -63,7 +64,7 @@ impl Lines {
 }
 
 /// Parses one line of a watch.
-pub(super) fn event(line: &[u8]) -> Result<Event, RetrieveError> {
+fn event(line: &[u8]) -> Result<Event, RetrieveError> {
     let mut kind = None;
     let mut frame = None;
     let mut cursor = Cursor::new(line);

@@ -3,12 +3,22 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use kooper_protobuf::{Envelope, Kind};
 use kube::core::response::Status;
 
 use super::RetrieveError;
 
+/// The JSON of a `Status` in protobuf. Errors come in it where objects were requested in it, though the response to
+/// another server's error may be text.
+fn decoded(body: &[u8]) -> Option<Vec<u8>> {
+    let envelope = Envelope::open(body).ok()?;
+    Kind::of(envelope.api_version(), envelope.kind())?.decode_json(envelope.raw()).ok()
+}
+
 /// The error in a `Status`, or in a body without one.
 pub(super) fn status_error(body: &[u8], code: Option<StatusCode>, pause: Option<Duration>) -> RetrieveError {
+    let decoded = decoded(body);
+    let body = decoded.as_deref().unwrap_or(body);
     let status: Status = serde_json::from_slice(body).unwrap_or_default();
     let code = code.map_or(status.code, |code| code.as_u16());
     let message = if status.message.is_empty() {

@@ -46,7 +46,7 @@ fn without_flags_every_setting_has_its_default() {
 #[test]
 fn every_flag_and_its_variable_have_the_same_effect() {
     type Check = fn(&Settings) -> bool;
-    let cases: [(&str, &str, &str, Check); 19] = [
+    let cases: [(&str, &str, &str, Check); 21] = [
         ("allow-crd-change", "KOOPER_ALLOW_CRD_CHANGE", "a.x@1,b.x@2", |s| s.allowed_crd_changes == ["a.x@1", "b.x@2"]),
         ("kubeconfig", "KOOPER_KUBECONFIG", "/a/b", |s| s.kubeconfig == Some("/a/b".into())),
         ("context", "KOOPER_CONTEXT", "kind", |s| s.context.as_deref() == Some("kind")),
@@ -55,6 +55,8 @@ fn every_flag_and_its_variable_have_the_same_effect() {
         ("workers", "KOOPER_WORKERS", "7", |s| s.workers == Some(7)),
         ("resync", "KOOPER_RESYNC", "90s", |s| s.resync == Some(Resync(Some(Duration::from_secs(90))))),
         ("resync", "KOOPER_RESYNC", "off", |s| s.resync == Some(Resync(None))),
+        ("wire", "KOOPER_WIRE", "json", |s| s.json_only),
+        ("wire", "KOOPER_WIRE", "auto", |s| !s.json_only),
         ("listen", "KOOPER_LISTEN", "127.0.0.1:9", |s| s.listen == at("127.0.0.1:9")),
         ("listen", "KOOPER_LISTEN", ":9", |s| s.listen == at("[::]:9")),
         ("listen", "KOOPER_LISTEN", "off", |s| s.listen == Listen::Off),
@@ -99,6 +101,7 @@ fn invalid_values_are_reported_with_their_flag_and_what_to_write() {
         ("workers", "KOOPER_WORKERS", "many", "write a whole number from 1 to 65535"),
         ("resync", "KOOPER_RESYNC", "5", "has no unit: write \"5s\" for seconds"),
         ("resync", "KOOPER_RESYNC", "0s", "or `off` for no resync"),
+        ("wire", "KOOPER_WIRE", "protobuf", "write `auto` or `json`"),
         ("listen", "KOOPER_LISTEN", "8080", "such as `[::]:8080`, `127.0.0.1:8080` or `:8080`, or `off`"),
         ("listen", "KOOPER_LISTEN", "localhost:8080", "write an IP address and a port"),
         ("log-format", "KOOPER_LOG_FORMAT", "xml", "write `text` or `json`"),
