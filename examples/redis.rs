@@ -151,18 +151,6 @@ mod tests {
             .any(|one| one.type_ == "Ready" && one.status == "True")
     }
 
-    /// What a volume of the StatefulSet is, and what its pods would report.
-    async fn starts(cluster: &Cluster) -> Result<()> {
-        let set = cluster.wait("sessions", |_: &StatefulSet| true).await;
-        let claim: PersistentVolumeClaim = from_value(json!({
-            "metadata": {"name": "data-sessions-0"},
-            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
-        }))?;
-        cluster.create(&claim).await?;
-        cluster.patch_status(&set, json!({"status": {"replicas": 2, "readyReplicas": 2}})).await?;
-        Ok(())
-    }
-
     #[tokio::test]
     async fn a_call_applies_the_children_of_a_redis() -> Result<()> {
         let cluster = FakeCluster::new();
@@ -184,11 +172,10 @@ mod tests {
 
     #[kooper::test(redis)]
     async fn a_redis_is_ready_when_its_pods_are(cluster: Cluster) -> Result<()> {
+        // The cluster of a test runs the pods of the StatefulSet, without containers.
         cluster.create(&sessions()).await?;
-        let starting = cluster.wait("sessions", |redis: &Redis| redis.status.is_some()).await;
-        assert!(!is_ready(&starting));
-        starts(&cluster).await?;
-        cluster.wait("sessions", is_ready).await;
+        let ready = cluster.wait("sessions", is_ready).await;
+        assert_eq!(ready.status.map(|status| status.ready_replicas), Some(2));
         Ok(())
     }
 
@@ -207,12 +194,14 @@ mod tests {
     #[kooper::test(redis)]
     async fn its_data_are_deleted_before_it_is(cluster: Cluster) -> Result<()> {
         let sessions = cluster.create(&sessions()).await?;
-        starts(&cluster).await?;
         cluster.wait("sessions", is_ready).await;
+        let claims: Vec<PersistentVolumeClaim> = cluster.list().await?;
+        assert_eq!(claims.len(), 2);
         cluster.delete(&sessions).await?;
         cluster.wait_deleted(&sessions).await;
-        let claims: Vec<PersistentVolumeClaim> = cluster.list().await?;
-        assert!(claims.iter().all(|claim| claim.metadata.deletion_timestamp.is_some()), "{claims:?}");
+        for claim in claims {
+            cluster.wait_deleted(&claim).await;
+        }
         Ok(())
     }
 
@@ -224,7 +213,6 @@ mod tests {
         faults.on(Verb::Patch.of("statefulsets")).nth(1).reset();
         faults.on(Verb::Patch.of("redises/status")).nth(1).reply(409);
         cluster.create(&sessions()).await?;
-        starts(&cluster).await?;
         cluster.wait("sessions", is_ready).await;
         Ok(())
     }

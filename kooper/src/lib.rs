@@ -71,6 +71,8 @@ pub mod __private;
 pub mod backoff;
 mod call;
 mod clock;
+#[cfg(feature = "apiserver")]
+mod cluster;
 pub mod controller;
 #[cfg(doctest)]
 mod doctests;

@@ -27,5 +27,6 @@ mod readers;
 mod reliability;
 mod rooms;
 mod secrets;
+mod simulation;
 mod watch_faults;
 mod wire;

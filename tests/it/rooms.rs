@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The folders in order, as in `docs/contributing/architecture.md`.
-const ROOMS: [&str; 13] = [
+const ROOMS: [&str; 14] = [
     "error",
     "clock",
     "backoff",
@@ -18,6 +18,7 @@ const ROOMS: [&str; 13] = [
     "queue",
     "call",
     "controller",
+    "cluster",
     "program",
     "testing",
     "private",

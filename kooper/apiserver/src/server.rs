@@ -8,8 +8,10 @@ mod tls;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::future::select_all;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -20,6 +22,8 @@ use crate::bootstrap;
 use crate::cluster::Cluster;
 use crate::faults::{Faults, Report};
 use crate::identity::User;
+use crate::kinds::Kind;
+use crate::store::Table;
 
 /// A Kubernetes API server in this process, with data of its own.
 ///
@@ -210,6 +214,26 @@ impl ApiServer {
         Faults::of(&self.cluster.faults, &self.cluster.store)
     }
 
+    /// Waits until there is an object of one of these resources, such as `("apps", "deployments")`. The future does
+    /// not keep the server running.
+    ///
+    /// ```
+    /// # async fn run(server: kooper_apiserver::ApiServer) {
+    /// server.first_of(&[("", "pods"), ("apps", "deployments")]).await;
+    /// # }
+    /// ```
+    pub fn first_of(&self, resources: &[(&str, &str)]) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let kinds = self.cluster.kinds();
+        let named = |kind: &&Arc<Kind>| resources.contains(&(&*kind.group, &*kind.resource));
+        let first: Vec<_> = kinds.stored().filter(named).map(|kind| Arc::clone(&kind.table)).map(first_in).collect();
+        async move {
+            if first.is_empty() {
+                return std::future::pending().await;
+            }
+            select_all(first).await;
+        }
+    }
+
     #[cfg(test)]
     pub(crate) fn fault_state(&self) -> &crate::faults::State {
         &self.cluster.faults
@@ -219,4 +243,17 @@ impl ApiServer {
     pub fn compact(&self) {
         self.cluster.store.compact();
     }
+}
+
+/// Waits until the table has an object.
+fn first_in(table: Arc<Table>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(async move {
+        loop {
+            let changed = table.changed();
+            if !table.is_empty() {
+                return;
+            }
+            changed.await;
+        }
+    })
 }

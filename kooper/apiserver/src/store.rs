@@ -170,6 +170,10 @@ impl Table {
         state.log.back().map_or(state.since, |change| change.version)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.read().tree.len() == 0
+    }
+
     pub(crate) fn snapshot(&self) -> Snapshot {
         let state = self.read();
         // A write to this table holds its lock while it advances the counter.

@@ -87,6 +87,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Faults apply to the requests of controllers and of [`client`](Self::client), not to
 /// those of the other methods.
 ///
+/// The cluster moves: pods are scheduled, run and become ready, without containers;
+/// Deployments have ReplicaSets, and these have pods; pods that are deleted end at
+/// once. On the real server, kube-controller-manager does the latter where it is
+/// installed. The requests of these controllers meet no faults, and are in none of
+/// the lists and metrics of the test.
+///
 /// A [`FakeCluster`](super::FakeCluster) is for a single call of a handler, and
 /// shows what it sends. A `Cluster` is for what happens next.
 #[derive(Clone, Debug)]
@@ -111,6 +117,27 @@ impl Cluster {
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
+    }
+
+    /// Stops the controllers that simulate the rest of a cluster: from here on, pods
+    /// and workloads are only what the test makes of them. It is for tests that set
+    /// the status of a pod or a Deployment themselves, and is called before the
+    /// first one is created. See [`Cluster`].
+    ///
+    /// ```no_run
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use serde_json::json;
+    /// # async fn stop(cluster: kooper::testing::Cluster, pod: Pod) -> kooper::Result<()> {
+    /// cluster.stop_workloads().await;
+    /// let pod = cluster.create(&pod).await?;
+    /// cluster.patch_status(&pod, json!({"status": {"phase": "Failed"}})).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// On the real server, kube-controller-manager continues.
+    pub async fn stop_workloads(&self) {
+        self.server.stop_workloads().await;
     }
 
     /// A client of a user with all permissions. Its namespace is that of the test.

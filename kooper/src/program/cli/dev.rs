@@ -22,11 +22,13 @@ use kube::Client;
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
+use tracing::subscriber::{NoSubscriber, set_default};
 
 use super::args::{Listen, Settings};
 use super::connect::{self, Connection};
 use super::controllers;
 use super::run::Run;
+use crate::cluster::Simulation;
 use crate::controller::Controller;
 use crate::controller::crd::{annotated, merged};
 use crate::error::BoxError;
@@ -69,8 +71,15 @@ pub(super) fn dev(
     let listener = listen(settings.listen, &mut notes)?;
 
     // A separate runtime: handlers that block their threads do not delay the server.
-    let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("kooper-apiserver").enable_all().build()?;
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("kooper-apiserver")
+        // The log is that of the operator, and not of the controllers around it.
+        .on_thread_start(|| std::mem::forget(set_default(NoSubscriber::new())))
+        .enable_all()
+        .build()?;
     let server = runtime.block_on(server::start(&mut folder, settings.port, &mut notes))?;
+    let simulation = runtime.block_on(async { Simulation::visible(&server) });
 
     let place = Place { installation, namespace: NAMESPACE.to_owned(), lease_namespace };
     let identity = Identity::new(&controllers, &place);
@@ -108,6 +117,7 @@ pub(super) fn dev(
     drop(write!(std::io::stdout(), "{greeting}"));
     drop(std::io::stdout().flush());
     let ended = run.operate(controllers, listener, Some(connection));
+    drop(simulation);
     runtime.block_on(server.shutdown());
     runtime.shutdown_background();
     ended

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, DeleteParams, ObjectMeta, PostParams};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio::sync::OnceCell;
@@ -27,6 +27,8 @@ const SCRIPTS: [(&str, &str); 4] = [
 #[derive(Debug)]
 pub(super) struct RealServer {
     config: Config,
+    /// Whether kube-controller-manager runs beside it.
+    has_controllers: bool,
 }
 
 impl RealServer {
@@ -57,7 +59,12 @@ impl RealServer {
         }
         let kubeconfig = Kubeconfig::read_from(String::from_utf8(started.stdout)?.trim_end())?;
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        Ok(Self { config })
+        Ok(Self { config, has_controllers: assets.join("kube-controller-manager").is_file() })
+    }
+
+    /// Whether kube-controller-manager runs beside it.
+    pub(super) fn has_controllers(&self) -> bool {
+        self.has_controllers
     }
 
     /// A client of a user who may do everything, or of a ServiceAccount in its namespace.
@@ -80,6 +87,9 @@ impl RealServer {
 
     /// Deletes a namespace, without waiting for it.
     pub(super) async fn delete_namespace(&self, name: &str) -> Result<()> {
+        // The kubelet ends with the test: no pod waits for it.
+        let pods: Api<Pod> = Api::namespaced(self.client(name, None)?, name);
+        pods.delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await?;
         let namespaces: Api<Namespace> = Api::all(self.client("default", None)?);
         namespaces.delete(name, &DeleteParams::default()).await?;
         Ok(())

@@ -7,6 +7,7 @@ use kooper_apiserver::{ApiServer, User};
 use kube::Client;
 
 use super::real::RealServer;
+use crate::cluster::Simulation;
 use crate::error::Result;
 
 /// The user of the requests of the test itself.
@@ -21,6 +22,8 @@ pub(super) struct Server {
     namespace: String,
     client: Client,
     witness: Client,
+    /// What lets pods run, and workloads have pods.
+    simulation: Simulation,
     /// Whether a test that cannot run on it is skipped.
     skips: bool,
 }
@@ -58,8 +61,9 @@ impl Server {
         server.faults().spare(WITNESS);
         let witness = server.client_of(User::new(WITNESS, &["system:masters"]));
         let client = server.client();
+        let simulation = Simulation::when_needed(&server);
         let backend = Backend::Embedded(Box::new(server));
-        Ok(Self { backend, namespace: "default".to_owned(), client, witness, skips: false })
+        Ok(Self { backend, namespace: "default".to_owned(), client, witness, simulation, skips: false })
     }
 
     async fn real() -> Result<Self> {
@@ -67,7 +71,8 @@ impl Server {
         let namespace = server.create_namespace().await?;
         let client = server.client(&namespace, None)?;
         let witness = client.clone();
-        Ok(Self { backend: Backend::Real(server), namespace, client, witness, skips: false })
+        let simulation = Simulation::beside(&client, &namespace, server.has_controllers());
+        Ok(Self { backend: Backend::Real(server), namespace, client, witness, simulation, skips: false })
     }
 
     /// Removes what would stay behind.
@@ -82,6 +87,11 @@ impl Server {
     pub(super) fn skipping(mut self) -> Self {
         self.skips = true;
         self
+    }
+
+    /// Stops what lets pods run, and workloads have pods.
+    pub(super) async fn stop_workloads(&self) {
+        self.simulation.stop().await;
     }
 
     pub(super) fn namespace(&self) -> &str {

@@ -1,0 +1,409 @@
+//! The controllers around a test's cluster: pods run, and workloads have pods.
+
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Endpoints, Event, Node, PersistentVolume, PersistentVolumeClaim, Pod, Service,
+};
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kooper::apiserver::faults::Requests;
+use kooper::kube::api::{Api, DeleteParams};
+use kooper::prelude::*;
+use kooper::testing::Cluster;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+fn object<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+fn pod(name: &str) -> Pod {
+    object(json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}}))
+}
+
+fn deployment(name: &str, replicas: i32) -> Deployment {
+    let labels = json!({"app": name});
+    object(json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "main", "image": "web:1"}]}
+            }
+        }
+    }))
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+/// Whether the rollout is over, with so many pods.
+fn is_rolled_out(deployment: &Deployment, replicas: i32) -> bool {
+    let status = deployment.status.clone().unwrap_or_default();
+    status.observed_generation == deployment.metadata.generation
+        && status.replicas.unwrap_or_default() == replicas
+        && status.updated_replicas.unwrap_or_default() == replicas
+        && status.available_replicas.unwrap_or_default() == replicas
+        && status.conditions.iter().flatten().any(|one| one.reason.as_deref() == Some("NewReplicaSetAvailable"))
+}
+
+fn revision(deployment: &Deployment) -> Option<&str> {
+    deployment.annotations().get("deployment.kubernetes.io/revision").map(String::as_str)
+}
+
+#[kooper::test]
+async fn a_pod_runs_on_a_node_until_it_is_deleted(cluster: Cluster) -> Result<()> {
+    let pod = cluster.create(&pod("web")).await?;
+    let running = cluster.wait(&pod, is_ready).await;
+    let status = running.status.unwrap_or_default();
+    assert_eq!(status.phase.as_deref(), Some("Running"));
+    assert!(status.pod_ip.is_some());
+    let [container] = &status.container_statuses.unwrap_or_default()[..] else { panic!("one container") };
+    assert!(container.ready && container.started == Some(true));
+
+    let node = running.spec.and_then(|spec| spec.node_name).unwrap_or_default();
+    cluster
+        .wait(&*node, |node: &Node| {
+            let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+            conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+        })
+        .await;
+
+    cluster.delete(&pod).await?;
+    // Long before the grace period of thirty seconds.
+    cluster.wait_deleted(&pod).await;
+    Ok(())
+}
+
+#[kooper::test]
+async fn a_pod_that_no_node_takes_says_why(cluster: Cluster) -> Result<()> {
+    let mut pod = pod("picky");
+    pod.spec.get_or_insert_default().node_selector = Some([("disk".to_owned(), "ssd".to_owned())].into());
+    let pod = cluster.create(&pod).await?;
+    let unscheduled = |pod: &Pod| {
+        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions.into_iter().any(|condition| condition.reason.as_deref() == Some("Unschedulable"))
+    };
+    cluster.wait(&pod, unscheduled).await;
+    let node: Node = object(json!({"metadata": {"name": "fast", "labels": {"disk": "ssd"}}}));
+    cluster.create(&node).await?;
+    let running = cluster.wait(&pod, is_ready).await;
+    assert_eq!(running.spec.and_then(|spec| spec.node_name).as_deref(), Some("fast"));
+    Ok(())
+}
+
+#[kooper::test]
+async fn a_readiness_gate_holds_a_pod_back(cluster: Cluster) -> Result<()> {
+    let mut gated = pod("gated");
+    gated.spec.get_or_insert_default().readiness_gates = object(json!([{"conditionType": "example.com/open"}]));
+    let gated = cluster.create(&gated).await?;
+    let runs = |pod: &Pod| pod.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Running"));
+    let running = cluster.wait(&gated, runs).await;
+    assert!(!is_ready(&running));
+    let mut conditions = running.status.and_then(|status| status.conditions).unwrap_or_default();
+    conditions.push(object(json!({"type": "example.com/open", "status": "True"})));
+    cluster.patch_status(&gated, json!({"status": {"conditions": conditions}})).await?;
+    cluster.wait(&gated, is_ready).await;
+    Ok(())
+}
+
+#[kooper::test]
+async fn a_deployment_becomes_available_and_is_scaled(cluster: Cluster) -> Result<()> {
+    let web = cluster.create(&deployment("web", 3)).await?;
+    let web = cluster.wait(&web, |web| is_rolled_out(web, 3)).await;
+    assert_eq!(revision(&web), Some("1"));
+    let pods: Vec<Pod> = cluster.list().await?;
+    assert!(pods.len() == 3 && pods.iter().all(is_ready));
+
+    cluster.patch(&web, json!({"spec": {"replicas": 1}})).await?;
+    cluster.wait(&web, |web| is_rolled_out(web, 1)).await;
+    cluster.delete(&web).await?;
+    for pod in &pods {
+        cluster.wait_deleted(pod).await;
+    }
+    assert!(cluster.list::<ReplicaSet>().await?.is_empty());
+    Ok(())
+}
+
+#[kooper::test]
+async fn a_deployment_rolls_to_a_new_template_and_back(cluster: Cluster) -> Result<()> {
+    let image =
+        |image: &str| json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}});
+    let web = cluster.create(&deployment("web", 2)).await?;
+    cluster.wait(&web, |web| is_rolled_out(web, 2)).await;
+    cluster.patch(&web, image("web:2")).await?;
+    cluster.wait(&web, |web| is_rolled_out(web, 2) && revision(web) == Some("2")).await;
+    cluster.patch(&web, image("web:1")).await?;
+    cluster.wait(&web, |web| is_rolled_out(web, 2) && revision(web) == Some("3")).await;
+
+    let sets: Vec<ReplicaSet> = cluster.list().await?;
+    let mut sizes: Vec<_> = sets.iter().map(|set| set.spec.as_ref().and_then(|spec| spec.replicas)).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [Some(0), Some(2)]);
+    Ok(())
+}
+
+#[kooper::test]
+async fn a_replica_set_adopts_and_releases_pods(cluster: Cluster) -> Result<()> {
+    let mut single = pod("single");
+    single.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+    let single = cluster.create(&single).await?;
+    let labels = json!({"app": "web"});
+    let set: ReplicaSet = object(json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 1, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}}
+        }
+    }));
+    let set = cluster.create(&set).await?;
+    let ready = |set: &ReplicaSet| set.status.as_ref().is_some_and(|status| status.ready_replicas == Some(1));
+    cluster.wait(&set, ready).await;
+    let adopted = cluster.wait(&single, |pod: &Pod| pod.metadata.owner_references.is_some()).await;
+    assert_eq!(adopted.owner_references()[0].uid, set.uid().unwrap_or_default());
+    assert_eq!(cluster.list::<Pod>().await?.len(), 1);
+
+    cluster.patch(&single, json!({"metadata": {"labels": {"app": null}}})).await?;
+    cluster.wait(&single, |pod: &Pod| pod.owner_references().is_empty()).await;
+    cluster.wait(&set, ready).await;
+    Ok(())
+}
+
+#[kooper::test]
+async fn workloads_stay_as_they_are_when_their_controllers_are_stopped(cluster: Cluster) -> Result<()> {
+    cluster.stop_workloads().await;
+    let pod = cluster.create(&pod("web")).await?;
+    let failed = cluster.patch_status(&pod, json!({"status": {"phase": "Failed"}})).await?;
+    assert!(failed.spec.is_some_and(|spec| spec.node_name.is_none()));
+    assert!(cluster.list::<Node>().await?.is_empty());
+    Ok(())
+}
+
+#[kooper::test]
+async fn the_controllers_of_workloads_meet_no_faults_and_are_not_listed(cluster: Cluster) -> Result<()> {
+    let fault = cluster.faults().on(Requests::all()).reply(503);
+    let web = cluster.create(&deployment("web", 1)).await?;
+    cluster.wait(&web, |web| is_rolled_out(web, 1)).await;
+    assert_eq!(fault.times(), 0);
+    assert!(cluster.requests().is_empty());
+    assert!(cluster.list::<Event>().await?.is_empty());
+    Ok(())
+}
+
+/// What a test without pods pays for.
+#[kooper::test]
+async fn a_test_without_pods_has_no_node(cluster: Cluster) -> Result<()> {
+    let config: ConfigMap = object(json!({"metadata": {"name": "settings"}}));
+    cluster.create(&config).await?;
+    tokio::task::yield_now().await;
+    assert!(cluster.list::<Node>().await?.is_empty());
+    Ok(())
+}
+
+#[kooper::test]
+async fn a_stateful_set_has_its_pods_in_order_with_claims(cluster: Cluster) -> Result<()> {
+    let labels = json!({"app": "db"});
+    let set: StatefulSet = object(json!({
+        "metadata": {"name": "db"},
+        "spec": {
+            "replicas": 3, "serviceName": "db", "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "db:1"}]}},
+            "volumeClaimTemplates": [{
+                "metadata": {"name": "data"},
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+            }]
+        }
+    }));
+    let is_done = |set: &StatefulSet, replicas: i32| {
+        let status = set.status.clone().unwrap_or_default();
+        status.observed_generation == set.metadata.generation
+            && status.replicas == replicas
+            && status.ready_replicas.unwrap_or_default() == replicas
+            && status.updated_replicas.unwrap_or_default() == replicas
+            && status.current_revision == status.update_revision
+    };
+    let set = cluster.create(&set).await?;
+    cluster.wait(&set, |set| is_done(set, 3)).await;
+    let mut pods: Vec<Pod> = cluster.list().await?;
+    pods.sort_by_key(ResourceExt::resource_version);
+    assert_eq!(pods.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["db-0", "db-1", "db-2"]);
+    let claims: Vec<PersistentVolumeClaim> = cluster.list().await?;
+    assert_eq!(claims.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["data-db-0", "data-db-1", "data-db-2"]);
+
+    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "db:2"}]}}}});
+    cluster.patch(&set, image).await?;
+    cluster.wait(&set, |set| is_done(set, 3)).await;
+    let pods: Vec<Pod> = cluster.list().await?;
+    let is_new = |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.containers[0].image.as_deref() == Some("db:2"));
+    assert!(pods.iter().all(is_new));
+
+    cluster.patch(&set, json!({"spec": {"replicas": 1}})).await?;
+    cluster.wait(&set, |set| is_done(set, 1)).await;
+    assert!(cluster.get::<Pod>("db-0").await?.is_some());
+    assert_eq!(cluster.list::<PersistentVolumeClaim>().await?.len(), 3);
+    Ok(())
+}
+
+#[kooper::test]
+async fn a_daemon_set_has_a_pod_on_each_node(cluster: Cluster) -> Result<()> {
+    let labels = json!({"app": "agent"});
+    let set: DaemonSet = object(json!({
+        "metadata": {"name": "agent"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "agent:1"}]}}
+        }
+    }));
+    let is_done = |set: &DaemonSet, nodes: i32| {
+        let status = set.status.clone().unwrap_or_default();
+        status.observed_generation == set.metadata.generation
+            && (status.desired_number_scheduled, status.number_ready) == (nodes, nodes)
+            && status.updated_number_scheduled == Some(nodes)
+            && status.number_available == Some(nodes)
+    };
+    let set = cluster.create(&set).await?;
+    cluster.wait(&set, |set| is_done(set, 1)).await;
+    let second: Node = object(json!({"metadata": {"name": "second"}}));
+    let second = cluster.create(&second).await?;
+    cluster.wait(&set, |set| is_done(set, 2)).await;
+    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "agent:2"}]}}}});
+    cluster.patch(&set, image).await?;
+    cluster.wait(&set, |set| is_done(set, 2)).await;
+    let mut nodes: Vec<_> =
+        cluster.list::<Pod>().await?.into_iter().filter_map(|pod| pod.spec.and_then(|spec| spec.node_name)).collect();
+    nodes.sort_unstable();
+    assert_eq!(nodes, ["node-1", "second"]);
+    cluster.patch(&second, json!({"spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}})).await?;
+    cluster.wait(&set, |set| is_done(set, 1)).await;
+    Ok(())
+}
+
+fn job(spec: Value) -> Job {
+    let mut spec = spec;
+    spec["template"] = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "task:1"}]}});
+    object(json!({"metadata": {"name": "task"}, "spec": spec}))
+}
+
+fn has_condition(job: &Job, kind: &str) -> bool {
+    let conditions = job.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == kind && condition.status == "True")
+}
+
+#[kooper::test]
+async fn a_job_completes_and_takes_its_pods_along(cluster: Cluster) -> Result<()> {
+    let job = cluster.create(&job(json!({"completions": 3, "parallelism": 2}))).await?;
+    let done = cluster.wait(&job, |job: &Job| has_condition(job, "Complete")).await;
+    let status = done.status.unwrap_or_default();
+    assert_eq!((status.succeeded, status.failed, status.active), (Some(3), None, None));
+    let pods: Vec<Pod> = cluster.list().await?;
+    assert!(pods.len() == 3 && pods.iter().all(|pod| pod.finalizers().is_empty()));
+    let background = DeleteParams::background();
+    Api::<Job>::default_namespaced(cluster.client()).delete("task", &background).await?;
+    for pod in &pods {
+        cluster.wait_deleted(pod).await;
+    }
+    Ok(())
+}
+
+#[kooper::test]
+async fn an_indexed_job_has_a_pod_for_each_index(cluster: Cluster) -> Result<()> {
+    let job = job(json!({"completions": 3, "parallelism": 3, "completionMode": "Indexed"}));
+    let job = cluster.create(&job).await?;
+    let done = cluster.wait(&job, |job: &Job| has_condition(job, "Complete")).await;
+    assert_eq!(done.status.and_then(|status| status.completed_indexes).as_deref(), Some("0-2"));
+    Ok(())
+}
+
+#[kooper::test]
+async fn a_job_fails_when_its_pods_do(cluster: Cluster) -> Result<()> {
+    // A pod that no node takes ends only as the test ends it.
+    let mut job = job(json!({"backoffLimit": 0}));
+    let selector = Some([("disk".to_owned(), "ssd".to_owned())].into());
+    job.spec.get_or_insert_default().template.spec.get_or_insert_default().node_selector = selector;
+    let job = cluster.create(&job).await?;
+    cluster.wait(&job, |job: &Job| job.status.as_ref().is_some_and(|status| status.active == Some(1))).await;
+    let [pod] = &cluster.list::<Pod>().await?[..] else { panic!("one pod") };
+    cluster.patch_status(pod, json!({"status": {"phase": "Failed"}})).await?;
+    let failed = cluster.wait(&job, |job: &Job| has_condition(job, "Failed")).await;
+    assert_eq!(failed.status.and_then(|status| status.failed), Some(1));
+    Ok(())
+}
+
+#[kooper::test]
+async fn a_suspended_job_waits(cluster: Cluster) -> Result<()> {
+    let job = cluster.create(&job(json!({"suspend": true}))).await?;
+    cluster.wait(&job, |job: &Job| has_condition(job, "Suspended")).await;
+    assert!(cluster.list::<Pod>().await?.is_empty());
+    cluster.patch(&job, json!({"spec": {"suspend": false}})).await?;
+    cluster.wait(&job, |job: &Job| has_condition(job, "Complete")).await;
+    Ok(())
+}
+
+#[kooper::test]
+async fn a_service_has_the_addresses_of_its_pods(cluster: Cluster) -> Result<()> {
+    let service: Service = object(json!({
+        "metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]}
+    }));
+    cluster.create(&service).await?;
+    let web = cluster.create(&deployment("web", 2)).await?;
+    cluster.wait(&web, |web| is_rolled_out(web, 2)).await;
+    let addresses = |count: usize| {
+        move |endpoints: &Endpoints| {
+            let subsets = endpoints.subsets.iter().flatten();
+            subsets.map(|subset| subset.addresses.iter().flatten().count()).sum::<usize>() == count
+        }
+    };
+    cluster.wait("web", addresses(2)).await;
+    let slices: Vec<EndpointSlice> = cluster.list().await?;
+    let [slice] = &slices[..] else { panic!("one slice") };
+    let slice = cluster
+        .wait(slice, |slice: &EndpointSlice| {
+            let ready = |one: &Endpoint| one.conditions.as_ref().is_some_and(|all| all.ready == Some(true));
+            slice.endpoints.iter().flatten().filter(|one| ready(one)).count() == 2
+        })
+        .await;
+    assert_eq!(slice.ports.and_then(|ports| ports[0].port), Some(8080));
+    cluster.delete(&web).await?;
+    cluster.wait("web", addresses(0)).await;
+    Ok(())
+}
+
+#[kooper::test]
+async fn a_claim_gets_a_volume_that_goes_with_it(cluster: Cluster) -> Result<()> {
+    let claim: PersistentVolumeClaim = object(json!({
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    }));
+    let claim = cluster.create(&claim).await?;
+    let is_bound = |claim: &PersistentVolumeClaim| {
+        claim.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Bound"))
+    };
+    let bound = cluster.wait(&claim, is_bound).await;
+    let volume = bound.spec.and_then(|spec| spec.volume_name).unwrap_or_default();
+    let in_use = |volume: &PersistentVolume| {
+        volume.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Bound"))
+    };
+    let volume = cluster.wait(&*volume, in_use).await;
+    cluster.delete(&claim).await?;
+    cluster.wait_deleted(&claim).await;
+    cluster.wait_deleted(&volume).await;
+    Ok(())
+}
+
+#[kooper::test]
+async fn a_budget_counts_the_pods_that_may_be_evicted(cluster: Cluster) -> Result<()> {
+    let budget: PodDisruptionBudget = object(json!({
+        "metadata": {"name": "web"}, "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}}
+    }));
+    let budget = cluster.create(&budget).await?;
+    cluster.create(&deployment("web", 3)).await?;
+    let allows = |budget: &PodDisruptionBudget| {
+        budget.status.as_ref().is_some_and(|status| status.disruptions_allowed == Some(1))
+    };
+    cluster.wait(&budget, allows).await;
+    Ok(())
+}
