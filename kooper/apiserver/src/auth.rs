@@ -1,11 +1,13 @@
 //! Who asks, and whether they may.
 
+mod impersonation;
 pub(crate) mod rbac;
 
 use std::sync::Arc;
 
 use serde_json::json;
 
+pub(crate) use self::impersonation::impersonated;
 use self::rbac::Asked;
 use crate::cluster::Cluster;
 use crate::http::Request;
@@ -93,49 +95,21 @@ fn account(granted: &Granted, cluster: &Cluster) -> Result<User, String> {
     Ok(user)
 }
 
-/// The user that the request asks to act as, if its own user may do so.
-pub(crate) fn impersonated(cluster: &Arc<Cluster>, user: &User, request: &Request) -> Result<User, Refusal> {
-    let Some(name) = request.header("impersonate-user") else {
-        if request.headers.contains_key("impersonate-group") || request.headers.contains_key("impersonate-uid") {
-            return Err(Refusal::bad_request(nameless(request)));
-        }
-        return Ok(user.clone());
-    };
-    let groups: Vec<&str> =
-        request.headers.get_all("impersonate-group").iter().filter_map(|value| value.to_str().ok()).collect();
-    let check = |resource: &str, namespace: Option<&str>, name: &str| {
-        let target = Target {
-            resource: resource.to_owned(),
-            namespace: namespace.map(ToOwned::to_owned),
-            name: Some(name.to_owned()),
-            version: "v1".to_owned(),
-            ..Target::default()
-        };
-        check_resource(cluster, user, "impersonate", &target)
-    };
-    match name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')) {
-        Some((namespace, account)) => check("serviceaccounts", Some(namespace), account)?,
-        None => check("users", None, name)?,
-    }
-    for group in &groups {
-        check("groups", None, group)?;
-    }
-    Ok(User::new(name, &groups).impersonated())
-}
-
 /// Refuses what the user may not do with a resource.
 pub(crate) fn check_resource(cluster: &Arc<Cluster>, user: &User, verb: &str, target: &Target) -> Result<(), Refusal> {
-    let asked = Asked::of(verb, target);
-    if rbac::allows(cluster, user, &asked) {
-        return Ok(());
-    }
+    if rbac::allows(cluster, user, &Asked::of(verb, target)) { Ok(()) } else { Err(denied(user, verb, target, "")) }
+}
+
+/// The refusal of what a user may not do with a resource, with a reason where there is one.
+fn denied(user: &User, verb: &str, target: &Target, why: &str) -> Refusal {
     let name = target.name.as_deref().unwrap_or_default();
     let subject =
         if target.group.is_empty() { target.resource.clone() } else { format!("{}.{}", target.resource, target.group) };
     let what =
         if name.is_empty() { format!("{subject} is forbidden") } else { format!("{subject} {name:?} is forbidden") };
-    let message = format!("{what}: {}", asked.denied(user));
-    Err(Refusal::forbidden(message, details(name, &target.group, &target.resource)))
+    let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+    let message = format!("{what}: {}{why}", Asked::of(verb, target).denied(user));
+    Refusal::forbidden(message, details(name, &target.group, &target.resource))
 }
 
 /// Refuses a path that is not a resource.
@@ -145,16 +119,4 @@ pub(crate) fn check_path(cluster: &Arc<Cluster>, user: &User, verb: &str, path: 
     }
     let message = format!("forbidden: User {:?} cannot {verb} path {path:?}", user.name());
     Err(Refusal::forbidden(message, json!({})))
-}
-
-/// The message about groups or a uid that are impersonated without a name, as Go prints them.
-fn nameless(request: &Request) -> String {
-    let groups: Vec<_> = request.headers.get_all("impersonate-group").iter().collect();
-    let groups: Vec<_> = groups.iter().map(|group| format!("{:?}", group.to_str().unwrap_or_default())).collect();
-    let groups = if groups.is_empty() { "(nil)".to_owned() } else { format!("{{{}}}", groups.join(", ")) };
-    let uid = request.header("impersonate-uid").unwrap_or_default();
-    format!(
-        "requested &user.DefaultInfo{{Name:\"\", UID:{uid:?}, Groups:[]string{groups}, Extra:map[string][]string(nil)}} \
-         without impersonating a user name"
-    )
 }

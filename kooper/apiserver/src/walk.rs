@@ -72,7 +72,7 @@ async fn walk(cluster: &Arc<Cluster>, request: &Request, user: &User, route: Rou
 
 /// The user that the request acts as, if it may do this.
 fn authorize(cluster: &Arc<Cluster>, user: &User, request: &Request, route: &Route) -> Result<User, Refusal> {
-    let user = auth::impersonated(cluster, user, request)?;
+    let user = auth::impersonated(cluster, user, request, route)?;
     match route {
         Route::Resource(target) => {
             let verb = route::verb(request, target);
