@@ -12,6 +12,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::apiserver::faults::{Faults, Verb, WatchEvents};
 use kooper::kube::ResourceExt as _;
+use kooper::kube::api::{Api, ListParams};
 use kooper::testing::Cluster;
 use kooper::{Controller, Gone, OwnedApplier, Reader, State};
 use serde_json::json;
@@ -80,7 +81,8 @@ fn key(config: &ConfigMap) -> String {
 }
 
 async fn served(cluster: &Cluster) -> Versions {
-    let configs: Vec<ConfigMap> = cluster.list().await.unwrap();
+    // Each namespace has a ConfigMap from its beginning, and the controller watches all of them.
+    let configs = Api::<ConfigMap>::all(cluster.client()).list(&ListParams::default()).await.unwrap();
     configs.iter().map(|config| (key(config), config.resource_version().unwrap_or_default())).collect()
 }
 
