@@ -3,6 +3,7 @@
 
 mod calls;
 mod crashes;
+mod silence;
 mod stops;
 
 use std::collections::BTreeMap;
