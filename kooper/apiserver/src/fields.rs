@@ -177,8 +177,12 @@ pub(crate) fn applied(
         fields.apply(present.unwrap_or(fields.zero), config, writer, force, &time::now())
     });
     let mut object = result.map_err(|error| refusal(&error))?;
-    if let Some(present) = present {
-        noop::keep_times(&mut object, present);
+    // Here an empty list of a custom object is not the same as none, and what has a default is not missing.
+    if let (Some(present), Some(definition)) = (present, &kind.custom) {
+        let mut complete = object.clone();
+        definition.fill_defaults(&mut complete);
+        noop::keep_times(&mut complete, present);
+        managed::set(&mut object, managed::of(&complete).as_array().cloned().unwrap_or_default());
     }
     Ok(object)
 }

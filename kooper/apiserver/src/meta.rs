@@ -30,6 +30,9 @@ const KNOWN: [&str; 15] = [
 pub(crate) const SYSTEM: [&str; 6] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"];
 
+/// The finalizers that Kubernetes itself has.
+pub(crate) const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
+
 /// The longest base that a generated suffix of five characters fits behind.
 const GENERATED_BASE: usize = 58;
 
@@ -260,13 +263,12 @@ pub(crate) fn validate(kind: &Kind, object: &Value) -> Vec<Cause> {
     for (index, finalizer) in finalizers(object).iter().enumerate() {
         let found = form::qualified(finalizer);
         if !found.is_empty() {
-            let at = format!("metadata.finalizers[{index}]");
-            causes.extend(found.into_iter().map(|why| Cause::invalid(at.as_str(), &json!(finalizer), why)));
-        } else if !finalizer.contains('/')
-            && !matches!(*finalizer, "orphan" | "foregroundDeletion" | "kubernetes")
-            // The server's own finalizer of definitions has no slash.
-            && kind.group != "apiextensions.k8s.io"
-        {
+            let at = "metadata.finalizers";
+            causes.extend(found.into_iter().map(|why| Cause::invalid(at, &json!(finalizer), why)));
+        }
+        let qualified = finalizer.contains('/') || STANDARD_FINALIZERS.contains(finalizer);
+        // The server's own finalizer of definitions has no slash.
+        if !qualified && kind.custom.is_none() && kind.group != "apiextensions.k8s.io" {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             causes.push(Cause::invalid(format!("metadata.finalizers[{index}]"), &json!(finalizer), why));
         }

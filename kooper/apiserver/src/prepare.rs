@@ -42,11 +42,32 @@ pub(crate) fn create(kind: &Kind, object: &mut Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Makes a valid new object what it is when it is read.
+/// Makes a valid object what it is when it is read.
 pub(crate) fn store(kind: &Kind, object: &mut Value) {
-    if kind.custom.is_none() {
-        defaults::fill(kind, object);
+    match kind.custom {
+        Some(_) => crate::schema::whole_numbers(object),
+        None => defaults::fill(kind, object),
     }
+}
+
+/// What the kind warns of: finalizers of custom objects that may be those of others.
+pub(crate) fn warnings(kind: &Kind, object: &Value, present: Option<&Value>) -> Vec<String> {
+    if kind.custom.is_none() {
+        return Vec::new();
+    }
+    let known = present.map(meta::finalizers).unwrap_or_default();
+    let mut added: Vec<_> = meta::finalizers(object).into_iter().filter(|name| !known.contains(name)).collect();
+    added.sort_unstable();
+    added.dedup();
+    let foreign = added.into_iter().filter(|name| !name.contains('/') && !meta::STANDARD_FINALIZERS.contains(name));
+    let warning = |name: &str| {
+        let path = if name.contains('.') { " including a path (/)" } else { "" };
+        format!(
+            "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name{path} to avoid accidental \
+             conflicts with other finalizer writers"
+        )
+    };
+    foreign.map(warning).collect()
 }
 
 /// Readies the next state of an object.

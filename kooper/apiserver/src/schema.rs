@@ -19,6 +19,22 @@ pub(crate) fn prune_builtin(object: &mut Value, definition: &Value) -> Vec<Strin
     if definition.is_object() { prune::prune(object, definition) } else { Vec::new() }
 }
 
+/// A number without a fraction is written as a whole one, whatever it was.
+pub(crate) fn whole_numbers(value: &mut Value) {
+    /// Up to here every whole number has a float of its own.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            if let Some(float) = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < EXACT) {
+                *value = Value::from(float as i64);
+            }
+        }
+        Value::Object(entries) => entries.values_mut().for_each(whole_numbers),
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        _ => {}
+    }
+}
+
 /// A schema that refers to another one is that one.
 fn resolved(schema: &Value) -> &Value {
     referred(schema).unwrap_or(schema)
@@ -46,6 +62,18 @@ pub(crate) struct Definition {
     /// The store's version since which the schema is as it is.
     since: u64,
     preserves_unknown: bool,
+}
+
+/// Whether rules cannot be evaluated for an object that violates this one.
+fn blocks_rules(cause: &Cause) -> bool {
+    const BLOCKING: [&str; 5] = [
+        "FieldValueNotSupported",
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    ];
+    BLOCKING.contains(&cause.reason)
 }
 
 /// Where an object has what its scale shows.
@@ -111,15 +139,22 @@ impl Definition {
 
     /// The rules of the schema that an object violates.
     pub(crate) fn validate(&self, object: &Value, present: Option<&Value>) -> Vec<Cause> {
-        let mut causes = validate::validate(object, &self.schema);
+        let mut causes = validate::validate(object, present, &self.schema);
         causes.extend(self.validate_scale(object));
-        if !causes.is_empty() && self.rules.is_some() {
+        // Lists with repeated items stay as they are.
+        let repeated = |object: &Value| validate::repeated(object, &self.schema);
+        if present.is_none_or(|present| repeated(present).is_empty()) {
+            causes.extend(repeated(object));
+        }
+        let Some(rules) = &self.rules else { return causes };
+        if causes.iter().any(blocks_rules) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing \
                        errors to complete validation";
             causes.push(Cause::invalid("<nil>", &Value::Null, why));
-        }
-        if let (true, Some(rules)) = (causes.is_empty(), &self.rules) {
-            causes = cel::validate(rules, object, present);
+        } else {
+            let mut object = object.clone();
+            whole_numbers(&mut object);
+            causes.extend(cel::validate(rules, &object, present));
         }
         causes
     }

@@ -4,14 +4,23 @@ use serde_json::{Value, json};
 
 use crate::cause::Cause;
 
-/// The rules of the schema that an object violates.
-pub(super) fn validate(object: &Value, schema: &Value) -> Vec<Cause> {
+/// The rules of the schema that an object violates. What an update leaves as it is may violate them.
+pub(super) fn validate(object: &Value, present: Option<&Value>, schema: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    check(object, schema, "", &mut causes);
+    check(object, present, schema, "", &mut causes);
     causes
 }
 
-fn check(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+/// Checks a value; `old` is the one that was there, where it can be told.
+fn check(value: &Value, old: Option<&Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let before = causes.len();
+    check_new(value, old, schema, path, causes);
+    if causes.len() > before && old == Some(value) {
+        causes.truncate(before);
+    }
+}
+
+fn check_new(value: &Value, old: Option<&Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     if value.is_null() && schema["nullable"] == true {
         return;
     }
@@ -29,13 +38,13 @@ fn check(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
     check_enum(value, schema, path, causes);
     match value {
-        Value::Object(_) => check_object(value, schema, path, causes),
-        Value::Array(items) => check_array(items, schema, path, causes),
+        Value::Object(_) => check_object(value, old, schema, path, causes),
+        Value::Array(items) => check_array(items, old, schema, path, causes),
         Value::String(text) => check_text(text, schema, path, causes),
         Value::Number(_) => check_number(value, schema, path, causes),
         _ => {}
     }
-    check_combinations(value, schema, path, causes);
+    check_combinations(value, old, schema, path, causes);
 }
 
 fn type_of(value: &Value) -> &'static str {
@@ -74,7 +83,7 @@ fn check_enum(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>
     causes.push(Cause::not_supported(path, &value.to_string(), &shown));
 }
 
-fn check_object(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_object(value: &Value, old: Option<&Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let Value::Object(entries) = value else { return };
     let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
     for key in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
@@ -86,10 +95,9 @@ fn check_object(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Caus
         if path.is_empty() && matches!(key.as_str(), "metadata" | "apiVersion" | "kind") {
             continue;
         }
-        if let Some(schema) = schema["properties"].get(key) {
-            check(value, schema, &below(key), causes);
-        } else if let Some(schema) = schema.get("additionalProperties").filter(|schema| schema.is_object()) {
-            check(value, schema, &below(key), causes);
+        let others = || schema.get("additionalProperties").filter(|schema| schema.is_object());
+        if let Some(schema) = schema["properties"].get(key).or_else(others) {
+            check(value, old.and_then(|old| old.get(key)), schema, &below(key), causes);
         }
     }
     if let Some(most) = schema["maxProperties"].as_u64().filter(|most| entries.len() as u64 > *most) {
@@ -101,7 +109,7 @@ fn check_object(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Caus
     }
 }
 
-fn check_array(items: &[Value], schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_array(items: &[Value], old: Option<&Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     if let Some(most) = schema["maxItems"].as_u64().filter(|most| items.len() as u64 > *most) {
         let message = format!("Too many: {}: must have at most {most} items", items.len());
         causes.push(Cause::other("FieldValueTooMany", path, message));
@@ -110,31 +118,60 @@ fn check_array(items: &[Value], schema: &Value, path: &str, causes: &mut Vec<Cau
         let why = format!("{path} in body should have at least {least} items");
         causes.push(Cause::invalid(path, &json!(items.len()), why));
     }
+    // Only items with keys can be found again.
+    let keys = keys(schema);
+    let old = old.and_then(Value::as_array).filter(|_| !keys.is_empty());
     for (index, item) in items.iter().enumerate() {
-        check(item, &schema["items"], &format!("{path}[{index}]"), causes);
+        let old = old.and_then(|old| old.iter().find(|old| key_of(&keys, old) == key_of(&keys, item)));
+        check(item, old, &schema["items"], &format!("{path}[{index}]"), causes);
     }
-    match schema["x-kubernetes-list-type"].as_str() {
-        Some("set") => {
-            for (index, item) in items.iter().enumerate() {
-                if items[..index].contains(item) {
-                    causes.push(Cause::duplicate(format!("{path}[{index}]"), item));
+}
+
+/// The members by which the items of a list are told apart, if it is a list of that kind.
+fn keys(schema: &Value) -> Vec<&str> {
+    if schema["x-kubernetes-list-type"] != "map" {
+        return Vec::new();
+    }
+    let keys = schema["x-kubernetes-list-map-keys"].as_array().into_iter().flatten();
+    keys.filter_map(Value::as_str).collect()
+}
+
+fn key_of<'a>(keys: &[&str], item: &'a Value) -> Vec<&'a Value> {
+    keys.iter().map(|key| &item[*key]).collect()
+}
+
+/// The items that lists have twice, where their schema forbids that.
+pub(super) fn repeated(object: &Value, schema: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    find_repeated(object, schema, "", &mut causes);
+    causes
+}
+
+fn find_repeated(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    match value {
+        Value::Object(entries) => {
+            for (key, value) in entries {
+                let others = || schema.get("additionalProperties").filter(|schema| schema.is_object());
+                if let Some(schema) = schema["properties"].get(key).or_else(others) {
+                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    find_repeated(value, schema, &path, causes);
                 }
             }
         }
-        Some("map") => {
-            let keys: Vec<_> = schema["x-kubernetes-list-map-keys"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str)
-                .collect();
-            let key_of = |item: &Value| -> Vec<Value> { keys.iter().map(|key| item[*key].clone()).collect() };
+        Value::Array(items) => {
+            let keys = keys(schema);
             for (index, item) in items.iter().enumerate() {
-                if items[..index].iter().any(|other| key_of(other) == key_of(item)) {
-                    let key: serde_json::Map<_, _> =
-                        keys.iter().map(|key| ((*key).to_owned(), item[*key].clone())).collect();
-                    causes.push(Cause::duplicate(format!("{path}[{index}]"), &Value::Object(key)));
+                let at = format!("{path}[{index}]");
+                if !keys.is_empty() {
+                    if items[..index].iter().any(|other| key_of(&keys, other) == key_of(&keys, item)) {
+                        let key: serde_json::Map<_, _> =
+                            keys.iter().map(|key| ((*key).to_owned(), item[*key].clone())).collect();
+                        causes.push(Cause::duplicate(at.as_str(), &Value::Object(key)));
+                    }
+                } else if schema["x-kubernetes-list-type"] == "set" && items[..index].contains(item) {
+                    causes.push(Cause::duplicate(at.as_str(), item));
                 }
+                find_repeated(item, &schema["items"], &at, causes);
             }
         }
         _ => {}
@@ -178,38 +215,46 @@ fn has_format(text: &str, format: &str) -> bool {
 
 fn check_number(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let Some(number) = value.as_f64() else { return };
-    if let Some(limit) = schema["minimum"].as_f64() {
+    // The real server compares a whole number with whole limits.
+    let limit = |name: &str| {
+        let limit = schema[name].as_f64()?;
+        Some(if value.is_f64() { limit } else { limit.trunc() })
+    };
+    if let Some(least) = limit("minimum") {
         let exclusive = schema["exclusiveMinimum"] == true;
-        if number < limit || exclusive && number <= limit {
+        if number < least || exclusive && number <= least {
             let than = if exclusive { "greater than" } else { "greater than or equal to" };
             let why = format!("{path} in body should be {than} {}", schema["minimum"]);
             causes.push(Cause::invalid(path, value, why));
         }
     }
-    if let Some(limit) = schema["maximum"].as_f64() {
+    if let Some(most) = limit("maximum") {
         let exclusive = schema["exclusiveMaximum"] == true;
-        if number > limit || exclusive && number >= limit {
+        if number > most || exclusive && number >= most {
             let than = if exclusive { "less than" } else { "less than or equal to" };
             let why = format!("{path} in body should be {than} {}", schema["maximum"]);
             causes.push(Cause::invalid(path, value, why));
         }
     }
-    if let Some(step) = schema["multipleOf"].as_f64().filter(|step| *step > 0.0)
-        && (number / step).fract() != 0.0
-    {
-        let why = format!("{path} in body should be a multiple of {}", schema["multipleOf"]);
-        causes.push(Cause::invalid(path, value, why));
+    if let Some(step) = limit("multipleOf") {
+        if step <= 0.0 {
+            let why = format!("factor MultipleOf declared for {path} must be positive: {step}");
+            causes.push(Cause::invalid(path, &json!(step as i64), why));
+        } else if (number / step).fract() != 0.0 {
+            let why = format!("{path} in body should be a multiple of {}", schema["multipleOf"]);
+            causes.push(Cause::invalid(path, value, why));
+        }
     }
 }
 
-fn check_combinations(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_combinations(value: &Value, old: Option<&Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let holds = |schema: &Value| {
         let mut causes = Vec::new();
-        check(value, schema, path, &mut causes);
+        check(value, None, schema, path, &mut causes);
         causes.is_empty()
     };
     for schema in schema["allOf"].as_array().into_iter().flatten() {
-        check(value, schema, path, causes);
+        check(value, old, schema, path, causes);
     }
     if let Some(options) = schema["anyOf"].as_array()
         && schema["x-kubernetes-int-or-string"] != true

@@ -102,10 +102,12 @@ pub(crate) fn parse(call: &Call<'_>, api_version: &str, kind: &str) -> Result<Va
 
 /// An object in YAML, of which JSON is a part.
 pub(super) fn yaml(body: &[u8]) -> Result<Value, String> {
-    let value = match serde_json::from_slice::<Value>(body) {
+    let mut value = match serde_json::from_slice::<Value>(body) {
         Ok(value) => value,
         Err(_) => serde_saphyr::from_slice(body).map_err(|error| error.to_string())?,
     };
+    // The real server makes JSON of it first.
+    crate::schema::whole_numbers(&mut value);
     if value.is_object() {
         Ok(value)
     } else {
@@ -188,7 +190,6 @@ fn admit(
     let unknown = meta::normalize(kind, &mut object)?;
     match &kind.custom {
         Some(definition) => {
-            whole_numbers(&mut object);
             let unknown = unknown.into_iter().chain(definition.prune(&mut object));
             strict.extend(unknown.map(|path| format!("unknown field \"{path}\"")));
             definition.fill_defaults(&mut object);
@@ -333,22 +334,6 @@ fn normalize_data(kind: &Kind, object: &mut Value) {
         if entries.is_empty() {
             object.remove(field);
         }
-    }
-}
-
-/// A number without a fraction is written as a whole one, whatever it was.
-fn whole_numbers(value: &mut Value) {
-    /// Up to here every whole number has a float of its own.
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    match value {
-        Value::Number(number) if number.is_f64() => {
-            if let Some(float) = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < EXACT) {
-                *value = Value::from(float as i64);
-            }
-        }
-        Value::Object(entries) => entries.values_mut().for_each(whole_numbers),
-        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
-        _ => {}
     }
 }
 

@@ -65,24 +65,25 @@ pub(super) fn create_object(
             return Err(Refusal::invalid_object(kind, &name, &causes));
         }
         admission::judge(call.cluster, kind, &object, None, options.dry_run)?;
+        let warnings = prepare::warnings(kind, &object, None);
         prepare::store(kind, &mut object);
         let key = crate::route::key(call.target.namespace.as_deref().unwrap_or_default(), &name);
         if options.dry_run {
             if kind.table.get(&key).is_some() {
-                return Err(taken(kind, &key, &name));
+                return Ok(Answer::from(taken(kind, &key, &name)).with_warnings(&warnings));
             }
-            return Ok(answer_value(call, StatusCode::CREATED, &object));
+            return Ok(answer_value(call, StatusCode::CREATED, &object).with_warnings(&warnings));
         }
         match kind.table.put(&key, None, draft(kind, &object)) {
             Ok(stored) => {
                 let answer = answer_object(call, StatusCode::CREATED, &stored);
                 call.cluster.work.after_write(kind, &object);
-                return Ok(answer);
+                return Ok(answer.with_warnings(&warnings));
             }
             Err(_) => {
                 call.cluster.work.after_refusal(kind, &object);
                 if !generated || attempt >= TRIES {
-                    return Err(taken(kind, &key, &name));
+                    return Ok(Answer::from(taken(kind, &key, &name)).with_warnings(&warnings));
                 }
             }
         }

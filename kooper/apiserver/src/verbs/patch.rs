@@ -30,10 +30,8 @@ pub(super) enum Patch {
 }
 
 pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
-    let known = ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
-    if call.kind.custom.is_some() && !known.contains(&call.request.content_type()) {
-        Patch::parse(call)?;
-    }
+    // A language that the kind does not know is refused before the options are read.
+    Patch::check_language(call)?;
     let options = WriteOptions::parse(call.request, "PatchOptions")?;
     let patch = Patch::parse(call)?;
     if let Patch::Apply(config) = &patch {
@@ -139,15 +137,28 @@ impl Patch {
                     body::yaml(bytes).map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))?;
                 Ok(Self::Apply(config))
             }
-            _ if call.kind.custom.is_some() => Err(Refusal::unsupported_media_type(
+            _ => Err(Self::unknown_language(call)),
+        }
+    }
+
+    fn check_language(call: &Call<'_>) -> Result<(), Refusal> {
+        let known = match call.request.content_type() {
+            "application/json-patch+json" | "application/merge-patch+json" | "application/apply-patch+yaml" => true,
+            "application/strategic-merge-patch+json" => call.kind.custom.is_none(),
+            _ => false,
+        };
+        if known { Ok(()) } else { Err(Self::unknown_language(call)) }
+    }
+
+    fn unknown_language(call: &Call<'_>) -> Refusal {
+        if call.kind.custom.is_some() {
+            return Refusal::unsupported_media_type(
                 "the body of the request was in an unknown format - accepted media types include: \
                  application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
-            )),
-            _ => {
-                let refusal = Refusal::unsupported_media_type("415: Unsupported Media Type");
-                Err(refusal.with_details(serde_json::json!({})))
-            }
+            );
         }
+        let refusal = Refusal::unsupported_media_type("415: Unsupported Media Type");
+        refusal.with_details(serde_json::json!({}))
     }
 
     pub(super) fn apply(&self, kind: &Kind, present: &Value) -> Result<Value, Refusal> {

@@ -79,11 +79,12 @@ pub(super) fn write(
         let wanted = next(&present)?;
         check_version(call, &wanted, &stored)?;
         let object = next_state(call, owners, wanted, &present, options)?;
+        let warnings = prepare::warnings(kind, &object, Some(&present));
         if options.dry_run {
-            return Ok(answer_value(call, StatusCode::OK, &object));
+            return Ok(answer_value(call, StatusCode::OK, &object).with_warnings(&warnings));
         }
         if object == present && !stale(call, &stored) {
-            return Ok(answer_object(call, StatusCode::OK, &stored));
+            return Ok(answer_object(call, StatusCode::OK, &stored).with_warnings(&warnings));
         }
         if meta::is_deleting(&object) && may_go(call, &object) {
             if kind.table.remove(&key, &stored).is_err() {
@@ -95,7 +96,7 @@ pub(super) fn write(
         if let Ok(written) = kind.table.put(&key, Some(stored.version), draft(kind, &object)) {
             let answer = answer_object(call, StatusCode::OK, &written);
             call.cluster.work.after_write(kind, &object);
-            return Ok(answer);
+            return Ok(answer.with_warnings(&warnings));
         }
         call.cluster.work.after_refusal(kind, &object);
     }
@@ -198,6 +199,9 @@ fn next_state(
     let version = present["metadata"]["resourceVersion"].clone();
     meta::of(&mut object).insert("resourceVersion".into(), version);
     prepare::update(kind, &mut object, present, area.is_status())?;
+    if kind.custom.is_none() {
+        prepare::store(kind, &mut object);
+    }
     let counted = kind.custom.is_some() || kind.strategy.generation;
     if counted && area.is_counted() && !same_desire(call, &object, present) {
         let generation = present["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
@@ -211,7 +215,13 @@ fn next_state(
         name,
         &object,
     )?;
-    fields::settle(&mut object, present);
+    // An apply of a custom object has settled its times itself, unless it was about the scale.
+    let is_scale = call.target.subresource.as_deref() == Some("scale");
+    if owners == Owners::Found || kind.custom.is_none() || is_scale {
+        fields::settle(&mut object, present);
+    } else {
+        fields::drop_empty(&mut object);
+    }
     causes.extend(meta::validate_update(&object, present));
     causes.extend(prepare::validate(kind, &object, area.judged(present)));
     if !causes.is_empty() {
@@ -219,6 +229,9 @@ fn next_state(
     }
     if area == Area::Resize && object["spec"] != present["spec"] {
         admission::resize(call.cluster, kind, &object)?;
+    }
+    if kind.custom.is_some() {
+        prepare::store(kind, &mut object);
     }
     if matches!(area, Area::Whole | Area::Resize) && object != *present {
         admission::judge(call.cluster, kind, &object, Some(present), options.dry_run)?;

@@ -93,8 +93,11 @@ impl References {
         }
         let Ok(body) = serde_json::from_str::<Value>(&answer.body) else { return };
         let is_list = body.get("items").is_some() || body.get("rows").is_some();
-        for pointer in ["/metadata/uid", "/metadata/resourceVersion"] {
+        for pointer in ["/metadata/uid", "/metadata/resourceVersion", "/metadata/name"] {
             let Some(value) = body.pointer(pointer).and_then(Value::as_str) else { continue };
+            if pointer.ends_with("name") && !value.starts_with("generated-") {
+                continue;
+            }
             let reference = format!("${{@{id}{pointer}}}");
             if pointer.ends_with("Version") {
                 self.reached.push(reference.clone());
@@ -142,6 +145,8 @@ impl Writer {
         });
         let verb = chosen.map_or("get", |(verb, _)| *verb);
         let (name, present) = self.target(verb == "create");
+        // Servers generate different names.
+        let name = self.references.to(&json!(name)).unwrap_or(name);
         let mut existing = present.is_some();
         let earlier = self.references.earlier(&mut self.rng);
         let rng = &mut self.rng;
@@ -151,7 +156,7 @@ impl Writer {
                 existing = !self.present.is_empty();
                 let (method, query) = match verb {
                     "list" => ("GET", queries::list(rng, &earlier)),
-                    "watch" => ("WATCH", queries::watch(rng, &earlier)),
+                    "watch" => ("WATCH", queries::watch(rng, &earlier, subject.custom)),
                     _ => ("DELETE", queries::delete_collection(rng)),
                 };
                 request(method, subject.path, &query, None)
@@ -268,6 +273,8 @@ impl Writer {
                         None => drop(metadata.remove(key)),
                     }
                 }
+                body["metadata"]["name"] = json!(name);
+                body["metadata"]["namespace"] = json!("$ns");
                 body["apiVersion"] = json!(subject.api_version);
                 body["kind"] = json!(subject.kind);
                 let keys: Vec<_> = fresh
