@@ -231,17 +231,11 @@ pub(crate) fn validate(kind: &Kind, object: &Value) -> Vec<Cause> {
         causes.push(Cause::other("FieldValueTooLong", "metadata.annotations", message));
     }
     let mut controllers = 0;
-    for (index, owner) in metadata["ownerReferences"].as_array().into_iter().flatten().enumerate() {
-        let at = format!("metadata.ownerReferences[{index}]");
+    for owner in metadata["ownerReferences"].as_array().into_iter().flatten() {
         for key in ["apiVersion", "kind", "name", "uid"] {
             if owner[key].as_str().unwrap_or_default().is_empty() {
-                let (field, why) = match key {
-                    "apiVersion" => (format!("{at}.apiVersion"), "version must not be empty"),
-                    "kind" => (format!("{at}.kind"), "must not be empty"),
-                    "name" => (format!("{at}.name"), "must not be empty"),
-                    _ => (format!("{at}.uid"), "must not be empty"),
-                };
-                causes.push(Cause::invalid(field, &json!(""), why));
+                let why = if key == "apiVersion" { "version must not be empty" } else { "must not be empty" };
+                causes.push(Cause::invalid(format!("metadata.ownerReferences.{key}"), &json!(""), why));
             }
         }
         controllers += usize::from(owner["controller"] == json!(true));

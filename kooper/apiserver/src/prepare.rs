@@ -50,6 +50,16 @@ pub(crate) fn store(kind: &Kind, object: &mut Value) {
     }
 }
 
+/// Refuses a custom object of another kind.
+pub(crate) fn check_kind(kind: &Kind, object: &Value) -> Result<(), Refusal> {
+    let found = object["kind"].as_str().unwrap_or_default();
+    if found == kind.kind {
+        return Ok(());
+    }
+    let cause = Cause::invalid("kind", &found.into(), format!("must be {}", kind.kind));
+    Err(Refusal::invalid(&kind.group, found, meta::text(object, "name"), &[cause]))
+}
+
 /// What the kind warns of: finalizers of custom objects that may be those of others.
 pub(crate) fn warnings(kind: &Kind, object: &Value, present: Option<&Value>) -> Vec<String> {
     if kind.custom.is_none() {
@@ -104,7 +114,10 @@ fn name_label(namespace: &mut Value) {
 pub(crate) fn validate(kind: &Kind, object: &Value, write: Write<'_>) -> Vec<Cause> {
     let mut causes = meta::validate(kind, object);
     match &kind.custom {
-        Some(definition) => causes.extend(definition.validate(object, write.present())),
+        Some(definition) => {
+            let status = matches!(write, Write::Status(_));
+            causes.extend(definition.validate(object, write.present(), status));
+        }
         None => causes.extend(crate::validate::validate(kind, object, write)),
     }
     causes

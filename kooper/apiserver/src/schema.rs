@@ -64,6 +64,27 @@ pub(crate) struct Definition {
     preserves_unknown: bool,
 }
 
+/// Replicas are a count.
+fn validate_count(object: &Value, path: &str) -> Option<Cause> {
+    let count = path.split('.').filter(|part| !part.is_empty()).try_fold(object, |value, key| value.get(key))?;
+    match count.as_i64() {
+        Some(number) if number < 0 => Some(Cause::invalid(path, count, "should be a non-negative integer")),
+        Some(number) if number > i64::from(i32::MAX) => {
+            Some(Cause::invalid(path, count, format!("should be less than or equal to {}", i32::MAX)))
+        }
+        Some(_) => None,
+        None => {
+            let (found, name) = match count {
+                Value::String(text) => (text.clone(), "string"),
+                Value::Bool(flag) => (flag.to_string(), "bool"),
+                other => (other.to_string(), "float64"),
+            };
+            let why = format!("{path} accessor error: {found} is of the type {name}, expected int64");
+            Some(Cause::invalid(path, &0.into(), why))
+        }
+    }
+}
+
 /// Whether rules cannot be evaluated for an object that violates this one.
 fn blocks_rules(cause: &Cause) -> bool {
     const BLOCKING: [&str; 5] = [
@@ -137,10 +158,16 @@ impl Definition {
         self.has_defaults && version < self.since
     }
 
-    /// The rules of the schema that an object violates.
-    pub(crate) fn validate(&self, object: &Value, present: Option<&Value>) -> Vec<Cause> {
-        let mut causes = validate::validate(object, present, &self.schema);
-        causes.extend(self.validate_scale(object));
+    /// The rules of the schema that an object violates, or its status alone.
+    pub(crate) fn validate(&self, object: &Value, present: Option<&Value>, status: bool) -> Vec<Cause> {
+        let mut causes = if status {
+            self.validate_status(object, present)
+        } else {
+            let mut causes = validate::validate(object, present, &self.schema);
+            causes.extend(self.scale.as_ref().and_then(|scale| validate_count(object, &scale.specified)));
+            causes
+        };
+        causes.extend(self.scale.as_ref().and_then(|scale| validate_count(object, &scale.current)));
         // Lists with repeated items stay as they are.
         let repeated = |object: &Value| validate::repeated(object, &self.schema);
         if present.is_none_or(|present| repeated(present).is_empty()) {
@@ -159,23 +186,16 @@ impl Definition {
         causes
     }
 
-    /// The wanted replicas are a count.
-    fn validate_scale(&self, object: &Value) -> Option<Cause> {
-        let path = &self.scale.as_ref()?.specified;
-        let replicas = path.split('.').filter(|part| !part.is_empty()).try_fold(object, |value, key| value.get(key))?;
-        match replicas.as_i64() {
-            Some(number) if number >= 0 => None,
-            Some(_) => Some(Cause::invalid(path, replicas, "should be a non-negative integer")),
-            None => {
-                let (found, name) = match replicas {
-                    Value::String(text) => (text.clone(), "string"),
-                    Value::Bool(flag) => (flag.to_string(), "bool"),
-                    other => (other.to_string(), "float64"),
-                };
-                let why = format!("{path} accessor error: {found} is of the type {name}, expected int64");
-                Some(Cause::invalid(path, &0.into(), why))
-            }
+    /// The rules that a status violates; their messages name no more of a path than what is below the status.
+    fn validate_status(&self, object: &Value, present: Option<&Value>) -> Vec<Cause> {
+        let Some(status) = object.get("status") else { return Vec::new() };
+        let Some(schema) = self.schema["properties"].get("status") else { return Vec::new() };
+        let before = present.and_then(|present| present.get("status"));
+        let mut causes = validate::validate(status, before, schema);
+        for cause in &mut causes {
+            cause.field = if cause.field.is_empty() { "status".to_owned() } else { format!("status.{}", cause.field) };
         }
+        causes
     }
 
     pub(crate) fn schema(&self) -> &Value {

@@ -6,7 +6,7 @@ use super::{Call, FieldValidation};
 use crate::decode::{self, Findings};
 use crate::http::syntax;
 use crate::kinds::Kind;
-use crate::status::{Cause, Refusal};
+use crate::status::Refusal;
 use crate::{defaults, meta, protobuf};
 
 /// Decodes the body as an object of the call's kind. Warnings are what it has too much.
@@ -180,7 +180,10 @@ fn admit(
     let of = Type::of(kind);
     of.check(call, &object)?;
     object["apiVersion"] = kind.api_version().into();
-    object["kind"] = kind.kind.as_str().into();
+    // A custom object of another kind is refused when it is validated.
+    if kind.custom.is_none() {
+        object["kind"] = kind.kind.as_str().into();
+    }
     if let Some(error) = findings.error {
         let (version, kind) = (&kind.version, &kind.kind);
         let message = format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}");
@@ -280,10 +283,6 @@ impl<'a> Type<'a> {
             return Err(Refusal::bad_request(format!(
                 "the API version in the data ({version}) does not match the expected API version ({expected})"
             )));
-        }
-        if found != self.kind && self.custom {
-            let cause = Cause::invalid("kind", &found.into(), format!("must be {}", self.kind));
-            return Err(Refusal::invalid(self.group, found, meta::text(object, "name"), &[cause]));
         }
         Ok(())
     }

@@ -60,6 +60,7 @@ pub(super) fn create_object(
         meta::generate_name(&mut object);
         prepare::create(kind, &mut object)?;
         let name = meta::text(&object, "name").to_owned();
+        prepare::check_kind(kind, &object)?;
         let causes = prepare::validate(kind, &object, Write::Create);
         if !causes.is_empty() {
             return Err(Refusal::invalid_object(kind, &name, &causes));

@@ -258,19 +258,19 @@ pub(super) fn check_matching(query: &Query, watching: bool) -> Result<(), Refusa
     }
     let Some(matching) = matching else { return Ok(()) };
     if watching {
+        let mut causes = Vec::new();
         if initial.is_none() {
-            return refused(&[Cause::forbidden(
-                field,
-                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            )]);
+            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            causes.push(Cause::forbidden(field, why));
         }
         if matching != "NotOlderThan" {
-            return refused(&[
-                Cause::forbidden(field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
-                Cause::not_supported(field, &format!("{matching:?}"), &["NotOlderThan"]),
-            ]);
+            if initial.is_some() {
+                let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+                causes.push(Cause::forbidden(field, why));
+            }
+            causes.push(Cause::not_supported(field, &format!("{matching:?}"), &["NotOlderThan"]));
         }
-        return Ok(());
+        return if causes.is_empty() { Ok(()) } else { refused(&causes) };
     }
     let mut causes = Vec::new();
     if version.is_none() {

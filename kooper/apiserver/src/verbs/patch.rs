@@ -193,6 +193,12 @@ impl Patch {
         }
         // A kind is what is patched, never what a patch changes.
         let builtin = kind.custom.is_none();
+        if matches!(self, Self::Strategic(_)) {
+            // The real server has patched a value of its own type.
+            for key in ["kind", "apiVersion"] {
+                object[key] = present[key].clone();
+            }
+        }
         if builtin && (object["kind"] != present["kind"] || object["apiVersion"] != present["apiVersion"]) {
             let shown = Value::from(object.to_string());
             let cause = Cause::invalid("patch", &shown, "the kind of an object cannot be changed");

@@ -222,6 +222,7 @@ fn next_state(
     } else {
         fields::drop_empty(&mut object);
     }
+    prepare::check_kind(kind, &object)?;
     causes.extend(meta::validate_update(&object, present));
     causes.extend(prepare::validate(kind, &object, area.judged(present)));
     if !causes.is_empty() {

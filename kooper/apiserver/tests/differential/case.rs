@@ -184,7 +184,7 @@ impl Step {
 
     /// Whether what it reads may come from the real server's cache, which is a moment behind.
     pub(crate) fn reads_cache(&self) -> bool {
-        self.is_watch() || self.path.contains("watch=1") || self.path.contains("resourceVersion=0")
+        self.is_watch() || self.path.contains("watch=1") || self.path.contains("resourceVersion=")
     }
 
     /// The headers of the case, and those that every client sends.
