@@ -228,6 +228,10 @@ pub(crate) fn scaled(
         }
         ScaleWrite::Replaced(next) => {
             let mut next = next.clone();
+            // No replicas are encoded as no field.
+            if let Some(spec) = next.get_mut("spec").and_then(Value::as_object_mut) {
+                spec.retain(|name, value| name != "replicas" || *value != 0);
+            }
             managed::set(&mut next, managed::of(&live).as_array().cloned().unwrap_or_default());
             manager.update(&live, next, writer, &now)
         }

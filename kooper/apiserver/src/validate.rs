@@ -149,6 +149,12 @@ fn status(kind: &Kind, at: &At<'_>) {
         let path = if kind.kind == "StatefulSet" { "status.readyReplicas" } else { "readyReplicas" };
         status.field("availableReplicas").invalid(format!("cannot be greater than {path}"));
     }
+    if kind.group.is_empty() && kind.kind == "Service" {
+        let points = status.field("loadBalancer").field("ingress");
+        if !points.items().is_empty() && at.field("spec").field("type").text() != "LoadBalancer" {
+            points.forbidden("may only be used when `spec.type` is 'LoadBalancer'");
+        }
+    }
     if kind.group == "apiextensions.k8s.io" {
         crate::crd::validate(at.value).into_iter().for_each(|cause| at.add(cause));
     }

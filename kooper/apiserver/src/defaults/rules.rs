@@ -20,6 +20,7 @@ pub(super) fn before(name: &str, entries: &mut Entries) {
         "io.k8s.api.core.v1.ImageVolumeSource" => pull_policy(entries, "reference", "pullPolicy"),
         "io.k8s.api.core.v1.PodSpec" => service_account(entries),
         "io.k8s.api.core.v1.Pod" => pod(entries),
+        "io.k8s.api.core.v1.PodStatus" => pod_addresses(entries),
         "io.k8s.api.core.v1.ServicePort" => target_port(entries),
         "io.k8s.api.apps.v1.StatefulSetSpec" => {
             let claims = entries.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut);
@@ -186,6 +187,23 @@ fn is_latest(image: &str) -> bool {
         return path.rsplit('/').next().is_some_and(|last| last.ends_with(":latest"));
     }
     last.split_once(':').is_none_or(|(_, tag)| tag == "latest")
+}
+
+/// `podIP` is the first of `podIPs`, and counts where they differ.
+fn pod_addresses(status: &mut Entries) {
+    let first = status.get("podIPs").and_then(|addresses| addresses[0].get("ip")).cloned();
+    match status.get("podIP").filter(|address| address.as_str().is_some_and(|address| !address.is_empty())) {
+        Some(address) if first.as_ref() != Some(address) => {
+            let addresses = json!([{"ip": address}]);
+            status.insert("podIPs".to_owned(), addresses);
+        }
+        Some(_) => {}
+        None => {
+            if let Some(first) = first {
+                status.insert("podIP".to_owned(), first);
+            }
+        }
+    }
 }
 
 /// `serviceAccount` is the old name of `serviceAccountName`.

@@ -34,6 +34,11 @@ fn check_new(value: &Value, old: Option<&Value>, schema: &Value, path: &str, cau
         let why = format!("{path} in body must be of type {wanted}: \"{name}\"");
         let shown = json!(name);
         causes.push(Cause::type_invalid(path, &shown, why));
+        if value.is_f64() && schema["type"] == "integer" {
+            let why = format!("Checked value must be of type integer (default format) in {path}");
+            causes.push(Cause::invalid("<nil>", &json!(""), why));
+            check_number(value, schema, path, causes);
+        }
         return;
     }
     check_enum(value, schema, path, causes);

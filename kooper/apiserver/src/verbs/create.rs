@@ -17,13 +17,6 @@ const TRIES: usize = 8;
 pub(super) fn create(call: &Call<'_>) -> Result<Answer, Refusal> {
     let options = WriteOptions::parse(call.request, "CreateOptions")?;
     let (object, warnings) = body::decode(call, options.validation)?;
-    if !meta::text(&object, "resourceVersion").is_empty() {
-        return Err(Refusal::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "",
-            "resourceVersion should not be set on objects to be created",
-        ));
-    }
     let answer = create_object(call, object, &options, true).unwrap_or_else(Answer::from);
     // Also what is refused has its warnings.
     Ok(answer.with_warnings(&warnings))
@@ -74,6 +67,11 @@ pub(super) fn create_object(
                 return Ok(Answer::from(taken(kind, &key, &name)).with_warnings(&warnings));
             }
             return Ok(answer_value(call, StatusCode::CREATED, &object).with_warnings(&warnings));
+        }
+        if !meta::text(&object, "resourceVersion").is_empty() {
+            let why = "resourceVersion should not be set on objects to be created";
+            let refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", why);
+            return Ok(Answer::from(refusal).with_warnings(&warnings));
         }
         match kind.table.put(&key, None, draft(kind, &object)) {
             Ok(stored) => {

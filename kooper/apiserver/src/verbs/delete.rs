@@ -121,13 +121,16 @@ impl DeleteOptions {
     /// Options of the body, else of the query.
     fn parse(call: &Call<'_>) -> Result<Self, Refusal> {
         let request = call.request;
-        let mut options = if request.body.is_empty() {
-            Self::of_query(&request.query)?
+        // With a body, the query counts for nothing.
+        let options = if request.body.is_empty() {
+            let mut options = Self::of_query(&request.query)?;
+            let dry_run = request.query.all("dryRun").filter(|value| !value.is_empty());
+            options.dry_run.extend(dry_run.map(ToOwned::to_owned));
+            options
         } else {
             let body = super::body::parse(call, "v1", "DeleteOptions")?;
             Self::of_body(&body)?
         };
-        options.dry_run.extend(request.query.all("dryRun").filter(|value| !value.is_empty()).map(ToOwned::to_owned));
         options.check()?;
         Ok(options)
     }

@@ -50,8 +50,9 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
         update::check_names(call, &object)?;
         Ok(object)
     };
-    let answer = update::write(call, &options, Owners::Found, next, None)?;
-    Ok(answer.with_warnings(&warnings.take()))
+    let answer = update::write(call, &options, Owners::Found, next, None);
+    // Also what is refused has its warnings.
+    Ok(answer.unwrap_or_else(Answer::from).with_warnings(&warnings.take()))
 }
 
 /// Server-side apply: creates an object that is absent.
@@ -84,8 +85,8 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answ
         }
         _ => None,
     };
-    let answer = update::write(call, options, Owners::Applied, |present| next(Some(present)), absent.as_ref())?;
-    Ok(answer.with_warnings(&warnings.take()))
+    let answer = update::write(call, options, Owners::Applied, |present| next(Some(present)), absent.as_ref());
+    Ok(answer.unwrap_or_else(Answer::from).with_warnings(&warnings.take()))
 }
 
 impl Patch {

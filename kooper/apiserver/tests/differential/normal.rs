@@ -252,6 +252,17 @@ impl Normal {
                 rest = &rest[char.len_utf8()..];
             }
         }
+        // How the parts of a pod that may not change differ is shown as a difference of Go values.
+        if let Some((start, rest)) = normal.split_once("if it was previously negative)\n") {
+            let end = rest.rfind(']').filter(|_| normal.contains("is invalid: [")).map_or("", |end| &rest[end..]);
+            normal = format!("{start}if it was previously negative){end}");
+        }
+        // Fields of a map are checked in random order.
+        if let Some((start, errors)) = normal.split_once("errors:\n") {
+            let mut errors: Vec<_> = errors.lines().collect();
+            errors.sort_unstable();
+            normal = format!("{start}errors:\n{}", errors.join("\n"));
+        }
         for before in ["current: ", "the ResourceVersion in record (", "too old resource version: "] {
             if let Some((start, after)) = normal.split_once(before) {
                 let digits =

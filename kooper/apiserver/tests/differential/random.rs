@@ -284,6 +284,7 @@ impl Writer {
                     .map(|(key, _)| key.as_str())
                     .filter(|key| *key != "metadata")
                     .collect();
+                forget_allocated(&mut body);
                 if chance(&mut self.rng, 650) {
                     let key = one(&mut self.rng, &keys);
                     body[key] = fresh[key].clone();
@@ -383,6 +384,21 @@ impl Writer {
             }
             41..44 => step.body = "[]".to_owned(),
             _ => {}
+        }
+    }
+}
+
+/// Removes the addresses and ports that each server chooses by itself.
+fn forget_allocated(body: &mut Value) {
+    let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    if spec.get("clusterIP").is_some_and(|address| address != "None") {
+        spec.remove("clusterIP");
+        spec.remove("clusterIPs");
+    }
+    spec.remove("healthCheckNodePort");
+    for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(port) = port.as_object_mut() {
+            port.remove("nodePort");
         }
     }
 }

@@ -40,21 +40,21 @@ const CONFIG_MAP: &[Field] = &[
     field(&["data", "b"], 400, &[r#""1""#, r#""é<&>""#], &[]),
     field(&["data", "c"], 200, &[r#""1\n2""#], &[]),
     field(&["binaryData", "z"], 150, &[r#""AAE=""#, r#""""#], &[]),
-    field(&["immutable"], 40, &["true", "false"], &[]),
+    field(&["immutable"], 40, &["false"], &[]),
 ];
 
 const SECRET: &[Field] = &[
-    field(&["data", "a"], 500, &[r#""MQ==""#, r#""Mg==""#, r#""""#], &[r#""1""#, "1"]),
+    field(&["data", "a"], 500, &[r#""MQ==""#, r#""Mg==""#, r#""""#], &[r#""1""#]),
     field(&["data", "b"], 300, &[r#""MQ==""#], &[]),
     field(&["data", "username"], 60, &[r#""MQ==""#], &[]),
-    field(&["stringData", "b"], 200, &[r#""1""#, r#""2""#], &["1"]),
+    field(&["stringData", "b"], 200, &[r#""1""#, r#""2""#], &[]),
     field(
         &["type"],
         150,
         &[r#""Opaque""#, r#""Opaque""#, r#""a.example/type""#, r#""kubernetes.io/basic-auth""#],
         &[r#""kubernetes.io/tls""#, r#""kubernetes.io/service-account-token""#],
     ),
-    field(&["immutable"], 40, &["true", "false"], &[]),
+    field(&["immutable"], 40, &["false"], &[]),
 ];
 
 const CONTAINERS: &[&str] = &[
@@ -66,7 +66,7 @@ const CONTAINERS: &[&str] = &[
     r#"[{"name": "c", "image": "i:1", "resources": {"limits": {"cpu": "1"}}}, {"name": "d", "image": "i"}]"#,
 ];
 const BAD_CONTAINERS: &[&str] =
-    &["[]", r#"[{"name": "C", "image": "i"}]"#, r#"[{"name": "c"}]"#, r#"[{"name": "c", "image": 1}]"#];
+    &["[]", r#"[{"name": "C", "image": "i"}]"#, r#"[{"name": "c"}]"#];
 
 const POD: &[Field] = &[
     field(&["spec", "containers"], 980, CONTAINERS, BAD_CONTAINERS),
@@ -82,7 +82,7 @@ const POD: &[Field] = &[
         &[r#"[{"operator": "Sometimes"}]"#],
     ),
     field(&["spec", "schedulingGates"], 50, &[r#"[{"name": "a.example/gate"}]"#], &[]),
-    field(&["status", "phase"], 250, &[r#""Pending""#, r#""Running""#, r#""Succeeded""#], &["1"]),
+    field(&["status", "phase"], 250, &[r#""Pending""#, r#""Running""#, r#""Succeeded""#], &[]),
     field(&["status", "podIP"], 100, &[r#""10.0.0.1""#], &[]),
     field(
         &["status", "conditions"],
@@ -144,7 +144,7 @@ const DEPLOYMENT: &[Field] = &[
         TEMPLATES,
         &[r#"{"spec": {"containers": []}}"#, r#"{"metadata": {"labels": {"app": "x"}}}"#],
     ),
-    field(&["spec", "replicas"], 400, &["0", "1", "3"], &["-1", r#""1""#]),
+    field(&["spec", "replicas"], 400, &["0", "1", "3"], &["-1"]),
     field(&["spec", "paused"], 100, &["true", "false"], &[]),
     field(&["spec", "minReadySeconds"], 100, &["0", "5"], &["-1"]),
     field(

@@ -75,6 +75,10 @@ pub(crate) fn configuration(rng: &mut Rng, subject: &Subject, name: &str) -> Val
     let mut object = objects::object(rng, subject, name);
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("ownerReferences");
+        // The real server stores what is empty in a custom object, and stores it again without at the next write.
+        if subject.custom {
+            metadata.retain(|_, value| *value != json!([]) && *value != json!({}));
+        }
     }
     object
 }
