@@ -60,10 +60,14 @@ pub(crate) fn check_kind(kind: &Kind, object: &Value) -> Result<(), Refusal> {
     Err(Refusal::invalid(&kind.group, found, meta::text(object, "name"), &[cause]))
 }
 
-/// What the kind warns of: finalizers of custom objects that may be those of others.
+/// What the kind warns of: fields without effect, and finalizers of custom objects that may be those of others.
 pub(crate) fn warnings(kind: &Kind, object: &Value, present: Option<&Value>) -> Vec<String> {
     if kind.custom.is_none() {
-        return Vec::new();
+        let spec = &object["spec"];
+        let service = kind.group.is_empty() && kind.kind == "Service";
+        let ignored = service && spec["externalName"].is_string() && spec["type"] != "ExternalName";
+        let warning = "spec.externalName is ignored when spec.type is not \"ExternalName\"";
+        return ignored.then(|| warning.to_owned()).into_iter().collect();
     }
     let known = present.map(meta::finalizers).unwrap_or_default();
     let mut added: Vec<_> = meta::finalizers(object).into_iter().filter(|name| !known.contains(name)).collect();

@@ -60,7 +60,7 @@ pub(super) fn service(object: &At<'_>, present: Option<&Value>) {
         }
     }
     let external = spec.field("externalTrafficPolicy");
-    if !external.is_empty() && kind == "ClusterIP" && spec.field("externalIPs").is_empty() {
+    if !external.is_empty() && matches!(kind, "ClusterIP" | "ExternalName") && spec.field("externalIPs").is_empty() {
         external.invalid("may only be set for externally-accessible services");
     }
     external.one_of(&["Cluster", "Local"]);

@@ -218,7 +218,9 @@ pub(crate) fn remove_object(
             let why = format!("namespaces {name:?} is forbidden: this namespace may not be deleted");
             return Err(Refusal::forbidden(why, details(name, "", "namespaces")));
         }
-        if held || unbound_pod(kind, &present) {
+        let running = present["metadata"]["deletionGracePeriodSeconds"].as_i64();
+        let shortened = is_pod(kind) && running.is_some_and(|running| running > grace);
+        if held || unbound_pod(kind, &present) || shortened {
             mark(kind, &mut next, grace);
         }
         if held {

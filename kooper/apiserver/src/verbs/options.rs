@@ -1,5 +1,7 @@
 //! The options that every write takes.
 
+use serde_json::json;
+
 use crate::http::Request;
 use crate::patch::user_agent::manager_name;
 use crate::status::{Cause, Refusal};
@@ -29,7 +31,7 @@ impl WriteOptions {
         let mut causes = Vec::new();
         let dry_run: Vec<_> = query.all("dryRun").filter(|value| !value.is_empty()).collect();
         if dry_run.iter().any(|value| *value != "All") {
-            causes.push(Cause::not_supported("dryRun", &format!("{dry_run:?}"), &["All"]));
+            causes.push(Cause::not_supported("dryRun", &json!(dry_run).to_string(), &["All"]));
         }
         let manager = query.get("fieldManager");
         if manager.is_some_and(|manager| manager.len() > 128) {

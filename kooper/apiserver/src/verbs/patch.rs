@@ -33,6 +33,10 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
     // A language that the kind does not know is refused before the options are read.
     Patch::check_language(call)?;
     let options = WriteOptions::parse(call.request, "PatchOptions")?;
+    if !Patch::creates(call) {
+        // What is not there is not found, whatever the patch says.
+        super::present(call)?;
+    }
     let patch = Patch::parse(call)?;
     if let Patch::Apply(config) = &patch {
         return apply(call, &options, config);
@@ -140,6 +144,11 @@ impl Patch {
             }
             _ => Err(Self::unknown_language(call)),
         }
+    }
+
+    /// An apply may create the object.
+    fn creates(call: &Call<'_>) -> bool {
+        call.request.content_type() == "application/apply-patch+yaml"
     }
 
     fn check_language(call: &Call<'_>) -> Result<(), Refusal> {

@@ -46,6 +46,7 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
         }
         let next = patch.apply(&call.kind, &scale)?;
         check_name(call, &next)?;
+        body::check_namespace(call, &next)?;
         fields::scaled(call.cluster, &call.kind, present, &scale, ScaleWrite::Replaced(&next), &options.manager)
     })
 }

@@ -12,6 +12,7 @@ use super::Call;
 use super::form::{self, Form};
 use super::list;
 use super::served;
+use crate::defaults;
 use crate::faults::View;
 use crate::http::{Answer, write_event};
 use crate::kinds::Kind;
@@ -277,7 +278,12 @@ impl Watcher {
             Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1".to_owned()),
             _ => (self.kind.kind.as_str(), self.kind.api_version()),
         };
-        let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+        // The real server writes what the type of a built-in kind always writes.
+        let mut object = match self.form {
+            Form::Whole if self.kind.custom.is_none() => defaults::zero(self.kind.typed().name, &api_version, kind),
+            _ => json!({"kind": kind, "apiVersion": api_version}),
+        };
+        object["metadata"] = metadata;
         let object = match self.form {
             Form::Table => print::table(
                 &self.kind,

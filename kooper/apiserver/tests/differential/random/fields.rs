@@ -65,8 +65,7 @@ const CONTAINERS: &[&str] = &[
     r#"[{"name": "c", "image": "i:1", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": ""}]}]"#,
     r#"[{"name": "c", "image": "i:1", "resources": {"limits": {"cpu": "1"}}}, {"name": "d", "image": "i"}]"#,
 ];
-const BAD_CONTAINERS: &[&str] =
-    &["[]", r#"[{"name": "C", "image": "i"}]"#, r#"[{"name": "c"}]"#];
+const BAD_CONTAINERS: &[&str] = &["[]", r#"[{"name": "C", "image": "i"}]"#, r#"[{"name": "c"}]"#];
 
 const POD: &[Field] = &[
     field(&["spec", "containers"], 980, CONTAINERS, BAD_CONTAINERS),
