@@ -63,11 +63,8 @@ pub(crate) fn check_kind(kind: &Kind, object: &Value) -> Result<(), Refusal> {
 /// What the kind warns of: fields without effect, and finalizers of custom objects that may be those of others.
 pub(crate) fn warnings(kind: &Kind, object: &Value, present: Option<&Value>) -> Vec<String> {
     if kind.custom.is_none() {
-        let spec = &object["spec"];
         let service = kind.group.is_empty() && kind.kind == "Service";
-        let ignored = service && spec["externalName"].is_string() && spec["type"] != "ExternalName";
-        let warning = "spec.externalName is ignored when spec.type is not \"ExternalName\"";
-        return ignored.then(|| warning.to_owned()).into_iter().collect();
+        return if service { service::warnings(object) } else { Vec::new() };
     }
     let known = present.map(meta::finalizers).unwrap_or_default();
     let mut added: Vec<_> = meta::finalizers(object).into_iter().filter(|name| !known.contains(name)).collect();

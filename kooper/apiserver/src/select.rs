@@ -69,6 +69,11 @@ impl Selection {
         }
     }
 
+    /// Whether it selects one object by its name.
+    pub(crate) fn names_one(&self) -> bool {
+        self.fields.iter().any(|(field, equal, _)| matches!(field, Field::Name) && *equal)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.labels.as_ref().is_none_or(Selector::is_empty) && self.fields.is_empty()
     }

@@ -46,6 +46,18 @@ pub(super) fn allocate(kind: &Kind, service: &mut Value, present: Option<&Value>
     Err(Refusal::invalid_object(kind, meta::text(service, "name"), &causes))
 }
 
+/// The fields that have no effect on a Service of this type.
+pub(super) fn warnings(service: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if is_headless(service) && text(service, "sessionAffinity") == "ClientIP" {
+        warnings.push("spec.SessionAffinity is ignored for headless services".to_owned());
+    }
+    if is_internal(service) && !text(service, "externalName").is_empty() {
+        warnings.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned());
+    }
+    warnings
+}
+
 fn text<'a>(service: &'a Value, key: &str) -> &'a str {
     service["spec"][key].as_str().unwrap_or_default()
 }
@@ -215,6 +227,11 @@ fn address(kind: &Kind, service: &mut Value, present: Option<&Value>, causes: &m
         return;
     }
     let given = text(service, "clusterIP").to_owned();
+    if !given.is_empty() && given.parse::<std::net::IpAddr>().is_err() {
+        let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        causes.push(Cause::invalid("spec.clusterIPs[0]", &json!(given), why));
+        return;
+    }
     let taken = |address: &str| {
         let others = kind.table.snapshot();
         let index = kind.fields.iter().position(|field| field == "spec.clusterIP");

@@ -200,7 +200,7 @@ fn check_text(text: &str, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
         }
     }
     if let Some(format) = schema["format"].as_str().filter(|format| !has_format(text, format)) {
-        causes.push(Cause::invalid(path, &value, format!("{path} in body must be of type {format}: {value}")));
+        causes.push(Cause::type_invalid(path, &value, format!("{path} in body must be of type {format}: {value}")));
     }
 }
 

@@ -25,7 +25,12 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(super) async fn list(call: &Call<'_>) -> Result<Answer, Refusal> {
     let query = &call.request.query;
     let selection = Selection::parse(query, &call.kind, None)?;
-    let page = Page::parse(query)?;
+    let mut page = Page::parse(query)?;
+    // One object is read as it is now, unless the client insists.
+    let placed = call.target.namespace.is_some() || !call.kind.namespaced;
+    if selection.names_one() && placed && page.after.is_none() && query.get("resourceVersionMatch").is_none() {
+        page.exact = false;
+    }
     let snapshot = snapshot(call, &page).await?;
     let prefix = call.target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
     let from = page.after.as_ref().map_or_else(|| prefix.clone(), |after| format!("{after}\0"));

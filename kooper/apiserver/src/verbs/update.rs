@@ -79,7 +79,9 @@ pub(super) fn write(
         let wanted = next(&present)?;
         check_version(call, &wanted, &stored)?;
         let object = next_state(call, owners, wanted, &present, options)?;
-        let warnings = prepare::warnings(kind, &object, Some(&present));
+        // A write of a part warns of nothing.
+        let whole = call.target.subresource.is_none();
+        let warnings = if whole { prepare::warnings(kind, &object, Some(&present)) } else { Vec::new() };
         if options.dry_run {
             return Ok(answer_value(call, StatusCode::OK, &object).with_warnings(&warnings));
         }

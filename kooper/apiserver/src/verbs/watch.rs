@@ -280,7 +280,7 @@ impl Watcher {
         };
         // The real server writes what the type of a built-in kind always writes.
         let mut object = match self.form {
-            Form::Whole if self.kind.custom.is_none() => defaults::zero(self.kind.typed().name, &api_version, kind),
+            Form::Whole if self.kind.custom.is_none() => defaults::bookmark(self.kind.typed().name, &api_version, kind),
             _ => json!({"kind": kind, "apiVersion": api_version}),
         };
         object["metadata"] = metadata;

@@ -323,9 +323,9 @@ fn is_part(char: char) -> bool {
     char.is_ascii_digit() || char == '.'
 }
 
-/// One of the ports that nodes open, but for those that cases choose.
+/// One of the ports that nodes open, but for those that cases choose; or the next, which a dry run gets.
 fn is_port(text: &str) -> bool {
-    text.parse::<u16>().is_ok_and(|port| (30_086..32_768).contains(&port))
+    text.parse::<u16>().is_ok_and(|port| (30_086..32_770).contains(&port))
 }
 
 fn is_uid(text: &str) -> bool {

@@ -367,7 +367,7 @@ impl Writer {
             }
             35..41 => {
                 let body: Value = serde_json::from_str(&step.body).unwrap_or_default();
-                if body.is_object() {
+                if body.is_object() && !step.path.ends_with("/scale") {
                     let (path, value) = one(
                         rng,
                         &[

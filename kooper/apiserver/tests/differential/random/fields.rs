@@ -44,7 +44,7 @@ const CONFIG_MAP: &[Field] = &[
 ];
 
 const SECRET: &[Field] = &[
-    field(&["data", "a"], 500, &[r#""MQ==""#, r#""Mg==""#, r#""""#], &[r#""1""#]),
+    field(&["data", "a"], 500, &[r#""MQ==""#, r#""Mg==""#, r#""""#], &[]),
     field(&["data", "b"], 300, &[r#""MQ==""#], &[]),
     field(&["data", "username"], 60, &[r#""MQ==""#], &[]),
     field(&["stringData", "b"], 200, &[r#""1""#, r#""2""#], &[]),
