@@ -147,7 +147,7 @@ impl DeleteOptions {
     pub(super) fn of_body(body: &Value) -> Result<Self, Refusal> {
         let kind = body["kind"].as_str().unwrap_or("DeleteOptions");
         if kind != "DeleteOptions" {
-            let version = body["apiVersion"].as_str().unwrap_or("v1");
+            let version = body["apiVersion"].as_str().unwrap_or("meta.k8s.io/v1");
             return Err(Refusal::bad_request(format!(
                 "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
             )));

@@ -284,14 +284,13 @@ impl Watcher {
             _ => json!({"kind": kind, "apiVersion": api_version}),
         };
         object["metadata"] = metadata;
-        let object = match self.form {
-            Form::Table => print::table(
-                &self.kind,
-                &json!({"resourceVersion": version.to_string()}),
-                std::iter::once(&object),
-                self.rows == 0,
-            ),
-            _ => object,
+        let object = if self.form == Form::Table {
+            let metadata = json!({"resourceVersion": version.to_string()});
+            let table = print::table(&self.kind, &metadata, std::iter::once(&object), self.rows == 0);
+            self.rows += 1;
+            table
+        } else {
+            object
         };
         write_event(lines, "BOOKMARK", object.to_string().as_bytes());
     }

@@ -80,7 +80,6 @@ const POD: &[Field] = &[
         &[r#"[{"operator": "Exists"}]"#, r#"[{"key": "a", "operator": "Equal", "value": "b"}]"#, "[]"],
         &[r#"[{"operator": "Sometimes"}]"#],
     ),
-    field(&["spec", "schedulingGates"], 50, &[r#"[{"name": "a.example/gate"}]"#], &[]),
     field(&["status", "phase"], 250, &[r#""Pending""#, r#""Running""#, r#""Succeeded""#], &[]),
     field(&["status", "podIP"], 100, &[r#""10.0.0.1""#], &[]),
     field(
