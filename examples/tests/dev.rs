@@ -87,7 +87,7 @@ fn every_example_has_something_to_do() {
         (METRICS, "synced"),
         (MULTI_RESOURCE, "seen kind=StatefulSet object=default/hello"),
         (REDIS, "synced watch=redis: redises"),
-        (TRACED, "works settings=false"),
+        (TRACED, "works settings=true"),
     ] {
         let dev = home.start(program, &["--port", "0"]);
         dev.process.wait_for_line(&[line]);

@@ -222,7 +222,7 @@ static FLAGS: [Flag; 18] = [
         name: "wire",
         short: None,
         value: "auto|json",
-        help: "Encoding of watched objects: protobuf where the server offers it, or JSON [default: auto]",
+        help: "Encoding of watched objects: protobuf where offered, or only JSON [default: auto]",
         repeatable: false,
         of: &[Task::Run, Task::Dev],
         take: |settings, text| {
