@@ -26,6 +26,7 @@ mod rbac;
 mod readers;
 mod reliability;
 mod rooms;
+mod same_end;
 mod secrets;
 mod simulation;
 mod watch_faults;

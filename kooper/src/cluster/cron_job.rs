@@ -17,6 +17,7 @@ use super::children::{controlled, unless_gone};
 use super::versions::Field as _;
 use crate::call::action::Action;
 use crate::call::capability::{Creator, Deleter, Reader, StatusWriter, owned_by};
+use crate::clock;
 use crate::controller::error::ConfigError;
 use crate::controller::{Controller, KindExt as _};
 use crate::error::Result;
@@ -39,7 +40,7 @@ async fn reconcile(
     if cron.metadata.deletion_timestamp.is_some() {
         return Ok(Action::done());
     }
-    let now = Timestamp::now();
+    let now = clock::wall();
     let all = controlled(&cron, &jobs)?;
     clean_up(spec, &all, &deleter).await?;
     let mut status = CronJobStatus {

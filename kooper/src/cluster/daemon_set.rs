@@ -8,7 +8,6 @@ use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, DaemonSetSpec, D
 use k8s_openapi::api::core::v1::{
     Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodTemplateSpec, Toleration,
 };
-use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 
 use super::children::{self, adopters, claim};
@@ -19,6 +18,7 @@ use super::scheduler;
 use super::versions::Field as _;
 use crate::call::action::Action;
 use crate::call::capability::{Creator, Deleter, Patcher, Reader, StatusWriter, owned_by};
+use crate::clock;
 use crate::controller::error::ConfigError;
 use crate::controller::{Controller, KindExt as _};
 use crate::error::Result;
@@ -119,7 +119,7 @@ struct Plan {
 impl Plan {
     fn of(set: &DaemonSet, spec: &DaemonSetSpec, pods: &[Arc<Pod>], nodes: &[Arc<Node>], hash: &str) -> Self {
         let mut plan = Self::default();
-        let now = Timestamp::now();
+        let now = clock::wall();
         let mut by_node: BTreeMap<String, Vec<&Arc<Pod>>> = BTreeMap::new();
         for pod in pods {
             by_node.entry(node_of(pod)).or_default().push(pod);

@@ -25,6 +25,8 @@ use crate::object::key::ObjectKey;
 
 /// The number of a Deployment's template, on it and on its ReplicaSets.
 const REVISION: &str = "deployment.kubernetes.io/revision";
+/// The numbers that a ReplicaSet had before it was rolled back to.
+const HISTORY: &str = "deployment.kubernetes.io/revision-history";
 /// The sizes for which a ReplicaSet was scaled.
 const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 const MAXIMUM: &str = "deployment.kubernetes.io/max-replicas";
@@ -153,6 +155,11 @@ async fn annotate(
     let last = old.iter().filter_map(|set| annotation(set, REVISION)).max().unwrap_or_default();
     let (mut annotations, mut revision) = (sets::copied(deployment), annotation(new, REVISION).unwrap_or_default());
     if revision <= last {
+        if revision > 0 {
+            let history = new.metadata.annotations.as_ref().and_then(|all| all.get(HISTORY));
+            let earlier = history.map(|history| format!("{history},")).unwrap_or_default();
+            annotations.insert(HISTORY.to_owned(), format!("{earlier}{revision}"));
+        }
         revision = last + 1;
     }
     annotations.insert(REVISION.to_owned(), revision.to_string());

@@ -7,13 +7,13 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use k8s_openapi::jiff::Timestamp;
 
 use super::children::{controller_of, expression, key_of, matches, unless_gone};
 use super::deployment::part;
 use super::pods::{is_active, is_ready, is_terminal};
 use super::versions::{Field as _, given};
 use crate::call::capability::{Reader, StatusWriter, by};
+use crate::clock;
 use crate::controller::error::ConfigError;
 use crate::controller::{Controller, KindExt as _};
 use crate::error::Result;
@@ -66,7 +66,7 @@ async fn reconcile(
         reason: if allowed > 0 { "SufficientPods" } else { "InsufficientPods" }.to_owned(),
         message: String::new(),
         observed_generation: budget.metadata.generation,
-        last_transition_time: Time(Timestamp::now()),
+        last_transition_time: Time(clock::wall()),
     };
     let status = PodDisruptionBudgetStatus {
         observed_generation: budget.metadata.generation,

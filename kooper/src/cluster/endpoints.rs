@@ -16,6 +16,7 @@ use super::children::{controlled, key_of, unless_gone};
 use super::pods::{is_ready, is_terminal};
 use super::versions::{Field as _, given};
 use crate::call::capability::{Creator, Deleter, PatchBody, Patcher, Reader, by, owned_by};
+use crate::clock;
 use crate::controller::error::ConfigError;
 use crate::controller::{Controller, KindExt as _};
 use crate::error::Result;
@@ -80,7 +81,7 @@ async fn reconcile(
         Some(slice) if same_slice(&slice, &wanted) => {}
         Some(slice) => {
             let patch = json!({
-                "metadata": {"labels": wanted.metadata.labels},
+                "metadata": {"labels": wanted.metadata.labels, "annotations": wanted.metadata.annotations},
                 "endpoints": wanted.endpoints.field().cloned().unwrap_or_default(), "ports": wanted.ports.unwrap_or_default()
             });
             unless_gone(patcher.patch_object(&slice, PatchBody::merge(patch)).await)?;
@@ -99,7 +100,9 @@ async fn reconcile(
         Some(now)
             if json!(now.subsets.clone().unwrap_or_default()) == json!(wanted.subsets.clone().unwrap_or_default()) => {}
         Some(now) => {
-            let patch = PatchBody::merge(json!({"subsets": wanted.subsets}));
+            let patch = PatchBody::merge(
+                json!({"metadata": {"annotations": wanted.metadata.annotations}, "subsets": wanted.subsets}),
+            );
             unless_gone(endpoints_patcher.patch_object(&now, patch).await)?;
         }
     }
@@ -129,6 +132,12 @@ fn labels<const N: usize>(service: &Service, own: [(&str, &str); N]) -> BTreeMap
         labels.insert(HEADLESS.to_owned(), String::new());
     }
     labels
+}
+
+/// The annotation with the time of the change, which is written with a change only.
+fn changed_now() -> BTreeMap<String, String> {
+    let now = clock::wall().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    [("endpoints.kubernetes.io/last-change-trigger-time".to_owned(), now)].into()
 }
 
 fn is_headless(service: &Service) -> bool {
@@ -181,6 +190,7 @@ fn slice(service: &Arc<Service>, pods: &[Arc<Pod>]) -> Result<EndpointSlice> {
             generate_name: Some(format!("{name}-")),
             namespace: service.metadata.namespace.clone(),
             labels: Some(labels(service, own)),
+            annotations: Some(changed_now()),
             ..ObjectMeta::default()
         },
         endpoints: given(pods.iter().map(endpoint).collect::<Vec<_>>()),
@@ -254,6 +264,7 @@ fn endpoints_of(service: &Service, pods: &[Arc<Pod>]) -> Endpoints {
             name: service.metadata.name.clone(),
             namespace: service.metadata.namespace.clone(),
             labels: Some(labels(service, [ENDPOINTS_BY])),
+            annotations: Some(changed_now()),
             owner_references: None::<Vec<OwnerReference>>,
             ..ObjectMeta::default()
         },

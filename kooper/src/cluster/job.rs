@@ -20,6 +20,7 @@ use super::children::{self, adopters, claim, key_of};
 use super::pods::is_active;
 use crate::call::action::Action;
 use crate::call::capability::{Creator, Deleter, PatchBody, Patcher, Reader, StatusWriter};
+use crate::clock;
 use crate::controller::error::ConfigError;
 use crate::controller::{Controller, KindExt as _};
 use crate::error::Result;
@@ -56,7 +57,7 @@ async fn reconcile(
     if job.metadata.deletion_timestamp.is_some() {
         return Ok(Action::done());
     }
-    let now = Timestamp::now();
+    let now = clock::wall();
     if progress::finished(job.status.as_ref()).is_some() {
         return expire(&job, spec, now, &jobs).await;
     }

@@ -13,6 +13,7 @@ use super::{Pace, node};
 use crate::call::action::Action;
 use crate::call::capability::{Deleter, StatusWriter};
 use crate::call::extract::State;
+use crate::clock;
 use crate::controller::error::ConfigError;
 use crate::controller::{Controller, KindExt as _};
 use crate::error::Result;
@@ -33,7 +34,7 @@ async fn reconcile(
     statuses: StatusWriter<Pod>,
     deleter: Deleter<Pod>,
 ) -> Result<Action> {
-    let now = Timestamp::now();
+    let now = clock::wall();
     if pod.metadata.deletion_timestamp.is_some() {
         return stop(&pod, *pace, now, &statuses, &deleter).await;
     }

@@ -15,6 +15,7 @@ use super::children::unless_gone;
 use crate::call::action::Action;
 use crate::call::capability::{Applier, PatchBody, Patcher, StatusWriter, owned_by};
 use crate::call::extract::State;
+use crate::clock;
 use crate::controller::error::ConfigError;
 use crate::controller::{Controller, KindExt as _};
 use crate::error::Result;
@@ -54,7 +55,7 @@ async fn reconcile(
     patcher: Patcher<Node>,
     leases: Applier<Lease>,
 ) -> Result<Action> {
-    let now = Timestamp::now();
+    let now = clock::wall();
     let is_new = node.status.as_ref().is_none_or(|status| status.conditions.as_ref().is_none_or(Vec::is_empty));
     if is_new && unless_gone(statuses.apply_status(&node, &ready(&node, now)?).await)?.is_none() {
         return Ok(Action::done());

@@ -6,13 +6,13 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::Timestamp;
 
 use super::children::{self, adopters, claim};
 use super::pods::{self, available_in, count, is_active, is_ready, is_terminal};
 use super::versions::{Field as _, given};
 use crate::call::action::Action;
 use crate::call::capability::{AccessError, Creator, Deleter, Patcher, Reader, StatusWriter, owned_by};
+use crate::clock;
 use crate::controller::error::ConfigError;
 use crate::controller::{Controller, KindExt as _};
 use crate::error::Result;
@@ -91,7 +91,7 @@ fn status(
     failure: Option<&(&str, AccessError)>,
 ) -> (ReplicaSetStatus, Option<Duration>) {
     let spec = set.spec.field().cloned().unwrap_or_default();
-    let now = Timestamp::now();
+    let now = clock::wall();
     let labels = spec.template.and_then(|template| template.metadata?.labels).unwrap_or_default();
     let labelled = active.iter().filter(|pod| {
         let own = pod.metadata.labels.as_ref();

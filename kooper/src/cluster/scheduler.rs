@@ -6,7 +6,6 @@ use k8s_openapi::api::core::v1::{
     Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodCondition, PodStatus, Taint, Toleration,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
@@ -14,6 +13,7 @@ use serde_json::{Value, json};
 use super::children::{key_of, unless_gone};
 use super::pods::is_terminal;
 use crate::call::capability::{Index, Reader, StatusWriter, by};
+use crate::clock;
 use crate::controller::error::ConfigError;
 use crate::controller::{Controller, KindExt as _};
 use crate::error::Result;
@@ -111,7 +111,7 @@ fn unschedulable(pod: &Pod, nodes: &[impl AsRef<Node>]) -> PodStatus {
         status: "False".to_owned(),
         reason: Some("Unschedulable".to_owned()),
         message: Some(message),
-        last_transition_time: Some(Time(Timestamp::now())),
+        last_transition_time: Some(Time(clock::wall())),
         ..PodCondition::default()
     };
     PodStatus { conditions: Some(vec![condition]), ..PodStatus::default() }

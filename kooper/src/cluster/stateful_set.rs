@@ -15,6 +15,7 @@ use super::revisions::{self, Revisions};
 use super::versions::Field as _;
 use crate::call::action::Action;
 use crate::call::capability::{Creator, Deleter, Patcher, Reader, StatusWriter};
+use crate::clock;
 use crate::controller::error::ConfigError;
 use crate::controller::{Controller, KindExt as _};
 use crate::error::Result;
@@ -107,7 +108,7 @@ impl Replicas {
         let spec = set.spec.field().cloned().unwrap_or_default();
         let start = spec.ordinals.and_then(|ordinals| ordinals.start).unwrap_or_default();
         let wanted = start..start.saturating_add(spec.replicas.unwrap_or(1));
-        Self { all, wanted, now: Timestamp::now(), min_ready: spec.min_ready_seconds }
+        Self { all, wanted, now: clock::wall(), min_ready: spec.min_ready_seconds }
     }
 
     fn get(&self, ordinal: i32) -> Option<&Arc<Pod>> {

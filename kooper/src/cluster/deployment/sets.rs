@@ -7,16 +7,17 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::rollout::{Bounds, Size};
-use super::{DESIRED, HASH, MAXIMUM, REVISION, annotation, plain};
+use super::{DESIRED, HASH, HISTORY, MAXIMUM, REVISION, annotation, plain};
 use crate::call::capability::owned_by;
 use crate::cluster::pods;
 use crate::cluster::versions::{Field as _, given};
 use crate::error::Result;
 
 /// Annotations that a ReplicaSet does not take over.
-const OWN: [&str; 5] = [
+const OWN: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
+    HISTORY,
     DESIRED,
     MAXIMUM,
     "deprecated.deployment.rollback.to",

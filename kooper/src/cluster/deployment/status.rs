@@ -8,6 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::rollout::Bounds;
 use super::sets::{self, Sets};
+use crate::clock;
 use crate::cluster::pods::nonzero;
 use crate::cluster::versions::{Field, given};
 
@@ -16,7 +17,7 @@ const DONE: &str = "NewReplicaSetAvailable";
 
 /// The status, and when the rollout exceeds its deadline.
 pub(super) fn status(deployment: &Deployment, sets: &Sets) -> (DeploymentStatus, Option<Duration>) {
-    let now = Timestamp::now();
+    let now = clock::wall();
     let before = deployment.status.clone().unwrap_or_default();
     let sum = |of: fn(&ReplicaSet) -> i32| sets.all().map(|set| of(set)).sum::<i32>();
     let available = sum(|set| sets::size(set).available);
@@ -89,7 +90,11 @@ fn progress(
     if spec.paused == Some(true) {
         let paused = condition_of_unknown("DeploymentPaused", "Deployment is paused", now);
         return (
-            Some(if reason == "DeploymentPaused" || reason == DONE { known.unwrap_or(paused) } else { paused }),
+            Some(if reason == "DeploymentPaused" || reason == "ProgressDeadlineExceeded" {
+                known.unwrap_or(paused)
+            } else {
+                paused
+            }),
             None,
         );
     }
