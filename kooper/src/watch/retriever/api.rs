@@ -81,7 +81,7 @@ impl<K: Resource<DynamicType = ()>> ApiRetriever<K> {
     #[must_use]
     pub fn new(client: Client, scope: Scope) -> Self {
         let path = K::url_path(&(), scope.namespace.as_deref());
-        let protobuf = !scope.json_only && (scope.metadata_only || is_known::<K>());
+        let protobuf = COMPLETE && !scope.json_only && (scope.metadata_only || is_known::<K>());
         Self { client, path, scope, protobuf, kind: PhantomData }
     }
 
@@ -98,6 +98,14 @@ impl<K: Resource<DynamicType = ()>> ApiRetriever<K> {
         }
         request
     }
+}
+
+// The table of protobuf is that of Kubernetes 1.36: types of a newer version may have fields that it lacks.
+k8s_openapi::k8s_if_le_1_36! {
+    const COMPLETE: bool = true;
+}
+k8s_openapi::k8s_if_ge_1_37! {
+    const COMPLETE: bool = false;
 }
 
 /// Whether protobuf has all fields of the type. A type of k8s-openapi drops the
