@@ -48,8 +48,9 @@ impl Wire {
         Self { client: ClientBuilder::try_from(config).unwrap().with_layer(&layer).build(), media }
     }
 
-    /// All objects of a scope, sorted by key: as listed in pages of two, and as watched.
-    async fn objects<K: Resource<DynamicType = ()> + 'static>(&self, scope: Scope, media: &str) -> Vec<Object> {
+    /// All objects of a scope, sorted by key: as listed in pages of two, and as watched. `None` if they changed in
+    /// between.
+    async fn objects<K: Resource<DynamicType = ()> + 'static>(&self, scope: Scope, media: &str) -> Option<Vec<Object>> {
         let retriever = ApiRetriever::<K>::new(self.client.clone(), scope);
         let mut listed = Vec::new();
         let mut request = ListRequest::default();
@@ -74,6 +75,7 @@ impl Wire {
             match events.next().await.unwrap().unwrap() {
                 Event::Added(object) => watched.push(object),
                 Event::Bookmark { initial_events_end: true, .. } => break,
+                Event::Modified(_) | Event::Deleted(_) => return None,
                 other => panic!("{other:?}"),
             }
         }
@@ -81,28 +83,41 @@ impl Wire {
             objects.sort_by(|a, b| a.key().cmp(b.key()));
             assert!(!objects.is_empty(), "there are {}", K::kind(&()));
         }
-        for (listed, watched) in listed.iter().zip(&watched) {
-            assert_eq!((listed.key(), listed.version()), (watched.key(), watched.version()));
+        (versions(&listed) == versions(&watched)).then_some(watched)
+    }
+
+    /// The objects of a scope in JSON and in protobuf, of the same versions. Other clients may change them.
+    async fn both<K: Resource<DynamicType = ()> + 'static>(&self, scope: &Scope) -> [Vec<Object>; 2] {
+        for _ in 0..100 {
+            let json = self.objects::<K>(Scope { json_only: true, ..scope.clone() }, JSON).await;
+            let protobuf = self.objects::<K>(scope.clone(), PROTOBUF).await;
+            if let (Some(json), Some(protobuf)) = (json, protobuf)
+                && versions(&json) == versions(&protobuf)
+            {
+                return [json, protobuf];
+            }
         }
-        assert_eq!(listed.len(), watched.len());
-        watched
+        panic!("{} change all the time", K::kind(&()));
     }
 
     /// The objects of a kind are the same in both encodings.
-    async fn compare<K>(&self)
+    async fn compare<K>(&self, scope: &Scope)
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Debug + PartialEq + 'static,
     {
-        let json = self.objects::<K>(Scope { json_only: true, ..Scope::default() }, JSON).await;
-        let protobuf = self.objects::<K>(Scope::default(), PROTOBUF).await;
-        assert_eq!(protobuf.len(), json.len());
+        let [json, protobuf] = self.both::<K>(scope).await;
         for (protobuf, json) in protobuf.iter().zip(&json) {
-            assert_eq!((protobuf.key(), protobuf.uid(), protobuf.version()), (json.key(), json.uid(), json.version()));
             assert_eq!(protobuf.decode::<K>().unwrap(), json.decode::<K>().unwrap());
             // Not only what the types have.
             assert_eq!(plain(protobuf), plain(json));
         }
     }
+}
+
+/// The identities of objects, which other clients may create, change and delete.
+fn versions(objects: &[Object]) -> Vec<(String, String, String)> {
+    let identity = |object: &Object| (object.key().to_string(), object.uid().to_owned(), object.version().to_owned());
+    objects.iter().map(identity).collect()
 }
 
 const JSON: &str = "application/json";
@@ -217,41 +232,50 @@ fn run<F: Future>(test: F) -> F::Output {
 #[test]
 fn objects_are_the_same_in_json_and_in_protobuf() {
     let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.must(&["create", "namespace", NAMESPACE]);
+    let labels = json!({"wire": ""});
+    let rules = json!([{"nonResourceURLs": ["/healthz"], "verbs": ["get"]}]);
+    cluster.apply([
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}),
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": NAMESPACE, "labels": labels}, "rules": rules}),
+    ]);
     cluster.apply(objects());
     run(async {
         let wire = Wire::new(cluster).await;
-        wire.compare::<ConfigMap>().await;
-        wire.compare::<Secret>().await;
-        wire.compare::<Pod>().await;
-        wire.compare::<Service>().await;
-        wire.compare::<Namespace>().await;
-        wire.compare::<CoreEvent>().await;
-        wire.compare::<Deployment>().await;
-        wire.compare::<StatefulSet>().await;
-        wire.compare::<Job>().await;
-        wire.compare::<CronJob>().await;
-        wire.compare::<Ingress>().await;
-        wire.compare::<NetworkPolicy>().await;
-        wire.compare::<PodDisruptionBudget>().await;
-        wire.compare::<HorizontalPodAutoscaler>().await;
-        wire.compare::<Role>().await;
-        wire.compare::<ClusterRole>().await;
-        wire.compare::<Lease>().await;
+        let namespaced = Scope { namespace: Some(NAMESPACE.into()), ..Scope::default() };
+        let labelled = Scope { labels: Some("wire".into()), ..Scope::default() };
+        wire.compare::<ConfigMap>(&namespaced).await;
+        wire.compare::<Secret>(&namespaced).await;
+        wire.compare::<Pod>(&namespaced).await;
+        wire.compare::<Service>(&namespaced).await;
+        wire.compare::<Namespace>(&labelled).await;
+        wire.compare::<CoreEvent>(&namespaced).await;
+        wire.compare::<Deployment>(&namespaced).await;
+        wire.compare::<StatefulSet>(&namespaced).await;
+        wire.compare::<Job>(&namespaced).await;
+        wire.compare::<CronJob>(&namespaced).await;
+        wire.compare::<Ingress>(&namespaced).await;
+        wire.compare::<NetworkPolicy>(&namespaced).await;
+        wire.compare::<PodDisruptionBudget>(&namespaced).await;
+        wire.compare::<HorizontalPodAutoscaler>(&namespaced).await;
+        wire.compare::<Role>(&namespaced).await;
+        wire.compare::<ClusterRole>(&labelled).await;
+        wire.compare::<Lease>(&namespaced).await;
     });
 }
 
 #[test]
 fn metadata_comes_in_protobuf_and_types_that_may_know_more_come_in_json() {
     let Some(cluster) = ControlPlane::shared() else { return };
-    cluster.apply([crate::live::configmap("default", "wire-metadata", "1")]);
+    let namespace = "wire-metadata";
+    cluster.must(&["create", "namespace", namespace]);
+    cluster.apply([crate::live::configmap(namespace, "a", "1")]);
     run(async {
         let wire = Wire::new(cluster).await;
-        let scope = Scope { namespace: Some("default".into()), metadata_only: true, ..Scope::default() };
-        let protobuf = wire.objects::<ConfigMap>(scope.clone(), PROTOBUF).await;
-        let json = wire.objects::<ConfigMap>(Scope { json_only: true, ..scope }, JSON).await;
+        let scope = Scope { namespace: Some(namespace.into()), metadata_only: true, ..Scope::default() };
+        let [json, protobuf] = wire.both::<ConfigMap>(&scope).await;
         assert_eq!(protobuf.iter().map(plain).collect::<Vec<_>>(), json.iter().map(plain).collect::<Vec<_>>());
-        wire.objects::<PartialObjectMeta<ConfigMap>>(Scope::default(), JSON).await;
+        let scope = Scope { metadata_only: false, ..scope };
+        wire.objects::<PartialObjectMeta<ConfigMap>>(scope, JSON).await;
     });
 }
 
