@@ -112,7 +112,7 @@ async fn stop(
             return Ok(Action::requeue_after(left));
         }
         if pod.metadata.finalizers.as_ref().is_some_and(|all| !all.is_empty()) {
-            // Whoever holds the pod learns how it ended.
+            // The holders of the finalizers see how the pod ended.
             let ended = status::ended(&pod.status.clone().unwrap_or_default(), false, now);
             unless_gone(statuses.apply_status(pod, &ended).await)?;
         }

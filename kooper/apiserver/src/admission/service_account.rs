@@ -39,8 +39,8 @@ pub(super) fn admit(cluster: &Arc<Cluster>, kind: &Kind, pod: &mut Value) -> Res
         return Err(forbidden(kind, pod, why));
     };
     let account = account.value();
-    let wishes = [&pod["spec"], &account].map(|object| object["automountServiceAccountToken"].as_bool());
-    if wishes.into_iter().flatten().next().unwrap_or(true) {
+    let settings = [&pod["spec"], &account].map(|object| object["automountServiceAccountToken"].as_bool());
+    if settings.into_iter().flatten().next().unwrap_or(true) {
         mount_token(pod);
     }
     if pod["spec"]["imagePullSecrets"].as_array().is_none_or(Vec::is_empty)

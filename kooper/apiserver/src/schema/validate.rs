@@ -11,7 +11,7 @@ pub(super) fn validate(object: &Value, present: Option<&Value>, schema: &Value) 
     causes
 }
 
-/// Checks a value; `old` is the one that was there, where it can be told.
+/// Checks a value; `old` is its previous value, if that can be determined.
 fn check(value: &Value, old: Option<&Value>, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let before = causes.len();
     check_new(value, old, schema, path, causes);
@@ -132,7 +132,7 @@ fn check_array(items: &[Value], old: Option<&Value>, schema: &Value, path: &str,
     }
 }
 
-/// The members by which the items of a list are told apart, if it is a list of that kind.
+/// The members that identify the items of a list, if it is a list of that kind.
 fn keys(schema: &Value) -> Vec<&str> {
     if schema["x-kubernetes-list-type"] != "map" {
         return Vec::new();

@@ -158,7 +158,7 @@ pub(super) fn template_metadata(template: &At<'_>) {
     super::annotations(&template.field("metadata.annotations").named(format!("{}.annotations", template.path())));
 }
 
-/// The restart policy of workloads that run for ever, and the deadline that they do not have.
+/// The restart policy of workloads that run indefinitely, and the deadline that they do not have.
 pub(super) fn runs_for_ever(template: &At<'_>, owner: &str) {
     template.field("spec.restartPolicy").one_of(&["Always"]);
     let why = format!("activeDeadlineSeconds in {owner} is not Supported");

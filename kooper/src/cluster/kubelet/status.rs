@@ -160,7 +160,7 @@ fn set(condition: &mut PodCondition, holds: bool, reason: Option<&str>, now: Tim
     condition.last_transition_time = Some(Time(now));
 }
 
-/// Only the fields that the kubelet writes: the others belong to whoever has written them.
+/// Only the fields that the kubelet writes: the others belong to the clients that wrote them.
 fn own(mut status: PodStatus) -> PodStatus {
     status.qos_class = None;
     if let Some(conditions) = &mut status.conditions {

@@ -1,4 +1,4 @@
-//! How the items of a merged list are told apart.
+//! What identifies the items of a merged list.
 
 use serde_json::Value;
 

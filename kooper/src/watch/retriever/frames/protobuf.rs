@@ -99,7 +99,7 @@ fn bookmark(object: &Value) -> Result<Event, RetrieveError> {
 /// Makes objects from their bytes.
 #[derive(Default)]
 struct Objects {
-    /// The JSON of the last object: its memory is used again.
+    /// Empty between two objects: only its memory is kept.
     json: Vec<u8>,
 }
 
@@ -108,7 +108,6 @@ const KEPT: usize = 64 << 10;
 
 impl Objects {
     fn read(&mut self, kind: Kind, raw: &[u8]) -> Result<Object, MalformedObject> {
-        self.json.clear();
         let mut sink = Unmanaged::new(JsonSink::new(std::mem::take(&mut self.json)));
         kind.decode(raw, &mut sink).map_err(|error| MalformedObject::undecodable(&error, raw))?;
         self.json = sink.to.into_bytes();
