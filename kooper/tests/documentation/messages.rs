@@ -242,9 +242,10 @@ fn lines_of_probes_on_the_pages_come_from_the_code() {
 
 #[test]
 fn help_texts_on_the_pages_are_those_of_the_code() {
-    let code = text("kooper/src/program/cli/args.rs");
     let mut literals = Vec::new();
-    literals_of(&code, &mut literals);
+    for file in ["args", "args/flags"] {
+        literals_of(&text(&format!("kooper/src/program/cli/{file}.rs")), &mut literals);
+    }
     let mut compared = 0;
     for (page, text) in pages() {
         for line in output(&text, |command| command.contains("--help")) {

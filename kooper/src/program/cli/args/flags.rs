@@ -1,0 +1,334 @@
+//! The flags that every program has: one table for them and their environment variables.
+
+use std::net::{Ipv6Addr, SocketAddr};
+
+use clap::builder::ValueParser;
+use clap::{Arg, ArgAction};
+use kooper_grammar::{duration, name};
+
+use super::super::logging::{self, LogFormat};
+use super::{CLUSTER, EVERY, Listen, Resync, Settings, Task};
+
+/// A flag.
+pub(super) struct Flag {
+    pub(super) name: &'static str,
+    pub(super) short: Option<char>,
+    /// A placeholder for its value; empty for a switch.
+    pub(super) value: &'static str,
+    pub(super) help: &'static str,
+    repeatable: bool,
+    /// The commands that have it.
+    pub(super) of: &'static [Task],
+    /// Parses a value, or returns what to write instead.
+    pub(super) take: fn(&mut Settings, &str) -> Result<(), String>,
+}
+
+impl Flag {
+    /// `KOOPER_LOG_LEVEL` for `--log-level`.
+    pub(super) fn variable(&self) -> String {
+        format!("KOOPER_{}", self.name.replace('-', "_").to_uppercase())
+    }
+
+    pub(super) fn arg(&'static self) -> Arg {
+        // clap reports a bad value with its flag. The value itself is applied later, like those of the
+        // environment.
+        let check = |text: &str| (self.take)(&mut Settings::default(), text).map(|()| text.to_owned());
+        let action = match (self.value, self.repeatable) {
+            ("", _) => ArgAction::SetTrue,
+            (_, true) => ArgAction::Append,
+            (_, false) => ArgAction::Set,
+        };
+        let arg = Arg::new(self.name)
+            .long(self.name)
+            .value_name(self.value)
+            .help(self.help)
+            .action(action)
+            .value_parser(ValueParser::new(check))
+            .global(self.is_global());
+        match self.short {
+            Some(short) => arg.short(short),
+            None => arg,
+        }
+    }
+
+    /// Whether it may also precede the command.
+    pub(super) fn is_global(&self) -> bool {
+        self.of.len() > 1
+    }
+}
+
+pub(super) static FLAGS: [Flag; 18] = [
+    Flag {
+        name: "kubeconfig",
+        short: None,
+        value: "FILE",
+        help: "Kubeconfig to connect with [default: KUBECONFIG, ~/.kube/config, the service account]",
+        repeatable: false,
+        of: CLUSTER,
+        take: |settings, text| {
+            settings.kubeconfig = Some(not_empty(text, "write the path of a file")?.into());
+            Ok(())
+        },
+    },
+    Flag {
+        name: "context",
+        short: None,
+        value: "NAME",
+        help: "Context of the kubeconfig [default: its current one]",
+        repeatable: false,
+        of: CLUSTER,
+        take: |settings, text| {
+            settings.context = Some(not_empty(text, "write the name of a context")?.to_owned());
+            Ok(())
+        },
+    },
+    Flag {
+        name: "namespace",
+        short: None,
+        value: "NAME",
+        help: "Namespace to watch; repeat it, or write a,b [default: as built in]",
+        repeatable: true,
+        of: EVERY,
+        take: |settings, text| {
+            for namespace in text.split(',').map(str::trim) {
+                name::label(namespace).map_err(|error| error.to_string())?;
+                if !settings.namespaces.iter().any(|known| known == namespace) {
+                    settings.namespaces.push(namespace.to_owned());
+                }
+            }
+            Ok(())
+        },
+    },
+    Flag {
+        name: "workers",
+        short: None,
+        value: "N",
+        help: "Parallel handlers of each controller [default: as built in]",
+        repeatable: false,
+        of: EVERY,
+        take: |settings, text| match text.parse::<u16>() {
+            Ok(workers) if workers > 0 => {
+                settings.workers = Some(workers.into());
+                Ok(())
+            }
+            _ => Err(format!("write a whole number from 1 to {}", u16::MAX)),
+        },
+    },
+    Flag {
+        name: "resync",
+        short: None,
+        value: "DURATION|off",
+        help: "Interval at which every object is reconciled again, or off [default: as built in]",
+        repeatable: false,
+        of: EVERY,
+        take: |settings, text| {
+            let every = match text {
+                "off" => None,
+                text => Some(duration::parse(text).map_err(|error| format!("{error}, or `off` for no resync"))?),
+            };
+            settings.resync = Some(Resync(every));
+            Ok(())
+        },
+    },
+    Flag {
+        name: "wire",
+        short: None,
+        value: "auto|json",
+        help: "Encoding of watched objects: protobuf where offered, or only JSON [default: auto]",
+        repeatable: false,
+        of: &[Task::Run, Task::Dev],
+        take: |settings, text| {
+            settings.json_only = match text {
+                "auto" => false,
+                "json" => true,
+                _ => return Err("write `auto` or `json`".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    Flag {
+        name: "listen",
+        short: None,
+        value: "ADDR|off",
+        help: "Address of /metrics, /healthz and /readyz, or off [default: [::]:8080, IPv4 included]",
+        repeatable: false,
+        of: EVERY,
+        take: |settings, text| {
+            settings.listen = if text == "off" { Listen::Off } else { Listen::At(address(text)?) };
+            Ok(())
+        },
+    },
+    Flag {
+        name: "log-format",
+        short: None,
+        value: "text|json",
+        help: "Format of the log on stderr [default: text]",
+        repeatable: false,
+        of: EVERY,
+        take: |settings, text| {
+            settings.log_format = match text {
+                "text" => LogFormat::Text,
+                "json" => LogFormat::Json,
+                _ => return Err("write `text` or `json`".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    Flag {
+        name: "log-level",
+        short: None,
+        value: "LEVEL",
+        help: "off, error, warn, info, debug or trace; for targets: info,kube=debug [default: info]",
+        repeatable: false,
+        of: EVERY,
+        take: |settings, text| {
+            settings.log_level = logging::levels(text)?;
+            Ok(())
+        },
+    },
+    Flag {
+        name: "drain-timeout",
+        short: None,
+        value: "DURATION",
+        help: "How long running handlers may take to end when the program stops [default: 20s]",
+        repeatable: false,
+        of: EVERY,
+        take: |settings, text| {
+            settings.drain_timeout = duration::parse(text).map_err(|error| error.to_string())?;
+            Ok(())
+        },
+    },
+    Flag {
+        name: "lease-namespace",
+        short: None,
+        value: "NAME",
+        help: "Namespace of the leases [default: the pod's own; elsewhere the kubeconfig context's]",
+        repeatable: false,
+        of: EVERY,
+        take: |settings, text| {
+            name::label(text).map_err(|error| error.to_string())?;
+            settings.lease_namespace = Some(text.to_owned());
+            Ok(())
+        },
+    },
+    Flag {
+        name: "instance",
+        short: None,
+        value: "NAME",
+        help: "Name of this installation, if a namespace has several of the program [default: none]",
+        repeatable: false,
+        of: EVERY,
+        take: |settings, text| {
+            name::label(text).map_err(|error| error.to_string())?;
+            settings.instance = Some(text.to_owned());
+            Ok(())
+        },
+    },
+    Flag {
+        name: "leader-election",
+        short: None,
+        value: "on|off",
+        help: "Whether handlers run in one replica only [default: as built in]",
+        repeatable: false,
+        of: EVERY,
+        take: |settings, text| {
+            settings.leader_election = Some(match text {
+                "on" => true,
+                "off" => false,
+                _ => return Err("write `on` or `off`".to_owned()),
+            });
+            Ok(())
+        },
+    },
+    Flag {
+        name: "allow-crd-change",
+        short: None,
+        value: "NAME@HASH",
+        help: "Incompatible CRD change to allow, as the error prints it; repeatable",
+        repeatable: true,
+        of: EVERY,
+        take: |settings, text| {
+            for change in text.split(',').map(str::trim) {
+                match change.split_once('@') {
+                    Some((name, hash)) if !name.is_empty() && !hash.is_empty() => {
+                        settings.allowed_crd_changes.push(change.to_owned());
+                    }
+                    _ => {
+                        return Err("write the name of the CRD and the hash, as NAME@HASH from the error".to_owned());
+                    }
+                }
+            }
+            Ok(())
+        },
+    },
+    Flag {
+        name: "install-namespace",
+        short: None,
+        value: "NAME",
+        help: "Namespace that the program is installed in [default: default]",
+        repeatable: false,
+        of: &[Task::Rbac],
+        take: |settings, text| {
+            name::label(text).map_err(|error| error.to_string())?;
+            text.clone_into(&mut settings.install_namespace);
+            Ok(())
+        },
+    },
+    Flag {
+        name: "filename",
+        short: Some('f'),
+        value: "FILE",
+        help: "YAML or JSON file to apply, or a folder of them, or - for stdin; repeatable [default: samples]",
+        repeatable: true,
+        of: &[Task::Dev],
+        take: |settings, text| {
+            settings.files.push(not_empty(text, "write the path of a file or a folder")?.into());
+            Ok(())
+        },
+    },
+    Flag {
+        name: "port",
+        short: None,
+        value: "N",
+        help: "Port of the API server [default: that of the last time, or from 6443 the first that is free]",
+        repeatable: false,
+        of: &[Task::Dev],
+        take: |settings, text| {
+            let port = text.parse().map_err(|_| format!("write a port from 1 to {}, or 0 for any", u16::MAX))?;
+            settings.port = Some(port);
+            Ok(())
+        },
+    },
+    Flag {
+        name: "clean",
+        short: None,
+        value: "",
+        help: "Only removes the files that `dev` keeps for the next time: kubeconfig and credentials",
+        repeatable: false,
+        of: &[Task::Dev],
+        take: |settings, text| {
+            settings.clean = match text {
+                "true" => true,
+                "false" => false,
+                _ => return Err("write `true` or `false`".to_owned()),
+            };
+            Ok(())
+        },
+    },
+];
+
+fn not_empty<'a>(text: &'a str, otherwise: &str) -> Result<&'a str, String> {
+    if text.is_empty() { Err(otherwise.to_owned()) } else { Ok(text) }
+}
+
+/// An address and a port; `:8080` is every address, as in Go.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let every = text.strip_prefix(':').and_then(|port| port.parse().ok());
+    match (every, text.parse()) {
+        (Some(port), _) => Ok(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port)),
+        (None, Ok(address)) => Ok(address),
+        (None, Err(_)) => {
+            Err("write an IP address and a port, such as `[::]:8080`, `127.0.0.1:8080` or `:8080`, or `off`".to_owned())
+        }
+    }
+}
