@@ -8,6 +8,7 @@ mod icecream;
 mod icecream_faults;
 mod pod_terminator;
 mod programs;
+mod settings;
 mod stops;
 mod support;
 mod traces;

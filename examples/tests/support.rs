@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 pub(crate) const CONFIG_CUSTOM: &str = env!("CARGO_BIN_EXE_config-custom");
 pub(crate) const CONTROLLER_CONCURRENCY: &str = env!("CARGO_BIN_EXE_controller-concurrency");
 pub(crate) const ECHO_POD: &str = env!("CARGO_BIN_EXE_echo-pod");
+pub(crate) const GREETER: &str = env!("CARGO_BIN_EXE_greeter");
 pub(crate) const LEADER_ELECTION: &str = env!("CARGO_BIN_EXE_leader-election");
 pub(crate) const ICECREAM: &str = env!("CARGO_BIN_EXE_icecream");
 pub(crate) const METRICS: &str = env!("CARGO_BIN_EXE_metrics");

@@ -35,7 +35,9 @@ fn emit(args: &Args, body: &Body) -> TokenStream {
     // A wrong argument is reported where its type is.
     let place = argument.as_ref().map_or_else(|| ident.span(), |ty| syn::spanned::Spanned::span(&ty.to_token_stream()));
     let given = quote_spanned!(place.resolved_at(ident.span())=> #ident);
-    let controllers = quote!(&[#(<#controllers as #runtime::Definition>::define),*]);
+    let settings =
+        args.settings.iter().map(|settings| quote!(|__program| #runtime::Program::give(__program, #settings)));
+    let controllers = quote!(&[#(#settings,)* #(<#controllers as #runtime::Definition>::define),*]);
     let test = match &args.start_paused {
         // The method exists where tokio has its feature `test-util`: its absence is reported at the key.
         Some(key) => quote!(#runtime::paused_test(#controllers, |runtime| { runtime.#key(true); }, #given)),
@@ -81,6 +83,14 @@ mod tests {
             async fn a_shop_opens(cluster: Cluster) {}
         };
         insta::assert_snapshot!(expanded(quote!(shops, start_paused = true), &item));
+    }
+
+    #[test]
+    fn a_test_with_settings() {
+        let item = quote! {
+            async fn a_shop_opens(cluster: Cluster) {}
+        };
+        insta::assert_snapshot!(expanded(quote!(shops, settings = ShopSettings { greeting: "hi".into() }), &item));
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub(crate) mod finalizer;
 pub mod handler;
 pub(crate) mod lookup;
 pub mod plan;
+pub(crate) mod settings;
 pub(crate) mod statuses;
 pub(crate) mod worker;
 

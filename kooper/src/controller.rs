@@ -21,7 +21,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 
 #[cfg(feature = "cli")]
 use crate::call::finalizer::Finalizers;
-use crate::call::plan::Plan;
+use crate::call::plan::{Plan, SettingsNeed};
+use crate::call::settings::GivenSettings;
 use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::installation::Installation;
 use crate::leader::LeaderElection;
@@ -250,6 +251,21 @@ impl Controller {
 
     pub(crate) fn former_program(&self) -> Option<&str> {
         self.config.former_program.as_deref()
+    }
+
+    /// Returns an error if a function of the controller takes settings that are not
+    /// there.
+    pub(crate) fn check_settings(&self, given: &GivenSettings) -> Result<(), ConfigError> {
+        match self.plan.settings().iter().find(|need| !given.has(need.type_id)) {
+            Some(need) => Err(self.lacks_settings(need, "give them with `settings`")),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn lacks_settings(&self, need: &SettingsNeed, advice: &str) -> ConfigError {
+        let problem =
+            format!("it takes `Settings<{name}>`, and there are none of this type: {advice}", name = need.name);
+        self.error("settings", ConfigErrorKind::Missing, problem)
     }
 
     pub(crate) fn error(&self, field: &'static str, kind: ConfigErrorKind, problem: impl Display) -> ConfigError {

@@ -91,6 +91,7 @@ pub use call::capability::{
     StatusWriter,
 };
 pub use call::extract::{Gone, State};
+pub use call::settings::{SecretValue, Settings};
 pub use call::{Call, capability, events, extract, handler, plan};
 pub use controller::error::{BuildError, ConfigError, ConfigErrorKind, ControllerError, RunError};
 pub use controller::operator::Operator;
@@ -110,6 +111,8 @@ pub use queue::reason::{Reason, Reasons};
 pub use tokio_util::sync::CancellationToken;
 pub use watch::retriever::{self, Retriever};
 
+#[cfg(feature = "cli")]
+pub use clap;
 pub use k8s_openapi;
 pub use kube;
 pub use prometheus;
@@ -119,13 +122,49 @@ pub use tracing;
 
 /// Generates a `main` that runs the named controllers: the types that the
 /// attribute generates next to each annotated function. It needs the feature `cli`.
+///
+/// A doc comment is the program's description in `--help`, and `settings` names the
+/// type of the program's own [settings](Settings), which derives `clap::Args`:
+///
+/// ```
+/// # mod program {
+/// use k8s_openapi::api::core::v1::{Node, Pod};
+/// use kooper::prelude::*;
+///
+/// #[derive(clap::Args)]
+/// struct ShopSettings {
+///     /// How all are greeted
+///     #[arg(long, default_value = "hello")]
+///     greeting: String,
+/// }
+///
+/// #[kooper::controller(resource = Pod, main = false)]
+/// async fn pods(settings: Settings<ShopSettings>) {}
+///
+/// #[kooper::controller(resource = Node, main = false)]
+/// async fn nodes(settings: Settings<ShopSettings>) {}
+///
+/// kooper::main! {
+///     /// Greets pods and nodes.
+///     settings = ShopSettings, pods, nodes
+/// }
+/// # }
+/// ```
 #[macro_export]
 macro_rules! main {
-    () => {
+    ($(#[doc = $doc:expr])* $(settings = $settings:ty)? $(,)?) => {
         ::core::compile_error!("no controller to run: write the names of annotated functions, such as `kooper::main!(echo);`");
         fn main() {}
     };
-    ($($controller:ty),+ $(,)?) => {
+    ($(#[doc = $doc:expr])* settings = $settings:ty, $($controller:ty),+ $(,)?) => {
+        $crate::__private::v1::main!(
+            @[$($doc,)*] [$crate::__private::v1::declare::<$settings>,] $($controller),+
+        );
+    };
+    ($(#[doc = $doc:expr])* $($controller:ty),+ $(,)?) => {
+        $crate::__private::v1::main!(@[$($doc,)*] [] $($controller),+);
+    };
+    (@[$($doc:expr,)*] [$($settings:expr,)?] $($controller:ty),+) => {
         $crate::__private::v1::require_cli!();
         fn main() -> $crate::__private::v1::ExitCode {
             $crate::__private::v1::main(
@@ -134,6 +173,8 @@ macro_rules! main {
                     $crate::__private::v1::Option::None => ::core::env!("CARGO_PKG_NAME"),
                 },
                 ::core::env!("CARGO_PKG_VERSION"),
+                &[$($doc),*],
+                &[$($settings,)? $(<$controller as $crate::__private::v1::Definition>::declare),+],
                 &[$(<$controller as $crate::__private::v1::Definition>::define),+],
             )
         }
@@ -153,5 +194,5 @@ pub mod prelude {
         StatusWriter,
     };
     pub use crate::tracing;
-    pub use crate::{Action, Call, Gone, HandlerError, Kind, KindExt, ObjectKey, Result, State};
+    pub use crate::{Action, Call, Gone, HandlerError, Kind, KindExt, ObjectKey, Result, Settings, State};
 }

@@ -95,7 +95,7 @@ pub mod v1 {
     pub use crate::main;
     pub use crate::object::kind::{Kind, Namespaced};
     pub use crate::object::sections::Changed;
-    pub use crate::program::{Definition, Program};
+    pub use crate::program::{Declared, Definition, Program, ProgramSettings};
 
     /// A kind as a value: errors about it are reported where the attribute names it.
     #[must_use]
@@ -158,6 +158,24 @@ pub mod v1 {
 
         fn begin(_: &str) {}
     }
+
+    /// Declares the type of the program's own settings.
+    pub fn declare<T: ProgramSettings>(declared: &mut Declared) {
+        declared.add::<T>();
+    }
+
+    /// The settings that an argument takes, which are those of the program.
+    #[diagnostic::on_unimplemented(
+        message = "the settings of this program are `{T}`, not `{Self}`",
+        label = "not the settings of this program",
+        note = "take `Settings<{T}>`, or write `settings = {Self}`"
+    )]
+    pub trait SettingsOf<T> {}
+
+    impl<T> SettingsOf<T> for T {}
+
+    /// Checks the type of the settings that an argument takes.
+    pub fn settings_of<T: SettingsOf<P>, P>() {}
 
     /// Adds an argument to a handler. It is a function, and not a method, so that its path, and
     /// with it the compiler's message, can span the argument's type from the first word to the last.
@@ -242,7 +260,7 @@ pub mod v1 {
 
     /// Replaces the program in a build without the feature `cli`, for which `require_cli!` is an error.
     #[cfg(not(feature = "cli"))]
-    pub fn main(_: &str, _: &str, _: &[fn(&mut Program)]) -> ExitCode {
+    pub fn main(_: &str, _: &str, _: &[&str], _: &[fn(&mut Declared)], _: &[fn(&mut Program)]) -> ExitCode {
         ExitCode::FAILURE
     }
 

@@ -5,23 +5,33 @@ pub(crate) mod cli;
 pub mod http;
 #[cfg(feature = "cli")]
 pub(crate) mod rbac;
+mod settings;
 
 use serde::de::DeserializeOwned;
 
+use crate::call::settings::GivenSettings;
 use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::{Builder, Controller};
 use crate::object::kind::Kind;
+
+pub use settings::{Declared, ProgramSettings};
+#[cfg(feature = "cli")]
+pub(crate) use settings::{SettingsType, check};
 
 /// What a generated type implements: it adds its controllers.
 pub trait Definition {
     /// Adds the controllers to a program.
     fn define(program: &mut Program);
+
+    /// Adds the type of the program's settings, if the attribute names it.
+    fn declare(_declared: &mut Declared) {}
 }
 
 /// The controllers of a program, in the order of their definition.
 #[derive(Debug, Default)]
 pub struct Program {
     controllers: Vec<Result<Controller, ConfigError>>,
+    settings: GivenSettings,
 }
 
 impl Program {
@@ -33,6 +43,17 @@ impl Program {
         S: Send + Sync + 'static,
     {
         self.controllers.push(builder.build());
+    }
+
+    /// Sets the program's own settings, as a test does.
+    pub fn give<T: Send + Sync + 'static>(&mut self, settings: T) {
+        self.settings.give(settings);
+    }
+
+    /// The settings that were set.
+    #[cfg(feature = "apiserver")]
+    pub(crate) fn given_settings(&self) -> GivenSettings {
+        self.settings.clone()
     }
 
     /// The controllers of a generated type.

@@ -26,6 +26,7 @@ use crate::call::action::Action;
 use crate::call::events::EventSink;
 use crate::call::extract::Backing;
 use crate::call::plan::Plan;
+use crate::call::settings::GivenSettings;
 use crate::call::{Call, Tasks};
 use crate::controller::{Controller, States};
 use crate::error::Result;
@@ -110,6 +111,7 @@ struct Inner {
     replies: Mutex<Vec<reply::ReplyRule>>,
     events: Arc<Mutex<Vec<Note>>>,
     states: Arc<States>,
+    settings: Mutex<GivenSettings>,
 }
 
 impl FakeCluster {
@@ -172,6 +174,23 @@ impl FakeCluster {
         lock(&self.inner.replies).push(Arc::new(reply));
     }
 
+    /// Gives handlers the program's settings, which they take as
+    /// [`Settings<T>`](crate::Settings). Settings of the same type are replaced.
+    ///
+    /// ```
+    /// use kooper::testing::FakeCluster;
+    ///
+    /// struct ShopSettings {
+    ///     greeting: String,
+    /// }
+    ///
+    /// let cluster = FakeCluster::new();
+    /// cluster.settings(ShopSettings { greeting: "hello".to_owned() });
+    /// ```
+    pub fn settings<T: Send + Sync + 'static>(&self, settings: T) {
+        lock(&self.inner.settings).give(settings);
+    }
+
     /// The arguments of a call for this object.
     pub fn arguments<O: Kind>(&self, object: &Arc<O>) -> Arguments<O> {
         Arguments::new(self.clone(), object.clone())
@@ -190,8 +209,9 @@ impl FakeCluster {
     ///
     /// # Errors
     /// When the cluster has no such object, it does not decode as the controller's
-    /// type, or `init`, the handler or `cleanup` fails.
+    /// type, settings are missing, or `init`, the handler or `cleanup` fails.
     pub async fn reconcile(&self, controller: &Controller, key: &ObjectKey) -> Result<Action> {
+        controller.check_settings(&lock(&self.inner.settings))?;
         let (name, kind, primary) = (controller.name(), controller.kind_info().clone(), controller.primary());
         let backing = Arc::new(self.backing(name, kind, primary, controller.plan()));
         let found = backing.cache(primary).get(key);
@@ -245,6 +265,7 @@ impl FakeCluster {
             controller: controller.into(),
             client: Some(self.client()),
             events: EventSink::recorded(self.inner.events.clone()),
+            settings: lock(&self.inner.settings).clone(),
             ..Backing::detached(kind, primary, caches)
         }
     }

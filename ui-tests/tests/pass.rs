@@ -19,6 +19,8 @@ mod places;
 mod reliable;
 #[path = "../pass/returns.rs"]
 mod returns;
+#[path = "../pass/settings.rs"]
+mod settings;
 
 /// The names of the controllers that a generated type defines.
 fn names<D: Definition>() -> Vec<String> {

@@ -31,6 +31,8 @@ pub(crate) struct Args {
     pub(crate) former_finalizers: Option<Spanned<Vec<LitStr>>>,
     /// The place of the Lease's name in `leader_election`.
     pub(crate) lease: Option<Span>,
+    /// The type of the program's own settings.
+    pub(crate) own: Option<Spanned<Type>>,
     pub(crate) main: Option<Spanned<()>>,
     pub(crate) type_name: Option<Spanned<Ident>>,
     pub(crate) krate: Option<Spanned<Path>>,

@@ -9,7 +9,7 @@ use syn::Type;
 use crate::controller::args::{Args, Resource};
 use crate::controller::model::{Kinds, Model};
 use crate::controller::signature::Handler;
-use crate::controller::types::{last_word, resource_of, shared};
+use crate::controller::types::{last_word, resource_of, settings, shared};
 use crate::support::crate_path::CratePath;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
@@ -21,6 +21,7 @@ pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Error
     check_retriever(args, errors);
     check_namespaces(args, errors);
     check_lease(args, errors);
+    check_settings(args, handler, errors);
     let cleanup = cleanup::model(args, handler, errors);
     let kinds = kinds(args, handler, errors);
     check_former_names(args, kinds.as_ref(), errors);
@@ -32,6 +33,7 @@ pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Error
         namespaced: args.has("namespace") || args.has("namespaces"),
         installs_crd: args.has("install_crd"),
         cleanup,
+        own: args.own.as_ref().map(|own| &own.value),
         settings: &args.settings,
         main: args.main.is_none(),
     })
@@ -70,6 +72,20 @@ fn check_namespaces(args: &Args, errors: &mut Errors) {
 fn check_lease(args: &Args, errors: &mut Errors) {
     if let Some(lease) = args.lease.filter(|_| args.lists_kinds()) {
         errors.add(lease, message!("each kind of the list has a controller and a Lease of its own: remove `lease`"));
+    }
+}
+
+/// A program whose `main` is generated here has the settings that its handler takes.
+fn check_settings(args: &Args, handler: &Handler, errors: &mut Errors) {
+    if args.tries("settings") || args.has("main") {
+        return;
+    }
+    for taken in handler.arguments.iter().filter_map(settings) {
+        let name = text(taken);
+        errors.add(
+            Place::of(taken),
+            message!("`{name}` is not the type of the program's settings: write `settings = {name}` in the attribute"),
+        );
     }
 }
 

@@ -9,6 +9,7 @@ use self::steps::Steps;
 use crate::controller::model::{Kinds, Model};
 use crate::controller::setting::parentheses;
 use crate::controller::signature::Handler;
+use crate::controller::types;
 use crate::support::crate_path::CratePath;
 use crate::support::errors::message;
 use crate::support::place::Place;
@@ -28,6 +29,7 @@ pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
             quote!(#each #(#calls)*)
         }
     };
+    let declare = declare(model);
     let main = model.main.then(|| main(model));
     quote! {
         #item
@@ -39,6 +41,7 @@ pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
                 fn define(__program: &mut #runtime::Program) {
                     #define
                 }
+                #declare
             }
         };
         #main
@@ -119,6 +122,31 @@ fn known_crd(model: &Model<'_>) -> TokenStream {
     quote!(|__kind| #runtime::crd(__kind).known_crd())
 }
 
+/// The function that declares the type of the program's own settings.
+fn declare(model: &Model<'_>) -> Option<TokenStream> {
+    let (runtime, own) = (&model.runtime, model.own?);
+    let place = Steps { model }.at(Place::of(own).start);
+    let here = runtime.at(place);
+    let declared = Ident::new("__declared", place);
+    let call = quote_spanned!(place=> #here::declare::<#own>(#declared));
+    Some(quote! {
+        fn declare(#declared: &mut #runtime::Declared) {
+            #call
+        }
+    })
+}
+
+/// The checks of the settings that the handler takes: they are those of the program.
+fn same_settings(model: &Model<'_>) -> TokenStream {
+    let Some(own) = model.own else { return TokenStream::new() };
+    let checks = model.handler.arguments.iter().filter_map(types::settings).map(|taken| {
+        let place = Steps { model }.at(Place::of(taken).start);
+        let here = model.runtime.at(place);
+        quote_spanned!(place=> #here::settings_of::<#taken, #own>();)
+    });
+    checks.collect()
+}
+
 /// The statements from the kind to the finished builder.
 fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenStream {
     let runtime = &model.runtime;
@@ -133,6 +161,7 @@ fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenSt
     let call = steps.handler(kind);
     let outcome = output.as_ref().map_or_else(|| ident.span().into(), Place::of);
     let outcome = steps.spread(outcome, "outcome");
+    let same_settings = same_settings(model);
     let Place { start, end } = Place::of(kind);
     let place = steps.at(start);
     let builder = steps.variable(place);
@@ -142,6 +171,7 @@ fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenSt
     let ends = parentheses(TokenStream::new(), steps.at(end));
     let start = quote_spanned!(place=> let #builder = #here::controller(#kind #ends, #name););
     quote! {
+        #same_settings
         #start
         #settings
         let #builder = #builder.maybe_crd(#crd);
@@ -156,7 +186,7 @@ fn builder(model: &Model<'_>, kind: &TokenStream, name: &TokenStream) -> TokenSt
 /// A `main` that runs this controller, and an item whose name explains the error for a second one.
 fn main(model: &Model<'_>) -> TokenStream {
     let Model { runtime, handler, type_name, .. } = model;
-    let Handler { ident, conditions, .. } = handler;
+    let Handler { ident, conditions, doc, .. } = handler;
     let advice = Ident::new(ADVICE, ident.span());
     let text = message!(
         "the generated `main` of `{ident}` is not at the root of the crate: \
@@ -169,7 +199,7 @@ fn main(model: &Model<'_>) -> TokenStream {
         #conditions
         const _: () = #runtime::assert!(#runtime::at_crate_root(#runtime::module_path!()), #text);
         #conditions
-        #runtime::main!(#type_name);
+        #runtime::main! { #(#doc)* #type_name }
     }
 }
 

@@ -313,6 +313,16 @@ const KEYS: &[Key<Args>] = &[
         ..Key::EQUALS
     },
     Key {
+        name: "settings",
+        form: "a type that derives `clap::Args`",
+        example: "settings = ShopSettings",
+        default: "none",
+        doc: "The type of the program's own settings: flags and environment variables beside those that every program has. Handlers, `init`, `cleanup` and `deleted` take `Settings<T>`.",
+        mentions: Mentions::KINDS,
+        read: keep!(own, ty),
+        ..Key::EQUALS
+    },
+    Key {
         name: "retriever",
         form: "the path of a `fn(Client) -> impl Retriever<K>`",
         example: "retriever = from_queue",

@@ -19,6 +19,8 @@ pub(crate) struct Model<'a> {
     /// Whether it installs CRDs, which requires a kind with a CRD.
     pub(crate) installs_crd: bool,
     pub(crate) cleanup: Option<Cleanup<'a>>,
+    /// The type of the program's own settings.
+    pub(crate) own: Option<&'a Type>,
     /// The settings that become calls of the builder unchanged.
     pub(crate) settings: &'a [Setting],
     pub(crate) main: bool,

@@ -20,6 +20,8 @@ use crate::support::text::text;
 pub(crate) struct Handler {
     /// Its `#[cfg]` attributes.
     pub(crate) conditions: TokenStream,
+    /// Its doc comment.
+    pub(crate) doc: Vec<Attribute>,
     pub(crate) vis: Visibility,
     pub(crate) ident: Ident,
     pub(crate) generics: Generics,
@@ -72,7 +74,19 @@ impl Handler {
             errors.add(word, message!("the return type of a handler must be named: write one such as `Result<()>`"));
         }
         let conditions = attributes.iter().filter_map(condition).collect();
-        Some(Self { conditions, vis, ident: signature.ident, generics: signature.generics, arguments, output, method })
+        let is_doc =
+            |attribute: &Attribute| attribute.path().is_ident("doc") && matches!(attribute.meta, Meta::NameValue(_));
+        let doc = attributes.into_iter().filter(is_doc).collect();
+        Some(Self {
+            conditions,
+            doc,
+            vis,
+            ident: signature.ident,
+            generics: signature.generics,
+            arguments,
+            output,
+            method,
+        })
     }
 
     /// The type parameter of a generic handler.
@@ -161,11 +175,12 @@ fn owned(lent: &Type, kind: &str) -> String {
 }
 
 /// The arguments of a handler beside the object, which are not the name of a kind.
-const ARGUMENTS: [&str; 14] = [
+const ARGUMENTS: [&str; 15] = [
     "Arc",
     "Call",
     "Client",
     "State",
+    "Settings",
     "Recorder",
     "Reader",
     "Getter",

@@ -25,6 +25,11 @@ fn inside(segment: &PathSegment) -> Option<&Type> {
     })
 }
 
+/// The type in `Settings<…>`.
+pub(crate) fn settings(argument: &Type) -> Option<&Type> {
+    last_segment(argument).filter(|last| last.ident == "Settings").and_then(inside)
+}
+
 /// A type without the invisible groups that a `macro_rules!` puts around it.
 pub(crate) fn plain(ty: &Type) -> &Type {
     match ty {

@@ -3,26 +3,29 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Lit, LitBool, Path, Token};
+use syn::{Expr, Lit, LitBool, Path, Token};
 
 use crate::support::entries;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::text::text;
 
-/// The controllers that run during the test, whether its clock is paused, and the path to kooper.
+/// The controllers that run during the test, their settings, whether its clock is paused, and the path to kooper.
 #[derive(Default)]
 pub(crate) struct Args {
     pub(crate) controllers: Vec<Path>,
     /// The key, where its value is `true`.
     pub(crate) start_paused: Option<Ident>,
     pub(crate) krate: Option<Path>,
+    /// The program's own settings.
+    pub(crate) settings: Option<Expr>,
 }
 
 enum Entry {
     Controller(Path),
     StartPaused(Option<Ident>),
     Crate(Path),
+    Settings(Expr),
 }
 
 impl Args {
@@ -34,6 +37,7 @@ impl Args {
             for entry in entries {
                 match entry {
                     Entry::Crate(path) => args.krate = Some(path),
+                    Entry::Settings(settings) => args.settings = Some(settings),
                     Entry::StartPaused(key) => args.start_paused = key,
                     Entry::Controller(path) => args.add(path, errors),
                 }
@@ -76,7 +80,7 @@ fn entry(input: ParseStream<'_>) -> syn::Result<Entry> {
     }
     let ahead = input.fork();
     if let (Ok(key), true) = (ahead.call(Ident::parse_any), ahead.peek(Token![=])) {
-        if key != "crate" && key != "start_paused" {
+        if key != "crate" && key != "start_paused" && key != "settings" {
             return Err(syn::Error::new(
                 key.span(),
                 message!("unknown key `{key}`: write only the controllers that run, such as `#[kooper::test(shops)]`"),
@@ -90,6 +94,11 @@ fn entry(input: ParseStream<'_>) -> syn::Result<Entry> {
                 syn::Error::new(place, message!("`start_paused` is `true` or `false`: write `start_paused = true`"))
             })?;
             return Ok(Entry::StartPaused(paused.value.then_some(key)));
+        }
+        if key == "settings" {
+            return input.parse().map(Entry::Settings).map_err(|_| {
+                syn::Error::new(place, message!("`settings` takes a value: write `settings = ShopSettings {{ .. }}`"))
+            });
         }
         return input.call(Path::parse_mod_style).map(Entry::Crate).map_err(|_| {
             syn::Error::new(place, message!("`crate` takes a path: write `crate = my_platform::kooper`"))

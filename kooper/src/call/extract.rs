@@ -14,6 +14,7 @@ use kube::Client;
 
 use crate::call::Call;
 use crate::call::plan::Plan;
+use crate::call::settings::Settings;
 
 pub(crate) use arguments::{Arguments, DeletedArguments, InitArguments, arities};
 pub use backing::Backing;
@@ -28,7 +29,7 @@ pub(crate) use kept::KeptEntries;
 #[diagnostic::on_unimplemented(
     message = "a handler for `{O}` cannot take `{Self}`",
     label = "not an argument of a handler",
-    note = "take `Arc<{O}>` (the object), `Call` (this call), `Client`, `Recorder`, a capability such as `Reader<T>` or `Applier<T>`, or `State<{S}>` (what `init = path` builds, `()` without it)"
+    note = "take `Arc<{O}>` (the object), `Call` (this call), `Client`, `Recorder`, a capability such as `Reader<T>` or `Applier<T>`, `State<{S}>` (what `init = path` builds, `()` without it), or `Settings<T>` (the program's own settings)"
 )]
 pub trait Argument<O, S, M = ()>: Sized + Send + 'static {
     /// Adds to the plan what the argument needs. Called once, when the controller
@@ -44,7 +45,7 @@ pub trait Argument<O, S, M = ()>: Sized + Send + 'static {
 #[diagnostic::on_unimplemented(
     message = "a function for `deleted` cannot take `{Self}`",
     label = "not an argument of a function for `deleted`",
-    note = "take `Arc<{O}>` (the last known object), `Gone`, `Call` (this call), `Client`, `Recorder`, a capability such as `Reader<T>` or `Deleter<T>`, or `State<{S}>` (what `init = path` builds, `()` without it)"
+    note = "take `Arc<{O}>` (the last known object), `Gone`, `Call` (this call), `Client`, `Recorder`, a capability such as `Reader<T>` or `Deleter<T>`, `State<{S}>` (what `init = path` builds, `()` without it), or `Settings<T>` (the program's own settings)"
 )]
 pub trait DeletedArgument<O, S, M = ()>: Argument<Removed<O>, S, M> {}
 
@@ -56,7 +57,7 @@ impl<O, S, M, A: Argument<Removed<O>, S, M>> DeletedArgument<O, S, M> for A {}
 #[diagnostic::on_unimplemented(
     message = "a function for `init` cannot take `{Self}`",
     label = "not an argument of `init`",
-    note = "take `Client`, or a capability such as `Reader<T>` or `Creator<T>`: there is no object, no call and no state yet"
+    note = "take `Client`, `Settings<T>`, or a capability such as `Reader<T>` or `Creator<T>`: there is no object, no call and no state yet"
 )]
 pub trait InitArgument<M = ()>: Sized + Send + 'static {
     /// Adds to the plan what the argument needs. Called once, when the controller
@@ -222,5 +223,27 @@ impl InitArgument for Client {
 
     fn take(backing: &Arc<Backing>) -> Self {
         backing.client()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<O, S, T: Send + Sync + 'static> Argument<O, S> for Settings<T> {
+    fn plan(plan: &mut Plan) {
+        plan.require_settings::<T>();
+    }
+
+    fn extract(context: &Context<O, S>) -> Self {
+        context.backing.settings()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Send + Sync + 'static> InitArgument for Settings<T> {
+    fn plan(plan: &mut Plan) {
+        plan.require_settings::<T>();
+    }
+
+    fn take(backing: &Arc<Backing>) -> Self {
+        backing.settings()
     }
 }

@@ -39,6 +39,15 @@ pub struct Plan {
     written: Vec<TypeId>,
     /// What records Events.
     events: Option<&'static str>,
+    /// The types of the program's own settings.
+    settings: Vec<SettingsNeed>,
+}
+
+/// A type of settings that an argument takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SettingsNeed {
+    pub(crate) type_id: TypeId,
+    pub(crate) name: &'static str,
 }
 
 /// One permission, and what needs it.
@@ -127,6 +136,14 @@ impl Plan {
         self.events.get_or_insert(because);
     }
 
+    /// Requires settings of a type.
+    pub(crate) fn require_settings<T: 'static>(&mut self) {
+        let need = SettingsNeed { type_id: TypeId::of::<T>(), name: std::any::type_name::<T>() };
+        if !self.settings.contains(&need) {
+            self.settings.push(need);
+        }
+    }
+
     /// Notes the rules that `access` lists, beside those of the arguments.
     pub(crate) fn grant(&mut self, rules: Vec<Rule>) {
         self.access = Some(rules);
@@ -179,6 +196,11 @@ impl Plan {
     /// The kinds of children, each once.
     pub(crate) fn owned(&self) -> &[CacheRequest] {
         &self.owned
+    }
+
+    /// The types of settings that arguments take, each once.
+    pub(crate) fn settings(&self) -> &[SettingsNeed] {
+        &self.settings
     }
 
     /// Whether Kubernetes Events may be written.

@@ -12,6 +12,7 @@ use kube::Client;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::call::settings::GivenSettings;
 use crate::controller::crd::{Advice, Installer};
 use crate::controller::error::{BuildError, ConfigError, ConfigErrorKind, ControllerError, RunError};
 use crate::controller::installation::Installation;
@@ -73,6 +74,7 @@ pub struct Builder {
     metrics: Arc<dyn MetricsRecorder>,
     health: Health,
     drain: Duration,
+    settings: GivenSettings,
 }
 
 impl Operator {
@@ -93,6 +95,7 @@ impl Operator {
             metrics: Arc::new(NoMetrics),
             health: Health::default(),
             drain: DRAIN,
+            settings: GivenSettings::default(),
         }
     }
 
@@ -207,6 +210,43 @@ impl Builder {
         self
     }
 
+    /// The program's own settings, which handlers take as
+    /// [`Settings<T>`](crate::Settings). A generated program reads them from its
+    /// flags and its environment. Settings of several types may be added.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kooper::kube::ResourceExt;
+    /// use kooper::{KindExt, Operator, Settings};
+    ///
+    /// struct ShopSettings {
+    ///     greeting: String,
+    /// }
+    ///
+    /// async fn greet(pod: Arc<Pod>, settings: Settings<ShopSettings>) {
+    ///     println!("{}, {}", settings.greeting, pod.name_any());
+    /// }
+    ///
+    /// let operator = Operator::builder()
+    ///     .settings(ShopSettings { greeting: "hello".to_owned() })
+    ///     .controller(Pod::controller("greet").handler(greet).build()?);
+    /// # let _ = operator;
+    /// # Ok::<_, kooper::ConfigError>(())
+    /// ```
+    pub fn settings<T: Send + Sync + 'static>(mut self, settings: T) -> Self {
+        self.settings.give(settings);
+        self
+    }
+
+    /// Sets the settings that the program has read.
+    #[cfg(feature = "cli")]
+    pub(crate) fn given_settings(mut self, settings: GivenSettings) -> Self {
+        self.settings = settings;
+        self
+    }
+
     /// Sets the client for the API server. It is not needed if every controller
     /// has a custom retriever.
     pub fn client(mut self, client: Client) -> Self {
@@ -298,7 +338,7 @@ impl Builder {
     ///
     /// # Errors
     /// When two controllers have the same name, or a controller needs a client
-    /// and there is none.
+    /// or settings and there are none.
     pub fn build(self) -> Result<Operator, BuildError> {
         let mut names = HashSet::new();
         for controller in &self.controllers {
@@ -309,6 +349,7 @@ impl Builder {
             if self.client.is_none() {
                 controller.check_client()?;
             }
+            controller.check_settings(&self.settings)?;
         }
         check_claims(&self.controllers)?;
         let installation = Installation::new(&self.program, self.instance);
@@ -330,6 +371,7 @@ impl Builder {
             metrics: self.metrics,
             health: self.health,
             drain: self.drain,
+            settings: self.settings,
             rejoins_election: self.rejoins_election,
         };
         let runners = self.controllers.into_iter().map(|controller| Runner::new(controller, &process));

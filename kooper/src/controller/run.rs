@@ -26,6 +26,7 @@ use crate::call::events::EventSink;
 use crate::call::extract::{Backing, Contested, FormerManagers, KeptEntries};
 use crate::call::finalizer::{Guarded, Unselected};
 use crate::call::handler::Erased;
+use crate::call::settings::GivenSettings;
 use crate::call::worker::{Busy, Cleanup, Deletions, Failing, Functions, Limits, Reporter, Tombstones, Workers};
 use crate::controller::crd::Installer;
 use crate::controller::error::ControllerError;
@@ -69,6 +70,8 @@ pub(crate) struct Process {
     pub(crate) metrics: Arc<dyn MetricsRecorder>,
     pub(crate) health: Health,
     pub(crate) drain: Duration,
+    /// The program's own settings.
+    pub(crate) settings: GivenSettings,
     /// Whether a controller that lost leadership becomes a standby again.
     pub(crate) rejoins_election: bool,
 }
@@ -124,6 +127,7 @@ impl Runner {
                 &process.identity,
                 process.metrics.clone(),
             ),
+            settings: process.settings.clone(),
         });
         let gate = Gate {
             backing: backing.clone(),

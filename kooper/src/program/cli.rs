@@ -17,9 +17,10 @@ mod traces;
 
 use std::process::ExitCode;
 
+use crate::error::BoxError;
 use crate::error::chain;
-use crate::program::Program;
-use args::Task;
+use crate::program::{Declared, Program};
+use args::{Described, OwnSettings, Task};
 
 /// The exit code if the program cannot start, or its controllers ended.
 const FAILED: u8 = 1;
@@ -30,9 +31,24 @@ const INVALID: u8 = 2;
 
 /// Reads flags and environment, runs the command and returns the exit code.
 ///
-/// Every entry of `controllers` adds the controllers of one definition.
-pub fn main(program: &'static str, version: &'static str, controllers: &[fn(&mut Program)]) -> ExitCode {
-    let (task, settings) = match args::parse(program, version, std::env::args_os(), |name| std::env::var_os(name)) {
+/// `doc` has the lines of the program's doc comment. Every entry of `settings` adds
+/// the type of its settings, and of `controllers` the controllers of one definition.
+pub fn main(
+    program: &'static str,
+    version: &'static str,
+    doc: &[&str],
+    settings: &[fn(&mut Declared)],
+    controllers: &[fn(&mut Program)],
+) -> ExitCode {
+    let own = match own(settings) {
+        Ok(own) => own,
+        Err(error) => {
+            logging::print(&format!("{program} cannot start: {error}"));
+            return ExitCode::from(FAILED);
+        }
+    };
+    let described = Described { name: program, version, doc, own: own.as_ref() };
+    let (task, settings) = match args::parse(&described, std::env::args_os(), |name| std::env::var_os(name)) {
         Ok(parsed) => parsed,
         Err(error) => {
             // A closed stdout or stderr changes nothing about the exit code.
@@ -92,6 +108,15 @@ pub fn main(program: &'static str, version: &'static str, controllers: &[fn(&mut
         traces.end();
     }
     code
+}
+
+/// The program's own settings, if it has some.
+fn own(settings: &[fn(&mut Declared)]) -> Result<Option<OwnSettings>, BoxError> {
+    let mut declared = Declared::default();
+    for declare in settings {
+        declare(&mut declared);
+    }
+    Ok(declared.only()?.map(OwnSettings::new).transpose()?)
 }
 
 /// Commands that only print something have no spans.

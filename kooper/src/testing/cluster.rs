@@ -23,6 +23,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::call::settings::GivenSettings;
 use crate::error::Result;
 use crate::object::kind::{Kind, KindInfo};
 
@@ -100,6 +101,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Cluster {
     server: Arc<Server>,
     patience: Duration,
+    settings: GivenSettings,
 }
 
 impl Cluster {
@@ -109,13 +111,21 @@ impl Cluster {
     /// # Errors
     /// When the server cannot be started.
     pub async fn start() -> Result<Self> {
-        Ok(Self { server: Arc::new(Server::start().await?), patience: PATIENCE })
+        Ok(Self { server: Arc::new(Server::start().await?), patience: PATIENCE, settings: GivenSettings::default() })
     }
 
     /// Sets how long waits of this clone take before they fail. Default: 10 seconds.
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// Gives the controllers that this clone runs the program's settings, which
+    /// their handlers take as [`Settings<T>`](crate::Settings).
+    #[must_use]
+    pub fn with_settings<T: Send + Sync + 'static>(mut self, settings: T) -> Self {
+        self.settings.give(settings);
         self
     }
 

@@ -72,6 +72,13 @@ impl Value<'_> {
         Ok(self.spanned(Resource::One(Box::new(kind)), place))
     }
 
+    /// A type.
+    pub(crate) fn ty(&self) -> syn::Result<Spanned<Type>> {
+        let ty = self.next_kind(self.input)?;
+        let place = Place::of(&ty);
+        Ok(self.spanned(ty, place))
+    }
+
     /// Kinds, each once.
     pub(crate) fn kinds(&self) -> syn::Result<Spanned<Vec<Type>>> {
         self.set(|input| self.next_kind(input))

@@ -10,6 +10,7 @@ use super::contested::Contested;
 use super::former_managers::FormerManagers;
 use super::kept::KeptEntries;
 use crate::call::events::EventSink;
+use crate::call::settings::{GivenSettings, Settings};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
@@ -44,6 +45,8 @@ pub struct Backing {
     pub(crate) kept: KeptEntries,
     /// Writes Kubernetes Events.
     pub(crate) events: EventSink,
+    /// The program's own settings.
+    pub(crate) settings: GivenSettings,
 }
 
 impl Backing {
@@ -56,6 +59,14 @@ impl Backing {
     pub(crate) fn client(&self) -> Client {
         #[expect(clippy::expect_used, reason = "a controller that takes a client is not started without one")]
         self.client.clone().expect("a controller that takes a client is started with one")
+    }
+
+    /// The program's settings of a type. A controller that takes them is not started
+    /// without them.
+    pub(crate) fn settings<T: Send + Sync + 'static>(&self) -> Settings<T> {
+        let name = std::any::type_name::<T>();
+        let none = || panic!("there are no settings of the type `{name}`: give them to the cluster with `settings`");
+        self.settings.get().unwrap_or_else(none)
     }
 
     /// A reference to an object of the controller's kind, for Events.
@@ -87,6 +98,7 @@ impl Backing {
             kept: KeptEntries::default(),
             queue: Arc::new(WorkQueue::new(QueueOptions::default())),
             events: EventSink::default(),
+            settings: GivenSettings::default(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The command line: which command is to run, and with which settings.
 
 mod flags;
+mod own;
 #[cfg(test)]
 mod tests;
 
@@ -9,16 +10,19 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Command;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::Command;
 use tracing_subscriber::filter::Targets;
 
 use super::logging::{self, LogFormat};
+use crate::call::settings::GivenSettings;
 use crate::controller::installation::Installation;
 use crate::controller::operator::DRAIN;
+use crate::program::SettingsType;
 
 use flags::{FLAGS, Flag};
+pub(crate) use own::OwnSettings;
 
 /// The command to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +94,19 @@ pub(crate) struct Settings {
     pub(crate) port: Option<u16>,
     /// Whether `dev` only removes its files.
     pub(crate) clean: bool,
+    /// The program's own settings.
+    pub(crate) own: Own,
+}
+
+/// The program's own settings.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Own {
+    /// Their type.
+    pub(crate) declared: Option<SettingsType>,
+    /// Their values, if the command needs them.
+    pub(crate) given: GivenSettings,
+    /// Why `run` could not start with them, for `check`.
+    pub(crate) problem: Option<String>,
 }
 
 /// The address of metrics and probes.
@@ -128,19 +145,29 @@ impl Default for Settings {
             files: Vec::new(),
             port: None,
             clean: false,
+            own: Own::default(),
         }
     }
+}
+
+/// The program whose command line is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Described<'a> {
+    pub(crate) name: &'static str,
+    pub(crate) version: &'static str,
+    /// The lines of its doc comment.
+    pub(crate) doc: &'a [&'a str],
+    pub(crate) own: Option<&'a OwnSettings>,
 }
 
 /// Reads the command line, and the environment for flags that are not on it. An
 /// empty variable counts as unset.
 pub(crate) fn parse(
-    program: &'static str,
-    version: &'static str,
+    program: &Described<'_>,
     line: impl IntoIterator<Item = OsString>,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<(Task, Settings), clap::Error> {
-    let mut command = command(program, version);
+    let mut command = command(program);
     let matches = command.try_get_matches_from_mut(line)?;
     // Flags are global: the innermost matches know all of them.
     let (task, matches) = match matches.subcommand() {
@@ -175,23 +202,58 @@ pub(crate) fn parse(
             })?;
         }
     }
+    if let Some(own) = program.own {
+        settings.own.declared = Some(own.declared());
+        // What only prints something, or removes files, needs no values.
+        let given = match task {
+            Task::Crd | Task::Rbac => Ok(GivenSettings::default()),
+            Task::Dev if settings.clean => Ok(GivenSettings::default()),
+            Task::Run | Task::Dev | Task::Check => own.read(&mut command, matches, &environment),
+        };
+        match given {
+            Ok(given) => settings.own.given = given,
+            Err(error) if task == Task::Check => settings.own.problem = Some(own::body(&error)),
+            Err(error) => return Err(error),
+        }
+    }
     Ok((task, settings))
+}
+
+/// The first paragraph of a doc comment, without the period at its end, and all of it.
+fn described(lines: &[&str]) -> Option<(String, String)> {
+    let lines: Vec<_> =
+        lines.iter().flat_map(|text| text.lines()).map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+    let text = lines.join("\n");
+    let mut paragraphs = text.trim().split("\n\n");
+    let first = paragraphs.next().filter(|first| !first.is_empty())?.replace('\n', " ");
+    let first = first.strip_suffix('.').filter(|rest| !rest.ends_with('.')).unwrap_or(&first).to_owned();
+    let all = std::iter::once(first.as_str()).chain(paragraphs).collect::<Vec<_>>().join("\n\n");
+    Some((first, all))
 }
 
 const AFTER_HELP: &str = "\
 Each flag has an environment variable: KOOPER_WORKERS for --workers, KOOPER_LOG_LEVEL for --log-level.
 The flag takes precedence over the variable. Durations are written as 500ms, 30s, 5m or 1h30m.";
 
-fn command(program: &'static str, version: &'static str) -> Command {
-    Command::new(program)
-        .version(version)
-        .about("Runs Kubernetes controllers, made with Kooper")
+/// What a program is, unless it says so itself.
+const ABOUT: &str = "Runs Kubernetes controllers, made with Kooper";
+
+fn command(program: &Described<'_>) -> Command {
+    let (about, all) = described(program.doc).unwrap_or_else(|| (ABOUT.to_owned(), ABOUT.to_owned()));
+    let command = Command::new(program.name)
+        .version(program.version)
+        .about(about)
+        .long_about(all)
         .after_help(AFTER_HELP)
         .subcommands(TASKS.map(|(name, task, about)| {
             let own = FLAGS.iter().filter(move |flag| flag.of == [task]);
             Command::new(name).about(about).after_help(AFTER_HELP).args(own.map(Flag::arg))
         }))
-        .args(FLAGS.iter().filter(|flag| flag.is_global()).map(Flag::arg))
+        .args(FLAGS.iter().filter(|flag| flag.is_global()).map(Flag::arg));
+    match program.own {
+        Some(own) => own.add_to(command),
+        None => command,
+    }
 }
 
 impl Settings {

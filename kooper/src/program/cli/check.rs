@@ -64,6 +64,9 @@ pub(crate) fn check(
                 check.place.namespace = namespace;
             }
             check.everything(&controllers).await;
+            if let Some(problem) = &settings.own.problem {
+                check.note(format_args!("`run` needs other settings: {problem}"));
+            }
         }
         Ok::<_, BoxError>(check.failed)
     })?;

@@ -5,7 +5,7 @@ use super::connect::Connection;
 use crate::controller::Controller;
 use crate::error::BoxError;
 use crate::leader::LeaderElection;
-use crate::program::Program;
+use crate::program::{self, Program};
 
 /// The controllers of all definitions.
 pub(crate) fn controllers(definitions: &[fn(&mut Program)], settings: &Settings) -> Result<Vec<Controller>, BoxError> {
@@ -15,6 +15,7 @@ pub(crate) fn controllers(definitions: &[fn(&mut Program)], settings: &Settings)
     }
     let mut controllers = program.into_controllers()?;
     for controller in &mut controllers {
+        program::check(controller, settings.own.declared.as_ref())?;
         if let Some(workers) = settings.workers {
             controller.set_workers(workers)?;
         }

@@ -85,7 +85,8 @@ impl<'a> Run<'a> {
             .version(version)
             .metrics(Arc::new(metrics))
             .health(health.clone())
-            .drain_timeout(settings.drain_timeout);
+            .drain_timeout(settings.drain_timeout)
+            .given_settings(settings.own.given.clone());
         if let Some(instance) = &settings.instance {
             operator = operator.instance(instance);
         }

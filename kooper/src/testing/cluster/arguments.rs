@@ -73,6 +73,7 @@ impl<O: Kind> LiveArguments<O> {
             controller,
             client: Some(client),
             events,
+            settings: self.cluster.settings.clone(),
             ..Backing::detached(kind, CacheId::of::<O>(), caches)
         };
         A::extract(&Context { object: self.object.clone(), call, state: State::new(()), backing: Arc::new(backing) })

@@ -94,9 +94,10 @@ async fn start(definitions: &[fn(&mut Program)]) -> Result<(Cluster, Option<Runn
     for define in definitions {
         define(&mut program);
     }
+    let settings = program.given_settings();
     let controllers = program.into_controllers().map_err(|error| early(error.into()))?;
     let server = Server::start().await.map_err(early)?.skipping();
-    let cluster = Cluster { server: Arc::new(server), patience: PATIENCE };
+    let cluster = Cluster { server: Arc::new(server), patience: PATIENCE, settings };
     if controllers.is_empty() {
         return Ok((cluster, None));
     }

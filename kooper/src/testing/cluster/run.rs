@@ -73,7 +73,8 @@ impl Cluster {
             .lease_namespace(namespace)
             // Each run is a process of its own, for elections too.
             .identity(leader::new_identity())
-            .health(health.clone());
+            .health(health.clone())
+            .given_settings(self.settings.clone());
         let operator = controllers.into_iter().fold(operator, Builder::controller).build()?;
         let stop = CancellationToken::new();
         let ended = tokio::spawn(operator.run(stop.clone()));

@@ -1,6 +1,11 @@
+mod own;
+
 use std::collections::HashMap;
 
 use super::*;
+
+/// A program without settings of its own.
+const ECHO: Described<'static> = Described { name: "echo", version: "1.2.3", doc: &[], own: None };
 
 fn parsed(line: &str, environment: &[(&str, &str)]) -> Result<Settings, String> {
     task(line, environment).map(|(_, settings)| settings)
@@ -9,7 +14,7 @@ fn parsed(line: &str, environment: &[(&str, &str)]) -> Result<Settings, String> 
 fn task(line: &str, environment: &[(&str, &str)]) -> Result<(Task, Settings), String> {
     let environment: HashMap<_, _> = environment.iter().copied().collect();
     let line = ["echo"].into_iter().chain(line.split_whitespace()).map(OsString::from);
-    match parse("echo", "1.2.3", line, |name| environment.get(name).map(OsString::from)) {
+    match parse(&ECHO, line, |name| environment.get(name).map(OsString::from)) {
         Ok(parsed) => Ok(parsed),
         Err(error) => Err(format!("{}: {error}", error.exit_code())),
     }

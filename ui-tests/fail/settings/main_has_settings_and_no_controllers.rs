@@ -1,0 +1,4 @@
+#[derive(clap::Args)]
+struct Shop {}
+
+kooper::main!(settings = Shop);
