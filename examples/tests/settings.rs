@@ -67,7 +67,10 @@ fn settings_reach_the_handler_and_init_and_a_secret_is_not_logged() {
     let program = start(GREETER, cluster, namespace, &args, &variables);
     program.wait_for_line(&["good evening, Queen (by the client with a token of 13 characters)"]);
     program.wait_for_line(&["good evening, ben (by the client"]);
-    program.wait_for_line(&["connected settings=Settings(GreeterSettings { greeting: \"good evening\"", "token: SecretValue(…)"]);
+    program.wait_for_line(&[
+        "connected settings=Settings(GreeterSettings { greeting: \"good evening\"",
+        "token: SecretValue(…)",
+    ]);
     assert_eq!(program.count(&["canary-secret"]), 0);
     stop(program);
 }
@@ -81,7 +84,10 @@ fn dev_and_check_know_the_settings() {
     let kubeconfig = kubeconfig.to_str().expect("the path is UTF-8");
     let (code, said) = ended(&["check", "--kubeconfig", kubeconfig], &[]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("note     `run` needs other settings: 1 setting is missing: set `--token <TOKEN>`"), "{said}");
+    assert!(
+        said.contains("note     `run` needs other settings: 1 setting is missing: set `--token <TOKEN>`"),
+        "{said}"
+    );
     let (_, said) = ended(&["check", "--kubeconfig", kubeconfig, "--token", "s"], &[]);
     assert!(!said.contains("other settings"), "{said}");
     dev.stop();

@@ -219,16 +219,15 @@ pub(crate) fn parse(
     Ok((task, settings))
 }
 
-/// The first paragraph of a doc comment, without the period at its end, and all of it.
-fn described(lines: &[&str]) -> Option<(String, String)> {
-    let lines: Vec<_> =
-        lines.iter().flat_map(|text| text.lines()).map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+/// A doc comment as a description: without the period at the end of its first paragraph.
+fn described(lines: &[&str]) -> Option<String> {
+    let lines = lines.iter().flat_map(|text| text.split('\n'));
+    let lines: Vec<_> = lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
     let text = lines.join("\n");
     let mut paragraphs = text.trim().split("\n\n");
     let first = paragraphs.next().filter(|first| !first.is_empty())?.replace('\n', " ");
-    let first = first.strip_suffix('.').filter(|rest| !rest.ends_with('.')).unwrap_or(&first).to_owned();
-    let all = std::iter::once(first.as_str()).chain(paragraphs).collect::<Vec<_>>().join("\n\n");
-    Some((first, all))
+    let first = first.strip_suffix('.').filter(|rest| !rest.ends_with('.')).unwrap_or(&first);
+    Some(std::iter::once(first).chain(paragraphs).collect::<Vec<_>>().join("\n\n"))
 }
 
 const AFTER_HELP: &str = "\
@@ -239,11 +238,9 @@ The flag takes precedence over the variable. Durations are written as 500ms, 30s
 const ABOUT: &str = "Runs Kubernetes controllers, made with Kooper";
 
 fn command(program: &Described<'_>) -> Command {
-    let (about, all) = described(program.doc).unwrap_or_else(|| (ABOUT.to_owned(), ABOUT.to_owned()));
     let command = Command::new(program.name)
         .version(program.version)
-        .about(about)
-        .long_about(all)
+        .about(described(program.doc).unwrap_or_else(|| ABOUT.to_owned()))
         .after_help(AFTER_HELP)
         .subcommands(TASKS.map(|(name, task, about)| {
             let own = FLAGS.iter().filter(move |flag| flag.of == [task]);
