@@ -35,8 +35,8 @@ async fn clean_up(_: Arc<Pod>, _: Settings<ShopSettings>) {}
 
 async fn forget(_: Gone, _: Settings<ShopSettings>) {}
 
-#[kooper::controller(resource = [Pod, Node], settings = crate::settings::ShopSettings, main = false)]
-async fn listed<K: Kind>(_: Arc<K>, _: kooper::Settings<crate::settings::ShopSettings>) {}
+#[kooper::controller(resource = [Pod, Node], settings = ShopSettings, main = false)]
+async fn listed<K: Kind>(_: Arc<K>, _: Settings<ShopSettings>) {}
 
 /// Without the key: `main!` names the type.
 #[kooper::controller(resource = Pod, main = false)]
