@@ -206,7 +206,7 @@ fn empty_namespace(cluster: &Arc<Cluster>, name: &str) {
                 .collect()
         };
         for key in content(kind) {
-            drop(verbs::remove_object(cluster, kind, &key, &DeleteOptions::default()));
+            drop(verbs::remove_object(cluster, kind, &key, &DeleteOptions::background()));
         }
         left += content(kind).len();
     }

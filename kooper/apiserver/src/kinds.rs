@@ -58,6 +58,8 @@ pub(crate) struct Strategy {
     pub(crate) upsert: bool,
     /// A delete answers the object.
     pub(crate) returned: bool,
+    /// A delete without a propagation policy leaves the dependents alone.
+    pub(crate) orphans: bool,
     /// Only the status subresource writes the status.
     pub(crate) status: bool,
     /// A write of the status brings no metadata.
@@ -291,6 +293,7 @@ fn parse_strategy(words: &str) -> (Strategy, Vec<String>) {
         strict: is("strict"),
         upsert: is("upsert"),
         returned: is("returned"),
+        orphans: is("orphans"),
         status: is("status"),
         bare_status: is("bare"),
     };

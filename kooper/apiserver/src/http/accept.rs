@@ -7,7 +7,6 @@ use crate::protobuf;
 pub(crate) enum Encoding {
     #[default]
     Json,
-    /// It is accepted, and answered in JSON.
     Yaml,
     Protobuf,
 }

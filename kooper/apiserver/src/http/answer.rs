@@ -4,13 +4,14 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt as _};
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body::{Frame, SizeHint};
 use serde_json::Value;
 
 use super::accept::{self, Encoding};
+use super::yaml::to_yaml;
 use crate::protobuf;
 use crate::status::Refusal;
 
@@ -131,8 +132,13 @@ impl Answer {
     /// In the encoding that a verb has chosen, if the object has it.
     pub(crate) fn encoded(mut self, encoding: Encoding) -> Result<Self, Refusal> {
         self.encoding = Some(encoding);
-        if encoding != Encoding::Protobuf || !self.is_json() {
+        if !self.is_json() {
             return Ok(self);
+        }
+        match encoding {
+            Encoding::Json => return Ok(self),
+            Encoding::Yaml => return Ok(self.in_yaml()),
+            Encoding::Protobuf => {}
         }
         match &self.body.0 {
             Inner::Whole(bytes) => match protobuf::write(bytes) {
@@ -154,6 +160,33 @@ impl Answer {
         }
         let encoding = accept::encoding(accept).unwrap_or_default();
         self.encoded(encoding).unwrap_or_else(Self::from)
+    }
+
+    /// An object in YAML; what is no object, such as a version, has JSON alone.
+    fn in_yaml(mut self) -> Self {
+        let whole = match self.body.0 {
+            Inner::Whole(bytes) => bytes,
+            Inner::Frames(frames) => frames
+                .fold(BytesMut::new(), |mut all, frame| {
+                    all.extend_from_slice(&frame);
+                    all
+                })
+                .freeze(),
+            stream @ Inner::Stream(_) => {
+                self.body = Body(stream);
+                return self;
+            }
+        };
+        match serde_json::from_slice::<Value>(&whole) {
+            Ok(value) if value.get("kind").is_some() => {
+                self.body = Body(Inner::Whole(to_yaml(&value).into()));
+                self.with_content_type(Encoding::Yaml.media_type())
+            }
+            _ => {
+                self.body = Body(Inner::Whole(whole));
+                self
+            }
+        }
     }
 
     fn is_json(&self) -> bool {

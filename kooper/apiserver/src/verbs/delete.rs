@@ -16,6 +16,10 @@ use crate::status::{Cause, Refusal, details, success};
 use crate::store::Object;
 use crate::{crd, meta, time};
 
+/// What deletions of Jobs warn of when they set no policy.
+const PRESERVED: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
+                         remove them or set propagationPolicy=Orphan to suppress this warning";
+
 /// How an object is to be deleted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
@@ -38,8 +42,12 @@ pub(crate) enum Deleted {
 
 pub(super) fn delete(call: &Call<'_>) -> Result<Answer, Refusal> {
     let options = DeleteOptions::parse(call)?;
+    Ok(options.warn(&call.kind, delete_one(call, &options).unwrap_or_else(Answer::from)))
+}
+
+fn delete_one(call: &Call<'_>, options: &DeleteOptions) -> Result<Answer, Refusal> {
     let name = call.target.name.as_deref().unwrap_or_default();
-    match remove_object(call.cluster, &call.kind, &call.target.key(), &options)? {
+    match remove_object(call.cluster, &call.kind, &call.target.key(), options)? {
         Deleted::Marked(object) => {
             let status = if options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
             Ok(answer_object(call, status, &object))
@@ -59,6 +67,10 @@ fn returns_object(kind: &Kind) -> bool {
 
 pub(super) fn delete_collection(call: &Call<'_>) -> Result<Answer, Refusal> {
     let options = DeleteOptions::parse(call)?;
+    Ok(options.warn(&call.kind, delete_all(call, &options).unwrap_or_else(Answer::from)))
+}
+
+fn delete_all(call: &Call<'_>, options: &DeleteOptions) -> Result<Answer, Refusal> {
     let selection = Selection::parse(&call.request.query, &call.kind, None)?;
     let snapshot = call.kind.table.snapshot();
     let prefix = call.target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
@@ -83,7 +95,7 @@ pub(super) fn delete_collection(call: &Call<'_>) -> Result<Answer, Refusal> {
         if !selection.matches(key, object) {
             continue;
         }
-        match remove_object(call.cluster, &call.kind, key, &options) {
+        match remove_object(call.cluster, &call.kind, key, options) {
             Ok(_) => items.push(Arc::clone(object)),
             // Somebody else was faster.
             Err(refusal) if refusal.code == StatusCode::NOT_FOUND => {}
@@ -170,6 +182,14 @@ impl DeleteOptions {
         })
     }
 
+    /// Adds the warning that the kind has for a deletion without a policy.
+    fn warn(&self, kind: &Kind, answer: Answer) -> Answer {
+        if kind.kind == "Job" && kind.custom.is_none() && self.propagation.is_none() && self.orphan.is_none() {
+            return answer.with_warnings(&[PRESERVED.to_owned()]);
+        }
+        answer
+    }
+
     pub(super) fn is_dry_run(&self) -> bool {
         !self.dry_run.is_empty()
     }
@@ -206,7 +226,7 @@ pub(crate) fn remove_object(
         let present = served(kind, &stored);
         let mut next = present.clone();
         let grace = grace(kind, &present, options);
-        change_finalizers(&mut next, options);
+        change_finalizers(kind, &mut next, options);
         let held = !meta::finalizers(&next).is_empty()
             || grace > 0
             || kind.is_namespace() && !meta::is_deleting(&present)
@@ -310,12 +330,16 @@ fn grace(kind: &Kind, present: &Value, options: &DeleteOptions) -> i64 {
 }
 
 /// The finalizers that a propagation policy asks for.
-fn change_finalizers(object: &mut Value, options: &DeleteOptions) {
+fn change_finalizers(kind: &Kind, object: &mut Value, options: &DeleteOptions) {
     let policy = match (options.propagation.as_deref(), options.orphan) {
         (Some(policy), _) => Some(policy),
         (None, Some(true)) => Some("Orphan"),
         (None, Some(false)) => Some("Background"),
-        (None, None) => None,
+        // A finalizer of a policy that the object has stays, and overrides the default of the kind.
+        (None, None) => {
+            let has_own = meta::finalizers(object).iter().any(|name| matches!(*name, "orphan" | "foregroundDeletion"));
+            (kind.custom.is_none() && kind.strategy.orphans && !has_own).then_some("Orphan")
+        }
     };
     let Some(policy) = policy else { return };
     let mut finalizers: Vec<String> = meta::finalizers(object)

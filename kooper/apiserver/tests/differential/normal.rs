@@ -108,7 +108,14 @@ impl Normal {
                         self.value(value, "");
                         value.to_string()
                     }
-                    Err(text) => self.text(text),
+                    // A version in YAML does not show whether it is that of an object.
+                    Err(text) => match text.split_once("resourceVersion: \"") {
+                        Some((before, version)) => {
+                            let version = self.reached(&version.trim_end_matches('"').into());
+                            format!("{before}resourceVersion: {version}")
+                        }
+                        None => self.text(text),
+                    },
                 });
                 lines.collect::<Vec<_>>().join("\n")
             }
