@@ -22,6 +22,9 @@ const KEPT_CHANGES: usize = 100_000;
 /// The bytes of superseded states that one kind's log keeps.
 const KEPT_BYTES: usize = 32 << 20;
 
+/// The bytes that a watcher takes at once, about: what its frame holds until the client has read it.
+pub(crate) const FRAME: usize = 64 << 10;
+
 /// The counter that all tables of a server share.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
@@ -244,7 +247,7 @@ impl Table {
         Ok(result)
     }
 
-    /// The changes after a version, at most some hundred at a time.
+    /// The changes after a version, at most some hundred at a time, and not many more bytes than a frame has.
     pub(crate) fn changes_after(&self, version: u64) -> Next {
         let state = self.read();
         if state.closed {
@@ -254,7 +257,13 @@ impl Table {
             return Next::TooOld(TooOld { oldest: state.since });
         }
         let from = state.log.partition_point(|change| change.version <= version);
-        let changes: Vec<_> = state.log.range(from..).take(256).cloned().collect();
+        let mut bytes = 0;
+        let few = |change: &&Change| {
+            let fits = bytes < FRAME;
+            bytes += change.len();
+            fits
+        };
+        let changes: Vec<_> = state.log.range(from..).take(256).take_while(few).cloned().collect();
         if changes.is_empty() {
             Next::Nothing(self.clock.current.load(Ordering::Acquire))
         } else {
@@ -292,6 +301,14 @@ impl Table {
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Change {
+    fn len(&self) -> usize {
+        match &self.after {
+            After::Written(object) | After::Deleted(object) => object.len(),
+        }
     }
 }
 

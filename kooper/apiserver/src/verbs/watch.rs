@@ -19,7 +19,7 @@ use crate::kinds::Kind;
 use crate::print;
 use crate::select::Selection;
 use crate::status::Refusal;
-use crate::store::{After, Change, Next, Object, Snapshot};
+use crate::store::{After, Change, FRAME, Next, Object, Snapshot};
 
 /// How often a watch that asked for bookmarks gets one while nothing happens.
 const BOOKMARK: Duration = Duration::from_secs(60);
@@ -214,7 +214,7 @@ impl Watcher {
                 let prefix = self.prefix.clone();
                 for (key, object) in snapshot.tree.range(&from).take_while(|(key, _)| key.starts_with(&prefix)) {
                     // A slow reader holds one frame, not the whole state.
-                    if lines.len() > 64 << 10 {
+                    if lines.len() > FRAME {
                         let from = key.to_string();
                         self.first = Some(First::Objects { snapshot: snapshot.clone(), from, closing });
                         return;
