@@ -2,6 +2,9 @@
 //!
 //! `KOOPER_CASES` sets how many requests are tried.
 
+#[path = "bad_input/mutated.rs"]
+mod mutated;
+
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;

@@ -2,8 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kooper_fuzz::fuzz;
 use kooper_protobuf::watch::Event;
-use kooper_protobuf::{Envelope, Kind};
+use kooper_protobuf::{Envelope, Kind, ListReader};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -36,6 +37,37 @@ fn decode(bytes: &[u8]) {
             (Ok(_), Err(error)) | (Err(error), Ok(_)) => panic!("only one sink refused: {error}"),
         }
     }
+}
+
+/// Reads bytes as a list that comes in chunks.
+fn read_list(bytes: &[u8]) {
+    for chunk in [7, 4096] {
+        let mut reader = ListReader::default();
+        let all = bytes.chunks(chunk).try_for_each(|chunk| {
+            reader.push(chunk, |kind, item| match (kind.decode_json(item), kind.decode_value(item)) {
+                (Ok(_), Ok(_)) | (Err(_), Err(_)) => {}
+                _ => panic!("only one sink refused"),
+            })
+        });
+        if all.is_ok() {
+            drop(reader.finish());
+        }
+    }
+}
+
+#[test]
+fn mutated_bytes_are_refused_or_decoded() {
+    let words = &["k8s\0", "\x0a\x09\x0a\x02v1\x12\x03Pod", "v1", "Pod", "\x12", "\x1a", "\x7f\x7f", "PodList"];
+    let events = objects().into_iter().map(|object| {
+        let mut event = Vec::new();
+        Event { kind: "ADDED".into(), object: &object }.write(&mut event);
+        event
+    });
+    let seeds: Vec<_> = objects().into_iter().chain(events).collect();
+    fuzz("protobuf", seeds, words, |input| {
+        decode(input);
+        read_list(input);
+    });
 }
 
 fn cases() -> u32 {

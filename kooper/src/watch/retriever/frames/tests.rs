@@ -1,3 +1,7 @@
+use http::header::{CONTENT_TYPE, HeaderMap};
+use kooper_fuzz::fuzz;
+use kooper_protobuf::watch::{Event as WatchEvent, write_frame};
+use kooper_protobuf::{Kind, List};
 use proptest::prelude::*;
 
 use super::*;
@@ -127,6 +131,63 @@ fn a_truncated_page_is_an_error() {
     for end in 0..body.len() {
         assert!(page(&body[..end]).is_err(), "{end}");
     }
+}
+
+#[test]
+fn mutated_responses_are_read_or_refused() {
+    let config = serde_json::json!({
+        "metadata": {"name": "a", "namespace": "b", "uid": "u", "resourceVersion": "5", "managedFields": [{"manager": "m"}]},
+        "data": {"k": "v\"\\é"},
+    });
+    let item = config.to_string();
+    let lines = format!(
+        "{{\"type\":\"ADDED\",\"object\":{item}}}\n{{\"type\":\"BOOKMARK\",\"object\":{{\"kind\":\"ConfigMap\",\"metadata\":\
+         {{\"resourceVersion\":\"9\",\"annotations\":{{\"k8s.io/initial-events-end\":\"true\"}}}}}}}}\n\
+         {{\"type\":\"ERROR\",\"object\":{{\"kind\":\"Status\",\"code\":410,\"reason\":\"Expired\"}}}}\n"
+    );
+    let page = format!("{{\"metadata\":{{\"resourceVersion\":\"7\",\"continue\":\"x\"}},\"items\":[{item},{item}]}}");
+    let kind = Kind::of("v1", "ConfigMap").unwrap();
+    let object = kind.encode(&config).unwrap();
+    let mut events = Vec::new();
+    for name in ["ADDED", "DELETED", "BOOKMARK", "ERROR"] {
+        WatchEvent { kind: name.into(), object: &object }.write(&mut events);
+    }
+    write_frame(&mut events, b"");
+    let mut list = List::new(Kind::of("v1", "ConfigMapList").unwrap());
+    list.push(&config).unwrap();
+    let list = list.finish(&serde_json::json!({"resourceVersion": "9"})).unwrap().flatten().collect();
+    let words = &[
+        "\"type\":",
+        "\"object\":",
+        "\"items\":[",
+        "\"metadata\":{",
+        "MODIFIED",
+        "\"managedFields\":[",
+        "k8s\0",
+        "}",
+        "]",
+    ];
+    let protobuf: HeaderMap =
+        [(CONTENT_TYPE, "application/vnd.kubernetes.protobuf".parse().unwrap())].into_iter().collect();
+    fuzz("responses", [lines.into_bytes(), page.into_bytes(), events, list], words, |input| {
+        for headers in [&HeaderMap::new(), &protobuf] {
+            for chunk in [5, 4096] {
+                let mut reader = EventReader::of(headers);
+                for chunk in input.chunks(chunk) {
+                    if reader.push(chunk).is_err() {
+                        break;
+                    }
+                    while let Some(event) = reader.next() {
+                        drop(event);
+                    }
+                }
+                let mut reader = PageReader::of(headers);
+                if input.chunks(chunk).try_for_each(|chunk| reader.push(chunk)).is_ok() {
+                    drop(reader.end());
+                }
+            }
+        }
+    });
 }
 
 proptest! {
