@@ -12,9 +12,11 @@ mod daemon_set;
 mod deployment;
 mod disruption;
 mod endpoints;
+mod garbage;
 mod job;
 mod kubelet;
 mod node;
+mod notes;
 mod pods;
 mod replica_set;
 mod revisions;
@@ -70,6 +72,8 @@ struct Pace {
     stop: Duration,
     /// The interval at which nodes renew their leases; `None` for never.
     heartbeat: Option<Duration>,
+    /// Whether pods have Kubernetes Events.
+    events: bool,
 }
 
 impl Pace {
@@ -79,6 +83,7 @@ impl Pace {
         complete: Duration::from_secs(2),
         stop: Duration::from_secs(1),
         heartbeat: Some(Duration::from_secs(10)),
+        events: true,
     };
 }
 
@@ -96,7 +101,7 @@ impl Simulation {
         let simulation = Self::new();
         let client = server.client_of(User::new(USER, &["system:masters"]));
         simulation.spawn(Some(server.first_of(MACHINES)), machines(client.clone(), None, Pace::default()));
-        simulation.spawn(Some(server.first_of(WORKLOADS)), workloads(client));
+        simulation.spawn(Some(server.first_of(WORKLOADS)), workloads(client, None));
         simulation
     }
 
@@ -105,18 +110,28 @@ impl Simulation {
         let simulation = Self::new();
         let client = server.client_of(User::new(USER, &["system:masters"]));
         simulation.spawn(None::<Ready<()>>, machines(client.clone(), None, Pace::VISIBLE));
-        simulation.spawn(None::<Ready<()>>, workloads(client));
+        simulation.spawn(None::<Ready<()>>, workloads(client, None));
         simulation
     }
 
-    /// On a real server, for the pods of one namespace, and for the workloads of all unless another program has them.
+    /// On a real server, for the pods of one namespace, and for its workloads unless another program has them.
     pub(crate) fn beside(client: &Client, namespace: &str, has_controllers: bool) -> Self {
         let simulation = Self::new();
         let pace = Pace { heartbeat: Pace::VISIBLE.heartbeat, ..Pace::default() };
         simulation.spawn(None::<Ready<()>>, machines(client.clone(), Some(namespace.to_owned()), pace));
         if !has_controllers {
-            simulation.spawn(None::<Ready<()>>, workloads(client.clone()));
+            simulation.spawn(None::<Ready<()>>, workloads(client.clone(), Some(namespace.to_owned())));
         }
+        simulation
+    }
+
+    /// On a real server without kube-controller-manager: collects the garbage in the namespace of a test and in those
+    /// that the test creates, and lets namespaces end. `is_of_tests` is whether a namespace is that of some test.
+    pub(crate) fn collecting(client: &Client, namespace: &str, is_of_tests: fn(&str) -> bool) -> Self {
+        let simulation = Self::new();
+        let (client, namespace) = (client.clone(), namespace.to_owned());
+        let collector = async move { operator(&client, [garbage::controller(&namespace, is_of_tests)?]) };
+        simulation.spawn(None::<Ready<()>>, collector);
         simulation
     }
 
@@ -166,7 +181,7 @@ impl Drop for Simulation {
 
 /// The node, the scheduler and the kubelet, for all pods or for those of one namespace.
 async fn machines(client: Client, namespace: Option<String>, pace: Pace) -> Result<Operator, BuildError> {
-    let mut controllers = [scheduler::controller()?, kubelet::controller(pace)?, node::controller(pace)?];
+    let mut controllers = [scheduler::controller(pace)?, kubelet::controller(pace)?, node::controller(pace)?];
     for controller in &mut controllers {
         controller.set_namespaces(namespace.clone().into_iter().collect());
     }
@@ -175,9 +190,9 @@ async fn machines(client: Client, namespace: Option<String>, pace: Pace) -> Resu
     Ok(operator)
 }
 
-/// The controllers of workloads.
-async fn workloads(client: Client) -> Result<Operator, BuildError> {
-    let controllers = [
+/// The controllers of workloads, for all or for those of one namespace.
+async fn workloads(client: Client, namespace: Option<String>) -> Result<Operator, BuildError> {
+    let mut controllers = [
         claims::claims()?,
         claims::volumes()?,
         cron_job::controller()?,
@@ -190,6 +205,9 @@ async fn workloads(client: Client) -> Result<Operator, BuildError> {
         replica_set::controller()?,
         stateful_set::controller()?,
     ];
+    for controller in &mut controllers {
+        controller.set_namespaces(namespace.clone().into_iter().collect());
+    }
     operator(&client, controllers)
 }
 

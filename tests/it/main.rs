@@ -14,6 +14,7 @@ mod dev;
 mod edited_children;
 mod finalizers;
 mod fixture;
+mod garbage;
 mod handlers;
 mod leader;
 mod live;

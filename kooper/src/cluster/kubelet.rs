@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::{Container, Event, Pod, PodStatus};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, Preconditions};
 
 use super::children::{controller_of, key_of, unless_gone};
 use super::pods::{is_terminal, phase};
-use super::{Pace, node};
+use super::{Pace, node, notes};
 use crate::call::action::Action;
-use crate::call::capability::{Deleter, StatusWriter};
+use crate::call::capability::{Creator, Deleter, StatusWriter};
 use crate::call::extract::State;
 use crate::clock;
 use crate::controller::error::ConfigError;
@@ -33,13 +33,15 @@ async fn reconcile(
     pace: State<Pace>,
     statuses: StatusWriter<Pod>,
     deleter: Deleter<Pod>,
+    events: Creator<Event>,
 ) -> Result<Action> {
     let now = clock::wall();
     if pod.metadata.deletion_timestamp.is_some() {
-        return stop(&pod, *pace, now, &statuses, &deleter).await;
+        return stop(&pod, *pace, now, &statuses, &deleter, &events).await;
     }
     let before = pod.status.clone().unwrap_or_default();
-    let (status, wait) = match next(&pod, &before, *pace, now) {
+    let step = next(&pod, &before, *pace, now);
+    let (status, wait) = match step {
         Next::Nothing => return Ok(Action::done()),
         Next::Wait(left) => return Ok(Action::requeue_after(left)),
         Next::Prepare => (status::prepared(&pod, now)?, Some(pace.start)),
@@ -47,8 +49,22 @@ async fn reconcile(
         Next::Gates => (status::with_gates(&before, &pod, now), None),
         Next::Complete => (status::ended(&before, true, now), None),
     };
-    unless_gone(statuses.apply_status(&pod, &status).await)?;
+    let written = unless_gone(statuses.apply_status(&pod, &status).await)?;
+    if pace.events && step == Next::Run && written.is_some() {
+        for container in containers(&pod) {
+            let image = container.image.as_deref().unwrap_or_default();
+            let pulled = format!("Container image {image:?} already present on machine");
+            notes::of_kubelet(&events, &pod, &container.name, "Pulled", pulled).await;
+            notes::of_kubelet(&events, &pod, &container.name, "Created", "Container created".to_owned()).await;
+            notes::of_kubelet(&events, &pod, &container.name, "Started", "Container started".to_owned()).await;
+        }
+    }
     Ok(wait.map_or(Action::done(), Action::requeue_after))
+}
+
+/// The containers in the order in which they start.
+fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
+    pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers))
 }
 
 /// What happens to a pod next.
@@ -101,6 +117,7 @@ async fn stop(
     now: Timestamp,
     statuses: &StatusWriter<Pod>,
     deleter: &Deleter<Pod>,
+    events: &Creator<Event>,
 ) -> Result<Action> {
     let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_default().max(0);
     let grace = Duration::from_secs(grace.unsigned_abs());
@@ -110,6 +127,12 @@ async fn stop(
         let left = left.saturating_sub(grace.saturating_sub(pace.stop));
         if !left.is_zero() {
             return Ok(Action::requeue_after(left));
+        }
+        if pace.events && phase(pod) == "Running" {
+            for container in pod.spec.iter().flat_map(|spec| &spec.containers) {
+                let stopping = format!("Stopping container {}", container.name);
+                notes::of_kubelet(events, pod, &container.name, "Killing", stopping).await;
+            }
         }
         if pod.metadata.finalizers.as_ref().is_some_and(|all| !all.is_empty()) {
             // The holders of the finalizers see how the pod ended.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{
     Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodCondition, PodStatus, Taint, Toleration,
 };
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt as _};
@@ -12,7 +13,9 @@ use serde_json::{Value, json};
 
 use super::children::{key_of, unless_gone};
 use super::pods::is_terminal;
-use crate::call::capability::{Index, Reader, StatusWriter, by};
+use super::{Pace, notes};
+use crate::call::capability::{Creator, Index, Reader, StatusWriter, by};
+use crate::call::extract::State;
 use crate::clock;
 use crate::controller::error::ConfigError;
 use crate::controller::{Controller, KindExt as _};
@@ -22,7 +25,7 @@ use crate::object::key::ObjectKey;
 /// The scheduler of pods that name no other.
 const SCHEDULER: &str = "default-scheduler";
 
-pub(super) fn controller() -> Result<Controller, ConfigError> {
+pub(super) fn controller(pace: Pace) -> Result<Controller, ConfigError> {
     Pod::controller("scheduler")
         .resync(None)
         // Each choice counts the pods of the choices before.
@@ -30,6 +33,7 @@ pub(super) fn controller() -> Result<Controller, ConfigError> {
         .when(waits)
         .watches::<Node, _, _>(unbound)
         .access(["pods/binding: create"])
+        .state(pace)
         .handler(reconcile)
         .build()
 }
@@ -66,13 +70,19 @@ async fn reconcile(
     pods: Reader<Pod>,
     client: Client,
     statuses: StatusWriter<Pod>,
+    pace: State<Pace>,
+    events: Creator<Event>,
 ) -> Result<()> {
     let all = nodes.list().map(|entry| entry.decode()).collect::<Result<Vec<_>, _>>()?;
     let load = |node: &Node| pods.select(by::index(ByNode, node.name_any())).count();
     let fits = all.iter().filter(|node| obstacle(&pod, node).is_none());
     let Some(node) = fits.min_by_key(|node| load(node)) else {
         let status = unschedulable(&pod, &all);
-        unless_gone(statuses.apply_status(&pod, &status).await)?;
+        let message = why_unscheduled(&status).map(ToOwned::to_owned);
+        let is_new = message.as_deref() != pod.status.as_ref().and_then(why_unscheduled);
+        if unless_gone(statuses.apply_status(&pod, &status).await)?.is_some() && pace.events && is_new {
+            notes::of_scheduler(&events, &pod, true, message.unwrap_or_default()).await;
+        }
         return Ok(());
     };
     let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
@@ -86,8 +96,21 @@ async fn reconcile(
     match bound {
         // It is bound or deleted already, and the cache is behind.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        bound => Ok(bound.map(drop)?),
+        bound => {
+            bound?;
+            if pace.events {
+                let note = format!("Successfully assigned {namespace}/{name} to {}", node.name_any());
+                notes::of_scheduler(&events, &pod, false, note).await;
+            }
+            Ok(())
+        }
     }
+}
+
+/// Why a pod waits for a node, by its status.
+fn why_unscheduled(status: &PodStatus) -> Option<&str> {
+    let mut conditions = status.conditions.iter().flatten();
+    conditions.find(|one| one.reason.as_deref() == Some("Unschedulable"))?.message.as_deref()
 }
 
 /// The status of a pod that no node takes.

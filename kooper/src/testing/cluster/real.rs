@@ -23,6 +23,9 @@ const SCRIPTS: [(&str, &str); 4] = [
     ("watchdog", include_str!("real/watchdog")),
 ];
 
+/// What the names of the tests' namespaces begin with; a number follows.
+const TEST: &str = "test-";
+
 /// The real server that all tests of this process share.
 #[derive(Debug)]
 pub(super) struct RealServer {
@@ -78,11 +81,16 @@ impl RealServer {
     /// Creates a namespace that no other test has.
     pub(super) async fn create_namespace(&self) -> Result<String> {
         static LAST: AtomicU32 = AtomicU32::new(0);
-        let name = format!("test-{}", LAST.fetch_add(1, Ordering::Relaxed) + 1);
+        let name = format!("{TEST}{}", LAST.fetch_add(1, Ordering::Relaxed) + 1);
         let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
         let namespaces: Api<Namespace> = Api::all(self.client("default", None)?);
         namespaces.create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() }).await?;
         Ok(name)
+    }
+
+    /// Whether a namespace is that of a test.
+    pub(super) fn is_of_tests(name: &str) -> bool {
+        name.strip_prefix(TEST).is_some_and(|number| number.parse::<u32>().is_ok())
     }
 
     /// Deletes a namespace, without waiting for it.

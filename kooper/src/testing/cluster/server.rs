@@ -24,6 +24,8 @@ pub(super) struct Server {
     witness: Client,
     /// What lets pods run, and workloads have pods.
     simulation: Simulation,
+    /// What collects garbage and lets namespaces end, where the server or another program does not.
+    _collection: Option<Simulation>,
     /// Whether a test that cannot run on it is skipped.
     skips: bool,
 }
@@ -63,7 +65,15 @@ impl Server {
         let client = server.client();
         let simulation = Simulation::when_needed(&server);
         let backend = Backend::Embedded(Box::new(server));
-        Ok(Self { backend, namespace: "default".to_owned(), client, witness, simulation, skips: false })
+        Ok(Self {
+            backend,
+            namespace: "default".to_owned(),
+            client,
+            witness,
+            simulation,
+            _collection: None,
+            skips: false,
+        })
     }
 
     async fn real() -> Result<Self> {
@@ -72,7 +82,9 @@ impl Server {
         let client = server.client(&namespace, None)?;
         let witness = client.clone();
         let simulation = Simulation::beside(&client, &namespace, server.has_controllers());
-        Ok(Self { backend: Backend::Real(server), namespace, client, witness, simulation, skips: false })
+        let _collection =
+            (!server.has_controllers()).then(|| Simulation::collecting(&client, &namespace, RealServer::is_of_tests));
+        Ok(Self { backend: Backend::Real(server), namespace, client, witness, simulation, _collection, skips: false })
     }
 
     /// Removes what would stay behind.

@@ -1,0 +1,73 @@
+//! The Kubernetes Events of a pod, as the scheduler and the kubelet of a cluster record them.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference, Pod};
+use k8s_openapi::api::events::v1 as events;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
+use kube::Resource as _;
+
+use crate::call::capability::Creator;
+use crate::clock;
+
+/// The scheduler and the kubelet as clients see them.
+const SCHEDULER: &str = "default-scheduler";
+const KUBELET: &str = "kubelet";
+
+/// Records what the scheduler has decided.
+pub(super) async fn of_scheduler(notes: &Creator<events::Event>, pod: &Pod, failed: bool, note: String) {
+    let (reason, action) = if failed { ("FailedScheduling", "Scheduling") } else { ("Scheduled", "Binding") };
+    let event = events::Event {
+        metadata: metadata(pod),
+        event_time: Some(MicroTime(clock::wall())),
+        type_: Some(kind(failed).to_owned()),
+        reason: Some(reason.to_owned()),
+        action: Some(action.to_owned()),
+        note: Some(note),
+        regarding: Some(pod.object_ref(&())),
+        reporting_controller: Some(SCHEDULER.to_owned()),
+        reporting_instance: Some(format!("{SCHEDULER}-simulated")),
+        ..events::Event::default()
+    };
+    // An Event that is refused, as in a namespace that is being deleted, stops nothing.
+    drop(notes.create(&event).await);
+}
+
+/// Records what the kubelet does with a container.
+pub(super) async fn of_kubelet(notes: &Creator<Event>, pod: &Pod, container: &str, reason: &str, message: String) {
+    let field = |list: &str| format!("spec.{list}{{{container}}}");
+    let initial =
+        pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten()).any(|one| one.name == container);
+    let field_path = field(if initial { "initContainers" } else { "containers" });
+    let now = Time(clock::wall());
+    let host = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+    let event = Event {
+        metadata: metadata(pod),
+        type_: Some(kind(false).to_owned()),
+        reason: Some(reason.to_owned()),
+        message: Some(message),
+        involved_object: ObjectReference { field_path: Some(field_path), ..pod.object_ref(&()) },
+        source: Some(EventSource { component: Some(KUBELET.to_owned()), host: host.clone() }),
+        first_timestamp: Some(now.clone()),
+        last_timestamp: Some(now),
+        count: Some(1),
+        reporting_component: Some(KUBELET.to_owned()),
+        reporting_instance: host,
+        ..Event::default()
+    };
+    drop(notes.create(&event).await);
+}
+
+fn kind(warning: bool) -> &'static str {
+    if warning { "Warning" } else { "Normal" }
+}
+
+/// A name that no other Event has, in the namespace of the pod.
+fn metadata(pod: &Pod) -> ObjectMeta {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
+    let number = u128::from(LAST.fetch_add(1, Ordering::Relaxed));
+    let moment = u128::try_from(clock::wall().as_nanosecond()).unwrap_or_default();
+    let name = format!("{pod_name}.{:x}", moment.wrapping_add(number));
+    ObjectMeta { name: Some(name), namespace: pod.metadata.namespace.clone(), ..ObjectMeta::default() }
+}
