@@ -115,7 +115,7 @@ impl Writer {
         match Style::of(text, is_key) {
             Style::Plain => {
                 self.space();
-                self.folded(text, indent, is_key, |writer, character| writer.put(character));
+                self.folded(text, indent, is_key, Self::put);
             }
             Style::Single => {
                 self.indicator("'", false);
