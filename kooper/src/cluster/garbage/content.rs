@@ -4,7 +4,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, ListParams};
 use kube::core::{ApiResource, DynamicObject};
-use kube::discovery::{Scope, verbs};
+use kube::discovery::{ApiGroup, Scope, verbs};
 use kube::{Client, Discovery, ResourceExt as _};
 
 use super::graph::Node;
@@ -25,7 +25,7 @@ impl Content {
     /// What is in the namespace, and what is in none.
     pub(super) async fn of(client: &Client, namespace: &str) -> Result<Self> {
         let discovered = Discovery::new(client.clone()).run_aggregated().await?;
-        let kinds = discovered.groups().flat_map(|group| group.recommended_resources());
+        let kinds = discovered.groups().flat_map(ApiGroup::recommended_resources);
         let collected = kinds.filter(|(resource, capabilities)| {
             let verbs = [verbs::LIST, verbs::DELETE, verbs::PATCH, verbs::WATCH];
             resource.kind != "Event" && verbs.iter().all(|verb| capabilities.supports_operation(verb))
