@@ -72,23 +72,26 @@ fn find_owner(cluster: &Cluster, owner: &Value, namespace: &str) -> Option<(Arc<
     (*found.traits().uid == *text("uid")).then(|| (Arc::clone(kind), key))
 }
 
-/// Deletes an object when it has owners and none of them is there.
+/// Deletes an object when it has owners and none of them is there; if one is there, it forgets the others.
 fn collect(cluster: &Arc<Cluster>, place: &Place) {
     let Some(kind) = kind_of(cluster, place) else { return };
     let Some(stored) = kind.table.get(&place.key) else { return };
     let object = stored.value();
     let namespace = meta::text(&object, "namespace");
-    let mut known = false;
+    let (mut stays, mut absent) = (false, Vec::new());
     for owner in owners(&object) {
         // Owners of a kind that is not served are not known to be absent.
         let text = |key: &str| owner[key].as_str().unwrap_or_default();
         let served = cluster.kinds().of(text("apiVersion"), text("kind")).is_some();
         if !served || find_owner(cluster, owner, namespace).is_some() {
-            return;
+            stays = true;
+        } else {
+            absent.push(text("uid"));
         }
-        known = true;
     }
-    if known {
+    if stays {
+        absent.into_iter().for_each(|uid| disown(cluster, place, uid));
+    } else if !absent.is_empty() {
         drop(verbs::remove_object(cluster, &kind, &place.key, &DeleteOptions::background()));
     }
 }
