@@ -213,5 +213,5 @@ async fn workloads(client: Client, namespace: Option<String>) -> Result<Operator
 
 fn operator(client: &Client, controllers: impl IntoIterator<Item = Controller>) -> Result<Operator, BuildError> {
     let operator = Operator::builder().program(PROGRAM).client(client.clone()).drain_timeout(Duration::ZERO);
-    controllers.into_iter().fold(operator, Builder::controller).build()
+    controllers.into_iter().map(Controller::without_events).fold(operator, Builder::controller).build()
 }

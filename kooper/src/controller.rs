@@ -219,6 +219,13 @@ impl Controller {
         &self.samples
     }
 
+    /// The same controller, which reports no failing calls as Events.
+    #[cfg(all(feature = "cli", feature = "apiserver"))]
+    pub(crate) fn without_events(mut self) -> Self {
+        self.plan.report_nothing();
+        self
+    }
+
     /// Which objects it retrieves.
     #[cfg(all(feature = "cli", feature = "apiserver"))]
     pub(crate) fn label_selector(&self) -> Option<&str> {

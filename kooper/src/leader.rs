@@ -59,7 +59,7 @@ mod tests;
 
 #[cfg(test)]
 use claim::Lost;
-pub(crate) use elector::{Announcement, Elector, ElectorOptions};
+pub(crate) use elector::{Announce, Announcement, Elector, ElectorOptions};
 pub(crate) use fence::is_fenced;
 pub(crate) use former::{FormerLease, Whose};
 pub(crate) use leadership::Leadership;

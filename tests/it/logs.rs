@@ -107,7 +107,7 @@ async fn a_panic_an_error_and_a_timeout_are_logged_with_the_object_and_the_next_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_is_logged_with_its_delay_and_the_recovery_once() {
+async fn an_error_and_its_recovery_are_logged_once() {
     let lines = LogLines::listen();
     let (retriever, events) = channel([config("a", "1")]).unwrap();
     let tries = Arc::new(AtomicUsize::new(0));
@@ -129,19 +129,42 @@ async fn a_retry_is_logged_with_its_delay_and_the_recovery_once() {
         .build()
         .unwrap();
     let running = run([controller]);
-    for (attempt, delay) in [(1, "10ms"), (2, "20ms"), (7, "640ms"), (8, "1.28s"), (9, "2.56s")] {
-        lines
-            .wait_for(&["WARN", "log-recovers", &format!(" attempt={attempt} "), &format!("it is retried in {delay}")])
-            .await;
-    }
+    lines.wait_for(&["WARN", "log-recovers", " attempt=1 ", "the shop is shut; it is retried in 10ms"]).await;
     lines
         .wait_for(&["log-recovers", "the shop has moved; it waits for the object's next change or its resync in 5"])
         .await;
+    // The same error is logged once, as it is over within 30 seconds.
+    assert_eq!(lines.count(&["WARN", "log-recovers", "the shop is shut"]), 1);
     events.modify(&config("a", "2")).unwrap();
     lines.wait_for(&["INFO", "log-recovers", "key=test/a", "it succeeds again after 10 failed calls"]).await;
     events.modify(&config("a", "3")).unwrap();
     eventually("more calls", || tries.load(Ordering::SeqCst) > 12).await;
     assert_eq!(lines.count(&["log-recovers", "it succeeds again"]), 1);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_that_stays_is_logged_from_time_to_time_with_a_count() {
+    let lines = LogLines::listen();
+    let (retriever, events) = channel([config("a", "1")]).unwrap();
+    let controller = builder("log-stays")
+        .backoff(Duration::from_secs(1), Duration::from_secs(10))
+        .retries(7)
+        .retriever(retriever)
+        .handler(async || Err::<(), _>(kooper::BoxError::from("the shop is shut")));
+    let running = run([controller.build().unwrap()]);
+    // 1 s, 2 s, 4 s, 8 s, then every 10 s.
+    for line in [
+        "attempt=1 reasons=initial}: kooper::call::worker::report: the handler failed: the shop is shut; it is retried in 1s",
+        "the shop is shut (6 times in 35s); it is retried in 10s",
+        "the shop is shut (8 times in 55s); it waits for the object's next change",
+    ] {
+        lines.wait_for(&["WARN", "log-stays", line]).await;
+    }
+    assert_eq!(lines.count(&["log-stays", "the shop is shut"]), 3);
+    // Another object has a count of its own, and so has a change of the state.
+    events.add(&config("b", "1")).unwrap();
+    lines.wait_for(&["WARN", "log-stays", "test/b attempt=1", "the shop is shut; it is retried in 1s"]).await;
     running.stop().await.unwrap();
 }
 

@@ -12,6 +12,7 @@ mod crd_facts;
 mod crds;
 mod dev;
 mod edited_children;
+mod failing_calls;
 mod finalizers;
 mod fixture;
 mod garbage;

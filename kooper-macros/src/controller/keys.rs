@@ -313,6 +313,15 @@ const KEYS: &[Key<Args>] = &[
         ..Key::EQUALS
     },
     Key {
+        name: "events",
+        form: "`off`",
+        example: "events = off",
+        default: "they are recorded",
+        doc: "Record no Kubernetes Events on an object whose calls keep failing, and none when they succeed again. The rule for them is not needed then.",
+        read: call!(events, off),
+        ..Key::EQUALS
+    },
+    Key {
         name: "settings",
         form: "a type that derives `clap::Args`",
         example: "settings = ShopSettings",

@@ -81,6 +81,13 @@ impl Emit for () {
     }
 }
 
+impl Emit for bool {
+    fn arguments(&self, _: &CratePath) -> TokenStream {
+        let value = *self;
+        quote!(#value)
+    }
+}
+
 impl Emit for u32 {
     fn arguments(&self, _: &CratePath) -> TokenStream {
         Literal::u32_unsuffixed(*self).to_token_stream()

@@ -34,7 +34,7 @@ fn with_every_key() -> Case {
         resource = v1::Pod, name = "pods", resync = off, workers = 4, retries = 5, backoff = ("10ms", "1m"),
         retry_rate = 20, timeout = "1.5s", namespaces = ["a", "b"], labels = "app in (web, api)",
         fields = "status.phase!=Failed", metadata_only, changed = [generation, labels], when = is_ours,
-        init = connect, settings = ShopSettings, layers = [audited, throttled::<3>], access("pods/log: get"), main = false, type_name = Pods,
+        init = connect, events = off, settings = ShopSettings, layers = [audited, throttled::<3>], access("pods/log: get"), main = false, type_name = Pods,
     };
     let item = quote! {
         pub(crate) async fn pods(call: Call, pod: Arc<PartialObjectMeta<v1::Pod>>, State(db): State<Db>, settings: Settings<ShopSettings>) {}

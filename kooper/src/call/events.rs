@@ -1,6 +1,7 @@
 //! Kubernetes Events: aggregated, limited, and written in the background.
 
 mod correlate;
+mod lasting;
 mod limit;
 mod wire;
 mod write;
@@ -28,6 +29,8 @@ pub struct EventSink {
     inner: Option<Arc<Inner>>,
     /// The recorded Events, for tests.
     recorded: Option<RecordedEvents>,
+    /// Whether those that last are not written.
+    silent: bool,
 }
 
 /// The recorded Events, in order.
@@ -48,6 +51,8 @@ struct WriterTask {
 /// A message to the task that writes.
 enum Message {
     Note(Box<Note>),
+    /// About something that lasts.
+    Lasting(Box<Note>),
     /// Respond when all notes before this one are written.
     Drain(oneshot::Sender<()>),
 }
@@ -95,23 +100,45 @@ impl EventSink {
         let writer = Writer::new(client, source, drops.clone());
         let task = Mutex::new(Some(WriterTask { receiver, writer }));
         let inner = Inner { sender, task, drops };
-        Self { inner: Some(Arc::new(inner)), recorded: None }
+        Self { inner: Some(Arc::new(inner)), recorded: None, silent: false }
     }
 
     /// A sink that keeps all Events in memory and writes none.
     pub(crate) fn recorded(events: RecordedEvents) -> Self {
-        Self { inner: None, recorded: Some(events) }
+        Self { inner: None, recorded: Some(events), silent: false }
+    }
+
+    /// The same sink, which writes Events about what lasts, or does not.
+    pub(crate) fn reporting(self, reports: bool) -> Self {
+        Self { silent: !reports, ..self }
+    }
+
+    /// Whether Events about what lasts are written.
+    pub(crate) fn reports(&self) -> bool {
+        !self.silent
     }
 
     /// Queues a note. If too many wait, it is dropped and counted.
     pub(crate) fn publish(&self, note: Note) {
+        self.send(note, Message::Note);
+    }
+
+    /// Queues a note about something that lasts: there is one Event for each object and
+    /// reason, with the last message and a count.
+    pub(crate) fn report(&self, note: Note) {
+        if self.reports() {
+            self.send(note, Message::Lasting);
+        }
+    }
+
+    fn send(&self, note: Note, message: fn(Box<Note>) -> Message) {
         if let Some(events) = &self.recorded {
             events.lock().unwrap_or_else(PoisonError::into_inner).push(note);
             return;
         }
         let Some(inner) = &self.inner else { return };
         inner.wake();
-        if inner.sender.try_send(Message::Note(Box::new(note))).is_err() {
+        if inner.sender.try_send(message(Box::new(note))).is_err() {
             inner.drops.count();
             inner.drops.log_once("full", || {
                 format!(
@@ -136,6 +163,12 @@ impl EventSink {
             tracing::debug!(controller, "Kubernetes Events were not written within {limit:?}");
         }
     }
+}
+
+/// A message and what follows it. The message is cut so that all of it is within the
+/// limit of an Event.
+pub(crate) fn with_tail(message: &str, tail: &str) -> String {
+    wire::with_tail(message, tail)
 }
 
 impl Inner {

@@ -213,7 +213,7 @@ impl Unselected {
             controller = %backing.controller, key = %object.key(),
             "the object no longer matches the selector and keeps the finalizer {own}: it is not cleaned up until it matches again or is deleted. With `on_leave = cleanup` it would be cleaned up now"
         );
-        backing.events.publish(Note {
+        backing.events.report(Note {
             regarding: backing.reference(object),
             related: None,
             warning: true,

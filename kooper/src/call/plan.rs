@@ -22,7 +22,7 @@ use crate::watch::cache_id::CacheRequest;
 ///
 /// let controller = ConfigMap::controller("sweep").handler(sweep).build()?;
 /// let because: Vec<_> = controller.plan().needs().iter().map(|need| need.because.as_str()).collect();
-/// assert_eq!(because, ["Deleter<Pod>", "resource = ConfigMap"]);
+/// assert_eq!(because, ["Deleter<Pod>", "resource = ConfigMap", "events"]);
 /// # Ok::<_, kooper::ConfigError>(())
 /// ```
 #[derive(Debug, Clone, Default)]
@@ -39,6 +39,8 @@ pub struct Plan {
     written: Vec<TypeId>,
     /// What records Events.
     events: Option<&'static str>,
+    /// Whether Events report calls that keep failing.
+    reports: bool,
     /// The types of the program's own settings.
     settings: Vec<SettingsNeed>,
 }
@@ -136,6 +138,17 @@ impl Plan {
         self.events.get_or_insert(because);
     }
 
+    /// Reports calls that keep failing as Events on the controller's objects.
+    pub(crate) fn report_failures(&mut self) {
+        self.reports = true;
+    }
+
+    /// Reports nothing as Events.
+    #[cfg(feature = "apiserver")]
+    pub(crate) fn report_nothing(&mut self) {
+        self.reports = false;
+    }
+
     /// Requires settings of a type.
     pub(crate) fn require_settings<T: 'static>(&mut self) {
         let need = SettingsNeed { type_id: TypeId::of::<T>(), name: std::any::type_name::<T>() };
@@ -157,11 +170,19 @@ impl Plan {
             self.require::<K>(Some("finalizers"), &["update"], "owns");
             self.record_events("owns");
         }
-        let Some(because) = self.events else { return };
-        let rule = Rule::new("events.k8s.io", "events", None, &["create", "patch"]);
         // Events on cluster-scoped objects are in this namespace.
         let reach = if kind.namespaced { Reach::Watched } else { Reach::Namespace("default".to_owned()) };
-        self.require_permission(Need { rule, names: Vec::new(), reach, because: because.to_owned() });
+        let reports = self.reports.then_some(("", "events"));
+        let groups = self.events.map(|because| ("events.k8s.io", because));
+        for (group, because) in reports.into_iter().chain(groups) {
+            let rule = Rule::new(group, "events", None, &["create", "patch"]);
+            self.require_permission(Need {
+                rule,
+                names: Vec::new(),
+                reach: reach.clone(),
+                because: because.to_owned(),
+            });
+        }
     }
 
     /// Whether the controller needs a client.
@@ -203,8 +224,8 @@ impl Plan {
         &self.settings
     }
 
-    /// Whether Kubernetes Events may be written.
-    pub(crate) fn may_record_events(&self) -> bool {
-        self.events.is_some()
+    /// Whether Events report calls that keep failing.
+    pub(crate) fn reports_failures(&self) -> bool {
+        self.reports
     }
 }

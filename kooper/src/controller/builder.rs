@@ -350,6 +350,13 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
+    /// Whether Kubernetes Events report on an object that its calls keep failing, that
+    /// they succeed again, and why it is not handled or not deleted. Default: they do.
+    pub fn events(mut self, events: bool) -> Self {
+        self.common.config.events = events;
+        self
+    }
+
     /// How a failed call that will be retried is counted in the metrics of
     /// Kooper for Go. Default: [`MetricsCompat::Accurate`], as a failure.
     pub fn metrics_compat(mut self, compat: MetricsCompat) -> Self {

@@ -70,6 +70,8 @@ pub(crate) struct Config {
     pub(crate) cleanup_on_leave: bool,
     pub(crate) install_crd: bool,
     pub(crate) optional: bool,
+    /// Whether Events report calls that keep failing.
+    pub(crate) events: bool,
 }
 
 impl Config {
@@ -98,6 +100,7 @@ impl Config {
             cleanup_on_leave: false,
             install_crd: false,
             optional: false,
+            events: true,
         }
     }
 
@@ -128,12 +131,14 @@ impl Config {
     /// Adds the permissions and caches that the settings need to those of the arguments.
     pub(crate) fn plan<K: Kind>(&self, plan: &mut Plan, own_retriever: bool, deleted: bool) {
         let kind = KindInfo::of::<K>();
+        if !own_retriever && self.events {
+            plan.report_failures();
+        }
         if !own_retriever {
             plan.require::<K>(None, &["list", "watch"], format!("resource = {}", kind.kind));
         }
         if self.finalizer.is_some() {
             plan.require::<K>(None, &["get", "patch"], "cleanup");
-            plan.record_events("cleanup");
             if self.selected() {
                 plan.request_cache(CacheRequest::of::<K>(true));
             }

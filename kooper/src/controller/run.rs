@@ -126,7 +126,8 @@ impl Runner {
                 &name,
                 &process.identity,
                 process.metrics.clone(),
-            ),
+            )
+            .reporting(controller.plan().reports_failures()),
             settings: process.settings.clone(),
         });
         let gate = Gate {
@@ -304,7 +305,6 @@ impl Runner {
                 busy: self.busy.clone(),
                 failing: self.failing.clone(),
                 retried_is_success: config.metrics_compat == MetricsCompat::Go,
-                records_events: self.controller.plan().may_record_events(),
             },
             leadership: self.leadership.clone(),
             tasks: Tasks::default(),

@@ -44,8 +44,8 @@ pub(crate) struct ElectorOptions {
     pub(crate) metrics: Arc<dyn MetricsRecorder>,
     /// Created by [`Leadership::none`].
     pub(crate) leadership: Leadership,
-    /// Called for each announcement.
-    pub(crate) announce: Arc<dyn Fn(Announcement) + Send + Sync>,
+    /// Called for each announcement, with the uid of the Lease.
+    pub(crate) announce: Announce,
 }
 
 /// A change of leadership that is recorded as a Kubernetes Event.
@@ -64,6 +64,9 @@ pub(crate) enum Announcement {
     },
 }
 
+/// Receives announcements about a Lease, with its uid.
+pub(crate) type Announce = Arc<dyn Fn(Announcement, Option<&str>) + Send + Sync>;
+
 /// Acquires, renews and releases one lease.
 pub(crate) struct Elector {
     claim: Claim,
@@ -75,7 +78,7 @@ pub(crate) struct Elector {
     leadership: Leadership,
     controller: Arc<str>,
     metrics: Arc<dyn MetricsRecorder>,
-    announce: Arc<dyn Fn(Announcement) + Send + Sync>,
+    announce: Announce,
     status: Arc<ElectionStatus>,
     watch: Option<BoxStream<'static, Result<Option<Value>, LeaseError>>>,
     /// A failed watch is not opened again before this.
@@ -154,7 +157,11 @@ impl Elector {
         let identity = &**self.claim.identity();
         tracing::info!(controller = &*self.controller, lease = &*self.lease.name, identity, "acquired leadership");
         self.announced_leading = true;
-        (self.announce)(Announcement::Became);
+        self.announce(Announcement::Became);
+    }
+
+    fn announce(&self, announcement: Announcement) {
+        (self.announce)(announcement, self.lease.uid());
     }
 
     /// Renews the lease until leadership is lost. It runs beside the handlers, also
@@ -178,7 +185,7 @@ impl Elector {
         self.update();
         tracing::warn!(controller = &*self.controller, lease = &*self.lease.name, "leadership lost: {reason}");
         self.announced_leading = false;
-        (self.announce)(Announcement::Lost(reason));
+        self.announce(Announcement::Lost(reason));
         lost
     }
 
@@ -220,7 +227,7 @@ impl Elector {
         self.status.reset();
         if std::mem::take(&mut self.announced_leading) {
             tracing::info!(controller = &*self.controller, lease = &*self.lease.name, "gave up leadership");
-            (self.announce)(Announcement::Stopped);
+            self.announce(Announcement::Stopped);
         }
     }
 
@@ -376,11 +383,11 @@ impl Elector {
             Phase::Foreign { mark, holder } => {
                 tracing::error!(controller, "{}", self.status.dispute(&mark, &holder));
                 let holder = if holder.is_empty() { mark.to_string() } else { format!("{mark} ({holder})") };
-                (self.announce)(Announcement::Foreign { holder });
+                self.announce(Announcement::Foreign { holder });
             }
             Phase::Unmarked(holder) => {
                 tracing::warn!(controller, lease, "{text}: it is acquired when it expires or is released");
-                (self.announce)(Announcement::Foreign { holder: holder.to_string() });
+                self.announce(Announcement::Foreign { holder: holder.to_string() });
             }
             // It is stepping down.
             Phase::Standby(holder) if holder == *self.claim.identity() => {}

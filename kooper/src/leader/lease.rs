@@ -69,12 +69,14 @@ pub(super) struct Lease {
     former: bool,
     /// The object that was last read or watched; the next write is based on it.
     last: Option<Value>,
+    /// The uid of the last object, also when it is deleted.
+    uid: Option<String>,
 }
 
 impl Lease {
     pub(super) fn new(client: Client, namespace: &str, name: &str, mark: Arc<str>, scope: WatchedNamespaces) -> Self {
         let (namespace, name) = (namespace.into(), name.into());
-        Self { client, namespace, name, mark, scope, former: false, last: None }
+        Self { client, namespace, name, mark, scope, former: false, last: None, uid: None }
     }
 
     /// The Lease of a former name.
@@ -161,8 +163,16 @@ impl Lease {
     /// Keeps an object for the next write.
     pub(super) fn keep(&mut self, object: Option<Value>) -> Result<Option<Record>, LeaseError> {
         let record = object.as_ref().map(|object| self.record(object)).transpose()?;
+        if let Some(uid) = object.as_ref().and_then(|object| object["metadata"]["uid"].as_str()) {
+            self.uid = Some(uid.to_owned());
+        }
         self.last = object;
         Ok(record)
+    }
+
+    /// The uid of the object, as far as it is known.
+    pub(super) fn uid(&self) -> Option<&str> {
+        self.uid.as_deref()
     }
 
     /// The record in an object.

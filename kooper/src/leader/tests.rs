@@ -70,7 +70,7 @@ impl TestCandidate {
             client: server.client(),
             metrics: Arc::new(NoMetrics),
             leadership: leadership.clone(),
-            announce: Arc::new(move |news| announced.lock().unwrap().push(news)),
+            announce: Arc::new(move |news, _| announced.lock().unwrap().push(news)),
         };
         change(&mut options);
         Self { elector: Elector::new(options), leadership, announcements }

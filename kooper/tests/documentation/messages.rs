@@ -179,7 +179,18 @@ fn fits(line: &str, literal: &str) -> bool {
 
 /// The message in a line on a page: in the log, or a finding of `check`.
 fn printed(line: &str) -> Option<&str> {
-    let in_the_log = line.split_once(" kooper::…: ").map(|(_, message)| message);
+    const LEVELS: [&str; 3] = ["INFO ", "WARN ", "ERROR "];
+    let in_the_log = LEVELS.iter().find_map(|level| {
+        let (time, rest) = line.split_once(level)?;
+        let rest = match rest.strip_prefix("call{") {
+            Some(span) => span.split_once("}: ")?.1,
+            None => rest,
+        };
+        // The lines of a user's own program begin with its module.
+        let is_target = |word: &str| word.chars().all(|char| char.is_ascii_lowercase() || "_:".contains(char));
+        let is_own = rest.split_once(": ").is_some_and(|(first, _)| is_target(first));
+        (!is_own && !time.contains(|char: char| char.is_alphabetic())).then_some(rest)
+    });
     in_the_log.or_else(|| line.strip_prefix("missing  "))
 }
 
@@ -243,18 +254,23 @@ fn lines_of_probes_on_the_pages_come_from_the_code() {
 #[test]
 fn help_texts_on_the_pages_are_those_of_the_code() {
     let mut literals = Vec::new();
-    for file in ["args", "args/flags"] {
+    for file in ["args", "args/flags", "args/own/secret"] {
         literals_of(&text(&format!("kooper/src/program/cli/{file}.rs")), &mut literals);
     }
     let mut compared = 0;
     for (page, text) in pages() {
         for line in output(&text, |command| command.contains("--help")) {
-            if ["", "…", "Options:", "Commands:"].contains(&line) || line.starts_with("Usage: ") {
+            if ["", "…", "Options:", "Commands:", "Settings:"].contains(&line) || line.starts_with("Usage: ") {
                 continue;
             }
             // The help of a flag or a command follows its name, in a column.
             let help = line.rsplit("  ").next().unwrap_or_default().trim();
-            let known = literals.iter().any(|literal| literal.text.lines().any(|one| one == help));
+            let has_words = |text: &str| text.chars().filter(|char| char.is_alphabetic()).count() > 9;
+            let is_it = |one: &str| one == help || (has_words(one) && fits(help, one));
+            let is_ours = |literal: &Literal| literal.text.lines().any(is_it);
+            // The settings of a program, and its description, are doc comments on the page.
+            let words = help.split(" [").next().unwrap_or_default();
+            let known = literals.iter().any(is_ours) || text.contains(&format!("/// {words}"));
             assert!(known, "{}: no help text of the code is: {help}", page.display());
             compared += 1;
         }

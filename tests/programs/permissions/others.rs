@@ -17,6 +17,8 @@ use crate::fresh;
 
 pub(super) fn define(program: &mut Program) {
     program.add(Controller::builder::<PriorityClass>("priorities").labels("departs=yes").handler(priorities));
+    program.add(Controller::builder::<PriorityClass>("ranks").labels("departs=yes").handler(fail));
+    program.add(Controller::builder::<ResourceQuota>("limits").handler(fail));
     let election = LeaderElection::new()
         .lease_duration(Duration::from_secs(3))
         .renew_deadline(Duration::from_secs(2))
@@ -42,6 +44,11 @@ async fn priorities(class: Arc<PriorityClass>, classes: Patcher<PriorityClass>, 
     classes.patch_object(&class, PatchBody::merge(json!({"metadata": {"annotations": {"seen": fresh()}}}))).await?;
     tracing::info!("priorities: done");
     Ok(())
+}
+
+/// Keeps failing, which Events report.
+async fn fail() -> Result {
+    Err(HandlerError::retry_after(Duration::from_secs(1), fresh()).into())
 }
 
 struct Found(bool);

@@ -28,6 +28,8 @@ pub(crate) const OTHERS: &[(&str, &str)] = &[
     ("configuration", "settings"),
     ("flags", "settings"),
     ("options", "settings"),
+    ("event", "events"),
+    ("record_events", "events"),
     ("middleware", "layers"),
     ("rbac", "access"),
     ("child", "owns"),

@@ -36,6 +36,15 @@ impl Value<'_> {
         Ok(self.spanned(ident, span))
     }
 
+    /// `off`, as a switch.
+    pub(crate) fn off(&self) -> syn::Result<Spanned<bool>> {
+        let span = self.input.span();
+        match self.word("off")? {
+            Some(span) => Ok(self.spanned(false, span)),
+            None => Err(self.wrong(span)),
+        }
+    }
+
     pub(crate) fn only_cleanup(&self) -> syn::Result<Spanned<()>> {
         let span = self.input.span();
         match self.word("cleanup")? {

@@ -31,6 +31,7 @@ fn each_argument_adds_its_rules() {
     let controller = Controller::builder::<ConfigMap>("all").handler(all).build().unwrap();
     let expected = [
         "configmaps: list, watch",
+        "events: create, patch",
         "pods/eviction: create",
         "pods/status: patch",
         "secrets: create",
@@ -46,12 +47,13 @@ fn children_add_the_rules_for_owner_references_and_events() {
     async fn apply(_: Applier<Secret>) {}
     async fn apply_owned(_: OwnedApplier<Secret>) {}
     let controller = Controller::builder::<ConfigMap>("apply").handler(apply).build().unwrap();
-    assert_eq!(rules(&controller), ["configmaps: list, watch", "secrets: create, patch"]);
+    assert_eq!(rules(&controller), ["configmaps: list, watch", "events: create, patch", "secrets: create, patch"]);
     let controller = Controller::builder::<ConfigMap>("apply").owns(Secret::all()).handler(apply).build().unwrap();
     let expected = [
         "configmaps/finalizers: update",
         "configmaps: list, watch",
         "events.k8s.io/events: create, patch",
+        "events: create, patch",
         "secrets: create, patch",
         "secrets: list, watch",
     ];
@@ -74,6 +76,10 @@ fn children_that_are_named_several_times_are_watched_once() {
 fn events_about_cluster_scoped_objects_are_in_default() {
     async fn record(_: Recorder) {}
     let controller = Controller::builder::<Node>("record").handler(record).build().unwrap();
-    let expected = ["events.k8s.io/events: create, patch Namespace(\"default\")", "nodes: list, watch Cluster"];
+    let expected = [
+        "events.k8s.io/events: create, patch Namespace(\"default\")",
+        "events: create, patch Namespace(\"default\")",
+        "nodes: list, watch Cluster",
+    ];
     assert_eq!(rules(&controller), expected);
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use k8s_openapi::api::core::v1::Event as CoreEvent;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
@@ -37,38 +38,69 @@ impl EventSource {
 
     /// The Event of a note, with a name of its own.
     pub(super) fn event(&self, note: &Note, at: Timestamp) -> Event {
-        let cluster = note.regarding.namespace.as_deref().is_none_or(str::is_empty);
-        let namespace = if cluster { "default" } else { note.regarding.namespace.as_deref().unwrap_or_default() };
-        let message = cut(&note.message, NOTE, "…");
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
         Event {
-            metadata: ObjectMeta {
-                name: Some(self.name(note, at)),
-                namespace: Some(namespace.to_owned()),
-                ..ObjectMeta::default()
-            },
+            metadata: metadata(note, &format!(".{:x}{count:x}", at.as_nanosecond())),
             event_time: Some(MicroTime(at)),
             reporting_controller: Some(self.controller.clone()),
             reporting_instance: Some(self.instance.clone()),
             action: Some(word(&note.action)),
             reason: Some(word(&note.reason)),
             type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
-            note: Some(if message.len() < note.message.len() { format!("{message}…") } else { note.message.clone() }),
+            note: Some(with_tail(&note.message, "")),
             regarding: Some(note.regarding.clone()),
             related: note.related.clone(),
             ..Event::default()
         }
     }
 
-    /// The object's name, as far as it is valid in an Event's name, and a unique
-    /// suffix.
-    fn name(&self, note: &Note, at: Timestamp) -> String {
-        let count = self.count.fetch_add(1, Ordering::Relaxed);
-        let own = format!(".{:x}{count:x}", at.as_nanosecond());
-        let object = note.regarding.name.as_deref().unwrap_or_default();
-        let object = if name::subdomain(object).is_ok() { object } else { "object" };
-        let kept = cut(object, NAME - own.len(), "").trim_end_matches(['.', '-']);
-        format!("{kept}{own}")
+    /// The Event of a note about something that lasts. It has the same name whenever
+    /// the object, by its uid, and the reason are the same.
+    pub(super) fn lasting(&self, note: &Note, at: Timestamp) -> CoreEvent {
+        let uid = note.regarding.uid.as_deref().unwrap_or_default();
+        let hash = hash(&[&self.controller, uid, &note.reason]);
+        CoreEvent {
+            metadata: metadata(note, &format!(".{hash:016x}")),
+            event_time: Some(MicroTime(at)),
+            reporting_component: Some(self.controller.clone()),
+            reporting_instance: Some(self.instance.clone()),
+            action: Some(word(&note.action)),
+            reason: Some(word(&note.reason)),
+            type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
+            message: Some(with_tail(&note.message, "")),
+            involved_object: note.regarding.clone(),
+            related: note.related.clone(),
+            ..CoreEvent::default()
+        }
     }
+}
+
+/// The namespace of the object, and as much of its name as is valid in the name of an
+/// Event, with a suffix.
+fn metadata(note: &Note, suffix: &str) -> ObjectMeta {
+    let namespace = note.regarding.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+    let object = note.regarding.name.as_deref().unwrap_or_default();
+    let object = if name::subdomain(object).is_ok() { object } else { "object" };
+    let kept = cut(object, NAME - suffix.len(), "").trim_end_matches(['.', '-']);
+    ObjectMeta {
+        name: Some(format!("{kept}{suffix}")),
+        namespace: Some(namespace.unwrap_or("default").to_owned()),
+        ..ObjectMeta::default()
+    }
+}
+
+/// FNV-1a: the same in every process and version.
+fn hash(parts: &[&str]) -> u64 {
+    let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// A message and what follows it, within the limit of an Event: the message is cut.
+pub(super) fn with_tail(message: &str, tail: &str) -> String {
+    let room = NOTE.saturating_sub(tail.len());
+    let kept = cut(message, room, "…");
+    let dots = if kept.len() < message.len() { "…" } else { "" };
+    format!("{kept}{dots}{tail}")
 }
 
 fn word(text: &str) -> String {
@@ -120,6 +152,34 @@ mod tests {
         assert!(text.ends_with("é…") && text.len() <= NOTE && text.len() > NOTE - 3, "{}", text.len());
         assert_eq!(event.metadata.namespace.as_deref(), Some("bank"));
         assert_eq!(cut("short", NOTE, "…"), "short");
+    }
+
+    #[test]
+    fn an_event_about_something_that_lasts_has_the_same_name_each_time() {
+        let source = EventSource::new("shop", "web", "host-1_5f");
+        let name = |source: &EventSource, uid: &str, reason: &str, message: &str| {
+            let mut note = note(Some("bank"), "one", message);
+            (note.regarding.uid, note.reason) = (Some(uid.to_owned()), reason.to_owned());
+            let event = source.lasting(&note, Timestamp::UNIX_EPOCH);
+            assert!(event.message.is_some_and(|message| message.len() <= NOTE));
+            event.metadata.name.unwrap()
+        };
+        let first = name(&source, "1", "ReconcileFailed", "a");
+        assert_eq!(first, "one.3fc27879b4769346", "it is the same in each version");
+        assert_eq!(
+            first,
+            name(&EventSource::new("shop", "web", "host-2_5f"), "1", "ReconcileFailed", &"é".repeat(600))
+        );
+        assert_ne!(first, name(&source, "2", "ReconcileFailed", "a"), "another object of the name");
+        assert_ne!(first, name(&source, "1", "CleanupFailed", "a"));
+        assert_ne!(first, name(&EventSource::new("shop", "app", "host-1_5f"), "1", "ReconcileFailed", "a"));
+    }
+
+    #[test]
+    fn what_follows_a_message_is_never_cut() {
+        let text = with_tail(&"é".repeat(600), ". Attempt 3.");
+        assert!(text.ends_with("é…. Attempt 3.") && text.len() <= NOTE && text.len() > NOTE - 3, "{}", text.len());
+        assert_eq!(with_tail("short", "."), "short.");
     }
 
     #[test]

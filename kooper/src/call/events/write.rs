@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Event as CoreEvent;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -15,7 +16,9 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Message;
+use super::Note;
 use super::correlate::{Correlator, Due};
+use super::lasting::{DueLasting, Lasting};
 use super::wire::EventSource;
 use crate::clock;
 use crate::error;
@@ -35,6 +38,7 @@ pub(super) struct Writer {
     client: Client,
     source: EventSource,
     correlator: Correlator,
+    lasting: Lasting,
     drops: Arc<Drops>,
 }
 
@@ -45,17 +49,34 @@ enum WriteError {
     Server(kube::Error),
     #[error("no response within {PATIENCE:?}")]
     Silence,
+    #[error("it is deleted whenever it is written")]
+    Expired,
+}
+
+impl WriteError {
+    /// Whether the server answered with this code.
+    fn has_code(&self, code: u16) -> bool {
+        matches!(self, Self::Server(kube::Error::Api(status)) if status.code == code)
+    }
 }
 
 impl Writer {
     pub(super) fn new(client: Client, source: EventSource, drops: Arc<Drops>) -> Self {
-        Self { client, source, correlator: Correlator::default(), drops }
+        Self { client, source, correlator: Correlator::default(), lasting: Lasting::new(Instant::now()), drops }
     }
 
     /// Runs until all senders are dropped.
     pub(super) async fn run(mut self, mut receiver: Receiver<Message>) {
         let mut batch = Vec::new();
-        while receiver.recv_many(&mut batch, BATCH).await > 0 {
+        loop {
+            let receiving = receiver.recv_many(&mut batch, BATCH);
+            let received = match self.lasting.wait(Instant::now()) {
+                Some(wait) => timeout(wait, receiving).await.ok(),
+                None => Some(receiving.await),
+            };
+            if received == Some(0) {
+                return;
+            }
             let mut waiting = Vec::new();
             for message in batch.drain(..) {
                 match message {
@@ -68,6 +89,14 @@ impl Writer {
                             });
                         }
                     }
+                    Message::Lasting(note) => {
+                        if !self.lasting.take(*note, clock::wall()) {
+                            self.drops.count();
+                            self.drops.log_once("lasting", || {
+                                "too many objects fail at once: the Kubernetes Events of some are dropped and counted".to_owned()
+                            });
+                        }
+                    }
                     Message::Drain(done) => waiting.push(done),
                 }
             }
@@ -76,6 +105,9 @@ impl Writer {
                 for due in self.correlator.due(Instant::now()) {
                     self.write(due).await;
                 }
+            }
+            while let Some(due) = self.lasting.due(Instant::now()) {
+                self.write_lasting(due).await;
             }
             for done in waiting {
                 // The receiver may be dropped.
@@ -90,7 +122,7 @@ impl Writer {
                 let event = self.source.event(&note, first);
                 match self.create(&event).await {
                     Ok(()) => self.correlator.written(&key, event.metadata.name.unwrap_or_default()),
-                    Err(failure) => self.fail(&key, &event, &failure),
+                    Err(failure) => self.fail(&key, &note, &failure),
                 }
             }
             Due::More { key, note, name, count, last } => {
@@ -103,8 +135,82 @@ impl Writer {
                         self.correlator.forget(&key);
                         self.correlator.take(note, Instant::now(), last);
                     }
-                    Err(failure) => self.fail(&key, &event, &failure),
+                    Err(failure) => self.fail(&key, &note, &failure),
                 }
+            }
+        }
+    }
+
+    /// Writes an Event about something that lasts. One that exists is continued, also if
+    /// another replica has created it.
+    async fn write_lasting(&mut self, DueLasting { note, at, before }: DueLasting) {
+        match self.continue_lasting(&note, at, before).await {
+            Ok(count) => self.lasting.written(&note, count, Instant::now()),
+            Err(failure) => {
+                self.lasting.forget(&note);
+                self.drop_note("", &note, &failure);
+            }
+        }
+    }
+
+    /// Returns how often it has been written by now.
+    async fn continue_lasting(&self, note: &Note, at: Timestamp, before: Option<i32>) -> Result<i32, WriteError> {
+        let event = self.source.lasting(note, at);
+        let metadata = &event.metadata;
+        let events: Api<CoreEvent> =
+            Api::namespaced(self.client.clone(), metadata.namespace.as_deref().unwrap_or_default());
+        let name = metadata.name.as_deref().unwrap_or_default();
+        let observed = |count: Option<i32>| {
+            let mut series = json!({"lastObservedTime": MicroTime(at)});
+            if let Some(count) = count {
+                series["count"] = count.into();
+            }
+            Patch::Merge(json!({
+                "message": event.message, "reportingInstance": event.reporting_instance, "series": series,
+            }))
+        };
+        let (parameters, create) = (PatchParams::default(), PostParams::default());
+        let mut before = before;
+        // An Event that exists may expire meanwhile.
+        for _ in 0..2 {
+            let count = match before {
+                Some(count) => count,
+                None => match self.send(|| events.create(&create, &event)).await {
+                    Ok(_) => return Ok(1),
+                    Err(failure) if failure.has_code(409) => {
+                        // Its count is unknown: the response to this patch has it.
+                        let patch = observed(None);
+                        match self.send(|| events.patch(name, &parameters, &patch)).await {
+                            Ok(known) => known.series.and_then(|series| series.count).unwrap_or(1).max(1),
+                            Err(failure) if failure.has_code(404) => continue,
+                            Err(failure) => return Err(failure),
+                        }
+                    }
+                    Err(failure) => return Err(failure),
+                },
+            };
+            let count = count.saturating_add(1);
+            let patch = observed(Some(count));
+            match self.send(|| events.patch(name, &parameters, &patch)).await {
+                Ok(_) => return Ok(count),
+                Err(failure) if failure.has_code(404) => before = None,
+                Err(failure) => return Err(failure),
+            }
+        }
+        Err(WriteError::Expired)
+    }
+
+    /// Sends a request until it is answered, if another try can succeed.
+    async fn send<T, F>(&self, request: impl Fn() -> F) -> Result<T, WriteError>
+    where
+        F: Future<Output = kube::Result<T>>,
+    {
+        let mut tried = 0;
+        loop {
+            match timeout(PATIENCE, request()).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(error)) => self.pause(WriteError::Server(error), &mut tried).await?,
+                Err(_) => self.pause(WriteError::Silence, &mut tried).await?,
             }
         }
     }
@@ -127,15 +233,8 @@ impl Writer {
     async fn repeat(&self, event: &Event, count: i32, last: Timestamp) -> Result<(), WriteError> {
         let (events, name) = (self.events(event), event.metadata.name.as_deref().unwrap_or_default());
         let patch = Patch::Merge(json!({"series": {"count": count, "lastObservedTime": MicroTime(last)}}));
-        let mut tried = 0;
-        loop {
-            let patched = timeout(PATIENCE, events.patch(name, &PatchParams::default(), &patch)).await;
-            match patched {
-                Ok(Ok(_)) => return Ok(()),
-                Ok(Err(error)) => self.pause(WriteError::Server(error), &mut tried).await?,
-                Err(_) => self.pause(WriteError::Silence, &mut tried).await?,
-            }
-        }
+        let parameters = PatchParams::default();
+        self.send(|| events.patch(name, &parameters, &patch)).await.map(drop)
     }
 
     fn events(&self, event: &Event) -> Api<Event> {
@@ -150,6 +249,7 @@ impl Writer {
             // Requests that the fence rejects are logged with the leadership.
             WriteError::Server(error) => !leader::is_fenced(error),
             WriteError::Silence => true,
+            WriteError::Expired => false,
         };
         if !may_pass || *tried >= TRIES {
             return Err(failure);
@@ -158,21 +258,29 @@ impl Writer {
         Ok(())
     }
 
-    fn fail(&mut self, key: &str, event: &Event, failure: &WriteError) {
+    fn fail(&mut self, key: &str, note: &Note, failure: &WriteError) {
         self.correlator.forget(key);
+        self.drop_note("events.k8s.io", note, failure);
+    }
+
+    /// Counts an Event that could not be written in a group of the API.
+    fn drop_note(&self, group: &str, note: &Note, failure: &WriteError) {
         self.drops.count();
-        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
+        let namespace = note.regarding.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+        let namespace = namespace.unwrap_or("default");
         let (cause, advice) = match failure {
             WriteError::Server(error) if leader::is_fenced(error) => return,
             WriteError::Server(kube::Error::Api(status)) => {
-                let rule = Rule::new("events.k8s.io", "events", None, &["create", "patch"]);
+                let rule = Rule::new(group, "events", None, &["create", "patch"]);
                 let advice = Refusal::of(status).advice(&Needs { rule: &rule, only: None, namespace: Some(namespace) });
                 (format!("{} {}{advice}", status.code, status.reason), advice)
             }
-            WriteError::Server(_) | WriteError::Silence => ("no response".to_owned(), String::new()),
+            WriteError::Server(_) | WriteError::Silence | WriteError::Expired => {
+                ("no response".to_owned(), String::new())
+            }
         };
         self.drops.log_once(&cause, || {
-            let reason = event.reason.as_deref().unwrap_or_default();
+            let reason = &note.reason;
             format!(
                 "the Kubernetes Event `{reason}` could not be written: {failure}{advice}; it is dropped. Further ones with the same cause are only counted"
             )

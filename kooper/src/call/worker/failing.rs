@@ -1,6 +1,7 @@
 //! The keys whose last call failed, for `/readyz` and for the log of their recovery.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,10 +30,75 @@ struct FailingKeys {
 pub(crate) struct Failures {
     pub(super) calls: u32,
     since: Instant,
+    same: SameError,
+    /// When the last line was logged.
+    logged: Instant,
+    /// The last Event about them.
+    reported: Option<Reported>,
+    /// Whether the key is not retried.
+    gave_up: bool,
 }
+
+/// An Event about the failures of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reported {
+    at: Instant,
+    /// When the next call is, as far as the Event says.
+    until: Instant,
+}
+
+/// How often in a row the calls of a key have failed with one error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SameError {
+    /// The hash of its text.
+    error: u64,
+    pub(super) calls: u32,
+    since: Instant,
+}
+
+/// An error that has just been noted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Noted {
+    pub(super) failures: Failures,
+    /// Whether it is logged: it is another error than before, or the last line is old.
+    pub(super) is_logged: bool,
+}
+
+/// A key that keeps failing with the same error is logged again after this time.
+const REMIND: Duration = Duration::from_secs(30);
+
+/// An Event about a key is out of date after this time.
+const REPORT: Duration = Duration::from_secs(10);
 
 impl Failures {
     /// How long the key has been failing.
+    pub(super) fn lasted(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// How often in a row it was the last error.
+    pub(super) fn same(&self) -> SameError {
+        self.same
+    }
+
+    /// Whether an Event reported them.
+    pub(super) fn is_reported(&self) -> bool {
+        self.reported.is_some()
+    }
+
+    /// Whether the last Event about them is out of date, if the next call is after
+    /// this time.
+    pub(super) fn is_outdated(&self, next: Option<Duration>) -> bool {
+        let now = Instant::now();
+        self.reported.is_none_or(|Reported { at, until }| {
+            let later = next.is_some_and(|next| now + next > until + REPORT);
+            later || now.saturating_duration_since(at) >= REPORT
+        })
+    }
+}
+
+impl SameError {
+    /// How long it has been the same error.
     pub(super) fn lasted(&self) -> Duration {
         self.since.elapsed()
     }
@@ -43,16 +109,45 @@ impl Failing {
         Self { controller, state: Mutex::default() }
     }
 
-    /// Notes a failed call.
-    pub(super) fn note(&self, key: &ObjectKey, undecodable: bool) {
+    /// Notes a failed call, and the text of its error.
+    pub(super) fn note(&self, key: &ObjectKey, error: &str, undecodable: bool) -> Noted {
+        let (now, error) = (Instant::now(), hash(error));
         let mut state = self.lock();
-        let first = Failures { calls: 0, since: Instant::now() };
+        let same = SameError { error, calls: 0, since: now };
+        let first = Failures { calls: 0, since: now, same, logged: now, reported: None, gave_up: false };
         let failures = state.keys.entry(key.clone()).or_insert(first);
         failures.calls = failures.calls.saturating_add(1);
+        if failures.same.error != error {
+            failures.same = same;
+        }
+        failures.same.calls = failures.same.calls.saturating_add(1);
+        let is_logged = failures.same.calls == 1 || now.saturating_duration_since(failures.logged) >= REMIND;
+        if is_logged {
+            failures.logged = now;
+        }
+        let noted = Noted { failures: *failures, is_logged };
         if undecodable {
             state.undecodable.insert(key.clone());
         } else {
             state.undecodable.remove(key);
+        }
+        noted
+    }
+
+    /// Notes whether a key is retried. Returns whether it was until now, and is not any
+    /// more.
+    pub(super) fn gives_up(&self, key: &ObjectKey, retried: bool) -> bool {
+        let mut state = self.lock();
+        let Some(failures) = state.keys.get_mut(key) else { return false };
+        !std::mem::replace(&mut failures.gave_up, !retried) && !retried
+    }
+
+    /// Notes that an Event reports the failures of a key, and that its next call is
+    /// after this time.
+    pub(super) fn reported(&self, key: &ObjectKey, next: Option<Duration>) {
+        let at = Instant::now();
+        if let Some(failures) = self.lock().keys.get_mut(key) {
+            failures.reported = Some(Reported { at, until: at + next.unwrap_or_default() });
         }
     }
 
@@ -79,6 +174,12 @@ impl Failing {
     fn lock(&self) -> Held<MutexGuard<'_, FailingKeys>> {
         Held::new(self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Probe for Failing {
@@ -109,18 +210,18 @@ mod tests {
         let failing = Failing::new("shoes".into());
         let remark = || failing.ready().unwrap().unwrap_or_default();
         assert_eq!(remark(), "");
-        failing.note(&key("a"), true);
-        failing.note(&key("a"), true);
-        failing.note(&key("fails"), false);
+        failing.note(&key("a"), "unfit", true);
+        failing.note(&key("a"), "unfit", true);
+        failing.note(&key("fails"), "shut", false);
         assert!(remark().contains("the object shop/a"), "{}", remark());
-        failing.note(&key("b"), true);
+        failing.note(&key("b"), "unfit", true);
         assert!(remark().contains("2 objects") && remark().contains("shop/a"), "{}", remark());
         assert!(failing.is_undecodable(&key("a")) && !failing.is_undecodable(&key("fails")));
         failing.forget(&key("a"));
         // It decodes now, and fails for another reason.
-        failing.note(&key("b"), false);
+        failing.note(&key("b"), "shut", false);
         assert_eq!(remark(), "");
-        failing.note(&key("c"), true);
+        failing.note(&key("c"), "unfit", true);
         failing.clear();
         assert_eq!(remark(), "");
     }
@@ -129,11 +230,55 @@ mod tests {
     async fn a_recovered_key_returns_the_number_and_the_duration_of_its_failures() {
         let failing = Failing::new("shoes".into());
         assert_eq!(failing.forget(&key("a")), None);
-        failing.note(&key("a"), false);
+        failing.note(&key("a"), "shut", false);
         tokio::time::advance(Duration::from_secs(90)).await;
-        failing.note(&key("a"), true);
+        failing.note(&key("a"), "unfit", true);
         let failures = failing.forget(&key("a")).unwrap();
         assert_eq!((failures.calls, failures.lasted()), (2, Duration::from_secs(90)));
         assert_eq!(failing.forget(&key("a")), None, "it is reported once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_repeated_error_is_logged_again_after_some_time_and_another_one_at_once() {
+        let failing = Failing::new("shoes".into());
+        let note = |error: &str| {
+            let Noted { failures, is_logged } = failing.note(&key("a"), error, false);
+            (is_logged, failures.same().calls, failures.same().lasted())
+        };
+        let second = Duration::from_secs(1);
+        assert_eq!(note("shut"), (true, 1, Duration::ZERO));
+        tokio::time::advance(29 * second).await;
+        assert_eq!(note("shut"), (false, 2, 29 * second));
+        tokio::time::advance(second).await;
+        assert_eq!(note("shut"), (true, 3, 30 * second));
+        assert_eq!(note("shut"), (false, 4, 30 * second));
+        assert_eq!(note("open"), (true, 1, Duration::ZERO));
+        assert_eq!(note("shut"), (true, 1, Duration::ZERO), "the count is that of failures in a row");
+        failing.reported(&key("a"), None);
+        failing.reported(&key("other"), None);
+        assert!(failing.forget(&key("a")).is_some_and(|failures| failures.is_reported() && failures.calls == 6));
+        assert_eq!(failing.forget(&key("other")), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_is_out_of_date_after_some_time_or_if_the_next_call_is_later() {
+        let (failing, second) = (Failing::new("shoes".into()), Duration::from_secs(1));
+        let note = || failing.note(&key("a"), "shut", false).failures;
+        assert!(note().is_outdated(None) && !note().is_reported());
+        failing.reported(&key("a"), Some(2 * second));
+        tokio::time::advance(2 * second).await;
+        assert!(!note().is_outdated(Some(4 * second)) && !note().is_outdated(None));
+        assert!(note().is_outdated(Some(11 * second)), "it would be wrong for a long time");
+        tokio::time::advance(8 * second).await;
+        assert!(note().is_outdated(None));
+    }
+
+    #[test]
+    fn a_key_gives_up_once() {
+        let failing = Failing::new("shoes".into());
+        assert!(!failing.gives_up(&key("a"), false), "it does not fail");
+        failing.note(&key("a"), "shut", false);
+        let gives_up = |retried| failing.gives_up(&key("a"), retried);
+        assert_eq!([true, false, false, true, false].map(gives_up), [false, true, false, false, true]);
     }
 }

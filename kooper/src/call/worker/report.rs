@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::failing::{Failures, SameError};
 use super::failure::{Ended, Failure, Part};
 use super::{Attempt, Busy, Failing, Workers};
-use crate::call::events::Note;
+use crate::call::events::{Note, with_tail};
 use crate::error::RetryHint;
 use crate::metrics::{Counter, MetricsRecorder};
 use crate::object::DecodeError;
@@ -25,8 +26,6 @@ pub(crate) struct Reporter {
     /// Whether a failure that is retried counts as a success in the series of
     /// Kooper for Go, as it does there.
     pub(crate) retried_is_success: bool,
-    /// Whether the controller may write Kubernetes Events.
-    pub(crate) records_events: bool,
 }
 
 impl Workers {
@@ -48,10 +47,13 @@ impl Workers {
                         tracing::info!(key = %attempt.key, "the missing permission has been granted: {released} other objects are retried");
                     }
                     if let Some(failures) = recovered {
-                        let (calls, lasted) = (failures.calls, rounded(failures.lasted()));
-                        tracing::info!(key = %attempt.key, "it succeeds again after {calls} failed calls in {lasted}");
+                        let (calls, lasted) = (failed_calls(failures.calls), rounded(failures.lasted()));
+                        tracing::info!(key = %attempt.key, "it succeeds again after {calls} in {lasted}");
                     }
                 });
+                if let Some(failures) = recovered.filter(Failures::is_reported) {
+                    self.report_recovery(attempt, failures);
+                }
                 false
             }
             Err(failure) => self.fail(attempt, failure),
@@ -69,8 +71,10 @@ impl Workers {
             RetryHint::Pause(delay) => Completion::Paused(delay),
             RetryHint::Never => Completion::FailureForGood,
         };
-        self.reporter.failing.note(&attempt.key, matches!(failure, Failure::Decode(_)));
+        let why = failure.of(attempt.part);
+        let noted = self.reporter.failing.note(&attempt.key, &why, matches!(failure, Failure::Decode(_)));
         let returned = self.give_back(attempt.ticket, outcome);
+        let gives_up = self.reporter.failing.gives_up(&attempt.key, returned.retried);
         self.reporter.metrics.count(self.name(), Counter::Error);
         match failure {
             Failure::Decode(_) => self.reporter.metrics.count(self.name(), Counter::DecodeError),
@@ -86,26 +90,28 @@ impl Workers {
             self.reporter.metrics.count(self.name(), Counter::Retry);
         }
         let text = match failure {
-            Failure::Stopped => failure.of(attempt.part),
-            _ => format!("{}; {}", failure.of(attempt.part), next_run(returned)),
+            Failure::Stopped => why.clone(),
+            _ => format!("{why}{}; {}", repeated(noted.failures.same()), next_run(returned)),
         };
         attempt.span.in_scope(|| match failure {
+            // The last line about this error is enough, unless the key is not retried any more.
+            _ if !noted.is_logged && !gives_up => tracing::debug!(key = %attempt.key, "{text}"),
             Failure::Decode(_) | Failure::Panic(_) => tracing::error!(key = %attempt.key, "{text}"),
             _ => tracing::warn!(key = %attempt.key, attempt = attempt.number, "{text}"),
         });
         // OpenTelemetry marks failed spans like this.
         attempt.span.record("otel.status_code", "ERROR");
-        match (failure, attempt.part) {
-            (Failure::Stopped, _) => {}
-            (Failure::Decode(error), _) => self.record_undecodable(&attempt.key, error),
-            (_, Part::Cleanup) => self.record_cleanup(&attempt.key, failure),
-            _ => {}
+        match failure {
+            Failure::Stopped => {}
+            _ if !(gives_up || is_due(noted.failures, returned)) => {}
+            Failure::Decode(error) => self.report_undecodable(&attempt.key, error, returned),
+            _ => self.report_failure(attempt, &why, returned),
         }
         returned.retried
     }
 
-    /// Records on an object that it does not decode as the controller's type.
-    fn record_undecodable(&self, key: &ObjectKey, error: &DecodeError) {
+    /// Reports on an object that it does not decode as the controller's type.
+    fn report_undecodable(&self, key: &ObjectKey, error: &DecodeError, returned: Returned) {
         let name = self.name();
         // Without its cleanup the object is never deleted.
         let held = self.object(key).and_then(|object| {
@@ -120,20 +126,42 @@ impl Workers {
             "Undecodable",
             "Skip",
             format!("The controller {name} does not handle the object: {error}.{held}"),
+            returned,
         );
     }
 
-    /// Records on an object why it is not deleted.
-    fn record_cleanup(&self, key: &ObjectKey, failure: &Failure) {
-        let (name, why) = (self.name(), failure.of(Part::Cleanup));
-        let message = format!("{why}. The object is deleted only after the controller {name} has cleaned up.");
-        self.warn(key, "CleanupFailed", "CleanUp", message);
+    /// Reports on an object that its calls keep failing.
+    fn report_failure(&self, attempt: &Attempt, why: &str, returned: Returned) {
+        let (name, number) = (self.name(), attempt.number);
+        let mut tail = format!(". Attempt {number}; {}.", next_run(returned));
+        let (reason, action) = match attempt.part {
+            Part::Cleanup => {
+                tail.push_str(&format!(" The object is deleted only after the controller {name} has cleaned up."));
+                ("CleanupFailed", "CleanUp")
+            }
+            Part::Handler | Part::Deleted => ("ReconcileFailed", "Reconcile"),
+        };
+        self.warn(&attempt.key, reason, action, with_tail(why, &tail), returned);
     }
 
-    /// Records a Warning Event on an object.
-    fn warn(&self, key: &ObjectKey, reason: &str, action: &str, message: String) {
-        let Some(object) = self.object(key).filter(|_| self.reporter.records_events) else { return };
-        self.backing.events.publish(Note {
+    /// Reports on an object that its calls succeed again.
+    fn report_recovery(&self, attempt: &Attempt, failures: Failures) {
+        let Some(object) = self.object(&attempt.key) else { return };
+        let (calls, lasted) = (failed_calls(failures.calls), rounded(failures.lasted()));
+        self.backing.events.report(Note {
+            regarding: self.backing.reference(&object),
+            related: None,
+            warning: false,
+            reason: "Recovered".to_owned(),
+            action: "Reconcile".to_owned(),
+            message: format!("The controller {} succeeds again after {calls} in {lasted}.", self.name()),
+        });
+    }
+
+    /// Reports a Warning Event on an object.
+    fn warn(&self, key: &ObjectKey, reason: &str, action: &str, message: String, returned: Returned) {
+        let Some(object) = self.object(key).filter(|_| self.backing.events.reports()) else { return };
+        self.backing.events.report(Note {
             regarding: self.backing.reference(&object),
             related: None,
             warning: true,
@@ -141,6 +169,7 @@ impl Workers {
             action: action.to_owned(),
             message,
         });
+        self.reporter.failing.reported(key, returned.next);
     }
 
     /// Handles a key without an object. It counts as a processed key, as in Kooper for Go.
@@ -149,6 +178,28 @@ impl Workers {
         self.give_back(ticket, Completion::Gone);
         self.reporter.metrics.observe_processing_duration(self.name(), true, started.elapsed());
     }
+}
+
+/// A key that has failed for so long, or whose next call is so far away, is reported on
+/// its object. Failures that a retry mends at once are not.
+const LASTS: Duration = Duration::from_secs(1);
+
+/// Whether a failure is reported on the object.
+fn is_due(failures: Failures, Returned { retried, next, barred, .. }: Returned) -> bool {
+    let waits = barred || !retried || next.is_none_or(|next| next >= LASTS);
+    failures.is_outdated(next) && (waits || failures.lasted() >= LASTS)
+}
+
+/// How often it was the same error, if several times.
+fn repeated(same: SameError) -> String {
+    match same.calls {
+        0 | 1 => String::new(),
+        calls => format!(" ({calls} times in {})", rounded(same.lasted())),
+    }
+}
+
+fn failed_calls(calls: u32) -> String {
+    if calls == 1 { "1 failed call".to_owned() } else { format!("{calls} failed calls") }
 }
 
 /// When a failed key is retried.

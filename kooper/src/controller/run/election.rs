@@ -13,7 +13,7 @@ use super::{EVENTS_GRACE, Process, Runner, Starting};
 use crate::call::events::{EventSink, Note};
 use crate::controller::config::Leases;
 use crate::controller::error::ControllerError;
-use crate::leader::{Announcement, Elector, ElectorOptions};
+use crate::leader::{Announce, Announcement, Elector, ElectorOptions};
 use crate::queue::reason::Reason;
 use crate::queue::{Lane, Urgency};
 
@@ -129,7 +129,7 @@ impl Holding {
 
 /// Records the announcements of the elector as Kubernetes Events on the Lease, with
 /// client-go's reason. The elector itself logs them.
-fn record(events: EventSink, leases: &Leases, identity: &str) -> Arc<dyn Fn(Announcement) + Send + Sync> {
+fn record(events: EventSink, leases: &Leases, identity: &str) -> Announce {
     let identity = identity.to_owned();
     let regarding = ObjectReference {
         api_version: Some("coordination.k8s.io/v1".to_owned()),
@@ -138,7 +138,7 @@ fn record(events: EventSink, leases: &Leases, identity: &str) -> Arc<dyn Fn(Anno
         namespace: Some(leases.namespace.clone()),
         ..ObjectReference::default()
     };
-    Arc::new(move |announcement| {
+    Arc::new(move |announcement, uid| {
         let (warning, action, message) = match announcement {
             Announcement::Became => (false, "Lead", format!("{identity} became leader")),
             Announcement::Lost(why) => (true, "StepDown", format!("{identity} stopped leading: {why}")),
@@ -148,7 +148,8 @@ fn record(events: EventSink, leases: &Leases, identity: &str) -> Arc<dyn Fn(Anno
             }
         };
         events.publish(Note {
-            regarding: regarding.clone(),
+            // `kubectl describe` finds Events by it.
+            regarding: ObjectReference { uid: uid.map(str::to_owned), ..regarding.clone() },
             related: None,
             warning,
             reason: "LeaderElection".to_owned(),

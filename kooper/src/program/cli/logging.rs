@@ -1,5 +1,7 @@
 //! The log: its destination, its format and its filters.
 
+mod line;
+
 use std::io::{IsTerminal, Write};
 
 use tracing::level_filters::LevelFilter;
@@ -9,6 +11,8 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::{Filter, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
+
+use line::Line;
 
 /// How a line of the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,20 +85,29 @@ pub(crate) type Spans = Box<dyn Layer<Registry> + Send + Sync>;
 /// Starts to log to stderr, unless the program has installed its own logger.
 pub(crate) fn start(format: LogFormat, levels: Targets, spans: Option<Spans>) {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let colours = std::io::stderr().is_terminal() && !plain;
-    if logger(format, levels, colours, std::io::stderr, spans).try_init().is_ok() && format == LogFormat::Json {
+    let is_terminal = std::io::stderr().is_terminal();
+    let look = Look { is_terminal, colours: is_terminal && !plain };
+    if logger(format, levels, look, std::io::stderr, spans).try_init().is_ok() && format == LogFormat::Json {
         log_panics();
     }
 }
 
-fn logger<W>(format: LogFormat, levels: Targets, colours: bool, writer: W, spans: Option<Spans>) -> Dispatch
+/// What a line of text looks like.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    is_terminal: bool,
+    colours: bool,
+}
+
+fn logger<W>(format: LogFormat, levels: Targets, look: Look, writer: W, spans: Option<Spans>) -> Dispatch
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     // If stderr is closed, the next line would panic without `log_internal_errors(false)`.
     let lines = fmt::layer::<Registry>().with_writer(writer).log_internal_errors(false);
+    let Look { is_terminal, colours } = look;
     let lines = match format {
-        LogFormat::Text => lines.with_ansi(colours).boxed(),
+        LogFormat::Text => lines.with_ansi(colours).event_format(Line { is_terminal }).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).boxed(),
     };
     let lines = lines.with_filter(guarded(levels));
@@ -142,17 +155,21 @@ mod tests {
     }
 
     fn logged(format: LogFormat, text: &str, colours: bool) -> String {
-        let written = Written::default();
-        let writer = written.clone();
-        let logger = logger(format, levels(text).expect("levels"), colours, move || writer.clone(), None);
-        tracing::dispatcher::with_default(&logger, || {
+        logged_by(format, text, Look { is_terminal: colours, colours }, || {
             let _span = tracing::info_span!("call", controller = "echo").entered();
             tracing::info!(key = "default/a", "seen");
             tracing::debug!("details");
             tracing::debug!(target: "kube", "requesting");
             tracing::error!(target: NOISE, "failed");
             tracing::error!(target: BODIES, "canary");
-        });
+        })
+    }
+
+    fn logged_by(format: LogFormat, text: &str, look: Look, log: impl FnOnce()) -> String {
+        let written = Written::default();
+        let writer = written.clone();
+        let logger = logger(format, levels(text).expect("levels"), look, move || writer.clone(), None);
+        tracing::dispatcher::with_default(&logger, log);
         let bytes = written.0.lock().expect("not poisoned").clone();
         let lines = String::from_utf8(bytes).expect("UTF-8");
         assert!(!lines.contains("canary"), "{lines}");
@@ -169,6 +186,49 @@ mod tests {
         );
         assert!(!text.contains('\x1b'), "{text}");
         assert!(logged(LogFormat::Text, "", true).contains('\x1b'));
+    }
+
+    /// A line of ours in a call, without its time.
+    fn line_of_a_call(look: Look) -> (String, String) {
+        let text = logged_by(LogFormat::Text, "", look, || {
+            let key = "production/frontend-eu-west-1";
+            let _span = tracing::info_span!(
+                "call", controller = %"frontends", key = %key, attempt = 12_i64, reasons = %"retry",
+                otel.status_code = tracing::field::Empty,
+            )
+            .entered();
+            tracing::warn!(target: "kooper::call::worker", key = %key, attempt = 12_u32, "the handler failed: shut; it is retried in 1.28s");
+        });
+        let (time, rest) = text.split_once(' ').expect("a time");
+        (time.to_owned(), rest.to_owned())
+    }
+
+    #[test]
+    fn a_line_of_a_call_has_each_field_once_and_fits_a_terminal() {
+        let (time, line) = line_of_a_call(Look { is_terminal: true, colours: false });
+        assert_eq!(
+            line,
+            " WARN call{controller=frontends key=production/frontend-eu-west-1 attempt=12 reasons=retry}: \
+             the handler failed: shut; it is retried in 1.28s\n"
+        );
+        assert!(time.len() == "15:04:05.678Z".len() && time.ends_with('Z'), "{time}");
+        assert!(time.len() + line.len() <= 160, "{}", time.len() + line.len());
+        let (time, _) = line_of_a_call(Look { is_terminal: false, colours: false });
+        assert_eq!((time.len(), time.get(10..11)), ("2006-01-02T15:04:05.678Z".len(), Some("T")));
+        let (_, colours) = line_of_a_call(Look { is_terminal: true, colours: true });
+        assert!(colours.contains("\x1b[33m WARN\x1b[0m") && colours.matches("attempt").count() == 1, "{colours}");
+    }
+
+    #[test]
+    fn a_line_of_another_crate_keeps_its_fields_and_control_characters_are_escaped() {
+        let look = Look { is_terminal: true, colours: false };
+        let text = logged_by(LogFormat::Text, "", look, || {
+            let _span = tracing::info_span!("call", key = %"a").entered();
+            tracing::info!(target: "shop", key = %"b\x1b[2J", name = "\x1b[1m", "\x1b[31mred\u{9b}1m\u{7f}");
+        });
+        let (_, line) = text.split_once(' ').expect("a time");
+        let expected = " INFO call{key=a}: shop: \\u{1b}[31mred\\u{9b}1m\\u{7f} key=b\\u{1b}[2J name=\"\\u{1b}[1m\"\n";
+        assert_eq!(line, expected);
     }
 
     #[test]

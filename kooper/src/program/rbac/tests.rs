@@ -71,7 +71,13 @@ fn a_controller_of_all_namespaces_has_a_cluster_role() {
     let controllers = [controller("echo", &[]).build().expect("a controller")];
     assert_eq!(
         lines(&controllers),
-        ["ServiceAccount shops", "ClusterRole -", "  /pods [] list watch", "ClusterRoleBinding -"]
+        [
+            "ServiceAccount shops",
+            "ClusterRole -",
+            "  /events [] create patch",
+            "  /pods [] list watch",
+            "ClusterRoleBinding -"
+        ]
     );
 }
 
@@ -88,10 +94,12 @@ fn each_namespace_has_a_role_and_cluster_scoped_kinds_have_a_cluster_role() {
             "ClusterRoleBinding -",
             "Role a",
             "  /configmaps pods [] list watch",
+            "  /events [] create patch",
             "  apps/deployments [] list watch",
             "RoleBinding a",
             "Role b",
             "  /configmaps pods [] list watch",
+            "  /events [] create patch",
             "  apps/deployments [] list watch",
             "RoleBinding b",
         ]
@@ -107,11 +115,11 @@ fn a_permission_of_the_cluster_role_is_not_repeated_in_a_role() {
         [
             "ServiceAccount shops",
             "ClusterRole -",
+            "  /events [] create patch",
             "  /pods [] list watch",
             "ClusterRoleBinding -",
             "Role a",
             "  /pods [] get patch",
-            "  events.k8s.io/events [] create patch",
             "RoleBinding a",
         ]
     );
@@ -125,6 +133,7 @@ fn the_rule_for_a_crd_is_limited_to_its_name() {
         [
             "ServiceAccount shops",
             "ClusterRole -",
+            "  /events [] create patch",
             "  apiextensions.k8s.io/customresourcedefinitions [gadgets.rbac.example.com] create get patch watch",
             "  rbac.example.com/gadgets [] list watch",
             "ClusterRoleBinding -",
@@ -154,6 +163,7 @@ fn access_adds_rules_in_the_namespaces_of_the_controller() {
             "  x.io/issuers [] get",
             "ClusterRoleBinding -",
             "Role a",
+            "  /events [] create patch",
             "  /pods [] delete get list watch",
             "  /pods/log [] get",
             "  apps/deployments [] *",
@@ -202,8 +212,8 @@ fn rules_for_leases_are_limited_to_their_names_and_former_ones_are_only_read() {
             "  events.k8s.io/events [] create patch",
             "RoleBinding leases",
             "Role x",
+            "  /events [] create patch",
             "  /pods [] get list patch watch",
-            "  events.k8s.io/events [] create patch",
             "RoleBinding x",
         ]
     );
@@ -226,6 +236,7 @@ fn an_instance_has_an_account_roles_and_leases_of_its_own() {
             "  events.k8s.io/events [] create patch",
             "RoleBinding leases",
             "Role x",
+            "  /events [] create patch",
             "  /pods [] list watch",
             "RoleBinding x",
         ]
@@ -308,7 +319,7 @@ fn each_cache_of_all_secrets_causes_a_warning() {
 
 #[test]
 fn a_grant_is_printed_as_a_rule() {
-    let controllers = [controller("echo", &["a"]).build().expect("a controller")];
+    let controllers = [controller("echo", &["a"]).events(false).build().expect("a controller")];
     let grants = grants(&controllers, &place()).expect("no clients");
     let (grant, because) = grants.first_key_value().expect("one");
     assert_eq!(grant.to_string(), "pods: list");

@@ -1,0 +1,212 @@
+//! Events about something that lasts, such as calls that keep failing: one for each
+//! object and reason, which is kept up to date.
+//!
+//! Its name follows from the object and the reason, so that another replica, or this
+//! one after a restart, continues the same Event. Its message changes, which
+//! the API allows in the group of core only.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::Note;
+
+/// How many are written at once, and then in a second: a thousand objects that fail
+/// together do not overload the API server.
+const BURST: f64 = 100.0;
+const PER_SECOND: f64 = 10.0;
+
+/// No more than this wait to be written, and of no more the count is known.
+const WAITING: usize = 16_384;
+const COUNTED: usize = 4096;
+
+/// Decides which of these Events are written, and when.
+#[derive(Debug)]
+pub(super) struct Lasting {
+    waiting: HashMap<Key, Waiting>,
+    order: VecDeque<Key>,
+    /// How often each was written, the ones that were written last at the end.
+    counts: HashMap<Key, (i32, Instant)>,
+    tokens: f64,
+    filled: Instant,
+}
+
+/// An object, by its uid, and a reason.
+type Key = (String, String);
+
+#[derive(Debug)]
+struct Waiting {
+    note: Note,
+    at: Timestamp,
+}
+
+/// An Event to write.
+#[derive(Debug, PartialEq)]
+pub(super) struct DueLasting {
+    pub(super) note: Note,
+    pub(super) at: Timestamp,
+    /// How often it was written before; `None` if this process has not written it.
+    pub(super) before: Option<i32>,
+}
+
+impl Lasting {
+    pub(super) fn new(now: Instant) -> Self {
+        let (waiting, order, counts) = (HashMap::new(), VecDeque::new(), HashMap::new());
+        Self { waiting, order, counts, tokens: BURST, filled: now }
+    }
+
+    /// Takes a note, which replaces one that waits; `false` if too many wait. A Normal
+    /// one ends what the Warnings of its object began: those that still wait are not
+    /// written, and if none was written before, it is not either.
+    pub(super) fn take(&mut self, note: Note, at: Timestamp) -> bool {
+        let uid = note.regarding.uid.clone().unwrap_or_default();
+        if !note.warning {
+            let waited: HashSet<_> = self.waiting.keys().filter(|(object, _)| *object == uid).cloned().collect();
+            let written = self.counts.keys().any(|(object, _)| *object == uid);
+            self.waiting.retain(|key, _| !waited.contains(key));
+            self.order.retain(|key| !waited.contains(key));
+            if !waited.is_empty() && !written {
+                return true;
+            }
+        }
+        let key = (uid, note.reason.clone());
+        if self.waiting.insert(key.clone(), Waiting { note, at }).is_some() {
+            return true;
+        }
+        if self.waiting.len() > WAITING {
+            self.waiting.remove(&key);
+            return false;
+        }
+        self.order.push_back(key);
+        true
+    }
+
+    /// The next one to write, if one may be written now.
+    pub(super) fn due(&mut self, now: Instant) -> Option<DueLasting> {
+        self.fill(now);
+        if self.tokens < 1.0 {
+            return None;
+        }
+        let key = self.order.pop_front()?;
+        let Waiting { note, at } = self.waiting.remove(&key)?;
+        self.tokens -= 1.0;
+        let before = self.counts.get(&key).map(|(count, _)| *count);
+        Some(DueLasting { note, at, before })
+    }
+
+    /// How long it takes until one may be written; `None` if none waits.
+    pub(super) fn wait(&mut self, now: Instant) -> Option<Duration> {
+        self.fill(now);
+        let lacking = (1.0 - self.tokens).max(0.0);
+        (!self.order.is_empty()).then(|| Duration::from_secs_f64(lacking / PER_SECOND))
+    }
+
+    /// Notes how often an Event has been written.
+    pub(super) fn written(&mut self, note: &Note, count: i32, now: Instant) {
+        if self.counts.len() >= COUNTED {
+            let mut times: Vec<_> = self.counts.iter().map(|(key, (_, at))| (*at, key.clone())).collect();
+            times.sort_unstable();
+            for (_, key) in times.into_iter().take(COUNTED / 4) {
+                self.counts.remove(&key);
+            }
+        }
+        let key = (note.regarding.uid.clone().unwrap_or_default(), note.reason.clone());
+        self.counts.insert(key, (count, now));
+    }
+
+    /// Forgets an Event that has expired or could not be written.
+    pub(super) fn forget(&mut self, note: &Note) {
+        self.counts.remove(&(note.regarding.uid.clone().unwrap_or_default(), note.reason.clone()));
+    }
+
+    fn fill(&mut self, now: Instant) {
+        let gained = now.saturating_duration_since(self.filled).as_secs_f64() * PER_SECOND;
+        (self.tokens, self.filled) = ((self.tokens + gained).min(BURST), now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ObjectReference;
+
+    use super::*;
+
+    fn note(uid: &str, reason: &str, message: &str) -> Note {
+        Note {
+            regarding: ObjectReference { uid: Some(uid.to_owned()), ..ObjectReference::default() },
+            related: None,
+            warning: reason != "Recovered",
+            reason: reason.to_owned(),
+            action: "Do".to_owned(),
+            message: message.to_owned(),
+        }
+    }
+
+    const AT: Timestamp = Timestamp::UNIX_EPOCH;
+
+    #[test]
+    fn an_event_is_written_once_and_then_updated() {
+        let start = Instant::now();
+        let mut lasting = Lasting::new(start);
+        assert!(lasting.take(note("a", "Failed", "one"), AT) && lasting.take(note("a", "Failed", "two"), AT));
+        let due = lasting.due(start).unwrap();
+        assert_eq!((&*due.note.message, due.before), ("two", None));
+        assert_eq!(lasting.due(start), None);
+        lasting.written(&due.note, 1, start);
+        assert!(lasting.take(note("a", "Failed", "three"), AT));
+        assert_eq!(lasting.due(start).unwrap().before, Some(1));
+        lasting.forget(&due.note);
+        assert!(lasting.take(note("a", "Failed", "four"), AT) && lasting.take(note("a", "Other", "five"), AT));
+        assert_eq!(lasting.due(start).unwrap().before, None);
+        assert_eq!(lasting.due(start).unwrap().note.message, "five");
+    }
+
+    #[test]
+    fn a_thousand_objects_that_fail_at_once_are_written_one_after_the_other() {
+        let start = Instant::now();
+        let mut lasting = Lasting::new(start);
+        for n in 0..1000 {
+            assert!(lasting.take(note(&n.to_string(), "Failed", ""), AT));
+        }
+        let count = |lasting: &mut Lasting, now| std::iter::from_fn(|| lasting.due(now)).count();
+        assert_eq!(count(&mut lasting, start), 100);
+        assert_eq!(lasting.wait(start), Some(Duration::from_millis(100)));
+        assert_eq!(count(&mut lasting, start + Duration::from_secs(1)), 10);
+        assert_eq!(count(&mut lasting, start + Duration::from_secs(3600)), 100);
+        // The rest have recovered before they were written: neither is.
+        for n in 0..1000 {
+            assert!(lasting.take(note(&n.to_string(), "Recovered", ""), AT));
+        }
+        assert_eq!(lasting.order.len(), 210);
+    }
+
+    #[test]
+    fn a_recovery_is_written_after_its_warning_only() {
+        let start = Instant::now();
+        let mut lasting = Lasting::new(start);
+        lasting.take(note("a", "Failed", ""), AT);
+        lasting.take(note("a", "Recovered", ""), AT);
+        assert_eq!((lasting.due(start), lasting.wait(start)), (None, None));
+        lasting.take(note("a", "Failed", ""), AT);
+        let due = lasting.due(start).unwrap();
+        lasting.written(&due.note, 1, start);
+        lasting.take(note("a", "Failed", ""), AT);
+        lasting.take(note("a", "Recovered", ""), AT);
+        assert_eq!(lasting.due(start).unwrap().note.reason, "Recovered");
+        assert_eq!(lasting.due(start), None);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let start = Instant::now();
+        let mut lasting = Lasting::new(start);
+        let taken = (0..WAITING + 10).filter(|n| lasting.take(note(&n.to_string(), "Failed", ""), AT)).count();
+        assert_eq!((taken, lasting.waiting.len(), lasting.order.len()), (WAITING, WAITING, WAITING));
+        for n in 0..2 * COUNTED {
+            lasting.written(&note(&n.to_string(), "Failed", ""), 1, start);
+        }
+        assert!(lasting.counts.len() <= COUNTED);
+    }
+}

@@ -1,0 +1,192 @@
+//! Calls that keep failing, as the Events on their object show them.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace};
+use kooper::apiserver::faults::Verb;
+use kooper::prelude::*;
+use kooper::testing::Cluster;
+use kooper::{BoxError, Controller};
+use serde_json::json;
+
+fn config(name: &str) -> ConfigMap {
+    let mut object = ConfigMap::default();
+    object.metadata.name = Some(name.to_owned());
+    object
+}
+
+/// A controller whose calls fail as long as this is true.
+fn fails(shut: &Arc<AtomicBool>, error: &str) -> kooper::controller::Builder<ConfigMap> {
+    let (shut, error) = (shut.clone(), error.to_owned());
+    // The root certificate of the namespace is another ConfigMap.
+    Controller::builder::<ConfigMap>("shop").labels("app=shop").resync(None).handler(move || {
+        let (shut, error) = (shut.load(Ordering::SeqCst), error.clone());
+        async move { if shut { Err(BoxError::from(error)) } else { Ok(()) } }
+    })
+}
+
+fn labelled(name: &str) -> ConfigMap {
+    let mut object = config(name);
+    object.metadata.labels = Some([("app".to_owned(), "shop".to_owned())].into());
+    object
+}
+
+/// The Events with a reason.
+async fn events(cluster: &Cluster, reason: &str) -> Vec<Event> {
+    let events = cluster.list::<Event>().await.expect("they can be listed");
+    events.into_iter().filter(|event| event.reason.as_deref() == Some(reason)).collect()
+}
+
+/// Waits until there are Events with a reason that are right.
+async fn wait_for(cluster: &Cluster, reason: &str, right: impl Fn(&[Event]) -> bool) -> Vec<Event> {
+    for _ in 0..1000 {
+        let events = events(cluster, reason).await;
+        if right(&events) {
+            return events;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("no such Events: {:#?}", events(cluster, reason).await);
+}
+
+fn count(event: &Event) -> i32 {
+    event.series.as_ref().and_then(|series| series.count).unwrap_or(1)
+}
+
+#[kooper::test(start_paused = true)]
+async fn one_event_reports_the_failures_and_one_the_recovery(cluster: Cluster) -> Result<()> {
+    let shut = Arc::new(AtomicBool::new(true));
+    let running = cluster.run([fails(&shut, "the shop is shut").build()?]).await?;
+    let object = cluster.create(&labelled("corner")).await?;
+    let found = wait_for(&cluster, "ReconcileFailed", |events| events.iter().any(|event| count(event) >= 3)).await;
+    let [event] = &found[..] else { panic!("one Event: {found:#?}") };
+    let message = event.message.as_deref().unwrap_or_default();
+    assert!(message.starts_with("the handler failed: the shop is shut. Attempt 1"), "{message}");
+    assert!(message.contains("; it is retried in ") && message.ends_with("s."), "{message}");
+    assert_eq!((event.type_.as_deref(), event.action.as_deref()), (Some("Warning"), Some("Reconcile")));
+    assert_eq!(event.involved_object.uid, object.metadata.uid, "`kubectl describe` finds it by the uid");
+    assert_eq!(event.reporting_component.as_deref(), Some("test/shop"));
+
+    // The next process continues it.
+    let before = count(event);
+    running.kill().await;
+    let running = cluster.run([fails(&shut, "the shop is shut").build()?]).await?;
+    let found = wait_for(&cluster, "ReconcileFailed", |events| events.iter().any(|event| count(event) > before)).await;
+    assert_eq!(found.len(), 1, "{found:#?}");
+
+    shut.store(false, Ordering::SeqCst);
+    cluster.patch(&object, json!({"data": {"open": "yes"}})).await?;
+    let found = wait_for(&cluster, "Recovered", |events| !events.is_empty()).await;
+    let message = found[0].message.as_deref().unwrap_or_default();
+    assert!(message.starts_with("The controller shop succeeds again after "), "{message}");
+    assert_eq!((found.len(), found[0].type_.as_deref()), (1, Some("Normal")));
+    running.stop().await?;
+    assert_eq!(events(&cluster, "Recovered").await.len(), 1);
+    assert_eq!(events(&cluster, "ReconcileFailed").await.len(), 1);
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_failure_that_a_retry_mends_leaves_no_event(cluster: Cluster) -> Result<()> {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let controller = Controller::builder::<ConfigMap>("shop").labels("app=shop").resync(None).handler(move || {
+        let first = counted.fetch_add(1, Ordering::SeqCst) < 3;
+        async move { if first { Err(BoxError::from("busy")) } else { Ok(()) } }
+    });
+    let running = cluster.run([controller.build()?]).await?;
+    cluster.create(&labelled("corner")).await?;
+    while calls.load(Ordering::SeqCst) < 4 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    running.stop().await?;
+    assert_eq!((events(&cluster, "ReconcileFailed").await.len(), events(&cluster, "Recovered").await.len()), (0, 0));
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_long_error_is_cut_and_what_follows_is_not(cluster: Cluster) -> Result<()> {
+    let shut = Arc::new(AtomicBool::new(true));
+    let running = cluster.run([fails(&shut, &"zu, für heute. ".repeat(200)).build()?]).await?;
+    cluster.create(&labelled("corner")).await?;
+    let found = wait_for(&cluster, "ReconcileFailed", |events| !events.is_empty()).await;
+    let message = found[0].message.as_deref().unwrap_or_default();
+    assert!(message.len() <= 1024 && message.len() > 1000, "{}", message.len());
+    assert!(message.contains('…') && message.contains(". Attempt ") && message.ends_with("s."), "{message}");
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn an_event_on_a_cluster_scoped_object_is_in_default(cluster: Cluster) -> Result<()> {
+    let controller = Controller::builder::<Namespace>("malls")
+        .labels("app=mall")
+        .handler(async || Err::<(), _>(HandlerError::permanent("it is sold")));
+    let running = cluster.run([controller.build()?]).await?;
+    let mut mall = Namespace::default();
+    mall.metadata.name = Some("mall".to_owned());
+    mall.metadata.labels = Some([("app".to_owned(), "mall".to_owned())].into());
+    cluster.create(&mall).await?;
+    let found = wait_for(&cluster, "ReconcileFailed", |events| !events.is_empty()).await;
+    assert_eq!(found[0].metadata.namespace.as_deref(), Some("default"));
+    assert_eq!(found[0].involved_object.name.as_deref(), Some("mall"));
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn many_objects_that_fail_at_once_have_an_event_each_in_the_end(cluster: Cluster) -> Result<()> {
+    const OBJECTS: usize = 300;
+    for n in 0..OBJECTS {
+        cluster.create(&labelled(&format!("shop-{n}"))).await?;
+    }
+    let controller = Controller::builder::<ConfigMap>("shop")
+        .labels("app=shop")
+        .resync(None)
+        .handler(async || Err::<(), _>(HandlerError::permanent("no such shop")));
+    let running = cluster.run([controller.build()?]).await?;
+    let found = wait_for(&cluster, "ReconcileFailed", |events| events.len() >= OBJECTS).await;
+    assert_eq!(found.len(), OBJECTS);
+    // A hundred at once, and ten in each of the next seconds.
+    let times = found.iter().filter_map(|event| event.metadata.creation_timestamp.as_ref());
+    let (first, last) = (times.clone().min().expect("a time"), times.max().expect("a time"));
+    let seconds = last.0.as_second() - first.0.as_second();
+    assert!((19..=22).contains(&seconds), "{seconds}");
+    running.stop().await
+}
+
+#[kooper::test(start_paused = true)]
+async fn events_off_leaves_out_the_events_and_their_rule(cluster: Cluster) -> Result<()> {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let controller = Controller::builder::<ConfigMap>("shop").labels("app=shop").events(false).handler(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async { Err::<(), _>(BoxError::from("the shop is shut")) }
+    });
+    let controller = controller.build()?;
+    let rules: Vec<_> = controller.plan().needs().iter().map(|need| need.rule.to_string()).collect();
+    assert_eq!(rules, ["configmaps: list, watch"]);
+    let running = cluster.run([controller]).await?;
+    cluster.create(&labelled("corner")).await?;
+    while calls.load(Ordering::SeqCst) < 15 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    running.stop().await?;
+    assert_eq!(events(&cluster, "ReconcileFailed").await.len(), 0);
+    assert!(!cluster.requests().iter().any(|request| request.to_string().contains("/events")));
+    Ok(())
+}
+
+#[kooper::test(start_paused = true)]
+async fn a_forbidden_event_does_not_affect_the_calls(cluster: Cluster) -> Result<()> {
+    let shut = Arc::new(AtomicBool::new(true));
+    let refused = cluster.faults().on(Verb::Create.of("events")).reply(403);
+    let running = cluster.run([fails(&shut, "the shop is shut").build()?]).await?;
+    let object = cluster.create(&labelled("corner")).await?;
+    while refused.times() == 0 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    shut.store(false, Ordering::SeqCst);
+    cluster.patch(&object, json!({"data": {"open": "yes"}})).await?;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(running.problem(), None);
+    running.stop().await
+}
