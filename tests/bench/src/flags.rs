@@ -1,7 +1,7 @@
 //! What the driver tells a program when it starts it.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -46,8 +46,13 @@ pub struct Flags {
 impl Flags {
     /// A client of the API server that `--kubeconfig` names.
     pub async fn client(&self) -> anyhow::Result<kube::Client> {
-        let file = Kubeconfig::read_from(&self.kubeconfig).context("reading --kubeconfig")?;
-        let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
-        Ok(kube::Client::try_from(config)?)
+        client(&self.kubeconfig).await
     }
+}
+
+/// A client of the API server that a kubeconfig names.
+pub async fn client(kubeconfig: &Path) -> anyhow::Result<kube::Client> {
+    let file = Kubeconfig::read_from(kubeconfig).context("reading --kubeconfig")?;
+    let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    Ok(kube::Client::try_from(config)?)
 }

@@ -45,15 +45,19 @@
 
 pub mod console;
 mod flags;
+mod proxy;
 mod reply;
 mod subject;
 mod tally;
+mod usage;
 mod widget;
 
-pub use flags::{Flags, Kind};
+pub use flags::{Flags, Kind, client};
+pub use proxy::Proxy;
 pub use reply::{Reply, Report};
-pub use subject::Subject;
+pub use subject::{Subject, sent};
 pub use tally::Tally;
+pub use usage::Usage;
 pub use widget::{Backup, Condition, Listener, Setting, Widget, WidgetSpec, WidgetStatus};
 
 /// The annotation that says when the driver wrote the object.

@@ -12,9 +12,14 @@ pub trait Subject: ResourceExt {
 
     /// When the driver wrote the object; see [`SENT`].
     fn sent(&self) -> u64 {
-        let text = self.annotations().get(SENT);
-        text.and_then(|nanos| nanos.parse().ok()).unwrap_or_default()
+        sent(self)
     }
+}
+
+/// When the driver wrote an object; see [`SENT`].
+pub fn sent(object: &(impl ResourceExt + ?Sized)) -> u64 {
+    let text = object.annotations().get(SENT);
+    text.and_then(|nanos| nanos.parse().ok()).unwrap_or_default()
 }
 
 impl Subject for Pod {

@@ -14,7 +14,7 @@ pub(crate) struct Arguments {
     pub(crate) objects: u32,
     /// How often each program is measured.
     #[arg(long, default_value_t = 5)]
-    pub(crate) runs: u32,
+    runs: u32,
     /// Only this kind.
     #[arg(long, value_enum)]
     pub(crate) only: Option<Kind>,
@@ -23,7 +23,19 @@ pub(crate) struct Arguments {
     pub(crate) churn: u64,
     /// What is measured; the cold sync always is.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "sync,idle,latency,relist,churn")]
-    pub(crate) scenarios: Vec<Scenario>,
+    scenarios: Vec<Scenario>,
+    /// A first look: the cold sync alone, one run.
+    #[arg(long, conflicts_with_all = ["runs", "scenarios", "churn"])]
+    quick: bool,
+    /// Draw memory and time against the number of objects into this file, instead of measuring the scenarios.
+    #[arg(long)]
+    pub(crate) figure: Option<PathBuf>,
+    /// The numbers of objects of the figure, in ascending order.
+    #[arg(long, value_delimiter = ',', default_value = "1000,10000,100000,1000000")]
+    pub(crate) sizes: Vec<u32>,
+    /// Larger lists are replayed, not served by the real server.
+    #[arg(long, default_value_t = 100_000)]
+    pub(crate) largest_real: u32,
     /// Only these programs, by name.
     #[arg(long, value_delimiter = ',')]
     pub(crate) programs: Vec<String>,
@@ -50,8 +62,13 @@ impl Arguments {
         self.only.map_or_else(|| vec![Kind::Pods, Kind::Crs], |kind| vec![kind])
     }
 
+    /// How often each program is measured.
+    pub(crate) fn runs(&self) -> u32 {
+        if self.quick { 1 } else { self.runs }
+    }
+
     /// Whether a scenario is wanted.
     pub(crate) fn wants(&self, scenario: Scenario) -> bool {
-        self.scenarios.contains(&scenario)
+        self.scenarios.contains(&scenario) && !self.quick
     }
 }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use kooper_bench::{Proxy, Usage};
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::arguments::Arguments;
 use crate::etcd::Etcd;
-use crate::proxy::Proxy;
 
 /// A running API server; dropping it stops it.
 pub(crate) struct Cluster {
@@ -49,6 +49,17 @@ impl Cluster {
     /// The API server's storage.
     pub(crate) fn etcd(&self) -> Etcd {
         Etcd::new(&self.folder.join("etcd.sock"))
+    }
+
+    /// What the API server's process uses; a restarted one is another process.
+    pub(crate) fn apiserver(&self) -> Result<Usage> {
+        let pid = fs::read_to_string(self.folder.join("kube-apiserver.pid")).context("reading the API server's id")?;
+        Ok(Usage::of(pid.trim().parse().context("the API server's id is no number")?))
+    }
+
+    /// The kubeconfig without the proxy.
+    pub(crate) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
     }
 
     /// Where the API server listens.

@@ -4,6 +4,7 @@
 //! server's storage.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -62,10 +63,15 @@ impl Loader {
         self.shared.incarnations.len()
     }
 
+    /// Writes the objects with these indices.
+    pub(crate) async fn write_all(&self, indices: Range<usize>) -> Result<()> {
+        stream::iter(indices).map(Ok).try_for_each_concurrent(CONNECTIONS, |index| self.write(index, 0)).await
+    }
+
     /// Writes all objects.
     pub(crate) async fn load(&self, api: &Api) -> Result<Loaded> {
         let (started, objects) = (Instant::now(), self.objects());
-        stream::iter(0..objects).map(Ok).try_for_each_concurrent(CONNECTIONS, |index| self.write(index, 0)).await?;
+        self.write_all(0..objects).await?;
         let took = started.elapsed();
         let (mut bytes, mut managed) = (0, 0);
         for index in (0..objects).step_by(objects.div_ceil(SAMPLE)) {

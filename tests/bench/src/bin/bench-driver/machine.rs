@@ -29,7 +29,8 @@ impl Machine {
     /// The heading of the results.
     pub(crate) fn describe(&self, arguments: &Arguments) -> String {
         let Self { cores, processor, gigabytes } = self;
-        let Arguments { objects, runs, churn, versions, .. } = arguments;
+        let Arguments { objects, churn, versions, .. } = arguments;
+        let runs = arguments.runs();
         format!(
             "# Benchmark of {date}\n\n\
              {cores} cores ({processor}), {gigabytes:.0} GB, shared with the API server, etcd and the loader. {versions}\n\n\
@@ -46,4 +47,10 @@ fn field(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let values = text.lines().filter_map(|line| line.split_once(':'));
     values.into_iter().find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
+}
+
+/// The memory that programs can still take, in megabytes.
+pub(crate) fn free_megabytes() -> Option<f64> {
+    let kibibytes: f64 = field("/proc/meminfo", "MemAvailable")?.trim_end_matches(" kB").parse().ok()?;
+    Some(kibibytes * 1024.0 / 1e6)
 }

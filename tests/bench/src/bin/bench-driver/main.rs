@@ -6,20 +6,21 @@ mod cluster;
 mod dice;
 mod document;
 mod etcd;
+mod figure;
 mod loader;
 mod machine;
 mod program;
-mod proxy;
+mod replay;
 mod sample;
 mod scenario;
+mod sizes;
 mod table;
-mod usage;
 
 use std::fs;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use kooper_bench::Kind;
+use kooper_bench::{Kind, Proxy};
 
 use crate::api::Api;
 use crate::arguments::Arguments;
@@ -27,7 +28,6 @@ use crate::cluster::Cluster;
 use crate::loader::Loader;
 use crate::machine::Machine;
 use crate::program::Program;
-use crate::proxy::Proxy;
 use crate::sample::Sample;
 use crate::scenario::{Bench, Scenario};
 
@@ -39,6 +39,11 @@ async fn main() -> Result<()> {
     ensure!(!programs.is_empty(), "none of the programs is built");
     println!("{}", Machine::look().describe(&arguments));
 
+    if let Some(file) = &arguments.figure {
+        let points = sizes::measure(&arguments, &programs).await?;
+        println!("{}", figure::table(&points));
+        return fs::write(file, figure::draw(&points)).with_context(|| format!("writing {}", file.display()));
+    }
     let mut samples = Vec::new();
     for kind in arguments.kinds() {
         let before = samples.len();
@@ -61,10 +66,11 @@ async fn measure(arguments: &Arguments, kind: Kind, programs: &[Program], sample
 
     let bench =
         Bench { arguments, cluster: &cluster, proxy: &proxy, kubeconfig: &kubeconfig, api: &api, loader: &loader };
-    for run in 1..=arguments.runs {
-        for program in programs {
-            eprintln!("{kind}: {} ({run} of {})", program.name, arguments.runs);
-            let last = run == arguments.runs;
+    let runs = arguments.runs();
+    for run in 1..=runs {
+        for program in in_turn(programs, kind, run) {
+            eprintln!("{kind}: {} ({run} of {runs})", program.name);
+            let last = run == runs;
             let outcome = bench.run(program, run, last, samples).await;
             // What was measured stays, whatever happens to the rest of it.
             save(arguments, samples)?;
@@ -74,6 +80,13 @@ async fn measure(arguments: &Arguments, kind: Kind, programs: &[Program], sample
         }
     }
     Ok(())
+}
+
+/// The programs in an order of this kind and run, so that none is always the first or the last: the first one
+/// fills caches, and the server grows with the runs.
+fn in_turn(programs: &[Program], kind: Kind, run: u32) -> impl Iterator<Item = &Program> {
+    let first = 2 * kind as usize + run as usize;
+    (0..programs.len()).filter_map(move |turn| programs.get((first + turn) % programs.len()))
 }
 
 fn save(arguments: &Arguments, samples: &[Sample]) -> Result<()> {

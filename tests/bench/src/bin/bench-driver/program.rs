@@ -6,13 +6,12 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kooper_bench::{Kind, Reply, Report};
+use kooper_bench::{Kind, Reply, Report, Usage};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::{timeout, timeout_at};
 
 use crate::arguments::Arguments;
-use crate::usage::Usage;
 
 /// How many handlers each program runs at a time.
 const WORKERS: &str = "4";
@@ -24,6 +23,8 @@ const ANSWER: Duration = Duration::from_secs(30);
 pub(crate) struct Program {
     /// Its name in tables and on the command line.
     pub(crate) name: &'static str,
+    /// Whether ours is compared with it: it does the same.
+    pub(crate) compared: bool,
     path: PathBuf,
     further: &'static [&'static str],
 }
@@ -40,7 +41,8 @@ impl Program {
             Self::new("controller-runtime", peers, "controllerruntime", &[]),
             Self::new("kube", binaries, "bench-kube", &[]),
             Self::new("kube-streaming", binaries, "bench-kube", &["--streaming"]),
-            Self::new(Self::OURS, binaries, "bench-kooper", &[]),
+            Self { compared: false, ..Self::new(Self::OURS, binaries, "bench-kooper", &[]) },
+            Self { compared: false, ..Self::new("kooper-metadata", binaries, "bench-kooper", &["--metadata-only"]) },
         ];
         let wanted = &arguments.programs;
         for name in wanted {
@@ -57,7 +59,7 @@ impl Program {
     }
 
     fn new(name: &'static str, folder: &Path, file: &str, further: &'static [&'static str]) -> Self {
-        Self { name, path: folder.join(file), further }
+        Self { name, compared: true, path: folder.join(file), further }
     }
 
     /// Starts it.

@@ -17,6 +17,8 @@ pub(crate) struct Sample {
     pub(crate) wall: Option<f64>,
     /// CPU time, in seconds.
     pub(crate) cpu: Option<f64>,
+    /// CPU time of the API server meanwhile, in seconds.
+    pub(crate) server: Option<f64>,
     /// Share of one core, in percent.
     pub(crate) share: Option<f64>,
     /// Peak of the resident size, in megabytes.
@@ -69,6 +71,7 @@ impl Sample {
             stage,
             wall: None,
             cpu: None,
+            server: None,
             share: None,
             peak: None,
             resident: None,

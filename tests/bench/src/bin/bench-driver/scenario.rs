@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use kooper_bench::{Proxy, Usage};
 use tokio::time::sleep;
 
 use crate::api::Api;
@@ -11,11 +12,10 @@ use crate::arguments::Arguments;
 use crate::cluster::Cluster;
 use crate::loader::Loader;
 use crate::program::{Program, Running};
-use crate::proxy::Proxy;
 use crate::sample::{Sample, Stage};
 
-/// The longest cold sync.
-const SYNC: Duration = Duration::from_secs(180);
+/// The longest cold sync of so many objects as are usual.
+pub(crate) const SYNC: Duration = Duration::from_secs(180);
 /// The longest wait for the last changes; those that were merged never come.
 const DRAIN: Duration = Duration::from_secs(10);
 /// A program that used no CPU for this long has done with its relist.
@@ -63,8 +63,11 @@ impl Bench<'_> {
         let sample = |stage| Sample::new(kind, program.name, run, stage);
         let log = self.arguments.output.join(format!("{}-{kind}.log", program.name));
         sleep(SETTLE).await;
+        let (server, before) = self.server()?;
         let mut running = program.start(self.kubeconfig, kind, self.arguments.objects, &log)?;
-        samples.push(sync(&mut running, sample(Stage::Sync)).await?);
+        let mut synced = sync(&mut running, SYNC, sample(Stage::Sync)).await?;
+        synced.server = Some((server.cpu()? - before).as_secs_f64());
+        samples.push(synced);
         if self.arguments.wants(Scenario::Idle) {
             samples.push(idle(&running, sample(Stage::Idle)).await?);
         }
@@ -81,6 +84,12 @@ impl Bench<'_> {
             samples.push(self.churn(&mut running, sample(Stage::Churn)).await?);
         }
         running.quit().await
+    }
+
+    /// The API server's process, and its CPU time so far.
+    fn server(&self) -> Result<(Usage, Duration)> {
+        let server = self.cluster.apiserver()?;
+        Ok((server, server.cpu()?))
     }
 
     async fn latency(&self, running: &mut Running, rate: u32, seconds: usize, sample: Sample) -> Result<Sample> {
@@ -108,6 +117,7 @@ impl Bench<'_> {
         self.api.expect_expired(&version).await?;
 
         running.usage.forget_peak()?;
+        let (server, server_before) = self.server()?;
         let (before, opened) = (running.usage.cpu()?, Instant::now());
         self.proxy.open();
         let reached = relisted(running).await?;
@@ -115,6 +125,7 @@ impl Bench<'_> {
         sleep(SETTLE).await;
         sample.wall = reached.map(|at| (at - opened).as_secs_f64());
         sample.cpu = Some((running.usage.cpu()? - before).as_secs_f64());
+        sample.server = Some((server.cpu()? - server_before).as_secs_f64());
         sample.peak = Some(running.usage.peak()?);
         sample.resident = Some(running.usage.resident()?);
         sample.report = Some(running.report().await?);
@@ -137,8 +148,9 @@ impl Bench<'_> {
     }
 }
 
-async fn sync(running: &mut Running, mut sample: Sample) -> Result<Sample> {
-    let wall = running.synced(SYNC).await?;
+/// Waits for the last object, for so long at most.
+pub(crate) async fn sync(running: &mut Running, limit: Duration, mut sample: Sample) -> Result<Sample> {
+    let wall = running.synced(limit).await?;
     sample.wall = Some(wall.as_secs_f64());
     sample.cpu = Some(running.usage.cpu()?.as_secs_f64());
     sample.peak = Some(running.usage.peak()?);

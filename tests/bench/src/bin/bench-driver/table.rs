@@ -26,6 +26,7 @@ const fn aside(title: &'static str, digits: usize, value: fn(&Sample) -> Option<
 
 const WALL: Column = column("wall, s", 2, |sample| sample.wall);
 const CPU: Column = column("CPU, s", 2, |sample| sample.cpu);
+const SERVER: Column = column("server's CPU, s", 2, |sample| sample.server);
 const SHARE: Column = aside("CPU, % of a core", 2, |sample| sample.share);
 const PEAK: Column = column("peak RSS, MB", 0, |sample| sample.peak);
 const RESIDENT: Column = column("RSS after, MB", 0, |sample| sample.resident);
@@ -42,10 +43,10 @@ fn report(sample: &Sample, value: fn(&Report) -> f64) -> Option<f64> {
 
 fn columns(stage: Stage) -> &'static [Column] {
     match stage {
-        Stage::Sync => &[WALL, CPU, PEAK],
+        Stage::Sync => &[WALL, CPU, PEAK, SERVER],
         Stage::Idle => &[SHARE, RESIDENT],
         Stage::Latency(_) => &[P50, P99, CPU_EACH, RATE, SEEN],
-        Stage::Relist => &[WALL, CPU, PEAK, RESIDENT, CALLS, SEEN],
+        Stage::Relist => &[WALL, CPU, PEAK, SERVER, RESIDENT, CALLS, SEEN],
         Stage::Churn => &[PEAK, RESIDENT, CPU_EACH, P50, P99, RATE, SEEN],
     }
 }
@@ -82,7 +83,7 @@ fn of_stage_table(columns: &[Column], programs: &[Program], samples: &[&Sample])
                 continue;
             };
             let _ = write!(text, " {}", spread.show(column.digits));
-            let ours = values(Program::OURS, column).filter(|_| column.compared && program.name != Program::OURS);
+            let ours = values(Program::OURS, column).filter(|_| column.compared && program.compared);
             if let Some(ratio) = ours.map(|ours| ours.median / spread.median).filter(|ratio| ratio.is_finite()) {
                 let _ = write!(text, ", ours {ratio:.2}×");
             }

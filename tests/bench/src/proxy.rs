@@ -15,7 +15,8 @@ const BUFFER: usize = 256 * 1024;
 ///
 /// Shut, it cuts every connection and keeps new ones waiting: refusing them would measure how long each
 /// program's back-off has become, not what its relist costs.
-pub(crate) struct Proxy {
+#[derive(Debug)]
+pub struct Proxy {
     address: SocketAddr,
     open: watch::Sender<bool>,
     accepts: JoinHandle<()>,
@@ -23,7 +24,10 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     /// Starts one before `server`, open.
-    pub(crate) async fn start(server: SocketAddr) -> Result<Self> {
+    ///
+    /// # Errors
+    /// If no port is free.
+    pub async fn start(server: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let (open, gate) = watch::channel(true);
@@ -36,17 +40,18 @@ impl Proxy {
     }
 
     /// Where programs connect.
-    pub(crate) fn address(&self) -> SocketAddr {
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Cuts every connection and keeps new ones waiting.
-    pub(crate) fn shut(&self) {
+    pub fn shut(&self) {
         self.open.send_replace(false);
     }
 
     /// Lets connections through again.
-    pub(crate) fn open(&self) {
+    pub fn open(&self) {
         self.open.send_replace(true);
     }
 }

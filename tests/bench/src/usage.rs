@@ -10,18 +10,22 @@ const TICKS: u64 = 100;
 
 /// A process whose use of the machine is read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Usage {
+pub struct Usage {
     pid: u32,
 }
 
 impl Usage {
     /// The use of a process.
-    pub(crate) fn of(pid: u32) -> Self {
+    #[must_use]
+    pub fn of(pid: u32) -> Self {
         Self { pid }
     }
 
     /// CPU time since it started, in user and kernel mode, of all its threads.
-    pub(crate) fn cpu(self) -> Result<Duration> {
+    ///
+    /// # Errors
+    /// If the process has ended.
+    pub fn cpu(self) -> Result<Duration> {
         let stat = self.read("stat")?;
         // The name, second and in parentheses, may hold blanks; the fields after it don't.
         let (_, fields) = stat.rsplit_once(") ").context("no name in stat")?;
@@ -33,17 +37,26 @@ impl Usage {
     }
 
     /// The largest resident size since the start or [`Usage::forget_peak`], in megabytes.
-    pub(crate) fn peak(self) -> Result<f64> {
+    ///
+    /// # Errors
+    /// If the process has ended.
+    pub fn peak(self) -> Result<f64> {
         self.size("VmHWM:")
     }
 
     /// The resident size, in megabytes.
-    pub(crate) fn resident(self) -> Result<f64> {
+    ///
+    /// # Errors
+    /// If the process has ended.
+    pub fn resident(self) -> Result<f64> {
         self.size("VmRSS:")
     }
 
     /// Makes the present size the peak.
-    pub(crate) fn forget_peak(self) -> Result<()> {
+    ///
+    /// # Errors
+    /// If the process has ended.
+    pub fn forget_peak(self) -> Result<()> {
         fs::write(format!("/proc/{}/clear_refs", self.pid), "5").context("resetting the peak of the resident size")
     }
 
