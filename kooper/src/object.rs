@@ -190,10 +190,11 @@ impl Object {
     /// # Errors
     /// If the JSON does not match the type; the error names the object.
     pub fn decode<K: DeserializeOwned>(&self) -> Result<K, DecodeError> {
-        let json = self.json();
-        serde_json::from_slice(&json).map_err(|error| {
-            let kind = std::any::type_name::<K>().rsplit("::").next().unwrap_or_default();
-            DecodeError::new(self.key.clone(), kind, &json, &error)
+        self.text.read(|json| {
+            serde_json::from_slice(json).map_err(|error| {
+                let kind = std::any::type_name::<K>().rsplit("::").next().unwrap_or_default();
+                DecodeError::new(self.key.clone(), kind, json, &error)
+            })
         })
     }
 

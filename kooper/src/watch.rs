@@ -3,4 +3,5 @@
 pub(crate) mod cache_id;
 pub(crate) mod informer;
 pub mod retriever;
+mod silence;
 pub(crate) mod store;

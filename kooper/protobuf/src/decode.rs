@@ -17,6 +17,9 @@ use crate::wire::{Reader, Span, Token, Value};
 /// How deep objects and lists may be nested, as `serde_json` limits it.
 pub(crate) const NESTING: usize = 127;
 
+/// As many fields as most objects have in the messages that are open at a time.
+const TOKENS: usize = 64;
+
 /// Decodes the messages of one object.
 pub(crate) struct Decoder<'a, 's, S> {
     sink: &'s mut S,
@@ -27,7 +30,7 @@ pub(crate) struct Decoder<'a, 's, S> {
 
 impl<'a, 's, S: Sink> Decoder<'a, 's, S> {
     pub(crate) fn new(sink: &'s mut S) -> Self {
-        Self { sink, tokens: Vec::new(), nesting: 0 }
+        Self { sink, tokens: Vec::with_capacity(TOKENS), nesting: 0 }
     }
 
     /// Writes a whole object, whose kind is not in the message.
@@ -67,11 +70,18 @@ impl<'a, 's, S: Sink> Decoder<'a, 's, S> {
         }
         let (mut at, end) = (start, self.tokens.len());
         for field in message.fields() {
-            let skip = |at: usize, known: &dyn Fn(u32) -> bool| {
-                at + self.tokens[at..end].iter().take_while(|token| known(token.number)).count()
-            };
-            let from = skip(at, &|number| number < field.number());
-            at = skip(from, &|number| number == field.number());
+            let number = field.number();
+            while at < end && self.tokens[at].number < number {
+                at += 1;
+            }
+            let from = at;
+            while at < end && self.tokens[at].number == number {
+                at += 1;
+            }
+            // Most fields of most messages.
+            if from == at && field.is_silent() {
+                continue;
+            }
             self.field(Place { message, field: Some(field) }, field, from..at, span)?;
         }
         self.tokens.truncate(start);
@@ -89,6 +99,9 @@ impl<'a, 's, S: Sink> Decoder<'a, 's, S> {
                 self.sink.key(field.name());
                 self.sink.null();
             }
+            return Ok(());
+        }
+        if !self.sink.wants(field.name()) {
             return Ok(());
         }
         if field.is_list() {
@@ -158,7 +171,7 @@ impl<'a, 's, S: Sink> Decoder<'a, 's, S> {
                     None => break,
                 }
             }
-            self.sink.key(&String::from_utf8_lossy(key.bytes));
+            self.sink.key(&key.text());
             match value {
                 Some(token) => self.value(place, field, token)?,
                 None => self.absent_value(place, field, entry.offset)?,

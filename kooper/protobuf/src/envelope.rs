@@ -41,8 +41,8 @@ impl<'a> Envelope<'a> {
             _ => {}
         })?;
         each("the envelope.typeMeta", type_meta, |number, value| match number {
-            1 => envelope.api_version = String::from_utf8_lossy(value.bytes),
-            2 => envelope.kind = String::from_utf8_lossy(value.bytes),
+            1 => envelope.api_version = value.text(),
+            2 => envelope.kind = value.text(),
             _ => {}
         })?;
         Ok(envelope)

@@ -13,6 +13,12 @@ pub use self::value::ValueSink;
 pub trait Sink {
     /// An object begins.
     fn begin_object(&mut self);
+    /// Whether the value of a field is wanted. If not, it is not decoded, and neither it
+    /// nor its key is written. The entries of maps are always wanted.
+    fn wants(&mut self, key: &str) -> bool {
+        let _ = key;
+        true
+    }
     /// The key of the value that follows.
     fn key(&mut self, key: &str);
     /// The innermost object ends.

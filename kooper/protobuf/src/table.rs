@@ -152,6 +152,12 @@ impl Field {
         self.has(16)
     }
 
+    /// Whether JSON leaves it out when the message does.
+    pub(crate) fn is_silent(self) -> bool {
+        let single = !(self.is_list() || self.is_map() || self.is_optional());
+        self.is_omitted() && !self.is_inline() && !(single && self.of() == Type::Message)
+    }
+
     /// Its name in JSON.
     pub(crate) fn name(self) -> &'static str {
         string(number(self.0, 4))

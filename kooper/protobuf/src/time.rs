@@ -14,10 +14,29 @@ pub(crate) fn write(seconds: i64, nanos: Option<i32>) -> String {
     let (days, second) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    let date = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
-    match nanos {
-        Some(_) => format!("{date}.{:06}Z", nanos_in_second.rem_euclid(1_000_000_000) / 1000),
-        None => date + "Z",
+    let mut text = String::with_capacity("2006-01-02T15:04:05.000000Z".len());
+    if (0..=9999).contains(&year) {
+        digits(&mut text, year, 4);
+    } else {
+        text = format!("{year:04}");
+    }
+    for (mark, number) in [('-', month), ('-', day), ('T', hour), (':', minute), (':', second)] {
+        text.push(mark);
+        digits(&mut text, number, 2);
+    }
+    if nanos.is_some() {
+        text.push('.');
+        digits(&mut text, nanos_in_second.rem_euclid(1_000_000_000) / 1000, 6);
+    }
+    text.push('Z');
+    text
+}
+
+/// Appends the last digits of a number that is not negative.
+fn digits(text: &mut String, number: i64, count: u32) {
+    for place in (0..count).rev() {
+        let digit = number / 10_i64.pow(place) % 10;
+        text.push(char::from(b'0' + digit as u8));
     }
 }
 

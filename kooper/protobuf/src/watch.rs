@@ -32,7 +32,7 @@ impl<'a> Event<'a> {
         let mut event = Self { kind: "".into(), object: &[] };
         let mut object = Span::default();
         each("the event", Span { bytes: frame, offset: 0 }, |number, value| match number {
-            1 => event.kind = String::from_utf8_lossy(value.bytes),
+            1 => event.kind = value.text(),
             2 => object = value,
             _ => {}
         })?;

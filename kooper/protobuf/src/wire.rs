@@ -1,5 +1,7 @@
 //! The wire format: fields of a number and a value, one after the other.
 
+use std::borrow::Cow;
+
 use crate::error::Problem;
 
 /// A part of the input, and where it begins.
@@ -7,6 +9,14 @@ use crate::error::Problem;
 pub(crate) struct Span<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) offset: usize,
+}
+
+impl<'a> Span<'a> {
+    /// The bytes as text; what is not UTF-8 is replaced.
+    pub(crate) fn text(self) -> Cow<'a, str> {
+        // Valid text is recognized several bytes at a time.
+        str::from_utf8(self.bytes).map_or_else(|_| String::from_utf8_lossy(self.bytes), Cow::Borrowed)
+    }
 }
 
 /// A value as it is on the wire.
@@ -102,6 +112,13 @@ impl<'a> Reader<'a> {
     }
 
     fn varint(&mut self) -> Result<u64, Problem> {
+        // Most numbers are small.
+        if let Some(&byte) = self.span.bytes.get(self.at)
+            && byte < 0x80
+        {
+            self.at += 1;
+            return Ok(u64::from(byte));
+        }
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let [byte] = self.fixed()?;

@@ -31,7 +31,7 @@ impl ObjectKey {
     /// The key of an object in a namespace.
     #[must_use]
     pub fn namespaced(namespace: &str, name: &str) -> Self {
-        Self { text: format!("{namespace}/{name}").into() }
+        Self { text: [namespace, "/", name].concat().into() }
     }
 
     /// The key of a cluster-scoped object.

@@ -1,15 +1,21 @@
 //! An object's JSON in memory: plain or compressed.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 
-use lz4_flex::block::{compress_into_with_dict, decompress_with_dict, get_maximum_output_size};
+use lz4_flex::block::{
+    compress_into_with_dict, decompress_into_with_dict, decompress_with_dict, get_maximum_output_size,
+};
 
 /// Shorter texts stay plain, as compression would save little.
 const WORTH_PACKING: usize = 256;
 
 /// LZ4 reads the dictionary for each text again, so it must be short.
 const LONGEST_DICTIONARY: usize = 8 << 10;
+
+/// More memory than this is not kept for the next text.
+const LONGEST_SCRATCH: usize = 64 << 10;
 
 /// A dictionary for the texts of one store: the beginning of the first one.
 ///
@@ -33,13 +39,25 @@ impl Text {
         };
         let dictionary =
             dictionary.0.get_or_init(|| plain.get(..plain.len().min(LONGEST_DICTIONARY)).unwrap_or_default().into());
-        let mut bytes = vec![0; get_maximum_output_size(plain.len())];
-        match (compress_into_with_dict(&plain, &mut bytes, dictionary), u32::try_from(plain.len())) {
-            (Ok(size), Ok(length)) if size < plain.len() => {
-                let bytes = bytes.get(..size).unwrap_or_default().into();
-                Self::Packed { bytes, length, dictionary: dictionary.clone() }
-            }
+        let bytes: Option<Box<[u8]>> = with_scratch(get_maximum_output_size(plain.len()), |scratch| {
+            let size = compress_into_with_dict(&plain, scratch, dictionary).ok()?;
+            Some(scratch.get(..size).filter(|bytes| bytes.len() < plain.len())?.into())
+        });
+        match (bytes, u32::try_from(plain.len())) {
+            (Some(bytes), Ok(length)) => Self::Packed { bytes, length, dictionary: dictionary.clone() },
             _ => Self::Plain(plain),
+        }
+    }
+
+    /// Calls with the original text, which needs no memory of its own.
+    pub(super) fn read<T>(&self, read: impl FnOnce(&[u8]) -> T) -> T {
+        match self {
+            Self::Plain(plain) => read(plain),
+            Self::Packed { bytes, length, dictionary } => with_scratch(*length as usize, |scratch| {
+                // As in `plain`.
+                let length = decompress_into_with_dict(bytes, scratch, dictionary).unwrap_or_default();
+                read(scratch.get(..length).unwrap_or_default())
+            }),
         }
     }
 
@@ -61,6 +79,23 @@ impl Text {
             Self::Plain(bytes) | Self::Packed { bytes, .. } => bytes.len(),
         }
     }
+}
+
+/// Memory of the thread for texts that live for a moment.
+fn with_scratch<T>(length: usize, run: impl FnOnce(&mut [u8]) -> T) -> T {
+    thread_local! {
+        static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    }
+    // A call within `run` finds none and allocates.
+    let mut scratch = SCRATCH.take();
+    if scratch.len() < length {
+        scratch.resize(length, 0);
+    }
+    let result = run(scratch.get_mut(..length).unwrap_or_default());
+    if scratch.len() <= LONGEST_SCRATCH {
+        SCRATCH.set(scratch);
+    }
+    result
 }
 
 #[cfg(test)]
@@ -113,6 +148,7 @@ mod tests {
             for text in texts {
                 let packed = Text::Plain(text.clone().into()).packed(&dictionary);
                 prop_assert_eq!(&*packed.plain(), &*text);
+                prop_assert!(packed.read(|plain| plain == text && packed.read(|again| again == text)));
             }
         }
     }

@@ -17,6 +17,7 @@ use crate::backoff::{Backoff, fraction};
 use crate::error;
 use crate::object::older;
 use crate::watch::retriever::{ErasedRetriever, Event, ListRequest, RetrieveError, WatchRequest};
+use crate::watch::silence::Silence;
 use crate::watch::store::{Change, Store};
 
 pub(crate) use shared::{SharedWatches, Watched};
@@ -207,13 +208,14 @@ impl Informer {
 
     /// Reads a watch until it ends.
     async fn drain(&mut self, mut events: Events, heard: &mut bool) -> End {
+        let mut silence = Silence::new(self.silence);
         loop {
-            let event = match timeout(self.silence, events.next()).await {
-                Err(_elapsed) => return End::Silent,
-                Ok(None) => return End::Closed,
-                Ok(Some(Err(RetrieveError::Expired(message)))) => return End::Expired(message),
-                Ok(Some(Err(error))) => return End::Failed(error),
-                Ok(Some(Ok(event))) => event,
+            let event = match silence.limit(events.next()).await {
+                None => return End::Silent,
+                Some(None) => return End::Closed,
+                Some(Some(Err(RetrieveError::Expired(message)))) => return End::Expired(message),
+                Some(Some(Err(error))) => return End::Failed(error),
+                Some(Some(Ok(event))) => event,
             };
             *heard = true;
             self.status.record_event();

@@ -21,7 +21,7 @@ impl<'a, S: Sink> Decoder<'a, '_, S> {
 
     pub(super) fn quantity(&mut self, place: Place, span: Span<'a>) -> Result<(), DecodeError> {
         match self.last(place, span, 1)? {
-            Some(text) => self.sink.string(&String::from_utf8_lossy(text.bytes)),
+            Some(text) => self.sink.string(&text.text()),
             None => self.sink.string("0"),
         }
         Ok(())
@@ -41,7 +41,7 @@ impl<'a, S: Sink> Decoder<'a, '_, S> {
         })?;
         match of {
             0 => self.sink.int(i64::from(number as i32)),
-            1 => self.sink.string(&String::from_utf8_lossy(text.bytes)),
+            1 => self.sink.string(&text.text()),
             other => return Err(DecodeError::at(place, Problem::IntOrString(other), span.offset)),
         }
         Ok(())
@@ -80,7 +80,7 @@ impl<'a, S: Sink> Decoder<'a, '_, S> {
         self.begin(place, span.offset)?;
         self.sink.begin_list();
         for item in items {
-            self.sink.string(&String::from_utf8_lossy(item.bytes));
+            self.sink.string(&item.text());
         }
         self.sink.end_list();
         self.nesting -= 1;

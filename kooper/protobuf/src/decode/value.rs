@@ -28,7 +28,7 @@ impl<'a, S: Sink> Decoder<'a, '_, S> {
             (Type::Int32, Value::Varint(number)) => self.sink.int(i64::from(number as i32)),
             (Type::Int64, Value::Varint(number)) => self.sink.int(number as i64),
             (Type::Double, Value::Fixed64(bits)) => return self.double(place, f64::from_bits(bits), token.offset),
-            (Type::String, Value::Bytes(span)) => self.sink.string(&String::from_utf8_lossy(span.bytes)),
+            (Type::String, Value::Bytes(span)) => self.sink.string(&span.text()),
             (Type::Bytes, Value::Bytes(span)) => self.sink.string(&STANDARD.encode(span.bytes)),
             (Type::Message, Value::Bytes(span)) => return self.message(place, field.message(), span),
             (Type::Time, Value::Bytes(span)) => return self.time(place, span, false),

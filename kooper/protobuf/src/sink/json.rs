@@ -1,7 +1,5 @@
 //! JSON as bytes.
 
-use std::io::Write as _;
-
 use serde_json::Value;
 
 use super::Sink;
@@ -19,6 +17,12 @@ impl JsonSink {
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         Self { bytes, comma: false }
+    }
+
+    /// What was written so far.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// What was written.
@@ -39,9 +43,22 @@ impl JsonSink {
     }
 
     fn quoted(&mut self, text: &str) {
-        // Writing into memory cannot fail.
-        drop(serde_json::to_writer(&mut self.bytes, text));
+        if is_plain(text.as_bytes()) {
+            self.bytes.reserve(text.len() + 2);
+            self.bytes.push(b'"');
+            self.bytes.extend_from_slice(text.as_bytes());
+            self.bytes.push(b'"');
+        } else {
+            // Writing into memory cannot fail.
+            drop(serde_json::to_writer(&mut self.bytes, text));
+        }
     }
+}
+
+/// Whether a string is written as it is.
+fn is_plain(text: &[u8]) -> bool {
+    // No byte decides alone, so that many are compared at once.
+    text.iter().fold(true, |plain, &byte| plain & (byte >= b' ') & (byte != b'"') & (byte != b'\\'))
 }
 
 impl Sink for JsonSink {
@@ -84,7 +101,7 @@ impl Sink for JsonSink {
 
     fn int(&mut self, value: i64) {
         self.separate();
-        drop(write!(self.bytes, "{value}"));
+        drop(serde_json::to_writer(&mut self.bytes, &value));
     }
 
     fn float(&mut self, value: f64) {
@@ -102,5 +119,21 @@ impl Sink for JsonSink {
         let value: Value = serde_json::from_slice(value)?;
         self.separate();
         serde_json::to_writer(&mut self.bytes, &value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_string_is_written_as_serde_json_does(text in prop_oneof![any::<String>(), "[ -~\\n]{0,40}"]) {
+            let mut sink = JsonSink::default();
+            sink.string(&text);
+            prop_assert_eq!(sink.into_bytes(), serde_json::to_vec(&text).unwrap());
+        }
     }
 }

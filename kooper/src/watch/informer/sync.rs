@@ -2,11 +2,11 @@
 
 use futures_util::StreamExt;
 use tokio::task::coop::consume_budget;
-use tokio::time::timeout;
 
 use super::{Events, Informer, Seen};
 use crate::object::older;
 use crate::watch::retriever::{Event, ListRequest, RetrieveError};
+use crate::watch::silence::Silence;
 use crate::watch::store::Listed;
 
 /// The number of lists with a lower version after which such a list is accepted:
@@ -52,12 +52,13 @@ impl Informer {
     async fn stream(&mut self) -> Result<(Listed, String, Events), RetrieveError> {
         let mut events = self.open(true).await?;
         let mut listed = Listed::default();
+        let mut silence = Silence::new(self.silence);
         let broken = loop {
-            match timeout(self.silence, events.next()).await {
-                Err(_elapsed) => break RetrieveError::Silent(self.silence),
-                Ok(None) => break RetrieveError::Incomplete,
-                Ok(Some(Err(error))) => break error,
-                Ok(Some(Ok(event))) => match event {
+            match silence.limit(events.next()).await {
+                None => break RetrieveError::Silent(self.silence),
+                Some(None) => break RetrieveError::Incomplete,
+                Some(Some(Err(error))) => break error,
+                Some(Some(Ok(event))) => match event {
                     Event::Added(object) | Event::Modified(object) => listed.add(object, &self.store),
                     Event::Deleted(object) => listed.remove(object.key()),
                     Event::Bookmark { version, initial_events_end: true } => {

@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::frames::{EventReader, PageReader};
 use super::status::status_error;
 use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
+use crate::watch::silence::Silence;
 
 /// The objects of a kind that an [`ApiRetriever`] lists and watches; all of them
 /// by default.
@@ -146,7 +147,8 @@ impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
         let mut page = PageReader::of(response.headers());
         let mut body = response.into_body();
         // The page may take as long as it needs: only silence is limited.
-        while let Some(frame) = in_time(body.frame()).await? {
+        let mut silence = Silence::new(SILENCE);
+        while let Some(frame) = silence.limit(body.frame()).await.ok_or(RetrieveError::Silent(SILENCE))? {
             if let Ok(chunk) = frame.map_err(RetrieveError::connection)?.into_data() {
                 page.push(&chunk)?;
             }
@@ -218,7 +220,7 @@ fn events(response: Response<Body>) -> impl Stream<Item = Result<Event, Retrieve
                     continue;
                 }
             };
-            match reading.events.push(&chunk) {
+            match reading.events.push(chunk) {
                 Ok(()) => {
                     while let Some(event) = reading.events.next() {
                         reading.ready.push_back(event);

@@ -6,6 +6,8 @@ mod protobuf;
 
 use std::ops::Range;
 
+use bytes::Bytes;
+
 use super::{Event, RetrieveError};
 use crate::object::scan::{Cursor, Frame, ScanError};
 use crate::object::{Object, head};
@@ -18,47 +20,63 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 /// A longer line is not an object: the API server rejects objects of 3 MiB.
 const LONGEST_LINE: usize = 64 << 20;
 
-/// Cuts a body into lines without copying a byte twice.
+/// Memory beyond this is not kept for the next object.
+const KEPT: usize = 64 << 10;
+
+/// Cuts a body into lines. Only a line that arrives in several parts is copied.
 #[derive(Default)]
 pub(super) struct Lines {
-    buffer: Vec<u8>,
-    /// The start of the next line.
+    chunk: Bytes,
+    /// The position in the chunk of the next line, or of its rest.
     start: usize,
-    /// The position up to which no end of line was found.
-    searched: usize,
+    /// The first part of a line whose rest has not arrived.
+    part: Vec<u8>,
+    /// Whether the part is a line that was returned.
+    returned: bool,
 }
 
 impl Lines {
-    fn push(&mut self, chunk: &[u8]) -> Result<(), RetrieveError> {
-        if self.start > 0 {
-            self.buffer.drain(..self.start);
-            self.searched -= self.start;
-            self.start = 0;
-        }
-        if self.buffer.len() + chunk.len() > LONGEST_LINE {
+    /// Takes the next part of the body; the lines of the last one were read.
+    fn push(&mut self, chunk: Bytes) -> Result<(), RetrieveError> {
+        self.clear();
+        (self.chunk, self.start) = (chunk, 0);
+        if self.part.len() + self.chunk.len() > LONGEST_LINE {
             return Err(RetrieveError::InvalidResponse(format!(
                 "it has a line of more than {} MiB",
                 LONGEST_LINE >> 20
             )));
         }
-        self.buffer.extend_from_slice(chunk);
         Ok(())
     }
 
     /// The next complete line.
     fn next(&mut self) -> Option<&[u8]> {
+        self.clear();
         loop {
-            let rest = self.buffer.get(self.searched..)?;
-            let Some(found) = memchr::memchr(b'\n', rest) else {
-                self.searched = self.buffer.len();
+            let rest = self.chunk.get(self.start..)?;
+            let Some(length) = memchr::memchr(b'\n', rest) else {
+                self.part.extend_from_slice(rest);
+                self.start = self.chunk.len();
                 return None;
             };
-            let line = self.start..self.searched + found;
-            self.searched = line.end + 1;
-            self.start = self.searched;
-            if !line.is_empty() {
-                return self.buffer.get(line);
+            let line = self.start..self.start + length;
+            self.start = line.end + 1;
+            if !self.part.is_empty() {
+                self.part.extend_from_slice(self.chunk.get(line)?);
+                self.returned = true;
+                return Some(&self.part);
             }
+            if !line.is_empty() {
+                return self.chunk.get(line);
+            }
+        }
+    }
+
+    /// Forgets the line that was returned.
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.returned) {
+            self.part.clear();
+            self.part.shrink_to(KEPT);
         }
     }
 }

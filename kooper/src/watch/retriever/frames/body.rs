@@ -1,5 +1,6 @@
 //! Bodies of responses, read by their own Content-Type.
 
+use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use kooper_protobuf as protobuf;
@@ -45,10 +46,14 @@ impl EventReader {
         if is_protobuf(headers) { Self::Protobuf(Frames::default()) } else { Self::Json(Lines::default()) }
     }
 
-    pub(in crate::watch::retriever) fn push(&mut self, chunk: &[u8]) -> Result<(), RetrieveError> {
+    /// Takes the next part of the body; the events of the last one were read.
+    pub(in crate::watch::retriever) fn push(&mut self, chunk: Bytes) -> Result<(), RetrieveError> {
         match self {
             Self::Json(lines) => lines.push(chunk),
-            Self::Protobuf(frames) => frames.push(chunk),
+            Self::Protobuf(frames) => {
+                frames.push(chunk);
+                Ok(())
+            }
         }
     }
 

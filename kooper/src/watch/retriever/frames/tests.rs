@@ -18,7 +18,7 @@ fn lines(chunks: &[&[u8]]) -> Vec<String> {
     let mut lines = Lines::default();
     let mut found = Vec::new();
     for chunk in chunks {
-        lines.push(chunk).unwrap();
+        lines.push(Bytes::copy_from_slice(chunk)).unwrap();
         while let Some(line) = lines.next() {
             found.push(String::from_utf8_lossy(line).into_owned());
         }
