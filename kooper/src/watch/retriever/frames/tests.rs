@@ -174,7 +174,7 @@ fn mutated_responses_are_read_or_refused() {
             for chunk in [5, 4096] {
                 let mut reader = EventReader::of(headers);
                 for chunk in input.chunks(chunk) {
-                    if reader.push(chunk).is_err() {
+                    if reader.push(Bytes::copy_from_slice(chunk)).is_err() {
                         break;
                     }
                     while let Some(event) = reader.next() {
