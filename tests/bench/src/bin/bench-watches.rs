@@ -43,8 +43,9 @@ enum Protocol {
     Http2,
 }
 
-/// Objects of each watch.
+/// Objects of each watch, and the fewest of all: writes to one object wait for each other.
 const OBJECTS: usize = 4;
+const FEWEST: usize = 200;
 /// Objects of the list that is read beside the watches, and the size of each.
 const LARGE: (usize, usize) = (400, 100_000);
 /// Changes a second, and how many.
@@ -154,7 +155,7 @@ fn client(config: &Config, protocol: Protocol) -> Result<Client> {
 
 /// Creates the objects of the watches, and those of the large list.
 async fn create(client: &Client, watches: usize) -> Result<()> {
-    let small = (0..watches * OBJECTS)
+    let small = (0..objects(watches))
         .map(|index| object(&format!("small-{index}"), &json!({ "watch": format!("w{}", index % watches) }), ""));
     let text = "text ".repeat(LARGE.1 / 5);
     let large = (0..LARGE.0).map(|index| object(&format!("large-{index}"), &json!({ "large": "yes" }), &text));
@@ -168,6 +169,11 @@ async fn create(client: &Client, watches: usize) -> Result<()> {
             }
         })
         .await
+}
+
+/// How many objects the watches have.
+fn objects(watches: usize) -> usize {
+    (watches * OBJECTS).max(FEWEST)
 }
 
 fn object(name: &str, labels: &Value, text: &str) -> Value {
@@ -250,7 +256,7 @@ async fn change(client: &Client, watches: usize, shared: &Shared) -> Result<Stri
     let mut writes = tokio::task::JoinSet::new();
     for turn in 0..CHANGES {
         ticks.tick().await;
-        let (client, path) = (client.clone(), format!("{PATH}/small-{}", turn * 7_919 % (watches * OBJECTS)));
+        let (client, path) = (client.clone(), format!("{PATH}/small-{}", turn * 7_919 % objects(watches)));
         writes.spawn(async move {
             let body = json!({ "metadata": { "annotations": { SENT: now().to_string() } } });
             send(&client, Method::PATCH, &path, &body).await
