@@ -191,7 +191,12 @@ impl Object {
     /// If the JSON does not match the type; the error names the object.
     pub fn decode<K: DeserializeOwned>(&self) -> Result<K, DecodeError> {
         self.text.read(|json| {
-            serde_json::from_slice(json).map_err(|error| {
+            // Checking the whole text takes less time than checking each of its strings.
+            let decoded = match std::str::from_utf8(json) {
+                Ok(text) => serde_json::from_str(text),
+                Err(_) => serde_json::from_slice(json),
+            };
+            decoded.map_err(|error| {
                 let kind = std::any::type_name::<K>().rsplit("::").next().unwrap_or_default();
                 DecodeError::new(self.key.clone(), kind, json, &error)
             })

@@ -4,9 +4,13 @@
 
 /// The format is described where it is written, in `tests/control-plane/protobuf/table.go`.
 static BLOB: &[u8] = include_bytes!("table/table.bin");
-static STRINGS: &[u8] = section(0);
+/// The strings, each with its length before it. No length is above 127, so that all of it is text.
+static STRINGS: &str = match str::from_utf8(section(0)) {
+    Ok(strings) => strings,
+    Err(_) => panic!("the strings of the table are not UTF-8"),
+};
 static MESSAGES: &[u8] = section(1);
-static FIELDS: &[u8] = section(2);
+static FIELDS: &[[u8; FIELD]] = section(2).as_chunks().0;
 static VERSIONS: &[u8] = section(3);
 static KINDS: &[u8] = section(4);
 
@@ -36,7 +40,7 @@ fn number(section: &[u8], at: usize) -> usize {
 
 fn string(at: usize) -> &'static str {
     let from = at + 1;
-    str::from_utf8(&STRINGS[from..from + usize::from(STRINGS[at])]).unwrap_or_default()
+    &STRINGS[from..from + usize::from(STRINGS.as_bytes()[at])]
 }
 
 /// A message of the table.
@@ -62,7 +66,7 @@ impl Message {
     /// Its fields in the order of their numbers.
     pub(crate) fn fields(self) -> impl DoubleEndedIterator<Item = Field> {
         let at = self.0 * MESSAGE;
-        (number(MESSAGES, at + 4)..number(MESSAGES, at + MESSAGE + 4)).map(|at| Field(&FIELDS[at * FIELD..][..FIELD]))
+        FIELDS[number(MESSAGES, at + 4)..number(MESSAGES, at + MESSAGE + 4)].iter().map(Field)
     }
 
     pub(crate) fn field(self, wanted: u32) -> Option<Field> {
@@ -72,7 +76,7 @@ impl Message {
 
 /// A field of a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Field(&'static [u8]);
+pub(crate) struct Field(&'static [u8; FIELD]);
 
 /// What the value of a field is, each item of a list, or each value of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,12 +164,12 @@ impl Field {
 
     /// Its name in JSON.
     pub(crate) fn name(self) -> &'static str {
-        string(number(self.0, 4))
+        string(usize::from(u16::from_le_bytes([self.0[4], self.0[5]])))
     }
 
     /// The message of its value, for the types that have one.
     pub(crate) fn message(self) -> Message {
-        Message(number(self.0, 6))
+        Message(usize::from(u16::from_le_bytes([self.0[6], self.0[7]])))
     }
 }
 

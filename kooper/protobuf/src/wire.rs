@@ -68,7 +68,37 @@ impl<'a> Reader<'a> {
     }
 
     /// The next field; groups, which no message has, are skipped.
+    #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Token<'a>>, Problem> {
+        match self.short() {
+            Some(token) => Ok(Some(token)),
+            None => self.any(),
+        }
+    }
+
+    /// A field whose number and whose value or length take one byte each, as most do.
+    #[inline]
+    fn short(&mut self) -> Option<Token<'a>> {
+        let rest = self.span.bytes.get(self.at..)?;
+        let (&[tag, second], after) = rest.split_first_chunk()?;
+        if !(0x08..0x80).contains(&tag) || second >= 0x80 {
+            return None;
+        }
+        let (value, length) = match tag & 7 {
+            0 => (Value::Varint(second.into()), 2),
+            2 => {
+                let bytes = after.get(..usize::from(second))?;
+                (Value::Bytes(Span { bytes, offset: self.offset() + 2 }), 2 + bytes.len())
+            }
+            _ => return None,
+        };
+        let offset = self.offset();
+        self.at += length;
+        Some(Token { number: u32::from(tag >> 3), value, offset })
+    }
+
+    /// A field of any length, or none.
+    fn any(&mut self) -> Result<Option<Token<'a>>, Problem> {
         let mut groups: Vec<u64> = Vec::new();
         loop {
             if self.at == self.span.bytes.len() {

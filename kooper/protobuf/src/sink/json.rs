@@ -57,8 +57,19 @@ impl JsonSink {
 
 /// Whether a string is written as it is.
 fn is_plain(text: &[u8]) -> bool {
-    // No byte decides alone, so that many are compared at once.
-    text.iter().fold(true, |plain, &byte| plain & (byte >= b' ') & (byte != b'"') & (byte != b'\\'))
+    let (words, rest) = text.as_chunks();
+    let is_special = |&byte: &u8| byte < b' ' || byte == b'"' || byte == b'\\';
+    !words.iter().any(|word| may_escape(u64::from_le_bytes(*word))) && !rest.iter().any(is_special)
+}
+
+/// Whether one of eight bytes may have to be escaped; all are compared at once.
+fn may_escape(word: u64) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    // The high bit of a byte that is less than another one.
+    let less = |word: u64, than: u8| word.wrapping_sub(ONES * u64::from(than)) & !word & HIGH;
+    let equal = |byte: u8| less(word ^ (ONES * u64::from(byte)), 1);
+    (less(word, b' ') | equal(b'"') | equal(b'\\')) != 0
 }
 
 impl Sink for JsonSink {
