@@ -247,7 +247,7 @@ impl Server {
     async fn measure(&self, operation: Operation, round: usize, requests: usize) -> Result<Round> {
         let client = &self.client;
         if let Operation::Watch = operation {
-            return self.measure_watch(round).await;
+            return self.measure_watch(round, requests).await;
         }
         let spent = cpu(&self.pids)?;
         let (count, wall) = match operation {
@@ -281,7 +281,7 @@ impl Server {
         Ok(Round { count, wall, cpu: cpu(&self.pids)? - spent })
     }
 
-    async fn measure_watch(&self, round: usize) -> Result<Round> {
+    async fn measure_watch(&self, round: usize, requests: usize) -> Result<Round> {
         const CHANGES: usize = 200;
         let list: Value = self.client.request(get(&maps("?limit=1"))?).await?;
         let version = list["metadata"]["resourceVersion"].as_str().context("a list has a version")?;
@@ -290,7 +290,9 @@ impl Server {
         send(&self.client, 1, |number| patch(&name(round, number), "opened")).await?;
         watches.have(WATCHERS).await?;
         let (spent, begun) = (cpu(&self.pids)?, Instant::now());
-        send(&self.client, CHANGES, |number| patch(&name(round, number), "watched")).await?;
+        // Each of them is a change: no two in a row are the same.
+        let touch = |number: usize| patch(&name(round, number % requests), &format!("watched {number}"));
+        send(&self.client, CHANGES, touch).await?;
         watches.have(WATCHERS * (CHANGES + 1)).await?;
         Ok(Round { count: WATCHERS * CHANGES, wall: begun.elapsed(), cpu: cpu(&self.pids)? - spent })
     }
