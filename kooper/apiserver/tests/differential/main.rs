@@ -23,11 +23,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 
 use self::case::Case;
 use self::compare::{Difference, differences};
 use self::coverage::Coverage;
 use self::normal::normal;
+use self::random::History;
 use self::real::Real;
 use self::recorded::File;
 use self::run::run;
@@ -35,6 +40,11 @@ use self::server::{Answer, Server};
 
 /// How many requests a random history has.
 const LENGTH: usize = 120;
+/// How many random histories are sent at the same time, each in a namespace of its own.
+///
+/// A consistent list of the real server may wait 100 ms for etcd, in which others go on.
+const AT_ONCE: usize = 12;
+
 fn number(variable: &str, default: u64) -> u64 {
     env::var(variable).ok().map_or(default, |value| value.parse().expect("the variable is a number"))
 }
@@ -122,7 +132,48 @@ async fn the_answers_are_those_that_were_recorded() {
     assert!(missing.is_empty(), "cases without a recording, run with KOOPER_RECORD=1: {missing:?}");
 }
 
-/// It runs if the environment variable `KOOPER_REQUESTS` is set: not all of the answers are the same yet.
+/// A random history and how the servers differ on it.
+struct Outcome {
+    history: History,
+    theirs: Vec<Answer>,
+    /// The first difference: what follows it may follow from it.
+    difference: Option<Difference>,
+}
+
+/// Makes a random history and sends it to both servers.
+async fn outcome(index: u64, seed: u64, real: Arc<Real>) -> Outcome {
+    let one = seed.wrapping_mul(1_000_003).wrapping_add(index);
+    let subjects = random::subjects(seed.wrapping_add(index));
+    let history = random::history(one, &format!("random-{one}"), subjects, LENGTH).await;
+    let theirs = run(&history.case, &real.server, Some(&history.answers)).await;
+    let mut all = differences(&history.case, history.answers.clone(), theirs.clone());
+    // A watch that was opened early shows what a later request has done.
+    all.sort_by_key(|difference| difference.step.is_watch());
+    Outcome { history, theirs, difference: all.into_iter().next() }
+}
+
+/// Differences of one kind.
+struct Found {
+    count: usize,
+    case: Case,
+    difference: Difference,
+}
+
+impl Found {
+    /// The shortest history that shows the difference.
+    async fn shortest(&self, real: &Real) -> String {
+        let what = &self.difference.what;
+        let differs = async |case: &Case| compared(case, real).await.iter().any(|other| other.what == *what);
+        let shortest = shrink::shrink(self.case.clone(), self.difference.step.id, differs).await;
+        let again = Case { name: format!("{}-again", self.case.name), ..shortest.clone() };
+        match compared(&again, real).await.iter().find(|other| other.what == *what) {
+            Some(difference) => format!("{shortest}{difference}"),
+            None => format!("it did not happen again:\n{}", self.difference),
+        }
+    }
+}
+
+/// It runs if the environment variable `KOOPER_REQUESTS` is set.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_histories_get_the_answers_of_a_real_server() {
     let requests = number("KOOPER_REQUESTS", 0);
@@ -130,34 +181,33 @@ async fn random_histories_get_the_answers_of_a_real_server() {
         return;
     }
     let Some(real) = Real::start(&["--without-controller-manager"]) else { return };
+    let real = Arc::new(real);
+    run::install_fixture(&real.server).await;
+    // So that the first version is too old for a watch of any kind.
+    real.restart();
     run::install_fixture(&real.server).await;
     let seed = number("KOOPER_SEED", 1);
     // How many kinds of differences are shown by a shortest history.
     let shortened = number("KOOPER_SHORTEN", 3) as usize;
     let mut coverage = Coverage::default();
-    let mut found: BTreeMap<String, (usize, Option<Case>, Difference)> = BTreeMap::new();
+    let mut found: BTreeMap<String, Found> = BTreeMap::new();
     let (mut cases, mut recorded) = (Vec::new(), Vec::new());
-    for index in 0..requests.div_ceil(LENGTH as u64) {
-        let seed = seed.wrapping_mul(1_000_003).wrapping_add(index);
-        let history = random::history(seed, &format!("random-{seed}"), LENGTH).await;
+    let outcomes = (0..requests.div_ceil(LENGTH as u64))
+        .map(|index| tokio::spawn(outcome(index, seed, Arc::clone(&real))).map(|outcome| outcome.expect("no panic")));
+    let mut outcomes = stream::iter(outcomes).buffered(AT_ONCE);
+    while let Some(Outcome { history, theirs, difference }) = outcomes.next().await {
         coverage.add(&history);
-        let theirs = run(&history.case, &real.server, Some(&history.answers)).await;
+        let case = history.case;
         if recording() {
-            cases.push(history.case.clone());
-            recorded.push(normal(theirs.clone()));
+            cases.push(case.clone());
+            recorded.push(normal(theirs));
         }
-        // What follows a difference may follow from it.
-        let mut all = differences(&history.case, history.answers, theirs);
-        // A watch that was opened early shows what a later request has done.
-        all.sort_by_key(|difference| difference.step.is_watch());
-        let Some(first) = all.into_iter().next() else { continue };
-        let shown = found.len() < shortened;
-        if !found.contains_key(&first.what) {
-            drop(writeln!(std::io::stderr(), "{first}"));
+        let Some(difference) = difference else { continue };
+        if !found.contains_key(&difference.what) {
+            drop(writeln!(std::io::stderr(), "{difference}"));
         }
-        let entry = found.entry(first.what.clone());
-        let entry = entry.or_insert_with(|| (0, shown.then(|| history.case.clone()), first));
-        entry.0 += 1;
+        let entry = found.entry(difference.what.clone());
+        entry.or_insert_with(|| Found { count: 0, case, difference }).count += 1;
     }
     if recording() {
         let file = File { name: "random".into(), cases };
@@ -165,22 +215,13 @@ async fn random_histories_get_the_answers_of_a_real_server() {
         recorded::write(&file, &recorded);
     }
     drop(writeln!(std::io::stderr(), "{coverage}"));
+    let shortest = join_all(found.values().take(shortened).map(|found| found.shortest(&real))).await;
     let mut report = String::new();
-    for (what, (count, case, difference)) in &found {
-        let _ = writeln!(report, "\n######## {count} times: {what}");
-        let Some(case) = case else {
-            let _ = write!(report, "{difference}");
-            continue;
-        };
-        let differs = async |case: &Case| compared(case, &real).await.iter().any(|other| other.what == *what);
-        let shortest = shrink::shrink(case.clone(), difference.step.id, differs).await;
-        let again = Case { name: format!("{}-again", case.name), ..shortest.clone() };
-        match compared(&again, &real).await.iter().find(|other| other.what == *what) {
-            Some(difference) => drop(write!(report, "{shortest}{difference}")),
-            None => drop(write!(report, "it did not happen again:\n{difference}")),
-        }
+    for (index, (what, found)) in found.iter().enumerate() {
+        let shown = shortest.get(index).cloned().unwrap_or_else(|| found.difference.to_string());
+        let _ = write!(report, "\n######## {} times: {what}\n{shown}", found.count);
     }
-    let total: usize = found.values().map(|(count, ..)| count).sum();
+    let total: usize = found.values().map(|found| found.count).sum();
     assert!(found.is_empty(), "{total} histories of seed {seed} differ:\n{report}");
     coverage.check();
 }

@@ -140,17 +140,28 @@ impl Normal {
                 // The real server walks a schema's properties in the random order of a Go map.
                 if let Some(Value::Array(causes)) = entries.get_mut("details").and_then(|all| all.get_mut("causes")) {
                     for cause in causes.iter_mut() {
-                        mask_patched(cause);
+                        if let Value::String(message) = &mut cause["message"] {
+                            *message = self.patched(message);
+                        }
                     }
                     // Metadata is validated up to four times for one write.
                     causes.sort_by_key(Value::to_string);
                     causes.dedup();
                     if let Some(Value::String(message)) = entries.get_mut("message") {
-                        *message = patched_masked(&sorted(message));
+                        *message = self.patched(&sorted(message));
                     }
                 }
-                if bookmark && let Some(version) = entries["object"].pointer_mut("/metadata/resourceVersion") {
-                    *version = self.reached(version).into();
+                // A table has the bookmark in its only row.
+                for pointer in ["/metadata/resourceVersion", "/rows/0/object/metadata/resourceVersion"] {
+                    let object = entries.get_mut("object").filter(|_| bookmark);
+                    if let Some(version) = object.and_then(|object| object.pointer_mut(pointer)) {
+                        *version = self.reached(version).into();
+                    }
+                }
+                // Of an ExternalName, events show what is stored where three watches or more get them, and else what
+                // reads show.
+                if entries.get("type").is_some_and(|kind| kind == "ExternalName") {
+                    entries.remove("internalTrafficPolicy");
                 }
                 // A path of `managedFields` may name an owner by its uid.
                 if key.starts_with("f:") {
@@ -207,6 +218,19 @@ impl Normal {
             }
             _ => {}
         }
+    }
+
+    /// A message with the object that a patch led to in alphabetical order: on the real server, its members are in the
+    /// order of a Go map.
+    fn patched(&mut self, message: &str) -> String {
+        let parts = message.split_once("Invalid value: \"{").and_then(|(start, rest)| {
+            let end = closing_quote(rest)?;
+            let text: String = serde_json::from_str(&format!("\"{{{}\"", &rest[..end])).ok()?;
+            Some((start, serde_json::from_str(&text).ok()?, &rest[end + 1..]))
+        });
+        let Some((start, mut object, rest)): Option<(&str, Value, &str)> = parts else { return message.to_owned() };
+        self.value(&mut object, "");
+        format!("{start}Invalid value: {object}{rest}")
     }
 
     /// The name that stands for a value of this history.
@@ -293,21 +317,14 @@ fn generated(text: &str) -> Option<(&str, &str)> {
     random.then(|| (&text[..text.len() - rest.len()], &rest[5..]))
 }
 
-fn mask_patched(cause: &mut Value) {
-    if cause["field"] == "patch"
-        && let Some(message) = cause["message"].as_str()
-    {
-        cause["message"] = patched_masked(message).into();
-    }
-}
-
-/// A message without the object that a patch led to, whose members are in the order of a Go map, and without what is
-/// wrong with it.
-fn patched_masked(message: &str) -> String {
-    match message.split_once("Invalid value: \"{") {
-        Some((start, _)) if message.contains("apiVersion") => format!("{start}Invalid value: OBJECT"),
-        _ => message.to_owned(),
-    }
+/// Where a string of Go ends that began before.
+fn closing_quote(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    text.bytes().position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    })
 }
 
 /// A message with its list of causes, `[a, b]`, in alphabetical order.
@@ -330,9 +347,9 @@ fn is_part(char: char) -> bool {
     char.is_ascii_digit() || char == '.'
 }
 
-/// One of the ports that nodes open, but for those that cases choose; or the next, which a dry run gets.
+/// One of the ports that nodes open, but for those that cases choose.
 fn is_port(text: &str) -> bool {
-    text.parse::<u16>().is_ok_and(|port| (30_086..32_770).contains(&port))
+    text.parse::<u16>().is_ok_and(|port| (30_086..32_768).contains(&port))
 }
 
 fn is_uid(text: &str) -> bool {

@@ -40,17 +40,22 @@ pub(crate) struct Note {
     pub(crate) existing: bool,
 }
 
+/// Two kinds of which a history is, so that its objects meet often: each pair has its turn.
+pub(crate) fn subjects(turn: u64) -> [&'static Subject; 2] {
+    let chosen = chosen();
+    let pairs: Vec<_> =
+        chosen.iter().enumerate().flat_map(|(at, one)| chosen[at..].iter().map(|other| [*one, *other])).collect();
+    pairs[(turn % pairs.len() as u64) as usize]
+}
+
 /// Makes a history of some requests and sends it to a fresh embedded server.
-pub(crate) async fn history(seed: u64, name: &str, requests: usize) -> History {
+pub(crate) async fn history(seed: u64, name: &str, subjects: [&'static Subject; 2], requests: usize) -> History {
     let (_running, server) = Server::embedded().await;
     install_fixture(&server).await;
     let mut case = Case::new(name);
     let mut run = Run::new(&server, name);
     run.step(&case.steps[0]).await;
     let mut writer = Writer { rng: Rng::with_seed(seed), references: References::default(), present: Vec::new() };
-    // Two kinds of a history, so that its objects meet often.
-    let chosen = chosen();
-    let subjects: Vec<_> = (0..2).map(|_| one(&mut writer.rng, &chosen)).collect();
     let mut notes = Vec::new();
     while notes.len() < requests {
         let subject = one(&mut writer.rng, &subjects);
@@ -69,7 +74,7 @@ pub(crate) async fn history(seed: u64, name: &str, requests: usize) -> History {
 }
 
 /// The kinds that histories are about: all, or those that the environment variable `KOOPER_KINDS` lists.
-fn chosen() -> Vec<&'static Subject> {
+pub(crate) fn chosen() -> Vec<&'static Subject> {
     let only = env::var("KOOPER_KINDS").ok();
     let listed = |subject: &&Subject| only.as_ref().is_none_or(|only| only.split(',').any(|kind| kind == subject.kind));
     SUBJECTS.iter().filter(listed).collect()
@@ -148,8 +153,6 @@ impl Writer {
         // Servers generate different names.
         let name = self.references.to(&json!(name)).unwrap_or(name);
         let mut existing = present.is_some();
-        // A write of the status of a Service that is absent creates one, without an address.
-        let verb = if verb == "update-status" && subject.kind == "Service" && !existing { "get-status" } else { verb };
         let earlier = self.references.earlier(&mut self.rng);
         let rng = &mut self.rng;
         let item = format!("{}/{name}", subject.path);
@@ -158,7 +161,7 @@ impl Writer {
                 existing = !self.present.is_empty();
                 let (method, query) = match verb {
                     "list" => ("GET", queries::list(rng, &earlier)),
-                    "watch" => ("WATCH", queries::watch(rng, &earlier, subject.custom)),
+                    "watch" => ("WATCH", queries::watch(rng, &earlier)),
                     _ => ("DELETE", queries::delete_collection(rng)),
                 };
                 request(method, subject.path, &query, None)
@@ -195,7 +198,7 @@ impl Writer {
             "update-scale" => {
                 let mut body = json!({
                     "apiVersion": "autoscaling/v1", "kind": "Scale",
-                    "metadata": {"name": name, "namespace": "$ns"}, "spec": {"replicas": rng.u32(..5)}
+                    "metadata": {"name": name, "namespace": "$ns"}, "spec": {"replicas": replicas(rng)}
                 });
                 if chance(rng, 500) {
                     self.precondition(&mut body, present.as_ref());
@@ -203,7 +206,7 @@ impl Writer {
                 request("PUT", &format!("{item}/scale"), "", body)
             }
             "patch-scale" => {
-                let body = json!({"spec": {"replicas": rng.u32(..5)}});
+                let body = json!({"spec": {"replicas": replicas(rng)}});
                 request("PATCH", &format!("{item}/scale"), "", body)
             }
             "get" => request("GET", &item, "", None),
@@ -367,7 +370,7 @@ impl Writer {
             }
             35..41 => {
                 let body: Value = serde_json::from_str(&step.body).unwrap_or_default();
-                if body.is_object() && !step.path.ends_with("/scale") {
+                if body.is_object() {
                     let (path, value) = one(
                         rng,
                         &[
@@ -390,8 +393,21 @@ impl Writer {
     }
 }
 
-/// Removes the addresses and ports that each server chooses by itself.
+/// The replicas of a Scale.
+fn replicas(rng: &mut Rng) -> Value {
+    if chance(rng, 40) {
+        return one(rng, &[json!(-1), json!("1"), json!(1.5), Value::Null]);
+    }
+    json!(rng.u32(..5))
+}
+
+/// Removes the addresses, ports and times that each server chooses by itself.
 fn forget_allocated(body: &mut Value) {
+    for condition in body.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(condition) = condition.as_object_mut() {
+            condition.remove("lastTransitionTime");
+        }
+    }
     let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) else { return };
     if spec.get("clusterIP").is_some_and(|address| address != "None") {
         spec.remove("clusterIP");

@@ -53,6 +53,17 @@ impl Real {
     }
 }
 
+impl Real {
+    /// Starts the server anew with the same data: its watch caches have forgotten the past.
+    pub(crate) fn restart(&self) {
+        for (script, option) in [("stop", "--apiserver-only"), ("start", "--reuse")] {
+            let mut command = Command::new(scripts().join(script));
+            let status = command.arg(option).arg(&self.dir).stdout(Stdio::null()).status();
+            assert!(status.is_ok_and(|status| status.success()), "the real server did not {script}");
+        }
+    }
+}
+
 impl Drop for Real {
     fn drop(&mut self) {
         drop(Command::new(scripts().join("stop")).arg(&self.dir).output());

@@ -162,10 +162,24 @@ impl<'a> Run<'a> {
     /// Reads the watches to their ends, and returns all answers.
     pub(crate) async fn finish(mut self, expected: Option<&[Answer]>) -> Vec<Answer> {
         let deadline = Instant::now() + PATIENCE;
-        for mut watch in std::mem::take(&mut self.watches) {
-            let wanted = expected.map_or(0, |answers| events(&answers[watch.answer].body).count());
-            let read = watch.read_to_end(wanted, deadline).await;
-            self.answers[watch.answer].body = events(&read).fold(String::new(), |all, line| all + line + "\n");
+        let wanted = |watch: &Watch| expected.map_or(0, |answers| events(&answers[watch.answer].body).count());
+        let mut lengths = vec![0; self.watches.len()];
+        // All are read at the same time: each has its pause at the end.
+        loop {
+            let mut settled = true;
+            for (watch, before) in self.watches.iter_mut().zip(&mut lengths) {
+                let (stream, ended) = watch.read();
+                settled &= ended || events(&stream).count() >= wanted(watch) && stream.len() == *before;
+                *before = stream.len();
+            }
+            if settled || Instant::now() >= deadline {
+                break;
+            }
+            tokio::time::sleep(QUIET).await;
+        }
+        for mut watch in self.watches {
+            let (stream, _) = watch.read();
+            self.answers[watch.answer].body = events(&stream).fold(String::new(), |all, line| all + line + "\n");
         }
         self.answers
     }
@@ -202,28 +216,24 @@ impl Watch {
         }
     }
 
-    /// Reads as many events as are expected, and those that follow without a pause.
-    async fn read_to_end(&mut self, wanted: usize, deadline: Instant) -> String {
+    /// What it has reported so far, and whether that is all.
+    fn read(&mut self) -> (String, bool) {
         self.read_available();
-        match &mut self.source {
-            Source::Direct { read, .. } | Source::Ended(read) => wire::lines(read).into_owned(),
-            Source::Task { read, task } => {
-                let state = || {
-                    let read = read.lock().unwrap_or_else(PoisonError::into_inner);
-                    (wire::lines(&read.bytes).into_owned(), read.ended)
-                };
-                let mut before = 0;
-                loop {
-                    let (stream, ended) = state();
-                    let enough = events(&stream).count() >= wanted && stream.len() == before;
-                    if ended || enough || Instant::now() >= deadline {
-                        task.abort();
-                        return stream;
-                    }
-                    before = stream.len();
-                    tokio::time::sleep(QUIET).await;
-                }
+        match &self.source {
+            Source::Direct { read, .. } | Source::Ended(read) => (wire::lines(read).into_owned(), true),
+            Source::Task { read, .. } => {
+                let read = read.lock().unwrap_or_else(PoisonError::into_inner);
+                (wire::lines(&read.bytes).into_owned(), read.ended)
             }
+        }
+    }
+}
+
+/// The connection of a watch goes with it.
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Source::Task { task, .. } = &self.source {
+            task.abort();
         }
     }
 }

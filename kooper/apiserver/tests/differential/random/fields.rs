@@ -35,26 +35,32 @@ pub(crate) fn fields(subject: &Subject) -> &'static [Field] {
 }
 
 const CONFIG_MAP: &[Field] = &[
-    field(&["data"], 300, &[r#"{"a": "1", "b": "2"}"#, "{}", r#"{"c": ""}"#], &[r#"{"a/b": "1"}"#, r#"{"..": "1"}"#]),
-    field(&["data", "a"], 500, &[r#""1""#, r#""2""#, r#""""#], &[]),
+    field(
+        &["data"],
+        300,
+        &[r#"{"a": "1", "b": "2"}"#, "{}", r#"{"c": ""}"#],
+        &[r#"{"a/b": "1"}"#, r#"{"..": "1"}"#, "[]", r#""x""#, "1"],
+    ),
+    field(&["data", "a"], 500, &[r#""1""#, r#""2""#, r#""""#], &["1", "true", "null", "{}", "[]", "1.5"]),
     field(&["data", "b"], 400, &[r#""1""#, r#""é<&>""#], &[]),
     field(&["data", "c"], 200, &[r#""1\n2""#], &[]),
-    field(&["binaryData", "z"], 150, &[r#""AAE=""#, r#""""#], &[]),
-    field(&["immutable"], 40, &["false"], &[]),
+    field(&["binaryData"], 40, &["{}"], &["null", "[]"]),
+    field(&["binaryData", "z"], 150, &[r#""AAE=""#, r#""""#], &[r#""*""#, r#""AAE""#, "1", "null"]),
+    field(&["immutable"], 60, &["false", "true"], &[r#""yes""#, "1", "null"]),
 ];
 
 const SECRET: &[Field] = &[
-    field(&["data", "a"], 500, &[r#""MQ==""#, r#""Mg==""#, r#""""#], &[]),
-    field(&["data", "b"], 300, &[r#""MQ==""#], &[]),
+    field(&["data", "a"], 500, &[r#""MQ==""#, r#""Mg==""#, r#""""#], &[r#""*""#, r#""MQ""#, "1", "null", "{}"]),
+    field(&["data", "b"], 300, &[r#""MQ==""#, r#""MQ\n==""#], &[r#""M""#]),
     field(&["data", "username"], 60, &[r#""MQ==""#], &[]),
-    field(&["stringData", "b"], 200, &[r#""1""#, r#""2""#], &[]),
+    field(&["stringData", "b"], 200, &[r#""1""#, r#""2""#], &["1", "null"]),
     field(
         &["type"],
         150,
         &[r#""Opaque""#, r#""Opaque""#, r#""a.example/type""#, r#""kubernetes.io/basic-auth""#],
-        &[r#""kubernetes.io/tls""#, r#""kubernetes.io/service-account-token""#],
+        &[r#""kubernetes.io/tls""#, r#""kubernetes.io/service-account-token""#, "1", "null", r#""""#],
     ),
-    field(&["immutable"], 40, &["false"], &[]),
+    field(&["immutable"], 60, &["false", "true"], &[r#""yes""#, "null"]),
 ];
 
 const CONTAINERS: &[&str] = &[
@@ -65,28 +71,43 @@ const CONTAINERS: &[&str] = &[
     r#"[{"name": "c", "image": "i:1", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": ""}]}]"#,
     r#"[{"name": "c", "image": "i:1", "resources": {"limits": {"cpu": "1"}}}, {"name": "d", "image": "i"}]"#,
 ];
-const BAD_CONTAINERS: &[&str] = &["[]", r#"[{"name": "C", "image": "i"}]"#, r#"[{"name": "c"}]"#];
+const BAD_CONTAINERS: &[&str] = &[
+    "[]",
+    r#"[{"name": "C", "image": "i"}]"#,
+    r#"[{"name": "c"}]"#,
+    "{}",
+    r#"[{"name": 1, "image": "i"}]"#,
+    r#"[{"name": "c", "image": "i", "resources": {"limits": {"cpu": "x"}}}]"#,
+    r#"[{"name": "c", "image": "i", "ports": [{"containerPort": "80"}]}]"#,
+    "[null]",
+];
 
 const POD: &[Field] = &[
     field(&["spec", "containers"], 980, CONTAINERS, BAD_CONTAINERS),
-    field(&["spec", "restartPolicy"], 100, &[r#""Always""#, r#""Never""#], &[r#""Sometimes""#]),
-    field(&["spec", "terminationGracePeriodSeconds"], 150, &["0", "5", "30"], &["-1"]),
-    field(&["spec", "activeDeadlineSeconds"], 100, &["60", "30"], &["0"]),
-    field(&["spec", "nodeName"], 150, &[r#""n""#], &[r#""N""#]),
-    field(&["spec", "nodeSelector"], 80, &[r#"{"a": "b"}"#, "{}"], &[r#"{"a": "!"}"#]),
+    field(&["spec", "restartPolicy"], 100, &[r#""Always""#, r#""Never""#], &[r#""Sometimes""#, "1", "null"]),
+    field(&["spec", "terminationGracePeriodSeconds"], 150, &["0", "5", "30"], &["-1", r#""5""#, "1.5", "null"]),
+    field(&["spec", "activeDeadlineSeconds"], 100, &["60", "30"], &["0", "true"]),
+    field(&["spec", "nodeName"], 150, &[r#""n""#], &[r#""N""#, "1"]),
+    field(&["spec", "nodeSelector"], 80, &[r#"{"a": "b"}"#, "{}"], &[r#"{"a": "!"}"#, r#"{"a": 1}"#, "[]"]),
+    field(
+        &["spec", "schedulingGates"],
+        80,
+        &[r#"[{"name": "a.example/gate"}]"#, r#"[{"name": "a.example/gate"}, {"name": "b"}]"#, "[]"],
+        &[r#"[{"name": "!"}]"#, r#"[{"name": "b"}, {"name": "b"}]"#, "[{}]"],
+    ),
     field(
         &["spec", "tolerations"],
         150,
         &[r#"[{"operator": "Exists"}]"#, r#"[{"key": "a", "operator": "Equal", "value": "b"}]"#, "[]"],
         &[r#"[{"operator": "Sometimes"}]"#],
     ),
-    field(&["status", "phase"], 250, &[r#""Pending""#, r#""Running""#, r#""Succeeded""#], &[]),
-    field(&["status", "podIP"], 100, &[r#""10.0.0.1""#], &[]),
+    field(&["status", "phase"], 250, &[r#""Pending""#, r#""Running""#, r#""Succeeded""#], &["1"]),
+    field(&["status", "podIP"], 100, &[r#""10.0.0.1""#], &[r#""x""#]),
     field(
         &["status", "conditions"],
         200,
         &[r#"[{"type": "Ready", "status": "True"}]"#, r#"[{"type": "Ready", "status": "False"}]"#],
-        &[],
+        &["{}", r#"[{"type": "Ready", "status": true}]"#],
     ),
 ];
 
@@ -100,20 +121,32 @@ const SERVICE: &[Field] = &[
             r#"[{"name": "a", "port": 80}, {"name": "b", "port": 81, "protocol": "UDP"}]"#,
             r#"[{"name": "a", "port": 80, "targetPort": 8080}]"#,
         ],
-        &["[]", r#"[{"port": 0}]"#, r#"[{"port": 80}, {"port": 81}]"#],
+        &[
+            "[]",
+            r#"[{"port": 0}]"#,
+            r#"[{"port": 80}, {"port": 81}]"#,
+            r#"[{"port": "80"}]"#,
+            r#"[{"port": 80, "targetPort": true}]"#,
+            "{}",
+        ],
     ),
     field(
         &["spec", "type"],
         300,
         &[r#""ClusterIP""#, r#""NodePort""#, r#""LoadBalancer""#, r#""ExternalName""#],
-        &[r#""Other""#],
+        &[r#""Other""#, "1"],
     ),
     field(&["spec", "externalName"], 100, &[r#""a.example""#], &[r#""!""#]),
-    field(&["spec", "clusterIP"], 80, &[r#""None""#, r#""""#], &[r#""x""#]),
-    field(&["spec", "selector"], 600, &[r#"{"app": "x"}"#, r#"{"app": "y"}"#, "{}"], &[]),
+    field(&["spec", "clusterIP"], 80, &[r#""None""#, r#""""#], &[r#""x""#, r#""192.0.2.1""#, r#""fd00::1""#]),
+    field(
+        &["spec", "selector"],
+        600,
+        &[r#"{"app": "x"}"#, r#"{"app": "y"}"#, "{}"],
+        &[r#"{"app": 1}"#, r#"{"app": "!"}"#],
+    ),
     field(&["spec", "sessionAffinity"], 150, &[r#""ClientIP""#, r#""None""#], &[r#""Other""#]),
-    field(&["spec", "externalTrafficPolicy"], 60, &[r#""Local""#, r#""Cluster""#], &[]),
-    field(&["spec", "publishNotReadyAddresses"], 60, &["true", "false"], &[]),
+    field(&["spec", "externalTrafficPolicy"], 60, &[r#""Local""#, r#""Cluster""#], &[r#""Other""#]),
+    field(&["spec", "publishNotReadyAddresses"], 60, &["true", "false"], &["1"]),
     field(
         &["status", "loadBalancer"],
         200,
@@ -134,16 +167,16 @@ const DEPLOYMENT: &[Field] = &[
         &["spec", "selector"],
         970,
         &[r#"{"matchLabels": {"app": "x"}}"#],
-        &[r#"{"matchLabels": {"app": "y"}}"#, "{}"],
+        &[r#"{"matchLabels": {"app": "y"}}"#, "{}", r#"{"matchLabels": {"app": 1}}"#, "[]"],
     ),
     field(
         &["spec", "template"],
         970,
         TEMPLATES,
-        &[r#"{"spec": {"containers": []}}"#, r#"{"metadata": {"labels": {"app": "x"}}}"#],
+        &[r#"{"spec": {"containers": []}}"#, r#"{"metadata": {"labels": {"app": "x"}}}"#, "[]"],
     ),
-    field(&["spec", "replicas"], 400, &["0", "1", "3"], &["-1"]),
-    field(&["spec", "paused"], 100, &["true", "false"], &[]),
+    field(&["spec", "replicas"], 400, &["0", "1", "3"], &["-1", r#""1""#, "1.5", "3000000000", "null"]),
+    field(&["spec", "paused"], 100, &["true", "false"], &[r#""yes""#]),
     field(&["spec", "minReadySeconds"], 100, &["0", "5"], &["-1"]),
     field(
         &["spec", "strategy"],
@@ -151,7 +184,7 @@ const DEPLOYMENT: &[Field] = &[
         &[r#"{"type": "Recreate"}"#, r#"{"rollingUpdate": {"maxSurge": 1, "maxUnavailable": "10%"}}"#, "{}"],
         &[r#"{"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}"#, r#"{"type": "Other"}"#],
     ),
-    field(&["status", "replicas"], 200, &["0", "1", "2"], &["-1"]),
+    field(&["status", "replicas"], 200, &["0", "1", "2"], &["-1", r#""1""#]),
     field(&["status", "readyReplicas"], 150, &["0", "1"], &["5"]),
     field(&["status", "observedGeneration"], 150, &["1", "2"], &[]),
     field(

@@ -48,6 +48,7 @@ fn directed(rng: &mut Rng, subject: &Subject, patch: &mut Value) {
         }
         "Service" if chance(rng, 500) => patch["spec"]["ports"] = json!([{"port": 80, "$patch": "delete"}]),
         "Service" => patch["spec"]["ports"] = json!([{"port": 82, "name": "z"}]),
+        _ if chance(rng, 500) => patch["data"] = json!({"$retainKeys": ["n"], "n": "MQ=="}),
         _ => patch["data"] = json!({"$patch": "replace", "n": "MQ=="}),
     }
 }
@@ -75,7 +76,7 @@ pub(crate) fn configuration(rng: &mut Rng, subject: &Subject, name: &str) -> Val
     let mut object = objects::object(rng, subject, name);
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("ownerReferences");
-        // The real server stores what is empty in a custom object, and stores it again without at the next write.
+        // Whether the real server stores what is empty in a custom object depends on the second in which it does so.
         if subject.custom {
             metadata.retain(|_, value| *value != json!([]) && *value != json!({}));
         }

@@ -86,15 +86,13 @@ pub(crate) fn list(rng: &mut Rng, earlier: &Earlier) -> String {
 }
 
 /// The query of a watch.
-///
-/// The caches of built-in kinds may have everything since the start of the server: `long` is whether that is long ago.
-pub(crate) fn watch(rng: &mut Rng, earlier: &Earlier, long: bool) -> String {
+pub(crate) fn watch(rng: &mut Rng, earlier: &Earlier) -> String {
     let mut parts = vec!["watch=1".to_owned()];
     selectors(rng, &mut parts);
     match rng.u32(..20) {
         0..=2 => {}
         3 => parts.push("resourceVersion=0".to_owned()),
-        4 if long => parts.push("resourceVersion=1".to_owned()),
+        4 => parts.push("resourceVersion=1".to_owned()),
         5..=7 => {
             parts.push("sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned());
             if chance(rng, 800) {
@@ -104,9 +102,8 @@ pub(crate) fn watch(rng: &mut Rng, earlier: &Earlier, long: bool) -> String {
                 parts.push(format!("resourceVersion={version}"));
             }
         }
-        8 if long => parts.push("resourceVersion=1".to_owned()),
-        9 if chance(rng, 300) => parts.push("resourceVersion=1&resourceVersionMatch=Exact".to_owned()),
-        9..=12 => parts.extend(earlier.older.iter().map(|version| format!("resourceVersion={version}"))),
+        8 if chance(rng, 300) => parts.push("resourceVersion=1&resourceVersionMatch=Exact".to_owned()),
+        8..=12 => parts.extend(earlier.older.iter().map(|version| format!("resourceVersion={version}"))),
         _ => parts.extend(earlier.newest.iter().map(|version| format!("resourceVersion={version}"))),
     }
     query(&parts)

@@ -54,20 +54,20 @@ impl Subject {
             ("create", 15),
             ("get", 6),
             ("list", 8),
-            ("watch", 6),
+            ("watch", 11),
             ("update", 15),
             ("json-patch", 7),
             ("merge-patch", 9),
-            ("strategic-patch", if self.custom { 2 } else { 7 }),
+            ("strategic-patch", if self.custom { 5 } else { 7 }),
             ("apply", 9),
             ("delete", 8),
-            ("deletecollection", 3),
+            ("deletecollection", 5),
         ];
         if self.status {
-            verbs.extend([("get-status", 2), ("update-status", 5), ("patch-status", 5)]);
+            verbs.extend([("get-status", 5), ("update-status", 5), ("patch-status", 5)]);
         }
         if self.scale {
-            verbs.extend([("get-scale", 2), ("update-scale", 3), ("patch-scale", 3)]);
+            verbs.extend([("get-scale", 5), ("update-scale", 5), ("patch-scale", 5)]);
         }
         verbs
     }
