@@ -15,9 +15,31 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     text
 }
 
+/// What was base64 for a lenient decoder, as the encoder writes it: in one line, without bits that mean nothing.
+pub(crate) fn canonical(text: &str) -> String {
+    let mut letters: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
+    let padding = letters.iter().rev().take_while(|byte| **byte == b'=').count();
+    let spare = [0, 0b11, 0b1111].get(padding).copied().unwrap_or(0);
+    let last = letters.len().checked_sub(padding + 1).and_then(|last| letters.get_mut(last));
+    if let Some(last) = last
+        && let Some(value) = LETTERS.iter().position(|letter| letter == last)
+    {
+        *last = LETTERS[value & !spare];
+    }
+    String::from_utf8(letters).unwrap_or_else(|_| text.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::encode;
+    use super::{canonical, encode};
+
+    #[test]
+    fn lenient_base64_gets_one_form() {
+        assert_eq!(
+            ["", "YQ==", "Y\nR==", "YWJ=", "YWJj", "YWJj\r\nYQ=="].map(canonical),
+            ["", "YQ==", "YQ==", "YWI=", "YWJj", "YWJjYQ=="]
+        );
+    }
 
     #[test]
     fn the_last_group_is_padded() {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
+use crate::prepare::Allocation;
 use crate::store::Draft;
 use crate::work::{AUTHORITY, SERVICE};
 use crate::{defaults, fields, meta, prepare, random, route, time, verbs};
@@ -172,9 +173,9 @@ fn complete(
     object["kind"] = json!(kind.kind);
     meta::prepare_create(kind, &mut object, namespace);
     defaults::fill(kind, &mut object);
-    let mut object = fields::created(cluster, kind, object, writer);
+    let mut object = fields::created(cluster, kind, "", object, writer);
     fields::drop_empty(&mut object);
-    prepare::create(kind, &mut object).ok()?;
+    prepare::create(kind, &mut object, Allocation::Made).ok()?;
     prepare::store(kind, &mut object);
     Some(object)
 }

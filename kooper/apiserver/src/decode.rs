@@ -1,6 +1,7 @@
 //! What is wrong with the JSON of an object, as Go's decoder finds it: the first value of a wrong type, and fields that
 //! are unknown or come twice. All are found in the order of the document.
 
+mod convert;
 mod literal;
 
 use std::collections::HashSet;
@@ -9,6 +10,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+pub(crate) use self::convert::convert;
 use crate::schema::published;
 
 /// How many unknown and duplicate fields are named.

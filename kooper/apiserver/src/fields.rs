@@ -100,8 +100,8 @@ fn steps(names: &[&str]) -> Vec<Option<PathElement>> {
 }
 
 /// A new object with its `managedFields`.
-pub(crate) fn created(cluster: &Cluster, kind: &Kind, object: Value, writer: &str) -> Value {
-    with(cluster, kind, "", |fields| fields.update(fields.zero, object, writer, &time::now()))
+pub(crate) fn created(cluster: &Cluster, kind: &Kind, subresource: &str, object: Value, writer: &str) -> Value {
+    with(cluster, kind, subresource, |fields| fields.update(fields.zero, object, writer, &time::now()))
 }
 
 /// The object of a POST to a subresource, which is of a type of its own, with its `managedFields`.
@@ -196,6 +196,26 @@ pub(crate) enum ScaleWrite<'a> {
     Applied { config: &'a Value, force: bool },
 }
 
+/// The Scale of an object with the owners of what it shows.
+pub(crate) fn scale(cluster: &Cluster, kind: &Kind, object: &Value, scale: &Value) -> Result<Value, Refusal> {
+    let mut owned = scale.clone();
+    let owners =
+        scale::to_scale(managed::of(object), &replicas_paths(cluster, kind)).map_err(|why| unreadable(&why))?;
+    managed::set(&mut owned, owners);
+    Ok(owned)
+}
+
+/// Where the versions of a kind have their replicas.
+fn replicas_paths(cluster: &Cluster, kind: &Kind) -> ReplicasPaths {
+    let kinds = cluster.kinds();
+    let same = kinds.iter().filter(|other| Arc::ptr_eq(&other.table, &kind.table));
+    same.map(|kind| (kind.api_version(), replicas_path(kind))).collect()
+}
+
+fn unreadable(why: &str) -> Refusal {
+    Refusal::internal(format!("Internal error occurred: {why}"))
+}
+
 /// Writes to the scale of an object: the Scale that results, and the `managedFields` of the object.
 pub(crate) fn scaled(
     cluster: &Cluster,
@@ -205,12 +225,8 @@ pub(crate) fn scaled(
     write: ScaleWrite<'_>,
     writer: &str,
 ) -> Result<(Value, Vec<Value>), Refusal> {
-    let unreadable = |why: String| Refusal::internal(format!("Internal error occurred: {why}"));
-    let kinds = cluster.kinds();
-    let same = kinds.iter().filter(|other| Arc::ptr_eq(&other.table, &kind.table));
-    let paths: ReplicasPaths = same.map(|kind| (kind.api_version(), replicas_path(kind))).collect();
-    let mut live = scale.clone();
-    managed::set(&mut live, scale::to_scale(managed::of(object), &paths).map_err(unreadable)?);
+    let paths = replicas_paths(cluster, kind);
+    let live = self::scale(cluster, kind, object, scale)?;
     let (typed, zero) = &*SCALE;
     let versions = OneVersion { api_version: SCALE_VERSION.to_owned(), schema: typed.schema.clone() };
     let manager = FieldManager {
@@ -237,7 +253,7 @@ pub(crate) fn scaled(
         }
     };
     let owners = scale::to_scaled(managed::of(object), managed::of(&next), &kind.api_version(), &paths);
-    owners.map(|owners| (next, owners)).map_err(unreadable)
+    owners.map(|owners| (next, owners)).map_err(|why| unreadable(&why))
 }
 
 /// The schema of a Scale, and a Scale without any field.

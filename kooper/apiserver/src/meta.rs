@@ -254,7 +254,12 @@ pub(crate) fn validate(kind: &Kind, object: &Value) -> Vec<Cause> {
         );
         causes.push(Cause::invalid("metadata.ownerReferences", &metadata["ownerReferences"], why));
     }
-    for (index, finalizer) in finalizers(object).iter().enumerate() {
+    let all = finalizers(object);
+    if all.contains(&"orphan") && all.contains(&"foregroundDeletion") {
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
+        causes.push(Cause::invalid("metadata.finalizers", &json!(all), why));
+    }
+    for (index, finalizer) in all.iter().enumerate() {
         let found = form::qualified(finalizer);
         if !found.is_empty() {
             let at = "metadata.finalizers";

@@ -14,7 +14,7 @@ pub mod conflict;
 pub mod field_manager;
 pub mod fields;
 pub mod fields_v1;
-mod format;
+pub(crate) mod format;
 pub mod json;
 mod last_applied;
 pub mod literal;

@@ -4,6 +4,8 @@ mod pod;
 mod service;
 mod workload;
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 pub(crate) use self::service::first_address;
@@ -14,8 +16,18 @@ use crate::status::Refusal;
 use crate::validate::Write;
 use crate::{defaults, meta, time};
 
+/// What becomes of the addresses and ports of nodes that a new object needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Allocation {
+    Made,
+    /// By a dry run, which may have what others have.
+    Tried,
+    /// It gets none.
+    None,
+}
+
 /// Readies a new object.
-pub(crate) fn create(kind: &Kind, object: &mut Value) -> Result<(), Refusal> {
+pub(crate) fn create(kind: &Kind, object: &mut Value, allocation: Allocation) -> Result<(), Refusal> {
     if let Some(definition) = &kind.custom {
         if definition.has_status {
             drop(object.as_object_mut().and_then(|entries| entries.remove("status")));
@@ -32,7 +44,9 @@ pub(crate) fn create(kind: &Kind, object: &mut Value) -> Result<(), Refusal> {
             name_label(object);
         }
         "Pod" => pod::create(object),
-        "Service" => service::allocate(kind, object, None)?,
+        "Service" if allocation != Allocation::None => {
+            service::allocate(kind, object, None, allocation == Allocation::Tried)?;
+        }
         "Job" => workload::create_job(object),
         "DaemonSet" => workload::daemon_set(object, None),
         "PersistentVolume" => object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": time::now()}),
@@ -50,14 +64,20 @@ pub(crate) fn store(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// Refuses a custom object of another kind.
-pub(crate) fn check_kind(kind: &Kind, object: &Value) -> Result<(), Refusal> {
+/// Refuses a custom object of another kind: nothing is said of its types and limits then.
+pub(crate) fn check_kind(kind: &Kind, object: &Value, present: Option<&Value>) -> Result<(), Refusal> {
     let found = object["kind"].as_str().unwrap_or_default();
     if found == kind.kind {
         return Ok(());
     }
-    let cause = Cause::invalid("kind", &found.into(), format!("must be {}", kind.kind));
-    Err(Refusal::invalid(&kind.group, found, meta::text(object, "name"), &[cause]))
+    let mut causes = vec![Cause::invalid("kind", &found.into(), format!("must be {}", kind.kind))];
+    if present.is_some() {
+        causes.extend(meta::validate(kind, object));
+    }
+    if let Some(definition) = &kind.custom {
+        definition.validate_rules(object, present, &mut causes);
+    }
+    Err(Refusal::invalid(&kind.group, found, meta::text(object, "name"), &causes))
 }
 
 /// What the kind warns of: fields without effect, and finalizers of custom objects that may be those of others.
@@ -81,8 +101,26 @@ pub(crate) fn warnings(kind: &Kind, object: &Value, present: Option<&Value>) -> 
     foreign.map(warning).collect()
 }
 
+/// The state of an object with what is stored, but not read: of a Service that became an ExternalName, the real server
+/// keeps the internal policy.
+pub(crate) fn revealed<'a>(kind: &Kind, present: &'a Value) -> Cow<'a, Value> {
+    let service = kind.custom.is_none() && kind.group.is_empty() && kind.kind == "Service";
+    if service && service::hides_policy(present) {
+        let mut revealed = present.clone();
+        revealed["spec"]["internalTrafficPolicy"] = json!("Cluster");
+        return Cow::Owned(revealed);
+    }
+    Cow::Borrowed(present)
+}
+
 /// Readies the next state of an object.
-pub(crate) fn update(kind: &Kind, object: &mut Value, present: &Value, status: bool) -> Result<(), Refusal> {
+pub(crate) fn update(
+    kind: &Kind,
+    object: &mut Value,
+    present: &Value,
+    status: bool,
+    dry_run: bool,
+) -> Result<(), Refusal> {
     if kind.custom.is_some() {
         return Ok(());
     }
@@ -95,7 +133,12 @@ pub(crate) fn update(kind: &Kind, object: &mut Value, present: &Value, status: b
             Some(labels) => drop(meta::of(object).insert("labels".into(), labels.clone())),
             None => drop(meta::of(object).remove("labels")),
         },
-        "Service" if !status => service::allocate(kind, object, Some(present))?,
+        "Service" if status && service::lacks_modes(object) => {
+            // Where a point takes traffic has no default here, unless the client says that it is a load balancer.
+            let causes = validate(kind, object, Write::Status(present));
+            return Err(Refusal::invalid_object(kind, meta::text(object, "name"), &causes));
+        }
+        "Service" if !status => service::allocate(kind, object, Some(present), dry_run)?,
         "DaemonSet" => workload::daemon_set(object, Some(present)),
         "CustomResourceDefinition" if !status => crate::crd::prepare(object, Some(present)),
         _ => {}

@@ -168,12 +168,18 @@ impl Definition {
             causes
         };
         causes.extend(self.scale.as_ref().and_then(|scale| validate_count(object, &scale.current)));
+        self.validate_rules(object, present, &mut causes);
+        causes
+    }
+
+    /// What the schema demands beyond types and limits: lists without repeated items, and rules in CEL.
+    pub(crate) fn validate_rules(&self, object: &Value, present: Option<&Value>, causes: &mut Vec<Cause>) {
         // Lists with repeated items stay as they are.
         let repeated = |object: &Value| validate::repeated(object, &self.schema);
         if present.is_none_or(|present| repeated(present).is_empty()) {
             causes.extend(repeated(object));
         }
-        let Some(rules) = &self.rules else { return causes };
+        let Some(rules) = &self.rules else { return };
         if causes.iter().any(blocks_rules) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing \
                        errors to complete validation";
@@ -181,9 +187,8 @@ impl Definition {
         } else {
             let mut object = object.clone();
             whole_numbers(&mut object);
-            causes.extend(cel::validate(rules, &object, present));
+            causes.extend(cel::validate(rules, &self.schema, &object, present));
         }
-        causes
     }
 
     /// The rules that a status violates; their messages name no more of a path than what is below the status.

@@ -55,8 +55,8 @@ pub(crate) fn validate(kind: &Kind, object: &Value, write: Write<'_>) -> Vec<Cau
     let causes = Causes::default();
     let at = At::root(object, &causes);
     let present = write.present();
-    if let Write::Status(_) = write {
-        status(kind, &at);
+    if let Write::Status(present) = write {
+        status(kind, &at, present);
         return causes.into_inner();
     }
     match (kind.group.as_str(), kind.kind.as_str()) {
@@ -101,8 +101,21 @@ pub(crate) fn validate(kind: &Kind, object: &Value, write: Write<'_>) -> Vec<Cau
     causes.into_inner()
 }
 
+/// The data that an immutable object lacks, and that a client has sent empty.
+pub(crate) fn frozen(present: &Value, empty: &[&str]) -> Vec<Cause> {
+    let added = empty.iter().filter(|field| present["immutable"] == true && present[**field].is_null());
+    added.map(|field| Cause::forbidden(*field, config::FROZEN)).collect()
+}
+
+/// The rules of the addresses of a Service, which hold before it gets any.
+pub(crate) fn cluster_addresses(service: &Value) -> Vec<Cause> {
+    let causes = Causes::default();
+    service::cluster_ips(&At::root(service, &causes).field("spec"));
+    causes.into_inner()
+}
+
 /// The rules of the status.
-fn status(kind: &Kind, at: &At<'_>) {
+fn status(kind: &Kind, at: &At<'_>, present: &Value) {
     let counts: &[&str] = match (kind.group.as_str(), kind.kind.as_str()) {
         ("policy", "PodDisruptionBudget") => {
             &["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"]
@@ -149,11 +162,10 @@ fn status(kind: &Kind, at: &At<'_>) {
         let path = if kind.kind == "StatefulSet" { "status.readyReplicas" } else { "readyReplicas" };
         status.field("availableReplicas").invalid(format!("cannot be greater than {path}"));
     }
-    if kind.group.is_empty() && kind.kind == "Service" {
-        let points = status.field("loadBalancer").field("ingress");
-        if !points.items().is_empty() && at.field("spec").field("type").text() != "LoadBalancer" {
-            points.forbidden("may only be used when `spec.type` is 'LoadBalancer'");
-        }
+    match (kind.group.as_str(), kind.kind.as_str()) {
+        ("", "Service") => service::status(at, present),
+        ("", "Pod") => pod::status(&status, &present["status"]),
+        _ => {}
     }
     if kind.group == "apiextensions.k8s.io" {
         crate::crd::validate(at.value).into_iter().for_each(|cause| at.add(cause));

@@ -168,7 +168,7 @@ fn strip_identity(owners: &mut Owners, writer: &Manager) {
 
 /// The kind of an object as messages show it: `apps/v1, Kind=Deployment`, or
 /// `/v1, Kind=Pod` without a group.
-fn kind_of(object: &Value) -> String {
+pub(crate) fn kind_of(object: &Value) -> String {
     let text = |name: &str| object[name].as_str().unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let slash = if api_version.contains('/') { "" } else { "/" };

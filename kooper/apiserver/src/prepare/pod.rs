@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::quantity::Quantity;
-use crate::time;
+use crate::{meta, time};
 
 /// Readies a new pod.
 pub(super) fn create(pod: &mut Value) {
@@ -21,6 +21,10 @@ pub(super) fn create(pod: &mut Value) {
 
 /// Takes over what a write of the status cannot change.
 pub(super) fn update_status(pod: &mut Value, present: &Value) {
+    match present["metadata"].get("ownerReferences") {
+        Some(owners) => drop(meta::of(pod).insert("ownerReferences".into(), owners.clone())),
+        None => drop(meta::of(pod).remove("ownerReferences")),
+    }
     if !pod["status"]["qosClass"].is_string()
         && let Some(class) = present["status"].get("qosClass")
     {

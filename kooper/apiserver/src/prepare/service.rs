@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::kinds::Kind;
 use crate::status::{Cause, Refusal};
-use crate::{meta, random};
+use crate::{meta, random, validate};
 
 /// The network of cluster addresses, with the length of its prefix.
 const NETWORK: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 96, 0, 0), 12);
@@ -22,7 +22,14 @@ pub(crate) fn first_address() -> Ipv4Addr {
 }
 
 /// Gives a new Service, or the next state of one, what it needs and lacks.
-pub(super) fn allocate(kind: &Kind, service: &mut Value, present: Option<&Value>) -> Result<(), Refusal> {
+///
+/// A dry run may have the address of another one.
+pub(super) fn allocate(
+    kind: &Kind,
+    service: &mut Value,
+    present: Option<&Value>,
+    dry_run: bool,
+) -> Result<(), Refusal> {
     if let Some(present) = present {
         keep(service, present);
     }
@@ -32,18 +39,35 @@ pub(super) fn allocate(kind: &Kind, service: &mut Value, present: Option<&Value>
     }
     let mut causes = Vec::new();
     if is_internal(service) {
-        families(service, present, &mut causes);
+        causes = validate::cluster_addresses(service);
         if causes.is_empty() {
-            address(kind, service, present, &mut causes);
+            families(service, present, &mut causes);
+        }
+        if causes.is_empty() {
+            address(kind, service, present, dry_run, &mut causes);
         }
     }
     if causes.is_empty() {
-        node_ports(kind, service, present, &mut causes);
+        node_ports(kind, service, present, dry_run, &mut causes);
     }
     if causes.is_empty() {
         return Ok(());
     }
     Err(Refusal::invalid_object(kind, meta::text(service, "name"), &causes))
+}
+
+/// Whether the policy for internal traffic has an owner, though an ExternalName shows none.
+pub(super) fn hides_policy(service: &Value) -> bool {
+    let owners = service["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let mut owned = owners.map(|owner| &owner["fieldsV1"]["f:spec"]["f:internalTrafficPolicy"]);
+    !is_internal(service) && owned.any(Value::is_object)
+}
+
+/// Whether a point of a load balancer has an address, but does not say how it takes traffic.
+pub(super) fn lacks_modes(service: &Value) -> bool {
+    let points = service["status"]["loadBalancer"]["ingress"].as_array().into_iter().flatten();
+    let mut points = points.filter(|point| point["ip"].as_str().is_some_and(|ip| !ip.is_empty()));
+    text(service, "type") == "LoadBalancer" && points.any(|point| point["ipMode"].is_null())
 }
 
 /// The fields that have no effect on a Service of this type.
@@ -199,7 +223,28 @@ fn families(service: &mut Value, present: Option<&Value>, causes: &mut Vec<Cause
         service["spec"]["ipFamilyPolicy"] = before.unwrap_or_else(|| json!(policy));
     }
     let policy = text(service, "ipFamilyPolicy").to_owned();
-    let given = service["spec"]["ipFamilies"].as_array().cloned().unwrap_or_default();
+    let mut given = service["spec"]["ipFamilies"].as_array().cloned().unwrap_or_default();
+    let ips = service["spec"]["clusterIPs"].as_array().cloned().unwrap_or_default();
+    if policy == "SingleStack" {
+        for (several, what) in [(&ips, "cluster IPs"), (&given, "IP families")] {
+            if several.len() == 2 {
+                let why = format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
+                causes.push(Cause::invalid("spec.ipFamilyPolicy", &json!(policy), why));
+            }
+        }
+    }
+    // Without families, they are those of the addresses.
+    for (index, ip) in ips.iter().enumerate().take_while(|(_, ip)| **ip != "None").skip(given.len()) {
+        if ip.as_str().is_some_and(|ip| ip.contains(':')) {
+            let field = format!("spec.clusterIPs[{index}]");
+            causes.push(Cause::invalid(field, &json!(ips), "IPv6 is not configured on this cluster"));
+        } else {
+            given.push(json!("IPv4"));
+        }
+    }
+    if !causes.is_empty() {
+        return;
+    }
     if free {
         let mut all = if given.is_empty() { vec![json!("IPv4")] } else { given };
         if all.len() < 2 && policy != "SingleStack" {
@@ -216,27 +261,26 @@ fn families(service: &mut Value, present: Option<&Value>, causes: &mut Vec<Cause
         let field = format!("spec.ipFamilies[{index}]");
         causes.push(Cause::invalid(field, family, "not configured on this cluster"));
     }
-    if given.is_empty() {
-        service["spec"]["ipFamilies"] = json!(["IPv4"]);
-    }
+    service["spec"]["ipFamilies"] = if given.is_empty() { json!(["IPv4"]) } else { json!(given) };
 }
 
 /// The address within the cluster.
-fn address(kind: &Kind, service: &mut Value, present: Option<&Value>, causes: &mut Vec<Cause>) {
+fn address(kind: &Kind, service: &mut Value, present: Option<&Value>, dry_run: bool, causes: &mut Vec<Cause>) {
     if is_headless(service) || present.is_some_and(is_internal) {
         return;
     }
     let given = text(service, "clusterIP").to_owned();
-    if !given.is_empty() && given.parse::<std::net::IpAddr>().is_err() {
-        let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-        causes.push(Cause::invalid("spec.clusterIPs[0]", &json!(given), why));
-        return;
-    }
     let taken = |address: &str| {
         let others = kind.table.snapshot();
         let index = kind.fields.iter().position(|field| field == "spec.clusterIP");
         index.is_some_and(|index| others.tree.range("").any(|(_, other)| *other.traits().fields[index] == *address))
     };
+    if given.is_empty() && dry_run {
+        // Which one it would be is not looked for.
+        service["spec"]["clusterIP"] = json!(NETWORK.0.to_string());
+        service["spec"]["clusterIPs"] = json!([NETWORK.0.to_string()]);
+        return;
+    }
     if given.is_empty() {
         let bits = 32 - NETWORK.1;
         let free = (0..1000).map(|_| {
@@ -252,9 +296,14 @@ fn address(kind: &Kind, service: &mut Value, present: Option<&Value>, causes: &m
     let known = given.parse().is_ok_and(|address: Ipv4Addr| {
         u32::from(address) >> (32 - NETWORK.1) == u32::from(NETWORK.0) >> (32 - NETWORK.1)
     });
-    let why = if !known {
-        format!("the provided network does not match the current range {}/{}", NETWORK.0, NETWORK.1)
-    } else if taken(&given) {
+    let why = if !known && dry_run {
+        format!(
+            "the provided IP ({given}) is not in the valid range. The range of valid IPs is {}/{}",
+            NETWORK.0, NETWORK.1
+        )
+    } else if !known {
+        "the provided network does not match the current range".to_owned()
+    } else if !dry_run && taken(&given) {
         "provided IP is already allocated".to_owned()
     } else {
         return;
@@ -264,14 +313,20 @@ fn address(kind: &Kind, service: &mut Value, present: Option<&Value>, causes: &m
 }
 
 /// The ports that all nodes open for the Service.
-fn node_ports(kind: &Kind, service: &mut Value, present: Option<&Value>, causes: &mut Vec<Cause>) {
+fn node_ports(kind: &Kind, service: &mut Value, present: Option<&Value>, dry_run: bool, causes: &mut Vec<Cause>) {
     if !opens_node_ports(service) && !checks_health(service) {
         return;
     }
     let own: HashSet<i64> = present.into_iter().flat_map(opened).collect();
     let mut taken = taken_ports(kind, meta::text(service, "uid"));
     let allocates = text(service, "type") == "NodePort" || service["spec"]["allocateLoadBalancerNodePorts"] != false;
-    let next = |taken: &mut HashSet<i64>| {
+    let mut tried: Vec<i64> = Vec::new();
+    let next = |taken: &mut HashSet<i64>, tried: &mut Vec<i64>| {
+        if dry_run {
+            // One behind the others, or behind all that there could be.
+            tried.push(tried.iter().max().unwrap_or(&NODE_PORTS.end) + 1);
+            return tried.last().copied();
+        }
         let span = u32::try_from(CHOSEN_PORTS.end - CHOSEN_PORTS.start).unwrap_or(1);
         let mut candidates = (0..4096).map(|_| CHOSEN_PORTS.start + i64::from(random::below(span)));
         let port = candidates.find(|port| !taken.contains(port))?;
@@ -286,7 +341,7 @@ fn node_ports(kind: &Kind, service: &mut Value, present: Option<&Value>, causes:
         let shared = known.iter().find(|(other, _)| *other == number).map(|(_, node)| *node);
         if wanted != 0 {
             if shared != Some(wanted) && !own.contains(&wanted) {
-                let why = if !NODE_PORTS.contains(&wanted) {
+                let why = if !NODE_PORTS.contains(&wanted) && !dry_run {
                     Some(format!(
                         "provided port is not in the valid range. The range of valid ports is {}-{}",
                         NODE_PORTS.start,
@@ -302,17 +357,20 @@ fn node_ports(kind: &Kind, service: &mut Value, present: Option<&Value>, causes:
                     return;
                 }
             }
+            if shared != Some(wanted) && !own.contains(&wanted) {
+                tried.push(wanted);
+            }
             taken.insert(wanted);
             known.push((number, wanted));
         } else if allocates {
-            let Some(allocated) = shared.or_else(|| next(&mut taken)) else { return };
+            let Some(allocated) = shared.or_else(|| next(&mut taken, &mut tried)) else { return };
             port["nodePort"] = json!(allocated);
             known.push((number, allocated));
         }
     }
     if checks_health(service)
         && service["spec"]["healthCheckNodePort"].as_i64().unwrap_or(0) == 0
-        && let Some(port) = next(&mut taken)
+        && let Some(port) = next(&mut taken, &mut tried)
     {
         service["spec"]["healthCheckNodePort"] = json!(port);
     }

@@ -13,7 +13,22 @@ const STACK: usize = 16 << 20;
 
 /// Compiles the rules of a schema; `None` where it has none.
 pub(super) fn compile(schema: &Value) -> Option<CompiledSchema> {
-    has_rules(schema).then(|| stacker::grow(STACK, || compile_schema(schema)))
+    has_rules(schema).then(|| stacker::grow(STACK, || compile_schema(&without_defaults(schema, false))))
+}
+
+/// Objects have their defaults already; those that are of another kind have none, which the library must not change.
+fn without_defaults(schema: &Value, properties: bool) -> Value {
+    match schema {
+        Value::Object(entries) => {
+            let kept = entries.iter().filter(|(key, _)| properties || *key != "default");
+            let plain = |(key, below): (&String, &Value)| {
+                (key.clone(), without_defaults(below, !properties && key == "properties"))
+            };
+            Value::Object(kept.map(plain).collect())
+        }
+        Value::Array(items) => items.iter().map(|item| without_defaults(item, false)).collect(),
+        other => other.clone(),
+    }
 }
 
 /// How deep an expression may be nested, as in cel-go; beyond it the library may end the process.
@@ -72,8 +87,37 @@ fn has_rules(schema: &Value) -> bool {
     }
 }
 
+/// The message of a rule, or the rule itself.
+fn told<'a>(schema: &'a Value, rule: &'a str) -> Option<&'a str> {
+    match schema {
+        Value::Object(entries) => {
+            let rules = entries.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
+            let own = rules.filter(|own| own["rule"] == rule).map(|own| own["message"].as_str().unwrap_or(rule)).next();
+            own.or_else(|| entries.values().find_map(|below| told(below, rule)))
+        }
+        Value::Array(items) => items.iter().find_map(|below| told(below, rule)),
+        _ => None,
+    }
+}
+
+/// The message of a rule that could not be evaluated, with the type of the value that it is about.
+fn failed(schema: &Value, rule: &str, error: &str, found: Option<&Value>) -> String {
+    let kind = match found {
+        Some(Value::Array(_)) => "array",
+        Some(Value::String(_)) => "string",
+        Some(Value::Bool(_)) => "boolean",
+        Some(Value::Number(number)) if number.is_f64() => "number",
+        Some(Value::Number(_)) => "integer",
+        _ => "object",
+    };
+    let error = error.strip_prefix("rule evaluation error: ").unwrap_or(error);
+    let error = error.replacen("No such key", "no such key", 1);
+    let rule = told(schema, rule).unwrap_or(rule);
+    format!("Invalid value: {kind:?}: {error} evaluating rule: {rule}")
+}
+
 /// The rules that an object violates.
-pub(super) fn validate(rules: &CompiledSchema, object: &Value, present: Option<&Value>) -> Vec<Cause> {
+pub(super) fn validate(rules: &CompiledSchema, schema: &Value, object: &Value, present: Option<&Value>) -> Vec<Cause> {
     let Err(errors) = stacker::grow(STACK, || validate_compiled(rules, object, present)) else { return Vec::new() };
     errors
         .into_vec()
@@ -83,6 +127,10 @@ pub(super) fn validate(rules: &CompiledSchema, object: &Value, present: Option<&
             let found = path.split('.').filter(|part| !part.is_empty()).try_fold(object, |value, key| value.get(key));
             let message = match error.kind {
                 ErrorKind::ValidationFailure => error.message,
+                ErrorKind::EvaluationError => {
+                    let message = failed(schema, &error.rule, &error.message, found);
+                    return Cause::other("FieldValueInvalid", path, message);
+                }
                 _ => format!("rule {:?}: {}", error.rule, error.message),
             };
             match error.reason.as_deref() {

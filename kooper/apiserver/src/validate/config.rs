@@ -8,7 +8,7 @@ use crate::form;
 
 /// The bytes that all values may have together.
 const MOST_BYTES: usize = 1 << 20;
-const FROZEN: &str = "field is immutable when `immutable` is set";
+pub(super) const FROZEN: &str = "field is immutable when `immutable` is set";
 
 pub(super) fn config_map(object: &At<'_>, present: Option<&Value>) {
     let (data, binary) = (object.field("data"), object.field("binaryData"));

@@ -1,8 +1,12 @@
 //! The rules of pods and of templates for pods.
 
+mod update;
+
 use std::collections::HashSet;
 
-use serde_json::{Value, json};
+use serde_json::json;
+
+pub(super) use self::update::{resize, status, update, update_ephemeral};
 
 use super::at::At;
 use super::{container, selector, volume};
@@ -21,107 +25,6 @@ pub(super) fn create(pod: &At<'_>) {
         spec.field("nodeName").forbidden("cannot be set until all schedulingGates have been cleared");
     }
     of_pods(&spec);
-}
-
-/// What an update of a pod may change: images, the deadline, tolerations and scheduling gates.
-pub(super) fn update(pod: &At<'_>, present: &Value) {
-    let spec = pod.field("spec");
-    self::spec(&spec);
-    of_pods(&spec);
-    let old = &present["spec"];
-    for list in ["containers", "initContainers"] {
-        let count = |spec: &Value| spec[list].as_array().map_or(0, Vec::len);
-        if count(spec.value) != count(old) {
-            spec.field(list).forbidden("pod updates may not add or remove containers");
-            return;
-        }
-    }
-    let deadline = spec.field("activeDeadlineSeconds");
-    match (deadline.number(), old["activeDeadlineSeconds"].as_i64()) {
-        (Some(new), Some(old)) if new > old => {
-            deadline.invalid("must be less than or equal to previous value");
-            return;
-        }
-        (None, Some(_)) => deadline.invalid("must not update from a positive integer to nil value"),
-        _ => {}
-    }
-    only_added_tolerations(&spec.field("tolerations"), &old["tolerations"]);
-    for gate in spec.field("schedulingGates").items() {
-        if !old["schedulingGates"].as_array().into_iter().flatten().any(|old| old["name"] == gate.field("name").text())
-        {
-            let why =
-                format!("only deletion is allowed, but found new scheduling gate '{}'", gate.field("name").text());
-            gate.field("name").forbidden(why);
-        }
-    }
-    let mut munged = spec.value.clone();
-    for list in ["containers", "initContainers"] {
-        for (index, old) in old[list].as_array().into_iter().flatten().enumerate() {
-            munged[list][index]["image"] = old["image"].clone();
-        }
-    }
-    for key in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
-        match old.get(key) {
-            Some(value) => munged[key] = value.clone(),
-            None => drop(munged.as_object_mut().and_then(|spec| spec.remove(key))),
-        }
-    }
-    if munged != *old {
-        spec.forbidden(
-            "pod updates may not change fields other than \
-             `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
-             `spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it \
-             to be set to 1 if it was previously negative)\n",
-        );
-    }
-}
-
-/// What `pods/ephemeralcontainers` may change.
-pub(super) fn update_ephemeral(pod: &At<'_>, present: &Value) {
-    let spec = pod.field("spec");
-    self::spec(&spec);
-    let list = spec.field("ephemeralContainers");
-    for old in present["spec"]["ephemeralContainers"].as_array().into_iter().flatten() {
-        let name = old["name"].as_str().unwrap_or_default();
-        match list.items().iter().find(|new| new.field("name").text() == name) {
-            None => list.forbidden(format!("existing ephemeral containers {name:?} may not be removed\n")),
-            Some(new) if new.value != old => {
-                list.forbidden(format!("existing ephemeral containers {name:?} may not be changed\n"));
-            }
-            Some(_) => {}
-        }
-    }
-}
-
-/// What `pods/resize` may change.
-pub(super) fn resize(pod: &At<'_>, present: &Value) {
-    let spec = pod.field("spec");
-    self::spec(&spec);
-    let names = |spec: &Value, list: &str| -> Vec<Value> {
-        let containers = spec[list].as_array().into_iter().flatten();
-        containers.map(|container| container["name"].clone()).collect()
-    };
-    for list in ["containers", "initContainers"] {
-        let (new, old) = (names(spec.value, list), names(&present["spec"], list));
-        if new.len() != old.len() {
-            spec.field(list).forbidden("containers may not be added or removed on resize");
-        } else if new != old {
-            spec.field(list).forbidden("containers may not be renamed or reordered on resize");
-        }
-    }
-}
-
-fn only_added_tolerations(tolerations: &At<'_>, present: &Value) {
-    let without_time = |toleration: &Value| {
-        let mut toleration = toleration.clone();
-        drop(toleration.as_object_mut().and_then(|entries| entries.remove("tolerationSeconds")));
-        toleration
-    };
-    let new: Vec<_> = tolerations.items().iter().map(|toleration| without_time(toleration.value)).collect();
-    let mut old = present.as_array().into_iter().flatten();
-    if old.any(|old| !new.contains(&without_time(old))) {
-        tolerations.forbidden("existing toleration can not be modified except its tolerationSeconds");
-    }
 }
 
 /// What holds for pods, but not for templates: images have no spaces around them, and tokens need an account.

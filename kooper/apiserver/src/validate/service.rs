@@ -20,7 +20,7 @@ pub(super) fn service(object: &At<'_>, present: Option<&Value>) {
         "" => "ClusterIP",
         kind => kind,
     };
-    let headless = spec.field("clusterIP").text() == "None" || spec.value["clusterIPs"][0] == "None";
+    let headless = spec.value["clusterIPs"][0] == "None";
     if let Some(present) = present {
         keep_addresses(&spec, &present["spec"], kind);
     }
@@ -45,7 +45,7 @@ pub(super) fn service(object: &At<'_>, present: Option<&Value>) {
         timeout.invalid(format!("must be greater than 0 and less than {DAY}"));
     }
     if kind != "ExternalName" {
-        cluster_ips(&spec, headless);
+        cluster_ips(&spec);
     }
     for ip in spec.field("externalIPs").items() {
         address(&ip);
@@ -134,11 +134,14 @@ fn each_port(ports: &At<'_>, kind: &str) {
     }
 }
 
-fn cluster_ips(spec: &At<'_>, headless: bool) {
+pub(super) fn cluster_ips(spec: &At<'_>) {
     let (first, all) = (spec.field("clusterIP"), spec.field("clusterIPs"));
     let ips = all.items();
+    let headless = first.text() == "None" || ips.first().is_some_and(|ip| ip.text() == "None");
     if first.is_empty() && !ips.is_empty() {
         all.invalid("must be empty when `clusterIP` is not specified");
+    } else if !first.is_empty() && ips.is_empty() {
+        all.require("");
     } else if !first.is_empty() && !ips.is_empty() && ips[0].text() != first.text() {
         all.invalid("first value must match `clusterIP`");
     }
@@ -158,14 +161,53 @@ fn cluster_ips(spec: &At<'_>, headless: bool) {
         }
         return;
     }
+    let before = all.count();
     for ip in &ips {
         address(ip);
     }
-    if ips.is_empty() && !first.is_empty() {
-        address(&first.named(format!("{}[0]", all.path())));
-    }
+    let wrong = all.count() > before;
     if ips.len() > 2 {
         all.invalid("may only hold up to 2 values");
+    }
+    if wrong {
+        return;
+    }
+    let is_long = |ip: &At<'_>| ip.text().contains(':');
+    if ips.len() > 1 && (ips.iter().all(is_long) || !ips.iter().any(is_long)) {
+        all.invalid("may specify no more than one IP for each IP family");
+    }
+    for (index, (ip, family)) in ips.iter().zip(spec.field("ipFamilies").items()).enumerate() {
+        if is_long(ip) != (family.text() == "IPv6") {
+            let family = family.text();
+            ip.invalid(format!("expected an {family} value as indicated by `ipFamilies[{index}]`"));
+        }
+    }
+}
+
+/// The points where a load balancer takes traffic.
+pub(super) fn status(object: &At<'_>, present: &Value) {
+    let points = object.field("status.loadBalancer.ingress");
+    if object.field("spec.type").text() != "LoadBalancer" {
+        points.forbidden_if(!points.items().is_empty(), "may only be used when `spec.type` is 'LoadBalancer'");
+        return;
+    }
+    let old = present["status"]["loadBalancer"]["ingress"].as_array();
+    for point in points.items() {
+        let (ip, mode, host) = (point.field("ip"), point.field("ipMode"), point.field("hostname"));
+        if !ip.is_empty() && !old.into_iter().flatten().any(|old| old["ip"] == ip.text()) {
+            address(&ip);
+        }
+        if ip.is_empty() {
+            mode.forbidden_if_set("may not be specified when `ip` is not set");
+        } else if !mode.is_set() {
+            mode.require("must be specified when `ip` is set");
+        } else {
+            mode.one_of(&["Proxy", "VIP"]);
+        }
+        host.form(form::dns_subdomain);
+        if host.text().parse::<IpAddr>().is_ok() {
+            host.invalid("must be a DNS name, not an IP address");
+        }
     }
 }
 

@@ -35,6 +35,13 @@ impl Area {
         }
     }
 
+    /// Whether a write of this part may create the object. That of a Service's status does so, without anything that
+    /// the server allocates.
+    pub(super) fn creates(self, call: &Call<'_>) -> bool {
+        let service = call.kind.custom.is_none() && call.kind.group.is_empty() && call.kind.kind == "Service";
+        self == Self::Whole || service && self == Self::Status
+    }
+
     /// The write that validation judges.
     pub(super) fn judged(self, present: &Value) -> Write<'_> {
         match self {

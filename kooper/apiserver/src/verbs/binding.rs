@@ -54,7 +54,7 @@ fn assign(call: &Call<'_>, binding: &Value, dry_run: bool) -> Result<(), Refusal
     let refused = |why: String| Err(Refusal::conflict_named("", "pods/binding", name, why));
     loop {
         let stored = super::present(call)?;
-        update::check_version(call, binding, &stored)?;
+        update::check_version(call, binding, &stored, dry_run)?;
         let mut pod = stored.value();
         if meta::is_deleting(&pod) {
             return refused(format!("pod {name} is being deleted, cannot be assigned to a host"));

@@ -192,6 +192,8 @@ fn admit(
     let mut strict = findings.strict;
     let unknown = meta::normalize(kind, &mut object)?;
     match &kind.custom {
+        // What is of another kind is refused when it is validated.
+        Some(_) if object["kind"] != kind.kind.as_str() => {}
         Some(definition) => {
             let unknown = unknown.into_iter().chain(definition.prune(&mut object));
             strict.extend(unknown.map(|path| format!("unknown field \"{path}\"")));
@@ -199,9 +201,13 @@ fn admit(
         }
         None => {
             normalize_data(kind, &mut object);
+            let empty = empty_data(kind, &object);
             // What is dropped was found already.
             drop(crate::schema::prune_builtin(&mut object, &kind.typed().definition));
             defaults::decode(kind, &mut object);
+            for field in empty {
+                object[field] = serde_json::json!({});
+            }
         }
     }
     of.report(strict, validation).map(|warnings| (object, warnings))
@@ -264,7 +270,8 @@ impl<'a> Type<'a> {
             let (group, version) = crate::kinds::split_group_version(given);
             let registered = call.cluster.kinds().of(given, name).is_some_and(|kind| kind.custom.is_none())
                 || crate::schema::published::typed(&group, &version, name).is_some()
-                || name.ends_with("List");
+                || name.ends_with("List")
+                || name == "Scale" && OLD_SCALES.contains(&given);
             let why = if !registered {
                 format!("no kind {name:?} is registered for version {given:?} in scheme {SCHEME:?}")
             } else if name != self.kind {
@@ -318,22 +325,63 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
+/// The versions in which there were Scales once.
+const OLD_SCALES: [&str; 3] = ["extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"];
 /// Where the real server has its kinds.
 const SCHEME: &str = "pkg/runtime/scheme.go:111";
 
-/// The data of ConfigMaps and Secrets: null is an empty string, and what is empty is absent.
+/// The data of ConfigMaps and Secrets: null is an empty string, and base64 has one form.
 fn normalize_data(kind: &Kind, object: &mut Value) {
-    if !matches!(kind.kind.as_str(), "ConfigMap" | "Secret") {
-        return;
-    }
+    let encoded = match kind.kind.as_str() {
+        "ConfigMap" => "binaryData",
+        "Secret" => "data",
+        _ => return,
+    };
     let Value::Object(object) = object else { return };
     for field in ["data", "binaryData", "stringData"] {
         let Some(Value::Object(entries)) = object.get_mut(field) else { continue };
-        entries.values_mut().filter(|value| value.is_null()).for_each(|value| *value = "".into());
-        if entries.is_empty() {
-            object.remove(field);
+        for value in entries.values_mut() {
+            match value {
+                Value::Null => *value = "".into(),
+                Value::String(text) if field == encoded => *text = crate::base64::canonical(text),
+                _ => {}
+            }
         }
     }
+}
+
+/// The data that a client has sent empty, which is not absent until it is stored. Of the texts of a ConfigMap it is.
+fn empty_data(kind: &Kind, object: &Value) -> Vec<&'static str> {
+    let fields: &[&str] = match (kind.group.as_str(), kind.kind.as_str()) {
+        ("", "ConfigMap") => &["binaryData"],
+        ("", "Secret") => &["data"],
+        _ => &[],
+    };
+    fields.iter().copied().filter(|field| object[*field].as_object().is_some_and(serde_json::Map::is_empty)).collect()
+}
+
+/// Leaves out the data that a client has sent empty. The answer is what was left out.
+pub(super) fn drop_empty_data(kind: &Kind, object: &mut Value) -> Vec<&'static str> {
+    let empty = empty_data(kind, object);
+    if let Value::Object(object) = object {
+        object.retain(|field, _| !empty.contains(&field.as_str()));
+    }
+    empty
+}
+
+/// Why something cannot be handled as a kind, without the words that say so.
+pub(super) fn reason<'a>(refusal: &'a Refusal, kind: &str) -> &'a str {
+    let before = format!("cannot be handled as a {kind}: ");
+    refusal.message().split_once(&before).map_or(refusal.message(), |(_, why)| why)
+}
+
+/// Why what a patch leads to is not of the type of a subresource.
+pub(super) fn misfit(call: &Call<'_>, object: &Value, (group, version, kind): (&str, &str, &str)) -> Option<String> {
+    let of = Type { group, version, kind, custom: false };
+    if let Err(refusal) = of.check(call, object) {
+        return Some(reason(&refusal, kind).to_owned());
+    }
+    decode::check(object, crate::schema::published::name_of(group, version, kind)).error
 }
 
 /// What Go calls the type of a JSON value.

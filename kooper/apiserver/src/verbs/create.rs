@@ -7,6 +7,7 @@ use super::{Call, WriteOptions, answer_object, answer_value, body, draft};
 use crate::auth::rbac;
 use crate::http::Answer;
 use crate::kinds::Kind;
+use crate::prepare::Allocation;
 use crate::status::Refusal;
 use crate::validate::Write;
 use crate::{admission, fields, meta, prepare};
@@ -32,6 +33,7 @@ pub(super) fn create_object(
     track: bool,
 ) -> Result<Answer, Refusal> {
     let kind = &call.kind;
+    body::drop_empty_data(kind, &mut object);
     body::check_namespace(call, &object)?;
     admission::check_namespace(call.cluster, kind, call.target.namespace.as_deref(), &object)?;
     if let Some(object_name) = object["metadata"]["name"].as_str() {
@@ -41,7 +43,8 @@ pub(super) fn create_object(
     let generated = meta::text(&object, "name").is_empty();
     meta::prepare_create(kind, &mut object, call.target.namespace.as_deref());
     if track {
-        object = fields::created(call.cluster, kind, object, &options.manager);
+        let subresource = call.target.subresource.as_deref().unwrap_or_default();
+        object = fields::created(call.cluster, kind, subresource, object, &options.manager);
     }
     fields::drop_empty(&mut object);
     // What the server adds from here on has no owner.
@@ -51,9 +54,14 @@ pub(super) fn create_object(
         // What a kind adds to its objects depends on their names.
         let mut object = if generated { unnamed.clone() } else { std::mem::take(&mut unnamed) };
         meta::generate_name(&mut object);
-        prepare::create(kind, &mut object)?;
+        let allocation = match call.target.subresource {
+            Some(_) => Allocation::None,
+            None if options.dry_run => Allocation::Tried,
+            None => Allocation::Made,
+        };
+        prepare::create(kind, &mut object, allocation)?;
         let name = meta::text(&object, "name").to_owned();
-        prepare::check_kind(kind, &object)?;
+        prepare::check_kind(kind, &object, None)?;
         let causes = prepare::validate(kind, &object, Write::Create);
         if !causes.is_empty() {
             return Err(Refusal::invalid_object(kind, &name, &causes));

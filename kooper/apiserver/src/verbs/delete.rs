@@ -81,7 +81,9 @@ fn delete_all(call: &Call<'_>, options: &DeleteOptions) -> Result<Answer, Refusa
     if call.kind.custom.is_some() {
         metadata["continue"] = json!("");
     }
-    let mut entries = snapshot.tree.range(&prefix).take_while(|(key, _)| key.starts_with(&prefix));
+    let after = call.request.query.get("continue").map(super::list::read_token).transpose()?;
+    let from = after.map_or_else(|| prefix.clone(), |(_, after)| format!("{after}\0"));
+    let mut entries = snapshot.tree.range(&from).take_while(|(key, _)| key.starts_with(&prefix));
     let mut last = None;
     while let Some((key, object)) = entries.next() {
         if items.len() >= limit {

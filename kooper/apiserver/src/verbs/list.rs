@@ -30,6 +30,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Answer, Refusal> {
     let placed = call.target.namespace.is_some() || !call.kind.namespaced;
     if selection.names_one() && placed && page.after.is_none() && query.get("resourceVersionMatch").is_none() {
         page.exact = false;
+        page.limit = None;
     }
     let snapshot = snapshot(call, &page).await?;
     let prefix = call.target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
@@ -247,7 +248,7 @@ pub(super) fn check_matching(query: &Query, watching: bool) -> Result<(), Refusa
     let initial = query.get("sendInitialEvents");
     let field = "resourceVersionMatch";
     let refused = |causes: &[Cause]| Err(Refusal::invalid("meta.k8s.io", "ListOptions", "", causes));
-    if let Some(text) = version {
+    if let Some(text) = version.filter(|_| watching) {
         parse_version(text)?;
     }
     if initial.is_some() {
@@ -260,6 +261,11 @@ pub(super) fn check_matching(query: &Query, watching: bool) -> Result<(), Refusa
                 "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             )]);
         }
+    }
+    // A watch of the state and what follows is one with initial events.
+    let from_now = watching && initial.is_none() && matches!(version, None | Some("" | "0"));
+    if from_now && query.get("continue").is_some() {
+        return refused(&[Cause::forbidden(field, "resourceVersionMatch is forbidden when continue is provided")]);
     }
     let Some(matching) = matching else { return Ok(()) };
     if watching {
@@ -325,7 +331,7 @@ pub(super) fn token(version: u64, last: &str) -> String {
     })
 }
 
-fn read_token(text: &str) -> Result<(u64, String), Refusal> {
+pub(super) fn read_token(text: &str) -> Result<(u64, String), Refusal> {
     let refused = || {
         Refusal::bad_request("invalid continue token: continue key is not valid: illegal base64 data at input byte 0")
     };

@@ -9,14 +9,15 @@ use super::area::Area;
 use super::update::{self, Owners};
 use super::{Call, WriteOptions, body};
 use crate::cause::Cause;
-use crate::fields;
 use crate::http::{Answer, syntax};
 use crate::kinds::Kind;
-use crate::meta;
+use crate::patch::apply::kind_of;
+use crate::patch::format::display;
 use crate::patch::json::json_patch;
 use crate::patch::merge::merge_patch;
 use crate::patch::strategic::strategic_merge;
 use crate::status::Refusal;
+use crate::{decode, fields, meta};
 
 /// The operations that one JSON patch may have, as on the real server.
 const MOST_OPERATIONS: usize = 10_000;
@@ -43,12 +44,16 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
     }
     let warnings = RefCell::default();
     let next = |present: &Value| {
-        let patched = patch.apply(&call.kind, present)?;
-        let shown = Value::from(patched.to_string());
+        let mut patched = patch.apply(&call.kind, present)?;
+        let shown = patch.shown(&patched);
+        let misfit = |why: &str| Refusal::invalid("", "", "", &[Cause::invalid("patch", &shown, why)]);
+        if let (Patch::Strategic(_), Some(definition)) = (&patch, call.kind.typed().name) {
+            decode::convert(&mut patched, definition).map_err(|why| misfit(&why))?;
+        }
         let (object, unknown) = body::patched(call, patched, options.validation).map_err(|refusal| {
             // What a patch leads to is not what the client sent.
-            let cause = Cause::invalid("patch", &shown, refusal.message());
-            if refusal.code == StatusCode::BAD_REQUEST { Refusal::invalid("", "", "", &[cause]) } else { refusal }
+            let why = body::reason(&refusal, &call.kind.kind);
+            if refusal.code == StatusCode::BAD_REQUEST { misfit(why) } else { refusal }
         })?;
         warnings.replace(unknown);
         update::check_names(call, &object)?;
@@ -65,8 +70,11 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answ
     let subresource = call.target.subresource.as_deref().unwrap_or_default();
     let warnings = RefCell::default();
     let next = |present: Option<&Value>| {
-        let applied =
+        let mut applied =
             fields::applied(call.cluster, kind, subresource, present, config, &options.manager, options.force)?;
+        if let Some(definition) = kind.typed().name.filter(|_| kind.custom.is_none()) {
+            decode::convert(&mut applied, definition).map_err(|why| misfit(config, &why))?;
+        }
         let (object, unknown) = body::patched(call, applied, options.validation)?;
         warnings.replace(unknown);
         update::check_names(call, &object)?;
@@ -74,7 +82,7 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answ
     };
     // Without an object there is no part of it that could be applied.
     let absent = match call.kind.table.get(&call.target.key()) {
-        None if Area::of(call) == Area::Whole => {
+        None if Area::of(call).creates(call) => {
             if !meta::text(config, "uid").is_empty() {
                 let name = call.target.name.as_deref().unwrap_or_default();
                 let why = format!(
@@ -91,6 +99,17 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answ
     };
     let answer = update::write(call, options, Owners::Applied, |present| next(Some(present)), absent.as_ref());
     Ok(answer.unwrap_or_else(Answer::from).with_warnings(&warnings.take()))
+}
+
+/// The refusal of a configuration that fits the schema, but not the type.
+fn misfit(config: &Value, why: &str) -> Refusal {
+    let (namespace, name) = (meta::text(config, "namespace"), meta::text(config, "name"));
+    let kind = kind_of(config);
+    let message = format!(
+        "failed to convert new object ({namespace}/{name}; {kind}) to proper version: unable to convert unstructured \
+         object to {kind}: {why}"
+    );
+    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
 }
 
 impl Patch {
@@ -143,6 +162,14 @@ impl Patch {
                 Ok(Self::Apply(config))
             }
             _ => Err(Self::unknown_language(call)),
+        }
+    }
+
+    /// What a message shows of a patch that leads to something that is not of the kind.
+    fn shown(&self, patched: &Value) -> Value {
+        match self {
+            Self::Strategic(patch) => display(patch).into(),
+            _ => patched.to_string().into(),
         }
     }
 
@@ -201,23 +228,11 @@ impl Patch {
             let cause = Cause::invalid("patch", &object, "the patched object is not an object");
             return Err(Refusal::invalid("", "", "", &[cause]));
         }
-        // A kind is what is patched, never what a patch changes.
-        let builtin = kind.custom.is_none();
         if matches!(self, Self::Strategic(_)) {
             // The real server has patched a value of its own type.
             for key in ["kind", "apiVersion"] {
                 object[key] = present[key].clone();
             }
-        }
-        if builtin && (object["kind"] != present["kind"] || object["apiVersion"] != present["apiVersion"]) {
-            let shown = Value::from(object.to_string());
-            let cause = Cause::invalid("patch", &shown, "the kind of an object cannot be changed");
-            return Err(Refusal::invalid("", "", "", &[cause]));
-        }
-        // A version that the patch does not name is no precondition, but the state that was patched.
-        if meta::text(&object, "resourceVersion").is_empty() {
-            let version = present["metadata"]["resourceVersion"].clone();
-            meta::of(&mut object).insert("resourceVersion".into(), version);
         }
         Ok(object)
     }

@@ -26,8 +26,16 @@ pub(super) fn get(call: &Call<'_>) -> Result<Answer, Refusal> {
 
 pub(super) fn replace(call: &Call<'_>) -> Result<Answer, Refusal> {
     let options = WriteOptions::parse(call.request, "UpdateOptions")?;
-    let (scale, warnings) = body::posted(call, SCALE, options.validation)?;
-    check_name(call, &scale)?;
+    let (scale, warnings) = body::posted(call, SCALE, options.validation).map_err(|refusal| {
+        let decoded = refusal.message().starts_with("the namespace of");
+        if call.kind.custom.is_none() || refusal.code != StatusCode::BAD_REQUEST || decoded {
+            return refusal;
+        }
+        // The real server looks for the type among the custom kinds to say what is wrong.
+        let why = "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"";
+        Refusal::bad_request(why)
+    })?;
+    update::check_names(call, &scale)?;
     let answer = write(call, &options, |present| {
         let write = ScaleWrite::Replaced(&scale);
         fields::scaled(call.cluster, &call.kind, present, &of(call, present), write, &options.manager)
@@ -44,21 +52,14 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
             let write = ScaleWrite::Applied { config, force: options.force };
             return fields::scaled(call.cluster, &call.kind, present, &scale, write, &options.manager);
         }
-        let next = patch.apply(&call.kind, &scale)?;
-        check_name(call, &next)?;
-        body::check_namespace(call, &next)?;
+        let next = patch.apply(&call.kind, &fields::scale(call.cluster, &call.kind, present, &scale)?)?;
+        if let Some(why) = body::misfit(call, &next, SCALE) {
+            let cause = Cause::invalid("patch", &next.to_string().into(), why);
+            return Err(Refusal::invalid("", "", "", &[cause]));
+        }
+        update::check_names(call, &next)?;
         fields::scaled(call.cluster, &call.kind, present, &scale, ScaleWrite::Replaced(&next), &options.manager)
     })
-}
-
-/// The name of a Scale is that of the path.
-fn check_name(call: &Call<'_>, scale: &Value) -> Result<(), Refusal> {
-    let wanted = call.target.name.as_deref().unwrap_or_default();
-    let found = meta::text(scale, "name");
-    if found == wanted {
-        return Ok(());
-    }
-    Err(Refusal::bad_request(format!("the name of the object ({found}) does not match the name on the URL ({wanted})")))
 }
 
 /// Writes the replicas of the Scale that `next` makes, and the owners of the object's fields.
@@ -98,7 +99,8 @@ fn replicas(call: &Call<'_>, scale: &Value) -> Result<i64, Refusal> {
         Value::Null => 0,
         value => value.as_i64().ok_or_else(|| Refusal::bad_request("spec.replicas of a Scale is a whole number"))?,
     };
-    if replicas < 0 {
+    // The schema of a custom kind may allow it.
+    if replicas < 0 && call.kind.custom.is_none() {
         let why = "must be greater than or equal to 0";
         let cause = Cause::invalid("spec.replicas", &json!(replicas), why);
         let name = call.target.name.as_deref().unwrap_or_default();

@@ -12,14 +12,14 @@ use crate::cause::Cause;
 use crate::http::Answer;
 use crate::status::Refusal;
 use crate::store::Object;
-use crate::{admission, fields, meta, prepare};
+use crate::{admission, fields, meta, prepare, validate};
 
 /// Replaces the part of an object that the path names.
 pub(super) fn replace(call: &Call<'_>) -> Result<Answer, Refusal> {
     let options = WriteOptions::parse(call.request, "UpdateOptions")?;
     let (object, warnings) = body::decode(call, options.validation)?;
     check_names(call, &object)?;
-    let absent = (Area::of(call) == Area::Whole).then_some(&object);
+    let absent = Area::of(call).creates(call).then_some(&object);
     let answer = write(call, &options, Owners::Found, |_| Ok(object.clone()), absent);
     // Also what is refused has its warnings.
     Ok(answer.unwrap_or_else(Answer::from).with_warnings(&warnings))
@@ -70,15 +70,18 @@ pub(super) fn write(
             let Some(object) = absent.filter(|_| kind.strategy.upsert || !track) else {
                 return Err(Refusal::not_found(kind, name));
             };
-            if !meta::text(object, "resourceVersion").is_empty() || !meta::text(object, "uid").is_empty() {
-                return Err(Refusal::not_found(kind, name));
+            if !meta::text(object, "uid").is_empty() {
+                return Err(other_object(call, meta::text(object, "uid"), "", options.dry_run));
             }
-            return create::create_object(call, object.clone(), options, track);
+            let mut object = object.clone();
+            meta::of(&mut object).remove("resourceVersion");
+            return create::create_object(call, object, options, track);
         };
         let present = served(kind, &stored);
-        let wanted = next(&present)?;
-        check_version(call, &wanted, &stored)?;
-        let object = next_state(call, owners, wanted, &present, options)?;
+        let revealed = prepare::revealed(kind, &present);
+        let wanted = next(&revealed)?;
+        check_version(call, &wanted, &stored, options.dry_run)?;
+        let object = next_state(call, owners, wanted, (&present, &revealed), options)?;
         // A write of a part warns of nothing.
         let whole = call.target.subresource.is_none();
         let warnings = if whole { prepare::warnings(kind, &object, Some(&present)) } else { Vec::new() };
@@ -93,7 +96,7 @@ pub(super) fn write(
                 continue;
             }
             call.cluster.work.after_delete(kind, &present);
-            return Ok(answer_value(call, StatusCode::OK, &object));
+            return Ok(answer_value(call, StatusCode::OK, &object).with_warnings(&warnings));
         }
         if let Ok(written) = kind.table.put(&key, Some(stored.version), draft(kind, &object)) {
             let answer = answer_object(call, StatusCode::OK, &written);
@@ -118,24 +121,20 @@ fn may_go(call: &Call<'_>, object: &Value) -> bool {
 }
 
 /// Refuses a state that was made from another version or another object.
-pub(super) fn check_version(call: &Call<'_>, wanted: &Value, stored: &Arc<Object>) -> Result<(), Refusal> {
+pub(super) fn check_version(
+    call: &Call<'_>,
+    wanted: &Value,
+    stored: &Arc<Object>,
+    dry_run: bool,
+) -> Result<(), Refusal> {
     let kind = &call.kind;
     let name = call.target.name.as_deref().unwrap_or_default();
     let version = meta::text(wanted, "resourceVersion");
     let uid = meta::text(wanted, "uid");
     let found = stored.traits().uid.as_ref();
-    if !uid.is_empty() && uid != found {
-        // A patch has found the object by itself: its uid is a change.
-        if call.request.method == http::Method::PATCH {
-            let cause = Cause::invalid("metadata.uid", &json!(uid), "field is immutable");
-            return Err(Refusal::invalid_object(kind, name, &[cause]));
-        }
-        let why = format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{}, ResourceVersion: 0, AdditionalErrorMsg: \
-             Precondition failed: UID in precondition: {uid}, UID in object meta: {found}",
-            storage_path(call)
-        );
-        return Err(Refusal::conflict(kind, name, why));
+    let patching = call.request.method == http::Method::PATCH;
+    if !uid.is_empty() && uid != found && !patching {
+        return Err(other_object(call, uid, found, dry_run));
     }
     if version.is_empty() || version == "0" {
         if kind.custom.is_some() || kind.strategy.strict {
@@ -143,11 +142,15 @@ pub(super) fn check_version(call: &Call<'_>, wanted: &Value, stored: &Arc<Object
             let cause = Cause::other("FieldValueInvalid", "metadata.resourceVersion", message);
             return Err(Refusal::invalid(&kind.group, &kind.resource, name, &[cause]));
         }
-        return Ok(());
+        return same_object(call, uid, found);
     }
     match version.parse::<u64>() {
-        Ok(version) if version == stored.version => Ok(()),
+        Ok(version) if version == stored.version => same_object(call, uid, found),
         Ok(_) => Err(Refusal::modified(kind, name)),
+        Err(_) if call.target.subresource.as_deref() == Some("scale") => {
+            let message = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
+            Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message))
+        }
         Err(_) => Err(Refusal::invalid_object(
             kind,
             name,
@@ -158,6 +161,26 @@ pub(super) fn check_version(call: &Call<'_>, wanted: &Value, stored: &Arc<Object
             )],
         )),
     }
+}
+
+/// A patch has found the object by itself: its uid is a change.
+fn same_object(call: &Call<'_>, uid: &str, found: &str) -> Result<(), Refusal> {
+    if uid.is_empty() || uid == found {
+        return Ok(());
+    }
+    let cause = Cause::invalid("metadata.uid", &json!(uid), "field is immutable");
+    Err(Refusal::invalid_object(&call.kind, call.target.name.as_deref().unwrap_or_default(), &[cause]))
+}
+
+/// The refusal to replace an object by one with another uid.
+fn other_object(call: &Call<'_>, uid: &str, found: &str, dry_run: bool) -> Refusal {
+    let root = if dry_run { "" } else { "/registry" };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {root}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+         failed: UID in precondition: {uid}, UID in object meta: {found}",
+        storage_path(call)
+    );
+    Refusal::conflict(&call.kind, call.target.name.as_deref().unwrap_or_default(), why)
 }
 
 /// Where the real server's storage would have the object.
@@ -174,33 +197,39 @@ fn storage_path(call: &Call<'_>) -> String {
 }
 
 /// The state that an update leads to: what the client may set, and what it may not.
+///
+/// The present state comes as it is read, and as fields are tracked.
 fn next_state(
     call: &Call<'_>,
     owners: Owners,
-    wanted: Value,
-    present: &Value,
+    mut wanted: Value,
+    (present, revealed): (&Value, &Value),
     options: &WriteOptions,
 ) -> Result<Value, Refusal> {
     let kind = &call.kind;
     let name = call.target.name.as_deref().unwrap_or_default();
     let area = Area::of(call);
+    let empty = body::drop_empty_data(kind, &mut wanted);
+    // A custom object may be of another kind; of a part of it, that does not matter.
+    let named = wanted["kind"].as_str().unwrap_or_default().to_owned();
     // A client owns what it has sent, whatever becomes of it.
     let wanted = match owners {
         Owners::Found => {
             let subresource = call.target.subresource.as_deref().unwrap_or_default();
-            fields::tracked(call.cluster, kind, subresource, present, wanted, &options.manager)
+            fields::tracked(call.cluster, kind, subresource, revealed, wanted, &options.manager)
         }
         Owners::Applied => wanted,
     };
     let mut object = area.merge(call, &wanted, present);
     let mut causes = Vec::from_iter(meta::validate_system(&object, present));
+    causes.extend(validate::frozen(present, &empty));
     if area == Area::Whole {
         admission::update(call.cluster, kind, &mut object, present)?;
     }
     meta::prepare_update(&mut object, present);
     let version = present["metadata"]["resourceVersion"].clone();
     meta::of(&mut object).insert("resourceVersion".into(), version);
-    prepare::update(kind, &mut object, present, area.is_status())?;
+    prepare::update(kind, &mut object, present, area.is_status(), options.dry_run)?;
     if kind.custom.is_none() {
         prepare::store(kind, &mut object);
     }
@@ -224,11 +253,14 @@ fn next_state(
     } else {
         fields::drop_empty(&mut object);
     }
-    prepare::check_kind(kind, &object)?;
+    prepare::check_kind(kind, &object, Some(present))?;
     causes.extend(meta::validate_update(&object, present));
     causes.extend(prepare::validate(kind, &object, area.judged(present)));
     if !causes.is_empty() {
-        return Err(Refusal::invalid_object(kind, name, &causes));
+        return Err(match kind.custom {
+            Some(_) => Refusal::invalid(&kind.group, &named, name, &causes),
+            None => Refusal::invalid_object(kind, name, &causes),
+        });
     }
     if area == Area::Resize && object["spec"] != present["spec"] {
         admission::resize(call.cluster, kind, &object)?;
