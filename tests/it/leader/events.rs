@@ -37,8 +37,11 @@ fn a_stop_waits_until_the_last_event_is_recorded_on_the_lease() {
     let place = format!("--namespace={namespace}");
     let recorded = |message: &str| {
         let path = "--output=jsonpath={.items[*].message}";
-        let selector = "--field-selector=involvedObject.name=shop-writer,reason=LeaderElection";
-        cluster.must(&["get", "events", &place, selector, path]).contains(message)
+        // As `kubectl describe` finds them.
+        let uid = cluster.must(&["get", "lease", "shop-writer", &place, "--output=jsonpath={.metadata.uid}"]);
+        let object = format!("involvedObject.name=shop-writer,involvedObject.uid={uid}");
+        let selector = format!("--field-selector={object},reason=LeaderElection");
+        cluster.must(&["get", "events", &place, &selector, path]).contains(message)
     };
     eventually("the Event of the new leader", || recorded(" became leader"));
     replica.stop();

@@ -5,7 +5,7 @@
 //! one after a restart, continues the same Event. Its message changes, which
 //! the API allows in the group of core only.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -18,22 +18,25 @@ use super::Note;
 const BURST: f64 = 100.0;
 const PER_SECOND: f64 = 10.0;
 
-/// No more than this wait to be written, and of no more the count is known.
+/// Events of no more objects than this wait to be written, and of no more the counts are
+/// known.
 const WAITING: usize = 16_384;
 const COUNTED: usize = 4096;
 
 /// Decides which of these Events are written, and when.
 #[derive(Debug)]
 pub(super) struct Lasting {
-    waiting: HashMap<Key, Waiting>,
+    waiting: ByObject<Waiting>,
+    /// The ones that wait, and some that do not any more.
     order: VecDeque<Key>,
-    /// How often each was written, the ones that were written last at the end.
-    counts: HashMap<Key, (i32, Instant)>,
+    /// How often each was written, and when it was written last.
+    counts: ByObject<(i32, Instant)>,
     tokens: f64,
     filled: Instant,
 }
 
-/// An object, by its uid, and a reason.
+/// Values by the uid of an object, and by the reason of an Event.
+type ByObject<T> = HashMap<String, BTreeMap<String, T>>;
 type Key = (String, String);
 
 #[derive(Debug)]
@@ -61,25 +64,21 @@ impl Lasting {
     /// one ends what the Warnings of its object began: those that still wait are not
     /// written, and if none was written before, it is not either.
     pub(super) fn take(&mut self, note: Note, at: Timestamp) -> bool {
-        let uid = note.regarding.uid.clone().unwrap_or_default();
-        if !note.warning {
-            let waited: HashSet<_> = self.waiting.keys().filter(|(object, _)| *object == uid).cloned().collect();
-            let written = self.counts.keys().any(|(object, _)| *object == uid);
-            self.waiting.retain(|key, _| !waited.contains(key));
-            self.order.retain(|key| !waited.contains(key));
-            if !waited.is_empty() && !written {
-                return true;
-            }
-        }
-        let key = (uid, note.reason.clone());
-        if self.waiting.insert(key.clone(), Waiting { note, at }).is_some() {
+        let (uid, reason) = key(&note);
+        if !note.warning && self.waiting.remove(&uid).is_some() && !self.counts.contains_key(&uid) {
             return true;
         }
-        if self.waiting.len() > WAITING {
-            self.waiting.remove(&key);
+        if self.waiting.len() >= WAITING && !self.waiting.contains_key(&uid) {
             return false;
         }
-        self.order.push_back(key);
+        if self.order.len() >= 2 * WAITING {
+            let waiting = &self.waiting;
+            self.order.retain(|(uid, reason)| waiting.get(uid).is_some_and(|notes| notes.contains_key(reason)));
+        }
+        let of_object = self.waiting.entry(uid.clone()).or_default();
+        if of_object.insert(reason.clone(), Waiting { note, at }).is_none() {
+            self.order.push_back((uid, reason));
+        }
         true
     }
 
@@ -89,42 +88,59 @@ impl Lasting {
         if self.tokens < 1.0 {
             return None;
         }
-        let key = self.order.pop_front()?;
-        let Waiting { note, at } = self.waiting.remove(&key)?;
-        self.tokens -= 1.0;
-        let before = self.counts.get(&key).map(|(count, _)| *count);
-        Some(DueLasting { note, at, before })
+        while let Some((uid, reason)) = self.order.pop_front() {
+            let Some(of_object) = self.waiting.get_mut(&uid) else { continue };
+            let Some(Waiting { note, at }) = of_object.remove(&reason) else { continue };
+            if of_object.is_empty() {
+                self.waiting.remove(&uid);
+            }
+            self.tokens -= 1.0;
+            let before = self.counts.get(&uid).and_then(|counts| counts.get(&reason)).map(|(count, _)| *count);
+            return Some(DueLasting { note, at, before });
+        }
+        None
     }
 
     /// How long it takes until one may be written; `None` if none waits.
     pub(super) fn wait(&mut self, now: Instant) -> Option<Duration> {
         self.fill(now);
         let lacking = (1.0 - self.tokens).max(0.0);
-        (!self.order.is_empty()).then(|| Duration::from_secs_f64(lacking / PER_SECOND))
+        (!self.waiting.is_empty()).then(|| Duration::from_secs_f64(lacking / PER_SECOND))
     }
 
     /// Notes how often an Event has been written.
     pub(super) fn written(&mut self, note: &Note, count: i32, now: Instant) {
-        if self.counts.len() >= COUNTED {
-            let mut times: Vec<_> = self.counts.iter().map(|(key, (_, at))| (*at, key.clone())).collect();
+        let (uid, reason) = key(note);
+        if self.counts.len() >= COUNTED && !self.counts.contains_key(&uid) {
+            let last = |counts: &BTreeMap<String, (i32, Instant)>| counts.values().map(|(_, at)| *at).max();
+            let mut times: Vec<_> = self.counts.iter().map(|(uid, counts)| (last(counts), uid.clone())).collect();
             times.sort_unstable();
-            for (_, key) in times.into_iter().take(COUNTED / 4) {
-                self.counts.remove(&key);
+            for (_, uid) in times.into_iter().take(COUNTED / 4) {
+                self.counts.remove(&uid);
             }
         }
-        let key = (note.regarding.uid.clone().unwrap_or_default(), note.reason.clone());
-        self.counts.insert(key, (count, now));
+        self.counts.entry(uid).or_default().insert(reason, (count, now));
     }
 
     /// Forgets an Event that has expired or could not be written.
     pub(super) fn forget(&mut self, note: &Note) {
-        self.counts.remove(&(note.regarding.uid.clone().unwrap_or_default(), note.reason.clone()));
+        let (uid, reason) = key(note);
+        if let Some(counts) = self.counts.get_mut(&uid) {
+            counts.remove(&reason);
+            if counts.is_empty() {
+                self.counts.remove(&uid);
+            }
+        }
     }
 
     fn fill(&mut self, now: Instant) {
         let gained = now.saturating_duration_since(self.filled).as_secs_f64() * PER_SECOND;
         (self.tokens, self.filled) = ((self.tokens + gained).min(BURST), now);
     }
+}
+
+fn key(note: &Note) -> Key {
+    (note.regarding.uid.clone().unwrap_or_default(), note.reason.clone())
 }
 
 #[cfg(test)]
@@ -179,7 +195,7 @@ mod tests {
         for n in 0..1000 {
             assert!(lasting.take(note(&n.to_string(), "Recovered", ""), AT));
         }
-        assert_eq!(lasting.order.len(), 210);
+        assert_eq!(lasting.waiting.len(), 210);
     }
 
     #[test]
