@@ -6,6 +6,7 @@ use std::process::Command;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use kooper::kube::Resource;
 use kooper::kube::api::{Api, DeleteParams, PropagationPolicy};
 use kooper::prelude::*;
@@ -80,6 +81,21 @@ async fn orphans_stay(cluster: Cluster) -> Result<()> {
     cluster.wait_deleted(&owner).await;
     let orphan = cluster.get::<Secret>(&orphan).await?;
     assert!(orphan.is_some_and(|orphan| orphan.owner_references().is_empty()));
+    Ok(())
+}
+
+#[kooper::test]
+async fn an_object_in_no_namespace_has_no_owner_in_one(cluster: Cluster) -> Result<()> {
+    let owner = cluster.create(&config("owner")).await?;
+    let mut role: ClusterRole = object(json!({"metadata": {"name": format!("{}-kept", cluster.namespace())}}));
+    role.metadata.owner_references = Some(vec![owner.owner_ref(&()).unwrap()]);
+    let role = cluster.create(&role).await?;
+    let dependent = cluster.create(&secret_of("dependent", &owner)).await?;
+
+    cluster.delete(&owner).await?;
+    cluster.wait_deleted(&dependent).await;
+    assert!(cluster.get::<ClusterRole>(&role).await?.is_some());
+    cluster.delete(&role).await?;
     Ok(())
 }
 
@@ -163,6 +179,7 @@ fn the_same_holds_on_the_real_server_with_and_without_its_controllers() {
         "a_dependent_is_deleted_with_its_last_owner",
         "an_owner_waits_in_the_foreground",
         "orphans_stay",
+        "an_object_in_no_namespace_has_no_owner_in_one",
         "a_deployment_takes_its_pods_along",
         "the_pods_of_a_job_stay_unless_a_policy_is_set",
         "a_namespace_ends_when_it_is_empty",
@@ -174,6 +191,6 @@ fn the_same_holds_on_the_real_server_with_and_without_its_controllers() {
         let output = command.env("KOOPER_TEST_SERVER", "real").env("KUBEBUILDER_ASSETS", assets).output();
         let output = output.expect("it can be run");
         let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-        assert!(output.status.success() && printed.contains("6 passed"), "{}\n{printed}", assets.display());
+        assert!(output.status.success() && printed.contains("7 passed"), "{}\n{printed}", assets.display());
     }
 }

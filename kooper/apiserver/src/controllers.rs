@@ -80,10 +80,12 @@ fn collect(cluster: &Arc<Cluster>, place: &Place) {
     let namespace = meta::text(&object, "namespace");
     let (mut stays, mut absent) = (false, Vec::new());
     for owner in owners(&object) {
-        // Owners of a kind that is not served are not known to be absent.
+        // Owners of a kind that is not served are not known to be absent, nor are those in no known namespace.
         let text = |key: &str| owner[key].as_str().unwrap_or_default();
-        let served = cluster.kinds().of(text("apiVersion"), text("kind")).is_some();
-        if !served || find_owner(cluster, owner, namespace).is_some() {
+        let kinds = cluster.kinds();
+        let kind = kinds.of(text("apiVersion"), text("kind"));
+        let is_known = kind.is_some_and(|kind| !kind.namespaced || !namespace.is_empty());
+        if !is_known || find_owner(cluster, owner, namespace).is_some() {
             stays = true;
         } else {
             absent.push(text("uid"));

@@ -43,7 +43,7 @@ async fn reconcile(namespace: Arc<Namespace>, client: Client) -> Result<Action> 
     if namespace.metadata.deletion_timestamp.is_some() {
         return end(&namespace, &client, &content).await;
     }
-    let steps = graph::steps(&content.nodes, |owner| content.serves(owner));
+    let steps = graph::steps(&content.nodes, |owner, node| content.would_list(owner, node));
     for step in &steps {
         take(step, &content).await?;
     }
@@ -53,7 +53,7 @@ async fn reconcile(namespace: Arc<Namespace>, client: Client) -> Result<Action> 
 /// Empties a namespace that is being deleted, and releases it when it is empty.
 async fn end(namespace: &Namespace, client: &Client, content: &Content) -> Result<Action> {
     // Dependents are deleted because of the namespace, but owners may still wait for them.
-    for step in graph::steps(&content.nodes, |owner| content.serves(owner)) {
+    for step in graph::steps(&content.nodes, |owner, node| content.would_list(owner, node)) {
         take(&step, content).await?;
     }
     let mut left = false;

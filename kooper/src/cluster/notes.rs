@@ -71,3 +71,81 @@ fn metadata(pod: &Pod) -> ObjectMeta {
     let name = format!("{pod_name}.{:x}", moment.wrapping_add(number));
     ObjectMeta { name: Some(name), namespace: pod.metadata.namespace.clone(), ..ObjectMeta::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use kooper_apiserver::ApiServer;
+    use kube::api::{Api, DeleteParams, ListParams, PostParams};
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::Simulation;
+
+    /// Who recorded what, in order, when there are so many.
+    async fn recorded(events: &Api<Event>, count: usize) -> Vec<(String, String, String)> {
+        for _ in 0..1000 {
+            let mut found = events.list(&ListParams::default()).await.unwrap().items;
+            if found.len() >= count {
+                // The versions are in the order of the writes.
+                found.sort_by_key(|event| {
+                    event.metadata.resource_version.as_ref().and_then(|text| text.parse::<u64>().ok())
+                });
+                let shown = |event: Event| {
+                    let source = event.source.and_then(|source| source.component);
+                    let by = source.or(event.reporting_component).unwrap_or_default();
+                    (by, event.reason.unwrap_or_default(), event.message.unwrap_or_default())
+                };
+                return found.into_iter().map(shown).collect();
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("there are no {count} Events");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_has_the_events_of_its_life() {
+        let server = ApiServer::start().await.unwrap();
+        let simulation = Simulation::visible(&server);
+        let pods = Api::<Pod>::default_namespaced(server.client());
+        let container = json!({"name": "main", "image": "web:1"});
+        let pod = json!({"metadata": {"name": "web"}, "spec": {"containers": [container]}});
+        pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+        let events = Api::<Event>::default_namespaced(server.client());
+        let expected = [
+            (SCHEDULER, "Scheduled", "Successfully assigned default/web to node-1"),
+            (KUBELET, "Pulled", "Container image \"web:1\" already present on machine"),
+            (KUBELET, "Created", "Container created"),
+            (KUBELET, "Started", "Container started"),
+            (KUBELET, "Killing", "Stopping container main"),
+        ];
+        let expected = expected.map(|(by, reason, message)| (by.to_owned(), reason.to_owned(), message.to_owned()));
+        assert_eq!(recorded(&events, 4).await, expected[..4]);
+        pods.delete("web", &DeleteParams::default()).await.unwrap();
+        assert_eq!(recorded(&events, 5).await, expected);
+        simulation.stop().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_no_node_takes_has_one_event_that_says_why() {
+        let server = ApiServer::start().await.unwrap();
+        let simulation = Simulation::visible(&server);
+        let pods = Api::<Pod>::default_namespaced(server.client());
+        let container = json!({"name": "main", "image": "web:1"});
+        let pod = json!({"metadata": {"name": "picky"}, "spec": {"nodeSelector": {"disk": "ssd"}, "containers": [container]}});
+        pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+        let events = Api::<Event>::default_namespaced(server.client());
+        recorded(&events, 1).await;
+        // The node renews its lease meanwhile, and the scheduler looks at the pod again.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let why = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.";
+        let found = recorded(&events, 1).await;
+        assert_eq!(
+            found.last().map(|(by, reason, message)| (&**by, &**reason, &**message)),
+            Some((SCHEDULER, "FailedScheduling", why))
+        );
+        assert!(found.len() <= 2, "{found:?}");
+        simulation.stop().await;
+    }
+}

@@ -41,9 +41,9 @@ impl Content {
         Ok(Self { client: client.clone(), nodes: nodes.into_iter().flatten().collect(), resources })
     }
 
-    /// Whether the kind of an owner is one that was listed.
-    pub(super) fn serves(&self, owner: &OwnerReference) -> bool {
-        self.resource_of(owner).is_some()
+    /// Whether the owner of an object would have been listed: its kind was, and its namespace is that of the object.
+    pub(super) fn would_list(&self, owner: &OwnerReference, node: &Node) -> bool {
+        self.resource_of(owner).is_some_and(|(_, namespaced)| !namespaced || node.namespace.is_some())
     }
 
     /// Whether the server has the owner of an object in this namespace.

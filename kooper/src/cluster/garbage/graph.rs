@@ -57,8 +57,8 @@ impl Node {
     }
 }
 
-/// What is to be done; `serves` is whether the kind of an owner is known.
-pub(super) fn steps<'a>(nodes: &'a [Node], serves: impl Fn(&OwnerReference) -> bool) -> Vec<Step<'a>> {
+/// What is to be done; `would_list` is whether the owner of an object would be among the nodes if it existed.
+pub(super) fn steps<'a>(nodes: &'a [Node], would_list: impl Fn(&OwnerReference, &Node) -> bool) -> Vec<Step<'a>> {
     let by_uid: HashMap<&str, &Node> = nodes.iter().map(|node| (node.uid.as_str(), node)).collect();
     let owners: HashSet<&str> = nodes.iter().flat_map(|node| &node.owners).map(|owner| owner.uid.as_str()).collect();
     let mut steps = Vec::new();
@@ -68,7 +68,7 @@ pub(super) fn steps<'a>(nodes: &'a [Node], serves: impl Fn(&OwnerReference) -> b
         }
         // What is being deleted is not deleted again.
         if !node.deleting && !node.owners.is_empty() {
-            steps.extend(collect(node, &by_uid, &owners, &serves));
+            steps.extend(collect(node, &by_uid, &owners, &would_list));
         }
     }
     steps
@@ -91,7 +91,7 @@ fn collect<'a>(
     node: &'a Node,
     by_uid: &HashMap<&str, &Node>,
     owners: &HashSet<&str>,
-    serves: impl Fn(&OwnerReference) -> bool,
+    would_list: impl Fn(&OwnerReference, &Node) -> bool,
 ) -> Option<Step<'a>> {
     let (mut staying, mut waiting, mut leaving) = (false, false, Vec::new());
     for owner in &node.owners {
@@ -106,7 +106,7 @@ fn collect<'a>(
                 leaving.push(owner.uid.as_str());
             }
             Some(_) => staying = true,
-            None if serves(owner) => leaving.push(owner.uid.as_str()),
+            None if would_list(owner, node) => leaving.push(owner.uid.as_str()),
             // The owner may exist.
             None => staying = true,
         }
@@ -159,7 +159,7 @@ mod tests {
             Step::Disown { node, owners } => format!("disown {} {}", node.name, owners.join(",")),
             Step::Release { node, finalizer } => format!("release {} {finalizer}", node.name),
         };
-        steps(nodes, |owner| owner.name != "unserved").into_iter().map(describe).collect()
+        steps(nodes, |owner, _| owner.name != "unserved").into_iter().map(describe).collect()
     }
 
     #[test]
