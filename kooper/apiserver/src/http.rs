@@ -6,7 +6,6 @@ mod event;
 mod query;
 mod request;
 pub(crate) mod syntax;
-mod yaml;
 
 pub(crate) use self::answer::Answer;
 pub use self::answer::Body;

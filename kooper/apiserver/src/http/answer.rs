@@ -11,7 +11,6 @@ use http_body::{Frame, SizeHint};
 use serde_json::Value;
 
 use super::accept::{self, Encoding};
-use super::yaml::to_yaml;
 use crate::protobuf;
 use crate::status::Refusal;
 
@@ -162,7 +161,7 @@ impl Answer {
         self.encoded(encoding).unwrap_or_else(Self::from)
     }
 
-    /// An object in YAML; what is no object, such as a version, has JSON alone.
+    /// An object in YAML. What is not an object, such as a version, stays JSON.
     fn in_yaml(mut self) -> Self {
         let whole = match self.body.0 {
             Inner::Whole(bytes) => bytes,
@@ -177,12 +176,13 @@ impl Answer {
                 return self;
             }
         };
-        match serde_json::from_slice::<Value>(&whole) {
-            Ok(value) if value.get("kind").is_some() => {
-                self.body = Body(Inner::Whole(to_yaml(&value).into()));
+        let object = serde_json::from_slice::<Value>(&whole).ok().filter(|value| value.get("kind").is_some());
+        match object.and_then(|object| serde_saphyr::to_string(&object).ok()) {
+            Some(yaml) => {
+                self.body = Body(Inner::Whole(yaml.into()));
                 self.with_content_type(Encoding::Yaml.media_type())
             }
-            _ => {
+            None => {
                 self.body = Body(Inner::Whole(whole));
                 self
             }

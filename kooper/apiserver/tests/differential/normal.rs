@@ -44,6 +44,10 @@ impl Body {
         let line = |line: &str| serde_json::from_str(line).map_err(|_| line.to_owned());
         match serde_json::from_str(text) {
             Ok(value) if !is_event(&value) => Self::One(value),
+            // An object in YAML; how its strings are quoted is up to the writer.
+            Err(_) if text.starts_with("apiVersion:") => {
+                serde_saphyr::from_str(text).map_or_else(|error| Self::Lines(vec![Err(error.to_string())]), Self::One)
+            }
             _ => Self::Lines(text.lines().map(line).collect()),
         }
     }
@@ -108,14 +112,7 @@ impl Normal {
                         self.value(value, "");
                         value.to_string()
                     }
-                    // A version in YAML does not show whether it is that of an object.
-                    Err(text) => match text.split_once("resourceVersion: \"") {
-                        Some((before, version)) => {
-                            let version = self.reached(&version.trim_end_matches('"').into());
-                            format!("{before}resourceVersion: {version}")
-                        }
-                        None => self.text(text),
-                    },
+                    Err(text) => self.text(text),
                 });
                 lines.collect::<Vec<_>>().join("\n")
             }
