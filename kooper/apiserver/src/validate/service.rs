@@ -62,8 +62,9 @@ pub(super) fn service(object: &At<'_>, present: Option<&Value>) {
     let external = spec.field("externalTrafficPolicy");
     if !external.is_empty() && matches!(kind, "ClusterIP" | "ExternalName") && spec.field("externalIPs").is_empty() {
         external.invalid("may only be set for externally-accessible services");
+    } else {
+        external.one_of(&["Cluster", "Local"]);
     }
-    external.one_of(&["Cluster", "Local"]);
     spec.field("internalTrafficPolicy").one_of(&["Cluster", "Local"]);
 }
 

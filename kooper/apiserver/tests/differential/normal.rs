@@ -291,7 +291,9 @@ impl Normal {
             errors.sort_unstable();
             normal = format!("{start}errors:\n{}", errors.join("\n"));
         }
-        for before in ["current: ", "the ResourceVersion in record (", "too old resource version: "] {
+        for before in
+            ["current: ", "the ResourceVersion in record (", "too old resource version: ", "map[resourceVersion:"]
+        {
             if let Some((start, after)) = normal.split_once(before) {
                 let digits =
                     after.chars().take_while(|char| char.is_ascii_digit() || *char == ' ' || *char == '(').count();

@@ -153,6 +153,9 @@ impl Writer {
         // Servers generate different names.
         let name = self.references.to(&json!(name)).unwrap_or(name);
         let mut existing = present.is_some();
+        // A write of the status of a Service that is absent creates one without an address; the real server panics at
+        // its next update.
+        let verb = if verb == "update-status" && subject.kind == "Service" && !existing { "get-status" } else { verb };
         let earlier = self.references.earlier(&mut self.rng);
         let rng = &mut self.rng;
         let item = format!("{}/{name}", subject.path);
