@@ -20,13 +20,15 @@ use std::time::Duration;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 #[cfg(feature = "cli")]
-use crate::call::finalizer::Finalizers;
+use crate::call::finalizer::{Finalizers, Retirement};
 use crate::call::plan::{Plan, SettingsNeed};
 use crate::call::settings::GivenSettings;
 use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::installation::Installation;
 use crate::leader::LeaderElection;
 use crate::object::kind::{Kind, KindInfo};
+#[cfg(feature = "cli")]
+use crate::object::sections::Changed;
 use crate::watch::cache_id::CacheRequest;
 
 #[cfg(all(feature = "cli", feature = "apiserver"))]
@@ -241,6 +243,17 @@ impl Controller {
     #[cfg(feature = "cli")]
     pub(crate) fn finalizers(&self) -> Option<Finalizers> {
         self.config.finalizers()
+    }
+
+    /// From now on it only cleans up, whether or not it selects an object, and
+    /// installs no CRD: the program is uninstalled.
+    #[cfg(feature = "cli")]
+    pub(crate) fn retire(&mut self, retirement: Retirement) {
+        let config = &mut self.config;
+        config.retirement = Some(retirement);
+        (config.labels, config.fields) = (None, None);
+        config.changed = vec![Changed::Any];
+        config.install_crd = false;
     }
 
     /// The finalizer that it sets, if it cleans up.

@@ -4,6 +4,8 @@
 pub(crate) mod cli;
 pub mod http;
 #[cfg(feature = "cli")]
+pub(crate) mod manifests;
+#[cfg(feature = "cli")]
 pub(crate) mod rbac;
 mod settings;
 

@@ -32,12 +32,32 @@ pub(crate) struct Finalizers {
     pub(crate) former: Vec<String>,
     /// Whether objects that leave the selector are cleaned up, too.
     pub(crate) on_leave: bool,
+    /// Set while the program is uninstalled.
+    pub(crate) retirement: Option<Retirement>,
+}
+
+/// Which objects are cleaned up while the program is uninstalled. No handler is
+/// called, and no finalizer is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "for `uninstall`"))]
+pub(crate) enum Retirement {
+    /// Those that are being deleted.
+    Deleted,
+    /// All that have a finalizer.
+    All,
 }
 
 impl Finalizers {
     /// Whether an object waits for its cleanup.
     pub(crate) fn hold(&self, object: &Object) -> bool {
         object.metadata().is_ok_and(|metadata| metadata.is_deleted() && self.are_on(&metadata))
+    }
+
+    /// Whether an object is cleaned up while the program is uninstalled; `None`
+    /// if it is not.
+    pub(crate) fn retire(&self, object: &Object) -> Option<bool> {
+        let retirement = self.retirement?;
+        Some(self.hold(object) || retirement == Retirement::All && self.are_on_object(object))
     }
 
     /// Whether an object that is not selected needs a call.
@@ -74,7 +94,7 @@ impl Finalizers {
     }
 
     /// The list with none of ours in it.
-    fn removed(&self, present: &[String]) -> Vec<String> {
+    pub(crate) fn removed(&self, present: &[String]) -> Vec<String> {
         present.iter().filter(|one| !self.is_ours(one)).cloned().collect()
     }
 }
@@ -90,6 +110,9 @@ pub(crate) struct Finalizing {
 
 impl Finalizing {
     async fn handle(&self, mut object: Arc<Object>, call: Call) -> Result<Action, CallError> {
+        if let Some(retires) = self.finalizers.retire(&object) {
+            return if retires { self.clean_up(object, call).await } else { Ok(Action::done()) };
+        }
         for _ in 0..CONFLICTS {
             let metadata = object.metadata().map_err(CallError::Decode)?;
             if metadata.is_deleted() {
@@ -268,7 +291,12 @@ mod tests {
 
     #[test]
     fn other_finalizers_keep_their_order() {
-        let finalizers = Finalizers { own: "shop.io/a".to_owned(), former: list(&["shop.io/old"]), on_leave: false };
+        let finalizers = Finalizers {
+            own: "shop.io/a".to_owned(),
+            former: list(&["shop.io/old"]),
+            on_leave: false,
+            retirement: None,
+        };
         assert_eq!(finalizers.added(&list(&["x/1", "shop.io/old", "y/2"])), list(&["x/1", "y/2", "shop.io/a"]));
         assert_eq!(finalizers.added(&list(&["shop.io/a", "y/2"])), list(&["shop.io/a", "y/2"]));
         assert_eq!(finalizers.removed(&list(&["x/1", "shop.io/old", "shop.io/a", "y/2"])), list(&["x/1", "y/2"]));

@@ -7,7 +7,7 @@ use kooper_grammar::name;
 use kooper_grammar::selector::{FieldSelector, Selector};
 
 use crate::backoff::Backoff;
-use crate::call::finalizer::Finalizers;
+use crate::call::finalizer::{Finalizers, Retirement};
 use crate::call::plan::{Need, Plan, Reach};
 use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::installation::Installation;
@@ -68,6 +68,7 @@ pub(crate) struct Config {
     pub(crate) former_program: Option<String>,
     pub(crate) finalizer: Option<String>,
     pub(crate) cleanup_on_leave: bool,
+    pub(crate) retirement: Option<Retirement>,
     pub(crate) install_crd: bool,
     pub(crate) optional: bool,
     /// Whether Events report calls that keep failing.
@@ -98,6 +99,7 @@ impl Config {
             former_program: None,
             finalizer: None,
             cleanup_on_leave: false,
+            retirement: None,
             install_crd: false,
             optional: false,
             events: true,
@@ -107,7 +109,8 @@ impl Config {
     /// The current finalizer, and the former ones.
     pub(crate) fn finalizers(&self) -> Option<Finalizers> {
         let own = self.finalizer.clone()?;
-        Some(Finalizers { own, former: self.former_finalizers.clone(), on_leave: self.cleanup_on_leave })
+        let (former, on_leave) = (self.former_finalizers.clone(), self.cleanup_on_leave);
+        Some(Finalizers { own, former, on_leave, retirement: self.retirement })
     }
 
     /// The current and former names of program and controller, the latest first.

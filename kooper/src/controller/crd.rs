@@ -26,6 +26,8 @@ use crate::error::refusal::{Cause, Refusal};
 
 pub(crate) use advice::{Advice, InstallError};
 use breaking::AllowedBy;
+#[cfg(feature = "cli")]
+pub(crate) use content::PROGRAM;
 use content::{HASH, VERSION, is_newer, same};
 pub(crate) use content::{annotated, merged};
 pub(crate) use served::{lacking, older};
@@ -128,7 +130,7 @@ impl Installer {
     fn ours(&self, crd: CustomResourceDefinition) -> (String, CustomResourceDefinition) {
         let name = crd.name_any();
         let crd = self.crds.get(&name).cloned().unwrap_or(crd);
-        (name, annotated(crd, &self.version))
+        (name, annotated(crd, &self.advice.manager, &self.version))
     }
 
     async fn plan(

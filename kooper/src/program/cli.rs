@@ -1,6 +1,7 @@
 //! The command-line program of every generated `main`.
 
 mod args;
+mod chart;
 mod check;
 mod client;
 mod connect;
@@ -8,12 +9,14 @@ mod controllers;
 #[cfg(feature = "apiserver")]
 mod dev;
 mod logging;
+mod manifests;
 mod preflight;
 mod print;
 mod run;
 mod signals;
 #[cfg(feature = "otel")]
 mod traces;
+mod uninstall;
 
 use std::process::ExitCode;
 
@@ -81,7 +84,9 @@ pub fn main(
         Task::Run | Task::Dev => "cannot start",
         Task::Crd => "crd failed",
         Task::Rbac => "rbac failed",
+        Task::Manifests => "manifests failed",
         Task::Check => "check failed",
+        Task::Uninstall => "uninstall failed",
     };
     let ended = match task {
         Task::Run => run::run(program, version, controllers, &settings),
@@ -89,8 +94,10 @@ pub fn main(
         Task::Dev => dev::dev(program, version, controllers, settings),
         #[cfg(not(feature = "apiserver"))]
         Task::Dev => Ok(ExitCode::from(INVALID)),
-        Task::Crd => print::crd(version, controllers, &settings),
+        Task::Crd => print::crd(program, version, controllers, &settings),
         Task::Rbac => print::rbac(program, controllers, &settings),
+        Task::Manifests => manifests::manifests(program, version, controllers, &settings),
+        Task::Uninstall => uninstall::uninstall(program, version, controllers, settings),
         Task::Check => check::check(program, version, controllers, &settings),
     };
     let code = ended.unwrap_or_else(|error| {

@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use kooper_grammar::access::Rule;
+use serde_json::{Value, json};
 
 use crate::call::plan::{Need, Reach};
 use crate::controller::Controller;
 use crate::controller::installation::Installation;
 
-pub(crate) use roles::documents;
+pub(crate) use roles::{documents, rules};
 
 /// Where a program is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,6 +164,21 @@ impl Place {
         let Self { namespace: own, .. } = self;
         let account = self.account();
         if namespace == Some(own) { account } else { format!("{own}:{account}") }
+    }
+}
+
+impl Place {
+    /// The metadata of an object of the installation.
+    pub(crate) fn metadata(&self, namespace: Option<&str>, name: &str) -> Value {
+        let Installation { program, instance } = &self.installation;
+        let mut metadata = json!({"name": name, "labels": {"app.kubernetes.io/name": program}});
+        if let Some(instance) = instance {
+            metadata["labels"]["app.kubernetes.io/instance"] = instance.as_str().into();
+        }
+        if let Some(namespace) = namespace {
+            metadata["namespace"] = namespace.into();
+        }
+        metadata
     }
 }
 

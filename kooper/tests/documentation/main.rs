@@ -47,7 +47,7 @@ fn version(name: &str) -> String {
 #[test]
 fn every_flag_and_variable_is_in_the_reference() {
     let page = text("docs/reference/cli.md");
-    let code = text("kooper/src/program/cli/args/flags.rs");
+    let code = text("kooper/src/program/cli/args/flags.rs") + &text("kooper/src/program/cli/args/installation.rs");
     let flags: Vec<_> =
         code.lines().filter_map(|line| line.trim().strip_prefix("name: \"")?.strip_suffix("\",")).collect();
     assert!(flags.len() > 5, "the flags are found in the code");

@@ -10,15 +10,20 @@ use serde_json::{Value, json};
 /// The annotation with the version of the program that applied it.
 pub(crate) const VERSION: &str = "kooper.rs/version";
 
+/// The annotation with the name of the program that it belongs to.
+pub(crate) const PROGRAM: &str = "kooper.rs/program";
+
 /// The annotation with the hash of the content.
 pub(crate) const HASH: &str = "kooper.rs/schema-hash";
 
-/// A CRD with the annotations by which a later one is compared with it.
-pub(crate) fn annotated(mut crd: CustomResourceDefinition, version: &str) -> CustomResourceDefinition {
+/// A CRD with the annotations by which a later one is compared with it, and by which
+/// a program, in the form of its name in Kubernetes, recognises its own.
+pub(crate) fn annotated(mut crd: CustomResourceDefinition, program: &str, version: &str) -> CustomResourceDefinition {
     let mut hash = Fnv::default();
     hash.value(&content(&crd));
     let annotations = crd.annotations_mut();
     annotations.insert(HASH.to_owned(), format!("{:016x}", hash.0));
+    annotations.insert(PROGRAM.to_owned(), program.to_owned());
     annotations.insert(VERSION.to_owned(), version.to_owned());
     crd
 }

@@ -86,12 +86,12 @@ fn defaults_and_omissions_of_the_server_are_not_differences() {
 #[test]
 fn a_crd_carries_its_version_and_a_hash_that_only_its_content_changes() {
     let annotation = |crd: &CustomResourceDefinition, name: &str| crd.annotations()[name].clone();
-    let one = annotated(crd(&object(&json!({"type": "integer"}))), "1.2.3");
+    let one = annotated(crd(&object(&json!({"type": "integer"}))), "shop", "1.2.3");
     assert_eq!(annotation(&one, VERSION), "1.2.3");
-    let again = annotated(one.clone(), "1.2.4");
+    let again = annotated(one.clone(), "shop", "1.2.4");
     assert_eq!(annotation(&one, "kooper.rs/schema-hash"), annotation(&again, "kooper.rs/schema-hash"));
     assert_eq!(annotation(&one, "kooper.rs/schema-hash").len(), 16);
-    let other = annotated(crd(&object(&json!({"type": "number"}))), "1.2.3");
+    let other = annotated(crd(&object(&json!({"type": "number"}))), "shop", "1.2.3");
     assert_ne!(annotation(&one, "kooper.rs/schema-hash"), annotation(&other, "kooper.rs/schema-hash"));
 }
 
@@ -158,7 +158,7 @@ fn silent(there: &CustomResourceDefinition) -> Client {
 #[tokio::test(start_paused = true)]
 async fn a_crd_that_is_never_established_is_reported() {
     let ours = crd(&object(&json!({"type": "string"})));
-    let mut there = annotated(ours.clone(), "1.0.0");
+    let mut there = annotated(ours.clone(), "shop", "1.0.0");
     let installing = json!([{"type": "Established", "status": "False", "message": "not yet"}]);
     there.status.get_or_insert_default().conditions = serde_json::from_value(installing).expect("conditions");
     let began = tokio::time::Instant::now();

@@ -261,11 +261,11 @@ fn watched(controller: &Controller, process: &Process, request: &CacheRequest, s
 }
 
 /// The filter before the queue. It is not called for an object that waits to be
-/// cleaned up.
+/// cleaned up, nor while the program is uninstalled.
 pub(super) fn wants(controller: &Controller) -> Wants {
     let wants = controller.parts.wants();
     let Some(finalizers) = controller.config.finalizers() else { return wants };
-    Arc::new(move |object| wants(object) || finalizers.hold(object))
+    Arc::new(move |object| finalizers.retire(object).unwrap_or_else(|| wants(object) || finalizers.hold(object)))
 }
 
 pub(super) fn gauge(

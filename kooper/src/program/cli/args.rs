@@ -1,10 +1,12 @@
 //! The command line: which command is to run, and with which settings.
 
 mod flags;
+mod installation;
 mod own;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,8 +23,9 @@ use crate::controller::installation::Installation;
 use crate::controller::operator::DRAIN;
 use crate::program::SettingsType;
 
-use flags::{FLAGS, Flag};
-pub(crate) use own::OwnSettings;
+pub(crate) use flags::Flag;
+pub(crate) use installation::{Addition, Format, ManifestSettings, UninstallSettings};
+pub(crate) use own::{OwnFlag, OwnSettings};
 
 /// The command to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +38,12 @@ pub(crate) enum Task {
     Crd,
     /// Print the roles that the program needs.
     Rbac,
+    /// Print the manifests of an installation.
+    Manifests,
     /// Check that the cluster has everything that the program needs.
     Check,
+    /// Remove finalizers and CRDs.
+    Uninstall,
 }
 
 #[cfg(feature = "otel")]
@@ -48,23 +55,29 @@ impl Task {
 }
 
 /// The commands: name and help.
-const TASKS: [(&str, Task, &str); 5] = [
+const TASKS: [(&str, Task, &str); 7] = [
     ("run", Task::Run, "Runs the controllers until SIGINT or SIGTERM; the default"),
     ("dev", Task::Dev, "Runs the controllers on an API server of its own, in this process: needs no cluster"),
     ("crd", Task::Crd, "Prints the CRDs of the controllers' kinds, as YAML"),
     ("rbac", Task::Rbac, "Prints a service account with the least roles that the controllers need, as YAML"),
+    ("manifests", Task::Manifests, "Prints everything that runs the program in a cluster, as YAML or a Helm chart"),
     (
         "check",
         Task::Check,
         "Checks the connection, the kinds, the CRDs and every permission; exits with 1 if one is missing",
     ),
+    (
+        "uninstall",
+        Task::Uninstall,
+        "Stops the program in the cluster, cleans up, and removes its finalizers and CRDs, with all their objects",
+    ),
 ];
 
 /// All tasks.
-const EVERY: &[Task] = &[Task::Run, Task::Dev, Task::Crd, Task::Rbac, Task::Check];
+const EVERY: &[Task] = &[Task::Run, Task::Dev, Task::Crd, Task::Rbac, Task::Manifests, Task::Check, Task::Uninstall];
 
 /// The tasks that connect to a cluster.
-const CLUSTER: &[Task] = &[Task::Run, Task::Crd, Task::Rbac, Task::Check];
+const CLUSTER: &[Task] = &[Task::Run, Task::Crd, Task::Rbac, Task::Manifests, Task::Check, Task::Uninstall];
 
 /// The values of all flags; `None` or empty for those that are built in.
 #[derive(Debug, Clone)]
@@ -88,6 +101,10 @@ pub(crate) struct Settings {
     pub(crate) allowed_crd_changes: Vec<String>,
     /// The namespace that the program is installed in.
     pub(crate) install_namespace: String,
+    pub(crate) manifests: ManifestSettings,
+    pub(crate) uninstall: UninstallSettings,
+    /// The values of the flags as they are written, from the command line or the environment.
+    pub(crate) given: BTreeMap<&'static str, Vec<String>>,
     /// Files and folders with objects.
     pub(crate) files: Vec<PathBuf>,
     /// The port of the API server of `dev`.
@@ -105,6 +122,10 @@ pub(crate) struct Own {
     pub(crate) declared: Option<SettingsType>,
     /// Their values, if the command needs them.
     pub(crate) given: GivenSettings,
+    /// Their flags, for a chart.
+    pub(crate) flags: Vec<OwnFlag>,
+    /// Those on the command line, without secrets, for a pod.
+    pub(crate) line: Vec<String>,
     /// Why `run` could not start with them, for `check`.
     pub(crate) problem: Option<String>,
 }
@@ -142,6 +163,9 @@ impl Default for Settings {
             leader_election: None,
             allowed_crd_changes: Vec::new(),
             install_namespace: "default".to_owned(),
+            manifests: ManifestSettings::default(),
+            uninstall: UninstallSettings::default(),
+            given: BTreeMap::new(),
             files: Vec::new(),
             port: None,
             clean: false,
@@ -179,15 +203,16 @@ pub(crate) fn parse(
     };
     let mut settings = Settings::default();
     let given = |flag: &Flag| matches.value_source(flag.name) == Some(ValueSource::CommandLine);
-    if let Some(flag) = FLAGS.iter().find(|flag| flag.is_global() && !flag.of.contains(&task) && given(flag)) {
+    if let Some(flag) = every_flag().find(|flag| flag.is_global() && !flag.of.contains(&task) && given(flag)) {
         let message = format!("`dev` starts an API server of its own: remove `--{}`", flag.name);
         return Err(command.error(ErrorKind::ArgumentConflict, message));
     }
-    for flag in FLAGS.iter().filter(|flag| flag.of.contains(&task)) {
+    for flag in every_flag().filter(|flag| flag.of.contains(&task)) {
         if given(flag) {
             for text in matches.get_many::<String>(flag.name).into_iter().flatten() {
                 (flag.take)(&mut settings, text)
                     .map_err(|problem| command.error(ErrorKind::ValueValidation, problem))?;
+                settings.given.entry(flag.name).or_default().push(text.clone());
             }
         } else if let Some(text) = environment(&flag.variable()).filter(|text| !text.is_empty()) {
             let taken = match text.to_str() {
@@ -200,15 +225,23 @@ pub(crate) fn parse(
                     format!("invalid value '{text}' for the environment variable {variable} (--{name}): {problem}");
                 command.error(ErrorKind::ValueValidation, message)
             })?;
+            settings.given.entry(flag.name).or_default().extend(text.into_string());
         }
+    }
+    if task == Task::Manifests && settings.manifests.image.is_none() {
+        let message =
+            "the image of the program is missing: write `--image IMAGE`, such as `--image example.com/shop:1.2.0`";
+        return Err(command.error(ErrorKind::MissingRequiredArgument, message));
     }
     if let Some(own) = program.own {
         settings.own.declared = Some(own.declared());
+        settings.own.flags = own.flags();
+        settings.own.line = own.line(matches);
         // What only prints something, or removes files, needs no values.
         let given = match task {
-            Task::Crd | Task::Rbac => Ok(GivenSettings::default()),
+            Task::Crd | Task::Rbac | Task::Manifests => Ok(GivenSettings::default()),
             Task::Dev if settings.clean => Ok(GivenSettings::default()),
-            Task::Run | Task::Dev | Task::Check => own.read(&mut command, matches, &environment),
+            Task::Run | Task::Dev | Task::Check | Task::Uninstall => own.read(&mut command, matches, &environment),
         };
         match given {
             Ok(given) => settings.own.given = given,
@@ -243,14 +276,24 @@ fn command(program: &Described<'_>) -> Command {
         .about(described(program.doc).unwrap_or_else(|| ABOUT.to_owned()))
         .after_help(AFTER_HELP)
         .subcommands(TASKS.map(|(name, task, about)| {
-            let own = FLAGS.iter().filter(move |flag| flag.of == [task]);
+            let own = every_flag().filter(move |flag| !flag.is_global() && flag.of.contains(&task));
             Command::new(name).about(about).after_help(AFTER_HELP).args(own.map(Flag::arg))
         }))
-        .args(FLAGS.iter().filter(|flag| flag.is_global()).map(Flag::arg));
+        .args(every_flag().filter(|flag| flag.is_global()).map(Flag::arg));
     match program.own {
         Some(own) => own.add_to(command),
         None => command,
     }
+}
+
+/// All flags but those of the program's own settings.
+fn every_flag() -> impl Iterator<Item = &'static Flag> {
+    flags::COMMON.iter().chain(&installation::FLAGS)
+}
+
+/// The flags of `run` that a pod gets as variables.
+pub(crate) fn pod_flags() -> impl Iterator<Item = &'static Flag> {
+    every_flag().filter(|flag| flag.is_global() && !["kubeconfig", "context"].contains(&flag.name))
 }
 
 impl Settings {

@@ -9,6 +9,27 @@ use crate::program::{self, Program};
 
 /// The controllers of all definitions.
 pub(crate) fn controllers(definitions: &[fn(&mut Program)], settings: &Settings) -> Result<Vec<Controller>, BoxError> {
+    configured(definitions, settings, |controller| {
+        let (name, kind) = (controller.name(), controller.kind());
+        tracing::warn!(
+            "--namespace does not apply to the controller `{name}`: {kind} is cluster-scoped, or the controller has a custom retriever"
+        );
+    })
+}
+
+/// The controllers of all definitions, without warnings about the settings.
+pub(crate) fn controllers_quietly(
+    definitions: &[fn(&mut Program)],
+    settings: &Settings,
+) -> Result<Vec<Controller>, BoxError> {
+    configured(definitions, settings, |_| ())
+}
+
+fn configured(
+    definitions: &[fn(&mut Program)],
+    settings: &Settings,
+    unaffected: fn(&Controller),
+) -> Result<Vec<Controller>, BoxError> {
     let mut program = Program::default();
     for define in definitions {
         define(&mut program);
@@ -34,10 +55,7 @@ pub(crate) fn controllers(definitions: &[fn(&mut Program)], settings: &Settings)
             continue;
         }
         if !controller.set_namespaces(settings.namespaces.clone()) {
-            let (name, kind) = (controller.name(), controller.kind());
-            tracing::warn!(
-                "--namespace does not apply to the controller `{name}`: {kind} is cluster-scoped, or the controller has a custom retriever"
-            );
+            unaffected(controller);
         }
     }
     Ok(controllers)

@@ -86,7 +86,7 @@ pub(super) fn dev(
     let run = Run::new(program, version, &settings)?;
     let prepared = run.runtime.block_on(async {
         let client = server.client();
-        prepare(&client, version, &controllers, &identity).await?;
+        prepare(&client, (&place.installation.program, version), &controllers, &identity).await?;
         let objects = if files.is_empty() {
             sample::apply_all(&client, &controllers, &mut notes).await?
         } else {
@@ -151,12 +151,12 @@ fn listen(listen: Listen, notes: &mut Vec<String>) -> Result<Option<Listener>, L
 /// Applies the CRDs, the namespaces and the permissions of the controllers.
 async fn prepare(
     client: &Client,
-    version: &str,
+    (program, version): (&str, &str),
     controllers: &[Controller],
     identity: &Identity,
 ) -> Result<(), BoxError> {
     let crds = merged(controllers.iter().filter_map(Controller::crd).map(|(crd, _)| crd));
-    let crds = crds.into_values().map(|crd| serde_json::to_value(annotated(crd, version)));
+    let crds = crds.into_values().map(|crd| serde_json::to_value(annotated(crd, program, version)));
     let mut objects = crds.collect::<Result<Vec<_>, _>>()?;
     let watched = controllers.iter().flat_map(Controller::namespaces);
     let namespaces: BTreeSet<_> = watched.chain(&identity.namespaces).collect();

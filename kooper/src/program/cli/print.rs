@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Serialize;
 
 use super::args::Settings;
@@ -14,30 +15,50 @@ use crate::program::Program;
 use crate::program::rbac::{self, Place};
 
 /// The CRDs of the controllers' kinds, each once.
-pub(crate) fn crd(version: &str, definitions: &[fn(&mut Program)], settings: &Settings) -> Result<ExitCode, BoxError> {
-    let controllers = controllers(definitions, settings)?;
-    let crds = merged(controllers.iter().filter_map(Controller::crd).map(|(crd, _)| crd));
+pub(crate) fn crd(
+    program: &str,
+    version: &str,
+    definitions: &[fn(&mut Program)],
+    settings: &Settings,
+) -> Result<ExitCode, BoxError> {
+    let crds = crds(&settings.installation(program).program, version, &controllers(definitions, settings)?);
     if crds.is_empty() {
         return print("# The controllers of this program have no CRDs.\n");
     }
-    print(&yaml(crds.into_values().map(|crd| annotated(crd, version)))?)
+    print(&yaml(crds)?)
+}
+
+/// The CRDs with their annotations.
+pub(super) fn crds(program: &str, version: &str, controllers: &[Controller]) -> Vec<CustomResourceDefinition> {
+    let crds = merged(controllers.iter().filter_map(Controller::crd).map(|(crd, _)| crd));
+    crds.into_values().map(|crd| annotated(crd, program, version)).collect()
 }
 
 /// The service account with its roles.
 pub(crate) fn rbac(program: &str, definitions: &[fn(&mut Program)], settings: &Settings) -> Result<ExitCode, BoxError> {
     let controllers = controllers(definitions, settings)?;
-    let namespace = settings.install_namespace.clone();
-    let lease_namespace = settings.lease_namespace.clone().unwrap_or_else(|| namespace.clone());
-    let place = Place { installation: settings.installation(program), namespace, lease_namespace };
+    let place = place(program, settings);
     let grants = rbac::grants(&controllers, &place)?;
-    for warning in rbac::warnings(&controllers) {
-        tracing::warn!("{warning}");
-    }
+    warn(&controllers);
     print(&yaml(rbac::documents(&grants, &place))?)
 }
 
+/// Where the flags install the program.
+pub(super) fn place(program: &str, settings: &Settings) -> Place {
+    let namespace = settings.install_namespace.clone();
+    let lease_namespace = settings.lease_namespace.clone().unwrap_or_else(|| namespace.clone());
+    Place { installation: settings.installation(program), namespace, lease_namespace }
+}
+
+/// Logs what is dangerous about the permissions.
+pub(super) fn warn(controllers: &[Controller]) {
+    for warning in rbac::warnings(controllers) {
+        tracing::warn!("{warning}");
+    }
+}
+
 /// Documents as YAML for kubectl.
-fn yaml<T: Serialize>(documents: impl IntoIterator<Item = T>) -> Result<String, BoxError> {
+pub(super) fn yaml<T: Serialize>(documents: impl IntoIterator<Item = T>) -> Result<String, BoxError> {
     let mut text = String::new();
     for document in documents {
         if !text.is_empty() {
@@ -51,7 +72,7 @@ fn yaml<T: Serialize>(documents: impl IntoIterator<Item = T>) -> Result<String, 
     Ok(text)
 }
 
-fn print(text: &str) -> Result<ExitCode, BoxError> {
+pub(super) fn print(text: &str) -> Result<ExitCode, BoxError> {
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -74,7 +95,7 @@ mod tests {
             error.to_string().starts_with("the controller `one` takes `Client`, whose permissions are unknown"),
             "{error}"
         );
-        crd("1.0.0", &[unruled], &Settings::default()).expect("it prints that there are no CRDs");
+        crd("shop", "1.0.0", &[unruled], &Settings::default()).expect("it prints that there are no CRDs");
     }
 
     #[test]

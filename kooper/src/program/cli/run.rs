@@ -17,7 +17,7 @@ use super::preflight::preflight;
 use super::signals::Signals;
 use crate::controller::Controller;
 use crate::controller::error::RunError;
-use crate::controller::operator::Operator;
+use crate::controller::operator::{Builder as OperatorBuilder, Operator};
 use crate::error::BoxError;
 use crate::error::chain;
 use crate::metrics::Prometheus;
@@ -79,26 +79,9 @@ impl<'a> Run<'a> {
         announce(program, version, &controllers, settings, connection.as_ref(), listener.as_ref());
 
         let health = Health::default();
-        let mut operator = Operator::builder()
-            .program(program)
-            .command(program)
-            .version(version)
+        let mut operator = operator(program, version, settings, &controllers, connection.as_ref())
             .metrics(Arc::new(metrics))
-            .health(health.clone())
-            .drain_timeout(settings.drain_timeout)
-            .given_settings(settings.own.given.clone());
-        if let Some(instance) = &settings.instance {
-            operator = operator.instance(instance);
-        }
-        if let Some(connection) = &connection {
-            operator = operator
-                .client(connection.client.clone())
-                .lease_client(connection.lease_client.clone())
-                .lease_namespace(controllers::lease_namespace(program, &controllers, settings, connection));
-        }
-        for change in &settings.allowed_crd_changes {
-            operator = operator.allow_crd_change(change);
-        }
+            .health(health.clone());
         for controller in controllers {
             operator = operator.controller(controller);
         }
@@ -118,6 +101,35 @@ impl<'a> Run<'a> {
         runtime.shutdown_background();
         ended
     }
+}
+
+/// An operator with the settings of the flags, still without controllers.
+pub(super) fn operator(
+    program: &str,
+    version: &str,
+    settings: &Settings,
+    controllers: &[Controller],
+    connection: Option<&Connection>,
+) -> OperatorBuilder {
+    let mut operator = Operator::builder()
+        .program(program)
+        .command(program)
+        .version(version)
+        .drain_timeout(settings.drain_timeout)
+        .given_settings(settings.own.given.clone());
+    if let Some(instance) = &settings.instance {
+        operator = operator.instance(instance);
+    }
+    if let Some(connection) = connection {
+        operator = operator
+            .client(connection.client.clone())
+            .lease_client(connection.lease_client.clone())
+            .lease_namespace(controllers::lease_namespace(program, controllers, settings, connection));
+    }
+    for change in &settings.allowed_crd_changes {
+        operator = operator.allow_crd_change(change);
+    }
+    operator
 }
 
 /// Logs one line about the program and its cluster.

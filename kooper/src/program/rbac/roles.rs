@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::{Grant, Grants, Place};
-use crate::controller::installation::Installation;
 
 /// The API group of roles and bindings.
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -14,7 +13,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 /// each namespace in which something is granted.
 pub(crate) fn documents(grants: &Grants, place: &Place) -> Vec<Value> {
     let mut documents = vec![json!({
-        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(place, Some(&place.namespace), &place.account()),
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": place.metadata(Some(&place.namespace), &place.account()),
     })];
     let mut places: BTreeMap<Option<&str>, Vec<&Grant>> = BTreeMap::new();
     for grant in grants.keys() {
@@ -25,11 +24,11 @@ pub(crate) fn documents(grants: &Grants, place: &Place) -> Vec<Value> {
         let (role, binding) = (format!("{scope}Role"), format!("{scope}RoleBinding"));
         let name = place.role(namespace);
         documents.push(json!({
-            "apiVersion": format!("{GROUP}/v1"), "kind": role, "metadata": metadata(place, namespace, &name),
+            "apiVersion": format!("{GROUP}/v1"), "kind": role, "metadata": place.metadata(namespace, &name),
             "rules": rules(&grants),
         }));
         documents.push(json!({
-            "apiVersion": format!("{GROUP}/v1"), "kind": binding, "metadata": metadata(place, namespace, &name),
+            "apiVersion": format!("{GROUP}/v1"), "kind": binding, "metadata": place.metadata(namespace, &name),
             "roleRef": {"apiGroup": GROUP, "kind": role, "name": name},
             "subjects": [{"kind": "ServiceAccount", "name": place.account(), "namespace": place.namespace}],
         }));
@@ -37,21 +36,9 @@ pub(crate) fn documents(grants: &Grants, place: &Place) -> Vec<Value> {
     documents
 }
 
-fn metadata(place: &Place, namespace: Option<&str>, name: &str) -> Value {
-    let Installation { program, instance } = &place.installation;
-    let mut metadata = json!({"name": name, "labels": {"app.kubernetes.io/name": program}});
-    if let Some(instance) = instance {
-        metadata["labels"]["app.kubernetes.io/instance"] = instance.as_str().into();
-    }
-    if let Some(namespace) = namespace {
-        metadata["namespace"] = namespace.into();
-    }
-    metadata
-}
-
 /// Permissions that differ in one field only are combined: first the verbs of a
 /// resource, then its names, then the resources.
-fn rules(grants: &[&Grant]) -> Vec<Value> {
+pub(crate) fn rules(grants: &[&Grant]) -> Vec<Value> {
     let mut verbs: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
     for grant in grants {
         verbs.entry((&*grant.group, grant.path(), grant.name.as_deref())).or_default().insert(&grant.verb);

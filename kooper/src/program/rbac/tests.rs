@@ -38,7 +38,7 @@ fn lines(controllers: &[Controller]) -> Vec<String> {
 fn lines_at(controllers: &[Controller], place: &Place) -> Vec<String> {
     let account = place.account();
     let grants = grants(controllers, place).expect("every client has rules");
-    let list = |value: &serde_json::Value| {
+    let list = |value: &Value| {
         let items = value.as_array().into_iter().flatten().filter_map(|item| item.as_str());
         items.collect::<Vec<_>>().join(" ")
     };

@@ -62,7 +62,7 @@ impl Cluster {
             }
         }
         for crd in merged(controllers.iter().filter_map(Controller::crd).map(|(crd, _)| crd)).into_values() {
-            self.install_crd(&annotated(crd, "0.0.0")).await?;
+            self.install_crd(&annotated(crd, "test", "0.0.0")).await?;
         }
         role::apply(&self.server.witness(), namespace, &controllers).await?;
         let (health, dead) = (Health::default(), CancellationToken::new());

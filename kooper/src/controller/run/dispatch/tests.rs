@@ -69,7 +69,8 @@ async fn an_own_write_is_an_echo_in_the_watch_and_a_change_in_a_list() {
 async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
     let id = CacheId { metadata_only: true, ..CacheId::of::<ConfigMap>() };
     let gate = Arc::new(gate());
-    let finalizers = Finalizers { own: "example.com/a".to_owned(), former: Vec::new(), on_leave: true };
+    let finalizers =
+        Finalizers { own: "example.com/a".to_owned(), former: Vec::new(), on_leave: true, retirement: None };
     let leaving = Leaving { gate: gate.clone(), id, ours: Cache::default(), finalizers };
     let held = |version: &'static str| {
         object(move |v| {

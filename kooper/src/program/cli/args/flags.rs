@@ -10,13 +10,13 @@ use super::super::logging::{self, LogFormat};
 use super::{CLUSTER, EVERY, Listen, Resync, Settings, Task};
 
 /// A flag.
-pub(super) struct Flag {
-    pub(super) name: &'static str,
+pub(crate) struct Flag {
+    pub(crate) name: &'static str,
     pub(super) short: Option<char>,
     /// A placeholder for its value; empty for a switch.
-    pub(super) value: &'static str,
-    pub(super) help: &'static str,
-    repeatable: bool,
+    pub(crate) value: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) repeatable: bool,
     /// The commands that have it.
     pub(super) of: &'static [Task],
     /// Parses a value, or returns what to write instead.
@@ -25,7 +25,7 @@ pub(super) struct Flag {
 
 impl Flag {
     /// `KOOPER_LOG_LEVEL` for `--log-level`.
-    pub(super) fn variable(&self) -> String {
+    pub(crate) fn variable(&self) -> String {
         format!("KOOPER_{}", self.name.replace('-', "_").to_uppercase())
     }
 
@@ -53,11 +53,11 @@ impl Flag {
 
     /// Whether it may also precede the command.
     pub(super) fn is_global(&self) -> bool {
-        self.of.len() > 1
+        self.of.contains(&Task::Run)
     }
 }
 
-pub(super) static FLAGS: [Flag; 18] = [
+pub(super) static COMMON: [Flag; 17] = [
     Flag {
         name: "kubeconfig",
         short: None,
@@ -136,7 +136,7 @@ pub(super) static FLAGS: [Flag; 18] = [
         value: "auto|json",
         help: "Encoding of watched objects: protobuf where offered, or only JSON [default: auto]",
         repeatable: false,
-        of: &[Task::Run, Task::Dev],
+        of: EVERY,
         take: |settings, text| {
             settings.json_only = match text {
                 "auto" => false,
@@ -262,19 +262,6 @@ pub(super) static FLAGS: [Flag; 18] = [
         },
     },
     Flag {
-        name: "install-namespace",
-        short: None,
-        value: "NAME",
-        help: "Namespace that the program is installed in [default: default]",
-        repeatable: false,
-        of: &[Task::Rbac],
-        take: |settings, text| {
-            name::label(text).map_err(|error| error.to_string())?;
-            text.clone_into(&mut settings.install_namespace);
-            Ok(())
-        },
-    },
-    Flag {
         name: "filename",
         short: Some('f'),
         value: "FILE",
@@ -306,18 +293,21 @@ pub(super) static FLAGS: [Flag; 18] = [
         help: "Only removes the files that `dev` keeps for the next time: kubeconfig and credentials",
         repeatable: false,
         of: &[Task::Dev],
-        take: |settings, text| {
-            settings.clean = match text {
-                "true" => true,
-                "false" => false,
-                _ => return Err("write `true` or `false`".to_owned()),
-            };
-            Ok(())
-        },
+        take: |settings, text| switch(text, &mut settings.clean),
     },
 ];
 
-fn not_empty<'a>(text: &'a str, otherwise: &str) -> Result<&'a str, String> {
+/// The value of a switch.
+pub(super) fn switch(text: &str, place: &mut bool) -> Result<(), String> {
+    *place = match text {
+        "true" => true,
+        "false" => false,
+        _ => return Err("write `true` or `false`".to_owned()),
+    };
+    Ok(())
+}
+
+pub(super) fn not_empty<'a>(text: &'a str, otherwise: &str) -> Result<&'a str, String> {
     if text.is_empty() { Err(otherwise.to_owned()) } else { Ok(text) }
 }
 

@@ -8,13 +8,14 @@
 mod secret;
 
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
 use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
-use super::flags::FLAGS;
+use super::every_flag;
 use crate::call::settings::GivenSettings;
 use crate::program::SettingsType;
 
@@ -27,6 +28,17 @@ pub(crate) struct OwnSettings {
     declared: SettingsType,
     /// As the type describes them.
     args: Vec<Arg>,
+}
+
+/// A flag of the program's own settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OwnFlag {
+    /// Without its dashes.
+    pub(crate) name: String,
+    pub(crate) help: String,
+    /// The only values that it takes; empty for any.
+    pub(crate) values: Vec<String>,
+    pub(crate) takes_values: bool,
 }
 
 /// A type of settings that a program cannot have.
@@ -75,7 +87,7 @@ impl OwnSettings {
                 }
             }
             let Some(variable) = arg.get_env() else { continue };
-            if let Some(taken) = FLAGS.iter().find(|flag| variable == OsStr::new(&flag.variable())) {
+            if let Some(taken) = every_flag().find(|flag| variable == OsStr::new(&flag.variable())) {
                 let variable = variable.display().to_string();
                 return Err(OwnError::Variable { ty, setting: setting(), variable, taken: taken.name });
             }
@@ -90,6 +102,35 @@ impl OwnSettings {
     /// Their type.
     pub(super) fn declared(&self) -> SettingsType {
         self.declared
+    }
+
+    /// The long flags, without secrets but with those for their files.
+    pub(super) fn flags(&self) -> Vec<OwnFlag> {
+        let flag = |arg: &Arg| {
+            let is_possible = arg.get_action().takes_values() && arg.get_value_delimiter().is_none();
+            let values = if is_possible { arg.get_possible_values() } else { Vec::new() };
+            Some(OwnFlag {
+                name: arg.get_long()?.to_owned(),
+                help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
+                values: values.iter().map(|value| value.get_name().to_owned()).collect(),
+                takes_values: arg.get_action().takes_values(),
+            })
+        };
+        let plain = self.args.iter().filter(|arg| secret::File::of(arg).is_none()).filter_map(flag);
+        plain.chain(self.files().filter_map(|(_, file)| flag(&file.arg()))).collect()
+    }
+
+    /// What is on the command line, without secrets.
+    pub(super) fn line(&self, matches: &ArgMatches) -> Vec<String> {
+        let mut line = Vec::new();
+        for arg in self.args.iter().filter(|arg| secret::File::of(arg).is_none()) {
+            tokens(arg, matches, &mut line);
+        }
+        for (_, file) in self.files().filter(|(_, file)| is_given(&file.id(), matches)) {
+            let path = matches.get_one::<PathBuf>(&file.id()).map(|path| path.as_os_str()).unwrap_or_default();
+            line.push(assigned(&format!("--{}", file.long()), path));
+        }
+        line.into_iter().map(|token| token.to_string_lossy().into_owned()).collect()
     }
 
     /// Adds the flags to the program's command.
@@ -198,7 +239,7 @@ fn names(arg: &Arg) -> Vec<String> {
 /// The flag of every program that has this name, if there is one.
 fn taken(name: &str) -> Option<String> {
     let built_in = [("--help", 'h'), ("--version", 'V')].map(|(long, short)| (long.to_owned(), Some(short)));
-    let ours = FLAGS.iter().map(|flag| (format!("--{}", flag.name), flag.short));
+    let ours = every_flag().map(|flag| (format!("--{}", flag.name), flag.short));
     let is_it =
         |(long, short): &(String, Option<char>)| long == name || short.is_some_and(|short| name == format!("-{short}"));
     built_in.into_iter().chain(ours).find(is_it).map(|(long, _)| long)
@@ -211,7 +252,11 @@ fn id(arg: &Arg) -> String {
 
 /// Whether a setting is on the command line.
 fn is_on_line(arg: &Arg, matches: &ArgMatches) -> bool {
-    matches.value_source(&id(arg)) == Some(ValueSource::CommandLine)
+    is_given(&id(arg), matches)
+}
+
+fn is_given(id: &str, matches: &ArgMatches) -> bool {
+    matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
 /// A setting as an optional flag of the program, for its help and the first reading.

@@ -144,7 +144,7 @@ fn help_lists_every_flag_and_how_variables_are_named() {
     for (name, _, about) in TASKS {
         assert!(help.contains(&format!("  {name} ")) && help.contains(about), "{help}");
     }
-    for flag in FLAGS.iter().filter(|flag| flag.is_global()) {
+    for flag in every_flag().filter(|flag| flag.is_global()) {
         assert!(help.contains(&format!("--{} <{}>", flag.name, flag.value)), "{help}");
         assert!(help.contains(flag.help), "{help}");
     }
@@ -156,13 +156,40 @@ fn help_lists_every_flag_and_how_variables_are_named() {
 #[test]
 fn each_command_exists_and_has_the_common_flags() {
     for (name, expected, _) in TASKS {
-        let (task, settings) = task(&format!("{name} --namespace a"), &[]).unwrap_or_else(|error| panic!("{error}"));
+        let image = if expected == Task::Manifests { "--image a" } else { "" };
+        let line = format!("{name} --namespace a {image}");
+        let (task, settings) = task(&line, &[]).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((task, &settings.namespaces[..]), (expected, &["a".to_owned()][..]));
     }
 }
 
 #[test]
-fn only_rbac_has_the_namespace_of_the_installation() {
+fn manifests_takes_an_image_and_keeps_what_was_given_for_the_pod() {
+    let line =
+        "manifests --image a:1 --replicas 0 --with network-policy --with service-monitor,network-policy --workers 2";
+    let settings = parsed(line, &[("KOOPER_NAMESPACE", "a,b"), ("KOOPER_OUTPUT", "c")]).expect("good values");
+    let manifests = settings.manifests;
+    assert_eq!((manifests.image.as_deref(), manifests.replicas), (Some("a:1"), Some(0)));
+    assert_eq!(manifests.with, [Addition::NetworkPolicy, Addition::ServiceMonitor].into());
+    assert_eq!((manifests.format, manifests.output), (Format::Yaml, Some("c".into())));
+    let pod = pod_flags().filter_map(|flag| Some((flag.variable(), settings.given.get(flag.name)?.join(","))));
+    let expected = [("KOOPER_NAMESPACE", "a,b"), ("KOOPER_WORKERS", "2")];
+    assert_eq!(pod.collect::<Vec<_>>(), expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    assert!(refused("manifests", &[]).starts_with("2: error: the image of the program is missing"));
+    assert!(refused("manifests --image=", &[]).contains("write an image such as"));
+    assert!(refused("run --image a", &[]).contains("unexpected argument '--image'"));
+}
+
+#[test]
+fn uninstall_has_switches_and_a_timeout() {
+    assert_eq!(read("uninstall").uninstall, UninstallSettings::default());
+    let settings = read("uninstall --dry-run --orphan --keep-crds --timeout 1m").uninstall;
+    let timeout = Duration::from_secs(60);
+    assert_eq!(settings, UninstallSettings { dry_run: true, orphan: true, keep_crds: true, timeout });
+}
+
+#[test]
+fn rbac_and_manifests_have_the_namespace_of_the_installation() {
     assert_eq!(read("rbac").install_namespace, "default");
     assert_eq!(read("rbac --install-namespace a").install_namespace, "a");
     let settings = parsed("rbac", &[("KOOPER_INSTALL_NAMESPACE", "a")]).expect("a good value");

@@ -42,7 +42,7 @@ impl<'a> File<'a> {
         Some(name)
     }
 
-    fn id(&self) -> String {
+    pub(super) fn id(&self) -> String {
         format!("{}:file", super::id(self.secret))
     }
 

@@ -1,0 +1,185 @@
+//! The flags of the commands that install and uninstall the program.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kooper_grammar::{duration, name};
+
+use super::Task;
+use super::flags::{Flag, not_empty, switch};
+
+/// How long `uninstall` waits for cleanups and deletions.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The settings of `manifests`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ManifestSettings {
+    pub(crate) image: Option<String>,
+    pub(crate) replicas: Option<u32>,
+    pub(crate) with: BTreeSet<Addition>,
+    pub(crate) format: Format,
+    /// The folder to write the files to.
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Manifests that are only printed if they are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Addition {
+    NetworkPolicy,
+    ServiceMonitor,
+}
+
+/// What `manifests` writes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Documents for `kubectl apply`.
+    #[default]
+    Yaml,
+    /// A chart.
+    Helm,
+}
+
+/// The settings of `uninstall`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UninstallSettings {
+    pub(crate) dry_run: bool,
+    /// Whether finalizers are removed without a cleanup.
+    pub(crate) orphan: bool,
+    pub(crate) keep_crds: bool,
+    pub(crate) timeout: Duration,
+}
+
+impl Default for UninstallSettings {
+    fn default() -> Self {
+        Self { dry_run: false, orphan: false, keep_crds: false, timeout: PATIENCE }
+    }
+}
+
+pub(super) static FLAGS: [Flag; 10] = [
+    Flag {
+        name: "install-namespace",
+        short: None,
+        value: "NAME",
+        help: "Namespace that the program is installed in [default: default]",
+        repeatable: false,
+        of: &[Task::Rbac, Task::Manifests, Task::Uninstall],
+        take: |settings, text| {
+            name::label(text).map_err(|error| error.to_string())?;
+            text.clone_into(&mut settings.install_namespace);
+            Ok(())
+        },
+    },
+    Flag {
+        name: "image",
+        short: None,
+        value: "IMAGE",
+        help: "Container image of the program, with its tag or digest; required",
+        repeatable: false,
+        of: &[Task::Manifests],
+        take: |settings, text| {
+            let is_image = !text.is_empty() && !text.contains(|char: char| char.is_whitespace() || char.is_control());
+            settings.manifests.image =
+                Some(is_image.then(|| text.to_owned()).ok_or("write an image such as `example.com/shop:1.2.0`")?);
+            Ok(())
+        },
+    },
+    Flag {
+        name: "replicas",
+        short: None,
+        value: "N",
+        help: "Replicas of the Deployment [default: 2 if all controllers have leader election, otherwise 1]",
+        repeatable: false,
+        of: &[Task::Manifests],
+        take: |settings, text| {
+            let replicas = text.parse::<u16>().map_err(|_| format!("write a whole number from 0 to {}", u16::MAX))?;
+            settings.manifests.replicas = Some(replicas.into());
+            Ok(())
+        },
+    },
+    Flag {
+        name: "with",
+        short: None,
+        value: "LIST",
+        help: "Further manifests: network-policy, service-monitor; repeat it, or write a,b [default: none]",
+        repeatable: true,
+        of: &[Task::Manifests],
+        take: |settings, text| {
+            for addition in text.split(',').map(str::trim) {
+                settings.manifests.with.insert(match addition {
+                    "network-policy" => Addition::NetworkPolicy,
+                    "service-monitor" => Addition::ServiceMonitor,
+                    _ => return Err("write `network-policy` or `service-monitor`".to_owned()),
+                });
+            }
+            Ok(())
+        },
+    },
+    Flag {
+        name: "format",
+        short: None,
+        value: "yaml|helm",
+        help: "Documents for kubectl, or a chart for Helm [default: yaml]",
+        repeatable: false,
+        of: &[Task::Manifests],
+        take: |settings, text| {
+            settings.manifests.format = match text {
+                "yaml" => Format::Yaml,
+                "helm" => Format::Helm,
+                _ => return Err("write `yaml` or `helm`".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    Flag {
+        name: "output",
+        short: Some('o'),
+        value: "FOLDER",
+        help: "Folder to write the files to, the CRDs in one of their own [default: stdout, without CRDs]",
+        repeatable: false,
+        of: &[Task::Manifests],
+        take: |settings, text| {
+            settings.manifests.output = Some(not_empty(text, "write the path of a folder")?.into());
+            Ok(())
+        },
+    },
+    Flag {
+        name: "dry-run",
+        short: None,
+        value: "",
+        help: "Only prints what would be done",
+        repeatable: false,
+        of: &[Task::Uninstall],
+        take: |settings, text| switch(text, &mut settings.uninstall.dry_run),
+    },
+    Flag {
+        name: "orphan",
+        short: None,
+        value: "",
+        help: "Removes the program's finalizers without running any cleanup",
+        repeatable: false,
+        of: &[Task::Uninstall],
+        take: |settings, text| switch(text, &mut settings.uninstall.orphan),
+    },
+    Flag {
+        name: "keep-crds",
+        short: None,
+        value: "",
+        help: "Keeps the CRDs and all objects; cleans up only those that are being deleted",
+        repeatable: false,
+        of: &[Task::Uninstall],
+        take: |settings, text| switch(text, &mut settings.uninstall.keep_crds),
+    },
+    Flag {
+        name: "timeout",
+        short: None,
+        value: "DURATION",
+        help: "How long cleanups and deletions may take [default: 5m]",
+        repeatable: false,
+        of: &[Task::Uninstall],
+        take: |settings, text| {
+            settings.uninstall.timeout = duration::parse(text).map_err(|error| error.to_string())?;
+            Ok(())
+        },
+    },
+];

@@ -1,0 +1,145 @@
+//! The chart: the documents of `manifests`, with the program's settings as values.
+
+mod hook;
+mod roles;
+mod values;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use super::args::Settings;
+use super::controllers::controllers;
+use crate::error::BoxError;
+use crate::program::Program;
+use crate::program::manifests::template::{expression, render};
+use crate::program::manifests::{self, Choices, INSTALLATION, Part, Workload};
+
+/// The files of the chart: paths and texts.
+pub(super) fn files(
+    program: &str,
+    version: &str,
+    definitions: &[fn(&mut Program)],
+    settings: &Settings,
+    choices: &Choices,
+    crds: &[CustomResourceDefinition],
+) -> Result<Vec<(String, String)>, BoxError> {
+    // What the values set is not known.
+    let plain = Settings { own: settings.own.clone(), ..Settings::default() };
+    let builtin = controllers(definitions, &plain)?;
+    let name = settings.installation(program).program;
+    let elected = manifests::unelected(&builtin).is_none();
+    let workload = workload(&name);
+    let mut files = vec![
+        ("Chart.yaml", chart(&name, version)?),
+        ("values.yaml", values::yaml(settings, choices, !crds.is_empty())?),
+        (
+            "values.schema.json",
+            serde_json::to_string_pretty(&values::schema(!crds.is_empty(), &settings.own.flags))? + "\n",
+        ),
+        ("templates/_settings.tpl", named(SETTINGS, &name, elected)),
+        ("templates/_roles.tpl", roles::named(&name, definitions, &plain)?),
+        ("templates/roles.yaml", roles::own(&name)),
+        ("templates/program.yaml", documents(&name, &workload)?),
+    ];
+    if !crds.is_empty() {
+        files.push(("templates/crds.yaml", crd_template(crds)?));
+        files.push(("templates/crd-roles.yaml", crd_roles(&name, &builtin)?));
+    }
+    if builtin.iter().any(|one| one.finalizer().is_some()) {
+        files.push(("templates/uninstall.yaml", hook::template(&name, &workload)?));
+    }
+    Ok(files.into_iter().map(|(path, text)| (path.to_owned(), text)).collect())
+}
+
+fn chart(name: &str, version: &str) -> Result<String, BoxError> {
+    Ok(serde_saphyr::to_string(&json!({
+        "apiVersion": "v2", "name": name, "version": version, "appVersion": version, "type": "application",
+        "description": format!("Runs the Kubernetes controllers of {name}"),
+    }))?)
+}
+
+/// A call of one of the chart's named templates.
+fn include(name: &str, template: &str) -> String {
+    format!("include \"{name}.{template}\" .")
+}
+
+/// The Deployment and what belongs to it, with expressions instead of values.
+fn workload(name: &str) -> Workload {
+    let of = |template: &str| expression(&include(name, template));
+    let quoted = |text: &str| expression(&format!("{text} | quote"));
+    let optional = |value: &str| Part::If(format!(".Values.{value}"));
+    let field = |value: &str| optional(value).field(expression(&format!("toJson .Values.{value}")));
+    Workload {
+        name: quoted(&include(name, "name")),
+        namespace: quoted(".Release.Namespace"),
+        account: quoted(&include(name, "account")),
+        labels: of("podLabels"),
+        selector: json!({INSTALLATION: quoted(&include(name, "account"))}),
+        container: name.to_owned(),
+        image: quoted(".Values.image"),
+        args: of("args"),
+        replicas: of("replicas"),
+        strategy: of("strategy"),
+        grace: of("grace"),
+        variables: of("variables"),
+        port: of("port"),
+        resources: expression("toJson .Values.resources"),
+        listens: Part::If(include(name, "port")),
+        has_budget: Part::If(format!("gt (int ({})) 1", include(name, "replicas"))),
+        has_network_policy: optional("networkPolicy"),
+        has_service_monitor: optional("serviceMonitor"),
+        pod: ["imagePullSecrets", "nodeSelector", "tolerations"].map(|value| (value, field(value))).into(),
+    }
+}
+
+/// The template of documents, each under its condition.
+fn documents(name: &str, workload: &Workload) -> Result<String, BoxError> {
+    let mut text = format!(
+        "{{{{- if and .Values.serviceMonitor (not ({})) }}}}\n{{{{- fail \"serviceMonitor needs the metrics: remove `listen: \
+         off`, or set `serviceMonitor: false`\" }}}}\n{{{{- end }}}}\n",
+        include(name, "port")
+    );
+    for (part, document) in workload.documents() {
+        let document = render(&document)?;
+        text += &match part {
+            Part::If(condition) => format!("{{{{- if {condition} }}}}\n---\n{document}{{{{- end }}}}\n"),
+            _ => format!("---\n{document}"),
+        };
+    }
+    Ok(text)
+}
+
+/// The CRDs. They outlive the release, with all objects.
+fn crd_template(crds: &[CustomResourceDefinition]) -> Result<String, BoxError> {
+    let mut text = "{{- if .Values.crds }}\n".to_owned();
+    for crd in crds {
+        let mut crd = crd.clone();
+        crd.annotations_mut().insert("helm.sh/resource-policy".to_owned(), "keep".to_owned());
+        text += &format!("---\n{}", render(&serde_json::to_value(crd)?)?);
+    }
+    Ok(text + "{{- end }}\n")
+}
+
+fn crd_roles(name: &str, controllers: &[crate::controller::Controller]) -> Result<String, BoxError> {
+    let metadata = json!({"labels": {"app.kubernetes.io/name": name}});
+    let role =
+        manifests::template::inline(&format!("printf \"%s:%s\" .Release.Namespace ({})", include(name, "account")));
+    let documents = manifests::crd_roles(controllers, &metadata, &role);
+    documents.iter().map(|document: &Value| Ok(format!("---\n{}", render(document)?))).collect()
+}
+
+/// Fills the names into a file of named templates.
+fn named(text: &str, name: &str, elected: bool) -> String {
+    text.replace("PROGRAM", name)
+        .replace("INSTALLATION", INSTALLATION)
+        .replace("ROLLING", &manifests::strategy(true).to_string())
+        .replace("RECREATE", &manifests::strategy(false).to_string())
+        .replace("REPLICAS_ELECTED", &manifests::usual_replicas(true).to_string())
+        .replace("REPLICAS_ALONE", &manifests::usual_replicas(false).to_string())
+        .replace("ELECTED", if elected { "true" } else { "false" })
+        .replace("VARIABLES", &values::variables())
+}
+
+/// The values that follow from the settings, as the command line computes them.
+const SETTINGS: &str = include_str!("chart/settings.tpl");

@@ -1,0 +1,72 @@
+//! The hook of the chart that removes finalizers before the program is removed.
+
+use serde_json::{Value, json};
+
+use super::include;
+use crate::error::BoxError;
+use crate::program::manifests::Workload;
+use crate::program::manifests::template::{expression, render};
+
+/// How long the hook may take: less than Helm waits for it.
+const TIMEOUT: &str = "4m";
+
+/// A Job that runs `uninstall --keep-crds`, under an account of its own.
+pub(super) fn template(name: &str, workload: &Workload) -> Result<String, BoxError> {
+    let account = format!("printf \"%s-uninstall\" ({})", include(name, "account"));
+    // What `uninstall` needs beside the permissions of the program.
+    let own = json!([
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]},
+        {"apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["patch"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
+    ]);
+    let roles = format!(
+        "{{{{- include \"{name}.roles\" (dict \"root\" . \"account\" ({account}) \"annotations\" ({}) \"own\" (fromJsonArray \
+         `{own}`)) }}}}\n",
+        dict(&hook("-5"))
+    );
+    Ok(format!("{roles}---\n{}", render(&job(name, workload, &account))?))
+}
+
+fn job(name: &str, workload: &Workload, account: &str) -> Value {
+    let labels = expression(&include(name, "labels"));
+    let mut container = workload.container();
+    for unused in ["ports", "readinessProbe", "livenessProbe"] {
+        container.as_object_mut().and_then(|fields| fields.remove(unused));
+    }
+    container["args"] = expression(&format!(
+        "concat (list \"uninstall\" \"--keep-crds\" \"--timeout\" \"{TIMEOUT}\") (rest (fromJsonArray ({}))) | toJson",
+        include(name, "args")
+    ));
+    container["env"] = expression(&format!(
+        "append (fromJsonArray ({})) (dict \"name\" \"KOOPER_INSTALL_NAMESPACE\" \"value\" .Release.Namespace) | toJson",
+        include(name, "variables")
+    ));
+    let mut pod = workload.pod_spec(&container);
+    pod["serviceAccountName"] = expression(&format!("{account} | quote"));
+    pod["restartPolicy"] = "Never".into();
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {
+            "name": expression(&format!("printf \"%s-uninstall\" ({}) | quote", include(name, "name"))),
+            "namespace": workload.namespace, "labels": labels, "annotations": hook("0"),
+        },
+        "spec": {
+            "backoffLimit": 3,
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    })
+}
+
+fn hook(weight: &str) -> Value {
+    json!({
+        "helm.sh/hook": "pre-delete",
+        "helm.sh/hook-weight": weight,
+        "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded",
+    })
+}
+
+/// Strings as arguments of the template function `dict`.
+fn dict(fields: &Value) -> String {
+    let pairs = fields.as_object().into_iter().flatten().map(|(name, value)| format!(" \"{name}\" {value}"));
+    format!("dict{}", pairs.collect::<String>())
+}

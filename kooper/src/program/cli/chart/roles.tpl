@@ -1,0 +1,38 @@
+{{- /* A service account with its roles: `own` are further rules in its own namespace. */ -}}
+{{- define "PROGRAM.roles" -}}
+{{- $root := .root -}}
+{{- $own := $root.Release.Namespace -}}
+{{- $rules := include "PROGRAM.rules" $root | fromJson -}}
+{{- $roles := dict -}}
+{{- range $namespace, $some := $rules.others }}{{ $_ := set $roles $namespace $some }}{{ end -}}
+{{- range $namespace := $root.Values.namespaces | default list | uniq -}}
+{{- with $rules.watched }}{{ $_ := set $roles $namespace (concat (index $roles $namespace | default list) .) }}{{ end -}}
+{{- end -}}
+{{- with $rules.leases -}}
+{{- $namespace := $root.Values.leaseNamespace | default $own -}}
+{{- $_ := set $roles $namespace (concat (index $roles $namespace | default list) . | uniq) -}}
+{{- end -}}
+{{- with .own }}{{ $_ := set $roles $own (concat (index $roles $own | default list) .) }}{{ end -}}
+{{- $metadata := dict "labels" (include "PROGRAM.labels" $root | fromJson) -}}
+{{- with .annotations }}{{ $_ := set $metadata "annotations" . }}{{ end -}}
+{{- $group := "rbac.authorization.k8s.io" -}}
+{{- $subject := dict "kind" "ServiceAccount" "name" .account "namespace" $own -}}
+{{- $documents := list (dict "apiVersion" "v1" "kind" "ServiceAccount" "metadata" (merge (dict "name" .account "namespace" $own) $metadata)) -}}
+{{- with $rules.cluster -}}
+{{- $name := printf "%s:%s" $own $.account -}}
+{{- $ref := dict "apiGroup" $group "kind" "ClusterRole" "name" $name -}}
+{{- $documents = append $documents (dict "apiVersion" (printf "%s/v1" $group) "kind" "ClusterRole" "metadata" (merge (dict "name" $name) $metadata) "rules" .) -}}
+{{- $documents = append $documents (dict "apiVersion" (printf "%s/v1" $group) "kind" "ClusterRoleBinding" "metadata" (merge (dict "name" $name) $metadata) "roleRef" $ref "subjects" (list $subject)) -}}
+{{- end -}}
+{{- range $namespace, $some := $roles -}}
+{{- $name := ternary $.account (printf "%s:%s" $own $.account) (eq $namespace $own) -}}
+{{- $ref := dict "apiGroup" $group "kind" "Role" "name" $name -}}
+{{- $place := merge (dict "name" $name "namespace" $namespace) $metadata -}}
+{{- $documents = append $documents (dict "apiVersion" (printf "%s/v1" $group) "kind" "Role" "metadata" $place "rules" $some) -}}
+{{- $documents = append $documents (dict "apiVersion" (printf "%s/v1" $group) "kind" "RoleBinding" "metadata" $place "roleRef" $ref "subjects" (list $subject)) -}}
+{{- end -}}
+{{- range $documents }}
+---
+{{ toYaml . }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,94 @@
+{{- /* The name of the service account. */ -}}
+{{- define "PROGRAM.account" -}}
+PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
+{{- end }}
+
+{{- /* The name of the Deployment and what belongs to it. */ -}}
+{{- define "PROGRAM.name" -}}
+{{- $name := include "PROGRAM.account" . | replace "." "--" -}}
+{{- if gt (len $name) 63 }}{{ fail (printf "the name `%s` is longer than 63 characters: choose a shorter `instance`" $name) }}{{ end -}}
+{{- $name }}
+{{- end }}
+
+{{- define "PROGRAM.labels" -}}
+{{- $labels := dict "app.kubernetes.io/name" "PROGRAM" -}}
+{{- with .Values.instance }}{{ $_ := set $labels "app.kubernetes.io/instance" . }}{{ end -}}
+{{- toJson $labels -}}
+{{- end }}
+
+{{- define "PROGRAM.podLabels" -}}
+{{- $labels := include "PROGRAM.labels" . | fromJson -}}
+{{- toJson (set $labels "INSTALLATION" (include "PROGRAM.account" .)) -}}
+{{- end }}
+
+{{- /* A setting as the command line takes it; YAML reads `on` and `off` as booleans. */ -}}
+{{- define "PROGRAM.setting" -}}
+{{- $value := index (index . 0).Values (index . 1) -}}
+{{- if kindIs "bool" $value }}{{ ternary "on" "off" $value -}}
+{{- else if kindIs "slice" $value }}{{ join "," $value -}}
+{{- else if not (kindIs "invalid" $value) }}{{ printf "%v" $value -}}
+{{- end -}}
+{{- end }}
+
+{{- /* Whether all controllers have leader election. */ -}}
+{{- define "PROGRAM.elected" -}}
+{{- $election := include "PROGRAM.setting" (list . "leaderElection") -}}
+{{- if or (eq $election "on") (and ELECTED (eq $election "")) }}true{{ end -}}
+{{- end }}
+
+{{- define "PROGRAM.replicas" -}}
+{{- $elected := include "PROGRAM.elected" . -}}
+{{- if kindIs "invalid" .Values.replicas }}{{ if $elected }}REPLICAS_ELECTED{{ else }}REPLICAS_ALONE{{ end -}}
+{{- else if and (gt (int .Values.replicas) 1) (not $elected) -}}
+{{- fail "several replicas would all handle every object: set `leaderElection: \"on\"`, or `replicas: 1`" -}}
+{{- else }}{{ int .Values.replicas }}{{ end -}}
+{{- end }}
+
+{{- define "PROGRAM.strategy" -}}
+{{- if include "PROGRAM.elected" . }}ROLLING{{ else }}RECREATE{{ end -}}
+{{- end }}
+
+{{- /* The drain timeout in seconds, rounded up, and ten more. */ -}}
+{{- define "PROGRAM.grace" -}}
+{{- $drain := include "PROGRAM.setting" (list . "drainTimeout") | default "20s" -}}
+{{- $begin := toDate "2006-01-02" "2020-01-01" -}}
+{{- $end := dateModify (printf "%s999ms999us999ns" $drain) $begin -}}
+{{- add 10 (sub (unixEpoch $end) (unixEpoch $begin)) -}}
+{{- end }}
+
+{{- /* The port of metrics and probes; empty if they are off. */ -}}
+{{- define "PROGRAM.port" -}}
+{{- $listen := include "PROGRAM.setting" (list . "listen") | default ":8080" -}}
+{{- if ne $listen "off" -}}
+{{- $port := regexFind "[0-9]+$" $listen -}}
+{{- if or (hasPrefix "127." $listen) (hasPrefix "[::1]" $listen) (lt (int $port) 1024) -}}
+{{- fail (printf "probes and metrics cannot be reached on %s: set `listen` to `[::]:8080`, or another port from 1024 up" $listen) -}}
+{{- end -}}
+{{- $port -}}
+{{- end -}}
+{{- end }}
+
+{{- /* The settings as environment variables. */ -}}
+{{- define "PROGRAM.variables" -}}
+{{- $root := . -}}
+{{- $variables := list -}}
+{{- range $pair := list VARIABLES -}}
+{{- $value := include "PROGRAM.setting" (list $root (first $pair)) -}}
+{{- if $value }}{{ $variables = append $variables (dict "name" (last $pair) "value" $value) }}{{ end -}}
+{{- end -}}
+{{- $variables = concat $variables (.Values.env | default list) -}}
+{{- if $variables }}{{ toJson $variables }}{{ else }}[]{{ end -}}
+{{- end }}
+
+{{- /* The arguments of `run`: the program's own settings. */ -}}
+{{- define "PROGRAM.args" -}}
+{{- $args := list "run" -}}
+{{- range $flag, $value := .Values.settings | default dict -}}
+{{- range $one := kindIs "slice" $value | ternary $value (list $value) -}}
+{{- if kindIs "bool" $one }}{{ if $one }}{{ $args = append $args (printf "--%s" $flag) }}{{ end -}}
+{{- else if kindIs "float64" $one }}{{ $args = append $args (printf "--%s=%s" $flag (toJson $one)) -}}
+{{- else if not (kindIs "invalid" $one) }}{{ $args = append $args (printf "--%s=%v" $flag $one) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $args -}}
+{{- end }}

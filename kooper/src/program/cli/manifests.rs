@@ -1,0 +1,93 @@
+//! The command `manifests`: everything that runs the program in a cluster.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use super::args::{self, Addition, Format, Listen, Settings};
+use super::chart;
+use super::controllers::controllers;
+use super::print::{crds, place, print, warn, yaml};
+use crate::error::BoxError;
+use crate::program::Program;
+use crate::program::http::Listener;
+use crate::program::manifests::{self, Choices};
+
+/// A file that could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{} cannot be written: {error}; choose another folder with `--output`", path.display())]
+struct OutputError {
+    path: PathBuf,
+    error: io::Error,
+}
+
+/// Prints the documents of an installation, or writes them to files.
+pub(crate) fn manifests(
+    program: &str,
+    version: &str,
+    definitions: &[fn(&mut Program)],
+    settings: &Settings,
+) -> Result<ExitCode, BoxError> {
+    let controllers = controllers(definitions, settings)?;
+    warn(&controllers);
+    let place = place(program, settings);
+    let crds = crds(&place.installation.program, version, &controllers);
+    let choices = choices(settings);
+    if settings.manifests.format == Format::Helm {
+        let folder = settings.manifests.output.as_deref().ok_or(
+            "a chart consists of several files: write `--output FOLDER` for the folder that they are written to",
+        )?;
+        let files = chart::files(program, version, definitions, settings, &choices, &crds)?;
+        return write(folder, &files);
+    }
+    let documents = yaml(manifests::documents(&controllers, &place, &choices)?)?;
+    match &settings.manifests.output {
+        None if crds.is_empty() => print(&documents),
+        None => print(&format!(
+            "# The CRDs are not included: apply them first, with\n#   {program} crd | kubectl apply --server-side -f -\n\
+             {documents}"
+        )),
+        Some(folder) => {
+            let mut files = vec![("manifests.yaml".to_owned(), documents)];
+            if !crds.is_empty() {
+                files.push(("crds.yaml".to_owned(), yaml(crds)?));
+            }
+            write(folder, &files)
+        }
+    }
+}
+
+/// What the flags choose.
+fn choices(settings: &Settings) -> Choices {
+    let chosen = &settings.manifests;
+    let variables = args::pod_flags().filter_map(|flag| {
+        let texts = settings.given.get(flag.name)?;
+        Some((flag.variable(), texts.join(",")))
+    });
+    Choices {
+        image: chosen.image.clone().unwrap_or_default(),
+        replicas: chosen.replicas,
+        args: settings.own.line.clone(),
+        variables: variables.collect(),
+        listen: match settings.listen {
+            Listen::Default => Some(Listener::DEFAULT),
+            Listen::Off => None,
+            Listen::At(address) => Some(address),
+        },
+        drain: settings.drain_timeout,
+        network_policy: chosen.with.contains(&Addition::NetworkPolicy),
+        service_monitor: chosen.with.contains(&Addition::ServiceMonitor),
+    }
+}
+
+/// Writes the files and prints their paths.
+fn write(folder: &Path, files: &[(String, String)]) -> Result<ExitCode, BoxError> {
+    let mut paths = String::new();
+    for (name, text) in files {
+        let path = folder.join(name);
+        let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
+        written.map_err(|error| OutputError { path: path.clone(), error })?;
+        paths += &format!("{}\n", path.display());
+    }
+    print(&paths)
+}

@@ -1,0 +1,172 @@
+//! Everything that runs a program in a cluster, as documents for `kubectl apply`.
+//!
+//! A [`Workload`] has the values that differ between installations. They are known,
+//! or they are expressions of a chart: the documents are the same.
+
+mod choices;
+mod crd_roles;
+mod deployment;
+pub(crate) mod template;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Value, json};
+
+use crate::controller::Controller;
+use crate::program::rbac::{self, Place};
+
+pub(crate) use choices::{Choices, ManifestError, resources, strategy, unelected, usual_replicas};
+pub(crate) use crd_roles::documents as crd_roles;
+use template::optional;
+
+/// The label by which the pods of one installation are selected.
+pub(crate) const INSTALLATION: &str = "kooper.rs/installation";
+
+/// The name of the container's port.
+const PORT: &str = "http";
+
+/// The values of the Deployment and of what belongs to it.
+pub(crate) struct Workload {
+    /// The name of the Deployment, the Service and the others.
+    pub(crate) name: Value,
+    pub(crate) namespace: Value,
+    pub(crate) account: Value,
+    pub(crate) labels: Value,
+    /// The labels that no other pod has.
+    pub(crate) selector: Value,
+    pub(crate) container: String,
+    pub(crate) image: Value,
+    pub(crate) args: Value,
+    pub(crate) replicas: Value,
+    pub(crate) strategy: Value,
+    /// The seconds from SIGTERM to SIGKILL.
+    pub(crate) grace: Value,
+    pub(crate) variables: Value,
+    /// The port of metrics and probes.
+    pub(crate) port: Value,
+    pub(crate) resources: Value,
+    /// Whether the listener is on.
+    pub(crate) listens: Part,
+    pub(crate) has_budget: Part,
+    pub(crate) has_network_policy: Part,
+    pub(crate) has_service_monitor: Part,
+    /// Further fields of the pod.
+    pub(crate) pod: Vec<(&'static str, Value)>,
+}
+
+/// Whether a part of the documents exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    Always,
+    Never,
+    /// If a condition of the chart holds.
+    If(String),
+}
+
+impl Part {
+    pub(crate) fn when(is: bool) -> Self {
+        if is { Self::Always } else { Self::Never }
+    }
+
+    /// A field; `null` if it does not exist.
+    pub(crate) fn field(&self, value: Value) -> Value {
+        match self {
+            Self::Always => value,
+            Self::Never => Value::Null,
+            Self::If(condition) => optional(condition, &value),
+        }
+    }
+}
+
+/// The documents of an installation, without its CRDs.
+pub(crate) fn documents(
+    controllers: &[Controller],
+    place: &Place,
+    choices: &Choices,
+) -> Result<Vec<Value>, ManifestError> {
+    let workload = choices.workload(controllers, place)?;
+    let mut documents = rbac::documents(&rbac::grants(controllers, place)?, place);
+    documents.extend(crd_roles(controllers, &place.metadata(None, ""), &place.role(None)));
+    let own = workload.documents().into_iter().filter(|(part, _)| *part != Part::Never);
+    documents.extend(own.map(|(_, document)| document));
+    Ok(documents)
+}
+
+impl Workload {
+    /// The documents, each with the condition under which it exists.
+    pub(crate) fn documents(&self) -> Vec<(Part, Value)> {
+        let documents = [
+            (Part::Always, self.deployment()),
+            (self.has_budget.clone(), self.budget()),
+            (self.listens.clone(), self.service()),
+            (self.has_network_policy.clone(), self.network_policy()),
+            (self.has_service_monitor.clone(), self.service_monitor()),
+        ];
+        documents.map(|(part, document)| (part, pruned(document))).into()
+    }
+
+    fn metadata(&self) -> Value {
+        json!({"name": self.name, "namespace": self.namespace, "labels": self.labels})
+    }
+
+    /// Not more than one pod is evicted at a time, so that a standby takes over.
+    /// One that is not ready may always be evicted.
+    fn budget(&self) -> Value {
+        json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": self.metadata(),
+            "spec": {
+                "maxUnavailable": 1,
+                "selector": {"matchLabels": self.selector},
+                "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            },
+        })
+    }
+
+    /// The Service for metrics.
+    fn service(&self) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": self.metadata(),
+            "spec": {
+                "selector": self.selector,
+                "ports": [{"name": PORT, "port": self.port, "targetPort": PORT, "protocol": "TCP"}],
+            },
+        })
+    }
+
+    /// Only the port of metrics and probes accepts connections. What handlers
+    /// connect to is not limited.
+    fn network_policy(&self) -> Value {
+        let ingress = self.listens.field(json!([{"ports": [{"port": PORT, "protocol": "TCP"}]}]));
+        json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": self.metadata(),
+            "spec": {
+                "podSelector": {"matchLabels": self.selector},
+                "policyTypes": ["Ingress"],
+                "ingress": ingress,
+            },
+        })
+    }
+
+    fn service_monitor(&self) -> Value {
+        json!({
+            "apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor", "metadata": self.metadata(),
+            "spec": {
+                "selector": {"matchLabels": self.selector},
+                "endpoints": [{"port": PORT, "path": "/metrics"}],
+            },
+        })
+    }
+}
+
+/// The document without fields that are `null`.
+fn pruned(mut document: Value) -> Value {
+    match &mut document {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(|value| *value = pruned(value.take()));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|value| *value = pruned(value.take())),
+        _ => {}
+    }
+    document
+}

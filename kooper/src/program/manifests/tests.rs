@@ -1,0 +1,101 @@
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::*;
+use crate::controller::installation::Installation;
+use crate::leader::LeaderElection;
+
+/// Where the expected documents are.
+const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/program/manifests/tests");
+
+fn place(instance: Option<&str>) -> Place {
+    Place {
+        installation: Installation::new("shop", instance.map(str::to_owned)),
+        namespace: "shops".into(),
+        lease_namespace: "shops".into(),
+    }
+}
+
+fn choices() -> Choices {
+    Choices {
+        image: "example.com/shop:1".into(),
+        replicas: None,
+        args: vec!["--tea=green".into()],
+        variables: vec![("KOOPER_WORKERS".into(), "2".into())],
+        listen: "[::]:8080".parse().ok(),
+        drain: Duration::from_millis(20_500),
+        network_policy: true,
+        service_monitor: true,
+    }
+}
+
+fn controllers(elected: bool) -> [Controller; 1] {
+    let builder = Controller::builder::<Pod>("pods").handler(async || {});
+    let builder = if elected { builder.leader_election(LeaderElection::default()) } else { builder };
+    [builder.build().expect("a controller")]
+}
+
+fn kinds(elected: bool, place: &Place, choices: &Choices) -> Vec<String> {
+    let documents = documents(&controllers(elected), place, choices).expect("documents");
+    documents.iter().map(|document| document["kind"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// Compares the documents with a file; `KOOPER_BLESS=1` writes it.
+#[test]
+fn the_documents_are_those_of_the_snapshots() {
+    let without =
+        Choices { network_policy: false, service_monitor: false, variables: Vec::new(), args: Vec::new(), ..choices() };
+    for (file, elected, instance, choices) in
+        [("elected", true, Some("blue"), choices()), ("alone", false, None, without)]
+    {
+        let documents = documents(&controllers(elected), &place(instance), &choices).expect("documents");
+        let text: Vec<_> = documents.iter().map(|one| serde_saphyr::to_string(one).expect("YAML")).collect();
+        let (text, path) = (text.join("---\n"), format!("{EXPECTED}/{file}.yaml"));
+        if std::env::var_os("KOOPER_BLESS").is_some() {
+            std::fs::write(&path, &text).expect("the file can be written");
+        }
+        assert_eq!(std::fs::read_to_string(&path).expect("the file exists"), text, "{path}");
+    }
+}
+
+#[test]
+fn replicas_strategy_budget_and_grace_follow_from_leader_election_and_drain() {
+    let deployment = |elected: bool, choices: &Choices| {
+        let documents = documents(&controllers(elected), &place(None), choices).expect("documents");
+        documents.into_iter().find(|document| document["kind"] == "Deployment").expect("a Deployment")["spec"].take()
+    };
+    let (one, two) = (deployment(false, &choices()), deployment(true, &choices()));
+    assert_eq!((&one["replicas"], &one["strategy"]["type"]), (&1.into(), &"Recreate".into()));
+    assert_eq!((&two["replicas"], &two["strategy"]["type"]), (&2.into(), &"RollingUpdate".into()));
+    assert_eq!(one["template"]["spec"]["terminationGracePeriodSeconds"], 31);
+    let budget = "PodDisruptionBudget".to_owned();
+    assert!(!kinds(false, &place(None), &choices()).contains(&budget));
+    assert!(kinds(true, &place(None), &choices()).contains(&budget));
+    let single = Choices { replicas: Some(1), ..choices() };
+    assert!(!kinds(true, &place(None), &single).contains(&budget), "it would protect nothing");
+}
+
+#[test]
+fn without_a_listener_there_are_no_probes_and_no_service() {
+    let off = Choices { listen: None, service_monitor: false, ..choices() };
+    let kinds = kinds(false, &place(None), &off);
+    assert!(!kinds.contains(&"Service".to_owned()) && kinds.contains(&"NetworkPolicy".to_owned()), "{kinds:?}");
+    let documents = documents(&controllers(false), &place(None), &off).expect("documents");
+    let text = documents.iter().map(Value::to_string).collect::<String>();
+    assert!(!text.contains("readyz") && !text.contains("null"), "{text}");
+}
+
+#[test]
+fn no_label_of_one_installation_selects_pods_of_another() {
+    let selector = |instance: Option<&str>| {
+        let documents = documents(&controllers(false), &place(instance), &choices()).expect("documents");
+        let deployment = documents.into_iter().find(|one| one["kind"] == "Deployment").expect("a Deployment");
+        let (selector, labels) =
+            (&deployment["spec"]["selector"], &deployment["spec"]["template"]["metadata"]["labels"]);
+        assert_eq!(selector["matchLabels"][INSTALLATION], labels[INSTALLATION]);
+        selector.clone()
+    };
+    assert_ne!(selector(None), selector(Some("blue")));
+    assert_ne!(selector(None), selector(Some("shop")));
+}

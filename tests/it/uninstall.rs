@@ -1,0 +1,203 @@
+//! `uninstall` on a real API server: nothing is left that hangs without the program.
+
+use std::process::Command;
+
+use kooper_tests::control_plane::{ControlPlane, Output};
+use kooper_tests::process::Process;
+use kooper_tests::wait::{eventually, until};
+use serde_json::{Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_installed");
+const CRD: &str = "shops.installed.example.com";
+
+/// A cluster with the CRD, and a namespace with two shops and three ConfigMaps that have finalizers of the program.
+/// The last ConfigMap is not selected any more.
+struct Installed(ControlPlane);
+
+fn shop(name: &str, stuck: bool) -> Value {
+    json!({
+        "apiVersion": "installed.example.com/v1", "kind": "Shop", "spec": {"stuck": stuck},
+        "metadata": {"namespace": "trade", "name": name}
+    })
+}
+
+fn config(name: &str, labels: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "trade", "name": name, "labels": labels}})
+}
+
+impl Installed {
+    fn start() -> Option<Self> {
+        let cluster = ControlPlane::start()?;
+        let this = Self(cluster);
+        this.apply_crd(|crd| crd);
+        this.0.must(&["create", "namespace", "trade"]);
+        let program = this.program(&["run"]);
+        program.wait_for_page("/readyz", 200, &[]);
+        this.0.apply([shop("tea", false), shop("milk", false)]);
+        this.0.apply(["a", "b", "left"].map(|name| config(name, &json!({"shop": "yes"}))));
+        for name in ["shop/tea", "shop/milk", "configmap/a", "configmap/b", "configmap/left"] {
+            eventually(name, || this.finalizers(name).contains("installed.example.com/"));
+        }
+        drop(program);
+        this.0.must(&["-n", "trade", "label", "configmap", "left", "shop-"]);
+        Some(this)
+    }
+
+    fn apply_crd(&self, edit: impl FnOnce(String) -> String) {
+        let (_, yaml, _) = self.call(&["crd"]);
+        let applied =
+            self.0.kubectl_with(&["apply", "--server-side", "--force-conflicts", "--filename=-"], &edit(yaml));
+        assert!(applied.success, "{}", applied.stderr);
+        self.0.must(&["wait", "--for=condition=established", "crd", CRD, "--timeout=60s"]);
+    }
+
+    fn call(&self, args: &[&str]) -> (bool, String, String) {
+        let output = Command::new(PROGRAM).args(args).arg("--kubeconfig").arg(self.0.kubeconfig()).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.success(), text(&output.stdout), text(&output.stderr))
+    }
+
+    /// Runs `uninstall`, which succeeds: its stdout and its log.
+    fn uninstall(&self, args: &[&str]) -> (String, String) {
+        let (done, stdout, stderr) = self.call(&[&["uninstall"], args].concat());
+        assert!(done, "{stdout}{stderr}");
+        (stdout, stderr)
+    }
+
+    fn program(&self, args: &[&str]) -> Process {
+        let kubeconfig = self.0.kubeconfig().to_str().unwrap();
+        Process::start(PROGRAM, &[args, &["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0"]].concat(), &[])
+    }
+
+    fn finalizers(&self, name: &str) -> String {
+        self.0.must(&["-n", "trade", "get", name, "--output=jsonpath={.metadata.finalizers}"])
+    }
+
+    fn exists(&self, args: &[&str]) -> bool {
+        let Output { success, stderr, .. } = self.0.kubectl(&[&["get", "--namespace=trade"], args].concat());
+        assert!(success || stderr.contains("not found") || stderr.contains("the server doesn't have"), "{stderr}");
+        success
+    }
+
+    /// Whether a namespace with everything in it can be deleted without the program.
+    fn nothing_hangs(&self) {
+        self.0.must(&["delete", "namespace", "trade", "--timeout=60s"]);
+        self.0.must(&["delete", "crd", CRD, "--ignore-not-found", "--timeout=60s"]);
+    }
+}
+
+#[test]
+fn everything_is_cleaned_up_and_removed_and_twice_is_fine() {
+    let Some(installed) = Installed::start() else { return };
+    let before = installed.0.must(&["-n", "trade", "get", "shops,configmaps", "--output=yaml"]);
+    let (plan, _) = installed.uninstall(&["--dry-run"]);
+    for line in [
+        "delete    shops.installed.example.com: trade/milk, trade/tea\n",
+        "clean up  configmaps: trade/a, trade/b, trade/left\n",
+        "delete    CRD shops.installed.example.com, with 2 objects\n",
+    ] {
+        assert!(plan.contains(line), "{line}: {plan}");
+    }
+    assert_eq!(installed.0.must(&["-n", "trade", "get", "shops,configmaps", "--output=yaml"]), before);
+
+    let (_, log) = installed.uninstall(&[]);
+    for line in ["closed tea", "closed milk", "forgot a", "forgot b", "forgot left"] {
+        assert_eq!(log.matches(line).count(), 1, "{line}: {log}");
+    }
+    assert!(!log.contains("opened"), "no handler is called: {log}");
+    assert!(!installed.exists(&["crd", CRD]));
+    for name in ["a", "b", "left"] {
+        assert_eq!(installed.finalizers(&format!("configmap/{name}")), "");
+    }
+    let (again, _) = installed.uninstall(&[]);
+    assert!(!again.contains("delete") && !again.contains("clean up"), "{again}");
+    installed.nothing_hangs();
+}
+
+#[test]
+fn a_stuck_cleanup_is_named_and_orphans_are_left_on_request() {
+    let Some(installed) = Installed::start() else { return };
+    installed.0.apply([shop("tea", true)]);
+    let (done, stdout, stderr) = installed.call(&["uninstall", "--timeout", "6s"]);
+    assert!(!done && installed.exists(&["crd", CRD]), "{stdout}{stderr}");
+    assert!(stderr.contains("after 6s, shops.installed.example.com still have the finalizer: trade/tea: "), "{stderr}");
+    assert!(stderr.contains("the door is stuck"), "{stderr}");
+    // The others were cleaned up meanwhile.
+    assert!(!installed.exists(&["shop", "milk"]));
+    let (stdout, log) = installed.uninstall(&["--orphan"]);
+    assert!(stdout.contains("release   shops.installed.example.com: trade/tea\n"), "{stdout}");
+    assert!(!log.contains("the door is stuck"), "{log}");
+    assert!(!installed.exists(&["crd", CRD]));
+    installed.nothing_hangs();
+}
+
+#[test]
+fn an_interrupted_run_is_continued() {
+    let Some(installed) = Installed::start() else { return };
+    installed.0.apply([shop("tea", true)]);
+    let mut first = installed.program(&["uninstall", "--leader-election", "on"]);
+    first.wait_for_line(&["the door is stuck"]);
+    first.signal("INT");
+    assert_eq!(first.exit_code(), Some(1));
+    first.wait_for_line(&["SIGINT: interrupted; run `uninstall` again to continue"]);
+    assert!(installed.exists(&["crd", CRD]));
+    // The Lease is released: the next run does not wait until it expires.
+    let holder = ["get", "lease", "installed-shops", "--output=jsonpath={.spec.holderIdentity}"];
+    assert_eq!(installed.0.must(&holder), "");
+    let mend = r#"{"spec":{"stuck":false}}"#;
+    installed.0.must(&["-n", "trade", "patch", "shop", "tea", "--type=merge", "--patch", mend]);
+    let (_, log) = installed.uninstall(&["--leader-election", "on"]);
+    assert!(log.contains("closed tea"), "{log}");
+    installed.nothing_hangs();
+}
+
+#[test]
+fn kept_crds_keep_their_objects_and_only_deleted_ones_are_cleaned_up() {
+    let Some(installed) = Installed::start() else { return };
+    installed.0.must(&["-n", "trade", "delete", "shop", "tea", "--wait=false"]);
+    let (_, log) = installed.uninstall(&["--keep-crds"]);
+    assert!(log.contains("closed tea") && !log.contains("closed milk") && !log.contains("forgot"), "{log}");
+    assert!(!installed.exists(&["shop", "tea"]));
+    for name in ["shop/milk", "configmap/a", "configmap/b", "configmap/left"] {
+        assert_eq!(installed.finalizers(name), "", "{name}");
+    }
+    installed.nothing_hangs();
+}
+
+#[test]
+fn the_crd_of_another_program_is_kept_with_its_objects() {
+    let Some(installed) = Installed::start() else { return };
+    installed.apply_crd(|yaml| yaml.replace("kooper.rs/program: installed", "kooper.rs/program: market"));
+    let (stdout, log) = installed.uninstall(&[]);
+    let line = "keep      CRD shops.installed.example.com: it belongs to the program `market`\n";
+    assert!(stdout.contains(line), "{stdout}");
+    assert!(log.contains("closed tea") && log.contains("closed milk"), "{log}");
+    assert_eq!(installed.finalizers("shop/tea"), "");
+    installed.0.must(&["annotate", "crd", CRD, "kooper.rs/program-"]);
+    let (stdout, _) = installed.uninstall(&[]);
+    assert!(stdout.contains("it was not installed by this program: `kubectl delete crd"), "{stdout}");
+    installed.nothing_hangs();
+}
+
+#[test]
+fn the_deployment_is_stopped_first_and_another_installation_keeps_the_crds() {
+    let Some(installed) = Installed::start() else { return };
+    let manifests = |namespace: &str| {
+        let (_, yaml, _) = installed.call(&["manifests", "--image", "none", "--install-namespace", namespace]);
+        let applied = installed.0.kubectl_with(&["apply", "--filename=-"], &yaml);
+        assert!(applied.success, "{}", applied.stderr);
+    };
+    manifests("default");
+    manifests("trade");
+    let (done, _, stderr) = installed.call(&["uninstall"]);
+    assert!(
+        !done && stderr.contains("the installation trade/installed of this program needs the CRDs, too"),
+        "{stderr}"
+    );
+    assert!(installed.exists(&["shop", "tea"]));
+    installed.0.must(&["-n", "trade", "delete", "deployment", "installed"]);
+    let (stdout, _) = installed.uninstall(&[]);
+    assert!(stdout.starts_with("stop      Deployment default/installed\n"), "{stdout}");
+    let replicas = || installed.0.must(&["get", "deployment", "installed", "--output=jsonpath={.spec.replicas}"]);
+    until("it has no replicas", || (replicas() == "0").then_some(()), replicas);
+}
