@@ -10,6 +10,7 @@ mod key;
 mod keys;
 mod mentioned;
 mod model;
+mod objects;
 mod setting;
 mod signature;
 mod types;

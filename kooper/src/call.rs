@@ -10,6 +10,7 @@ pub(crate) mod lookup;
 pub mod plan;
 pub(crate) mod settings;
 pub(crate) mod statuses;
+pub(crate) mod subset;
 pub(crate) mod worker;
 
 use std::future::Future;

@@ -29,7 +29,7 @@ use crate::leader::LeaderElection;
 use crate::object::kind::{Kind, KindInfo};
 #[cfg(feature = "cli")]
 use crate::object::sections::Changed;
-use crate::watch::cache_id::CacheRequest;
+use crate::watch::cache_id::{CacheId, CacheRequest};
 
 #[cfg(all(feature = "cli", feature = "apiserver"))]
 pub(crate) use builder::Sample;
@@ -74,6 +74,10 @@ pub struct Controller {
     /// Whether the retriever is a custom one.
     own_retriever: bool,
     primary: CacheRequest,
+    /// The cache of the metadata of all objects of the kind, for a controller with a
+    /// selector and a finalizer: the finalizer is removed from objects outside of the
+    /// selector, too.
+    unselected: Option<CacheId>,
     relations: Arc<[Relation]>,
     sources: Arc<[KeyStream]>,
     crd: Option<MakeCrd>,
@@ -207,6 +211,12 @@ impl Controller {
     #[cfg(feature = "cli")]
     pub(crate) fn is_metadata_only(&self) -> bool {
         self.config.metadata_only
+    }
+
+    /// Whether a selector limits its own objects.
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_selected(&self) -> bool {
+        self.config.selected()
     }
 
     /// Whether the retriever is a custom one.

@@ -257,13 +257,18 @@ impl FakeCluster {
     }
 
     fn backing(&self, controller: &str, kind: KindInfo, primary: CacheId, plan: &Plan) -> Backing {
-        let own = (primary, self.inner.cache(&kind));
-        let others = plan.caches().iter().map(|request| (request.id, self.inner.cache(&request.kind)));
-        let caches = others.chain([own]).collect();
+        let own = (primary, kind.clone(), self.inner.cache(&kind));
+        let others = plan.caches().iter().map(|request| {
+            let cache = self.inner.cache(&request.kind);
+            (request.id, request.kind.clone(), request.id.selected.map_or(cache.clone(), |only| cache.selecting(only)))
+        });
+        let caches = [own].into_iter().chain(others).collect();
         Backing {
             program: "test".into(),
             controller: controller.into(),
             client: Some(self.client()),
+            children: plan.owned().iter().map(|owned| owned.id).collect(),
+            subsets: plan.subsets().clone(),
             events: EventSink::recorded(self.inner.events.clone()),
             settings: lock(&self.inner.settings).clone(),
             ..Backing::detached(kind, primary, caches)

@@ -3,5 +3,6 @@
 pub(crate) mod cache_id;
 pub(crate) mod informer;
 pub mod retriever;
+pub(crate) mod selected;
 mod silence;
 pub(crate) mod store;

@@ -23,6 +23,7 @@ mod live;
 mod logs;
 mod manifests;
 mod namespaces;
+mod narrow;
 mod own_writes;
 mod parity;
 mod patches;

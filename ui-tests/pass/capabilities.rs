@@ -1,6 +1,7 @@
 //! Every capability is an argument of a handler, of `init`, and of the functions of `cleanup` and `deleted`.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use kooper::capability::{All, Subset};
 use kooper::prelude::*;
 
 use crate::names;
@@ -80,6 +81,46 @@ async fn write_last(
 ) {
 }
 
+/// The Secrets of the shop.
+struct OfShop;
+
+impl Subset for OfShop {
+    type Object = Secret;
+
+    fn select(all: All<Secret>) -> All<Secret> {
+        all.labels("app=shop")
+    }
+}
+
+/// The certificate's metadata.
+struct Certificate;
+
+impl Subset for Certificate {
+    type Object = PartialObjectMeta<Secret>;
+
+    fn select(all: All<Self::Object>) -> All<Self::Object> {
+        all.names(["certificate"]).namespaces(["shop"])
+    }
+}
+
+#[kooper::controller(resource = Service, init = prepare_some, main = false)]
+async fn reading_some(
+    _: Arc<Service>,
+    secrets: Reader<Secret, OfShop>,
+    metadata: Reader<PartialObjectMeta<Secret>>,
+    certificate: Getter<PartialObjectMeta<Secret>, Certificate>,
+    _: Reader<PartialObjectMeta<Secret>, Certificate>,
+    _: State<usize>,
+) -> Result<()> {
+    let key = ObjectKey::namespaced("shop", "certificate");
+    let _ = (secrets.get(&key)?, metadata.list().count(), certificate.fetch(&key).await?);
+    Ok(())
+}
+
+async fn prepare_some(secrets: Reader<Secret, OfShop>) -> Result<usize> {
+    Ok(secrets.list().count())
+}
+
 /// The kind of a capability may be a type parameter.
 #[kooper::controller(resource = [Pod, Service], main = false)]
 async fn each<K: Kind>(_: Arc<K>, _: Reader<K>, _: Deleter<K>) {}
@@ -87,6 +128,7 @@ async fn each<K: Kind>(_: Arc<K>, _: Reader<K>, _: Deleter<K>) {}
 #[test]
 fn each_is_defined() {
     assert_eq!(names::<reading>(), ["reading"]);
+    assert_eq!(names::<reading_some>(), ["reading-some"]);
     assert_eq!(names::<writing>(), ["writing"]);
     assert_eq!(names::<each>(), ["each-pod", "each-service"]);
 }

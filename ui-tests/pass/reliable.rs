@@ -32,6 +32,38 @@ async fn optional_each<K: Kind>(_: Arc<K>) {}
 #[kooper::controller(resource = Mall, owns = [Deployment, Service], main = false)]
 async fn owns(_: Arc<Mall>) {}
 
+#[kooper::controller(
+    resource = Mall,
+    owns = [
+        Deployment,
+        (Secret, labels = "app=shop", metadata_only),
+        (Secret, names = ["a", "b"], namespaces = ["malls"]),
+        (Pod, metadata_only, fields = "status.phase=Running"),
+        (Service),
+        (ConfigMap,),
+    ],
+    main = false
+)]
+async fn owns_some(_: Arc<Mall>) {}
+
+#[kooper::controller(
+    resource = Mall,
+    watches = [(Secret, fields = "type=Opaque") => named, (Secret, metadata_only) => holders_of, (Secret) => malls_of],
+    main = false
+)]
+async fn watches_some(_: Arc<Mall>) {}
+
+fn holders_of(_: &PartialObjectMeta<Secret>, _: &Reader<Mall>) -> Option<ObjectKey> {
+    None
+}
+
+#[kooper::controller(resource = [Mall, Stall], owns = [(Pod, labels = "a=b")], watches = [(ConfigMap, metadata_only) => kept], main = false)]
+async fn related_some_of_each<K: Kind>(_: Arc<K>) {}
+
+fn kept(_: &PartialObjectMeta<ConfigMap>) -> Option<ObjectKey> {
+    None
+}
+
 #[kooper::controller(resource = Mall, watches = [ConfigMap => users_of, Secret => named, Secret => malls_of], main = false)]
 async fn watches(_: Arc<Mall>) {}
 

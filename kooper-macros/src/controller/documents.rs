@@ -9,6 +9,7 @@ use std::path::Path;
 use super::election::ELECTION;
 use super::key::{FLAG, Key};
 use super::keys::CONTROLLER;
+use super::objects::SELECTION;
 
 /// A table of the reference page, from the rows of a table of keys.
 fn table<T>(keys: &[Key<T>]) -> String {
@@ -25,7 +26,12 @@ fn table<T>(keys: &[Key<T>]) -> String {
 /// The reference page with its tables, each between two comments that mark its beginning and end.
 fn reference(page: &str) -> String {
     let mut page = page.to_owned();
-    for (name, table) in [("keys", table(CONTROLLER.keys)), ("settings", table(ELECTION.keys))] {
+    let tables = [
+        ("keys", table(CONTROLLER.keys)),
+        ("settings", table(ELECTION.keys)),
+        ("settings of a kind", table(SELECTION.keys)),
+    ];
+    for (name, table) in tables {
         let begin = format!(
             "<!-- The {name} are written by a test of kooper-macros: KOOPER_BLESS=1 cargo test -p kooper-macros -->\n\n"
         );

@@ -173,9 +173,9 @@ const KEYS: &[Key<Args>] = &[
         form: "a list of kinds",
         example: "owns = [Deployment, Service]",
         default: "none",
-        doc: "Kinds of children. A change of a child triggers the handler for its controller owner.",
+        doc: "Kinds of children. A change of a child triggers the handler for its controller owner. `(Secret, labels = \"app=shop\", metadata_only)` fetches only some of them, or less of each.",
         mentions: Mentions::KINDS,
-        read: calls!(owns, kinds),
+        read: calls!(owns, children),
         ..Key::EQUALS
     },
     Key {
@@ -183,7 +183,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a list of kinds, each with the path of a function",
         example: "watches = [ConfigMap => users_of, Secret => holders_of]",
         default: "none",
-        doc: "Other kinds whose changes trigger the handler: `fn(&T) -> impl IntoIterator<Item = ObjectKey>` returns the keys for an object, both for its old and its new version. A second argument `&Reader<K>` reads the cache.",
+        doc: "Other kinds whose changes trigger the handler: `fn(&T) -> impl IntoIterator<Item = ObjectKey>` returns the keys for an object, both for its old and its new version. A second argument `&Reader<K>` reads the cache. `(Secret, fields = \"type=Opaque\") => holders_of` fetches only some of the objects.",
         mentions: Mentions::BOTH,
         read: calls!(watches, maps),
         ..Key::EQUALS

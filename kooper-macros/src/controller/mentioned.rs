@@ -1,6 +1,6 @@
 //! The items that an attribute with an error names, so that their imports still count as used.
 
-use proc_macro2::{Ident, Spacing, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 
 use crate::controller::args::Args;
@@ -61,7 +61,11 @@ impl Found {
         while let Some(token) = tokens.next() {
             match token {
                 TokenTree::Group(group) => {
-                    self.scan(group.stream().into_iter().collect());
+                    // In parentheses are the settings of a kind.
+                    let functions = self.functions && group.delimiter() != Delimiter::Parenthesis;
+                    let mut inner = Self { functions, paths: Vec::new() };
+                    inner.scan(group.stream().into_iter().collect());
+                    self.paths.append(&mut inner.paths);
                     begins = false;
                 }
                 TokenTree::Punct(punct) => {

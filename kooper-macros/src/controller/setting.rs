@@ -5,8 +5,9 @@ use std::time::Duration;
 use kooper_grammar::access::Rule;
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::{LitStr, Path, Type};
+use syn::{LitStr, Path};
 
+use crate::controller::objects::Objects;
 use crate::support::crate_path::CratePath;
 use crate::support::place::Place;
 use crate::support::spanned::Spanned;
@@ -52,7 +53,7 @@ impl Setting {
     ) -> impl Iterator<Item = Self> {
         let key = given.key;
         given.value.into_iter().map(move |value| {
-            let place = value.place();
+            let (place, method) = (value.place(), value.method(method));
             Self::new(method, Spanned { value, key, place })
         })
     }
@@ -73,6 +74,11 @@ pub(crate) trait Emit {
 pub(crate) trait Element: Emit {
     /// The place of the message about its type.
     fn place(&self) -> Place;
+
+    /// The builder's method, if it is another one than that of the key.
+    fn method(&self, key: &'static str) -> &'static str {
+        key
+    }
 }
 
 impl Emit for () {
@@ -170,21 +176,6 @@ impl Emit for Vec<Change> {
     }
 }
 
-/// The kind of a child.
-impl Emit for Type {
-    fn arguments(&self, runtime: &CratePath) -> TokenStream {
-        let place = Place::of(self).start;
-        let here = runtime.at(place);
-        quote_spanned!(place=> #here::all::<#self>())
-    }
-}
-
-impl Element for Type {
-    fn place(&self) -> Place {
-        Place::of(self)
-    }
-}
-
 /// The path of a function that makes a source.
 impl Element for Path {
     fn place(&self) -> Place {
@@ -192,36 +183,47 @@ impl Element for Path {
     }
 }
 
-/// A kind, and the path of the function that maps its objects.
-#[derive(Clone)]
+/// Objects of a kind, and the path of the function that maps them.
 pub(crate) struct Map {
-    pub(crate) kind: Type,
+    pub(crate) objects: Objects,
     pub(crate) function: Path,
 }
 
 impl ToTokens for Map {
     fn to_tokens(&self, tokens: &mut TokenStream) {
-        let Self { kind, function } = self;
-        tokens.extend(quote!(#kind => #function));
+        let Self { objects, function } = self;
+        tokens.extend(quote!(#objects => #function));
     }
 }
 
 impl Emit for Map {
     fn types(&self) -> TokenStream {
+        if !self.objects.is_all() {
+            return TokenStream::new();
+        }
         // A missing bound of the function is reported at the function.
         let inferred = quote_spanned!(self.place().start=> _, _);
-        let kind = &self.kind;
+        let kind = &self.objects.kind;
         quote_spanned!(Place::of(kind).start=> ::<#kind, #inferred>)
     }
 
-    fn arguments(&self, _: &CratePath) -> TokenStream {
-        self.function.to_token_stream()
+    fn arguments(&self, runtime: &CratePath) -> TokenStream {
+        let Self { objects, function } = self;
+        if objects.is_all() {
+            return function.to_token_stream();
+        }
+        let objects = objects.arguments(runtime);
+        quote!(#objects, #function)
     }
 }
 
 impl Element for Map {
     fn place(&self) -> Place {
         Place::of(&self.function)
+    }
+
+    fn method(&self, key: &'static str) -> &'static str {
+        if self.objects.is_all() { key } else { "watches_only" }
     }
 }
 

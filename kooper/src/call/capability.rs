@@ -11,6 +11,7 @@ mod former;
 mod grant;
 mod has_status;
 mod heal;
+mod hidden;
 mod object;
 mod owned;
 mod owner;
@@ -33,6 +34,7 @@ use crate::call::Call;
 use crate::call::extract::{Argument, Backing, Context, InitArgument};
 use crate::call::plan::Plan;
 
+pub use crate::call::subset::{All, Subset, SubsetOf};
 pub use by::{Index, Selection};
 pub use conditions::{Conditions, Holds, set_condition};
 pub use entry::Entry;
@@ -61,10 +63,16 @@ pub struct Access<T, V> {
 #[doc(alias = "lister")]
 #[doc(alias = "informer")]
 #[doc(alias = "indexer")]
-pub type Reader<T> = Access<T, verb::Read>;
+///
+/// `Reader<T, S>` has the objects of a [`Subset`] only, and fetches no others. With
+/// `Reader<PartialObjectMeta<T>>` only metadata is fetched.
+pub type Reader<T, S = ()> = Access<T, verb::Read<S>>;
 
 /// Gets an object from the API server: [`fetch`](Access::fetch).
-pub type Getter<T> = Access<T, verb::Get>;
+///
+/// `Getter<T, S>` gets the objects of a [`Subset`] only, and the role allows no
+/// others.
+pub type Getter<T, S = ()> = Access<T, verb::Get<S>>;
 
 /// Creates objects: [`create`](Access::create).
 pub type Creator<T> = Access<T, verb::Create>;

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod backing;
+mod caches;
 mod contested;
 mod former_managers;
 mod kept;
@@ -18,6 +19,8 @@ use crate::call::settings::Settings;
 
 pub(crate) use arguments::{Arguments, DeletedArguments, InitArguments, arities};
 pub use backing::Backing;
+pub(crate) use backing::Written;
+pub(crate) use caches::Caches;
 pub(crate) use contested::Contested;
 pub(crate) use former_managers::FormerManagers;
 pub(crate) use kept::KeptEntries;

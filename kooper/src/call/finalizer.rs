@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use crate::call::Call;
 use crate::call::action::Action;
 use crate::call::events::Note;
-use crate::call::extract::Backing;
+use crate::call::extract::{Backing, Written};
 use crate::call::handler::{CallError, Erased};
 use crate::call::lookup::{Lookup, UpdateResult};
 use crate::error::BoxError;
@@ -172,8 +172,9 @@ impl Finalizing {
             UpdateResult::Done(now) => {
                 // After the last one the response is the object as it was before its removal.
                 let removed = finalizers.is_empty() && now.metadata().is_ok_and(|metadata| metadata.is_deleted());
-                let version = (!removed).then(|| now.version());
-                self.backing.wrote(key, self.backing.primary, (key, now.uid()), version, Echo::Silent);
+                let shown = (!removed).then_some(&*now);
+                let written = Written { kind: &self.backing.kind, key, uid: now.uid(), now: shown };
+                self.backing.wrote(key, &written, Echo::Silent);
                 Ok(Some(now))
             }
             UpdateResult::Conflict => self.lookup.get(key).await.map_err(boxed),

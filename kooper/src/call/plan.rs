@@ -1,11 +1,14 @@
 //! What a controller's signature needs, known before it runs.
 
 use std::any::TypeId;
+use std::collections::HashMap;
 
 use kooper_grammar::access::Rule;
 
+use super::subset::{All, SubsetOf};
 use crate::object::kind::{Kind, KindInfo};
 use crate::watch::cache_id::CacheRequest;
+use crate::watch::selected::Selected;
 
 /// The permissions, caches and clients that a controller needs.
 ///
@@ -33,16 +36,25 @@ pub struct Plan {
     access: Option<Vec<Rule>>,
     needs: Vec<Need>,
     caches: Vec<CacheRequest>,
-    /// The kinds of children.
+    /// What keeps all objects of a kind in memory, whole.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "for the warnings of `rbac` and `check`"))]
+    whole: Vec<String>,
+    /// The caches of children.
     owned: Vec<CacheRequest>,
+    /// The kinds of children that handlers apply, and which argument does.
+    applied: Vec<(CacheRequest, String)>,
     /// The kinds that are created or applied.
-    written: Vec<TypeId>,
+    written: Vec<KindInfo>,
+    /// What the subsets that arguments name select.
+    subsets: HashMap<TypeId, &'static Selected>,
     /// What records Events.
     events: Option<&'static str>,
     /// Whether Events report calls that keep failing.
     reports: bool,
     /// The types of the program's own settings.
     settings: Vec<SettingsNeed>,
+    /// The first mistake: the setting, and what is wrong with it.
+    mistake: Option<(&'static str, String)>,
 }
 
 /// A type of settings that an argument takes.
@@ -105,10 +117,84 @@ impl Plan {
         }
     }
 
-    /// Requires a cache of whole objects of a kind, and the permission to fill it.
-    pub(crate) fn require_cache<K: Kind>(&mut self, because: impl Into<String>) {
-        self.require::<K>(None, &["list", "watch"], because);
-        self.request_cache(CacheRequest::of::<K>(false));
+    /// Requires a cache of objects of a kind, and the permission to fill it.
+    /// `setting` is what a mistake in the selection is reported for.
+    pub(crate) fn require_cache<K: Kind>(
+        &mut self,
+        setting: &'static str,
+        objects: &All<K>,
+        because: String,
+    ) -> CacheRequest {
+        let selected = self.select(setting, objects);
+        let request = CacheRequest::of::<K>().selecting(selected);
+        if selected.is_none() && !request.id.metadata_only {
+            self.whole.push(because.clone());
+        }
+        self.require_watch(&request, because);
+        request
+    }
+
+    fn require_watch(&mut self, request: &CacheRequest, because: String) {
+        self.require_selected(&request.kind, request.id.selected, &["list", "watch"], because);
+        self.request_cache(request.clone());
+    }
+
+    /// Requires verbs on the selected objects of a kind.
+    pub(crate) fn require_selected(
+        &mut self,
+        kind: &KindInfo,
+        selected: Option<&Selected>,
+        verbs: &[&str],
+        because: String,
+    ) {
+        let names = selected.map(Selected::role_names).unwrap_or_default();
+        let namespaces = selected.into_iter().flat_map(|selected| &selected.namespaces);
+        let mut reaches: Vec<_> = namespaces.map(|namespace| Reach::Namespace(namespace.clone())).collect();
+        if reaches.is_empty() {
+            reaches.push(if kind.namespaced { Reach::Watched } else { Reach::Cluster });
+        }
+        for reach in reaches {
+            let rule = kind.rule(None, verbs);
+            self.require_permission(Need { rule, names: names.clone(), reach, because: because.clone() });
+        }
+    }
+
+    /// What is selected; a mistake in it is noted.
+    fn select<K>(&mut self, setting: &'static str, objects: &All<K>) -> Option<&'static Selected> {
+        match objects.selected() {
+            Ok(selected) => selected.clone().interned(),
+            Err(mistake) => {
+                self.note_mistake(setting, mistake);
+                None
+            }
+        }
+    }
+
+    pub(crate) fn note_mistake(&mut self, setting: &'static str, mistake: &str) {
+        self.mistake.get_or_insert_with(|| (setting, mistake.to_owned()));
+    }
+
+    /// The objects of a subset that an argument names.
+    pub(crate) fn subset<K: Kind, S: SubsetOf<K>>(&mut self) -> All<K> {
+        let objects = S::objects();
+        if let Some(selected) = self.select("handler", &objects) {
+            self.subsets.insert(TypeId::of::<S>(), selected);
+        }
+        objects
+    }
+
+    /// Requires the permission to get the objects of a selection.
+    pub(crate) fn require_get<K: Kind>(&mut self, objects: &All<K>, because: String) {
+        let Some(selected) = self.select("handler", objects) else {
+            return self.require::<K>(None, &["get"], because);
+        };
+        if !(selected.labels.is_empty() && selected.fields.is_empty()) {
+            self.note_mistake(
+                "handler",
+                &format!("{because} gets objects by their names: select with `names` and `namespaces` only"),
+            );
+        }
+        self.require_selected(&KindInfo::of::<K>(), Some(selected), &["get"], because);
     }
 
     pub(crate) fn request_cache(&mut self, request: CacheRequest) {
@@ -120,15 +206,42 @@ impl Plan {
     /// Notes that objects of a kind are created or applied. They get an owner
     /// reference if they are children.
     pub(crate) fn note_written<K: Kind>(&mut self) {
-        self.written.push(TypeId::of::<K>());
+        self.written.push(KindInfo::of::<K>());
     }
 
-    /// Watches a kind of children: each change of one queues its owner.
-    pub(crate) fn watch_children<K: Kind>(&mut self, because: impl Into<String>) {
-        self.require_cache::<K>(because);
-        let request = CacheRequest::of::<K>(false);
+    /// Watches children: each change of one queues its owner.
+    pub(crate) fn watch_children<K: Kind>(&mut self, objects: &All<K>) {
+        let request = self.require_cache("owns", objects, format!("owns = [{}]", objects.describe()));
+        self.own(request);
+    }
+
+    fn own(&mut self, request: CacheRequest) {
         if !self.owned.iter().any(|known| known.id == request.id) {
             self.owned.push(request);
+        }
+    }
+
+    /// Notes that a handler applies children of a kind. All of them are watched if
+    /// `owns` does not have the kind.
+    pub(crate) fn apply_children<K: Kind>(&mut self, because: String) {
+        self.applied.push((CacheRequest::of::<K>(), because));
+    }
+
+    /// Watches the children that handlers apply.
+    pub(crate) fn settle_children(&mut self) {
+        for (request, because) in std::mem::take(&mut self.applied) {
+            let of_kind = self.owned.iter().filter(|owned| owned.kind.is_same(&request.kind));
+            let selections: Vec<_> = of_kind.map(|owned| (owned.hides(), owned.id.selected)).collect();
+            if selections.is_empty() {
+                self.whole.push(because.clone());
+                self.require_watch(&request, because);
+                self.own(request);
+            } else if selections.iter().all(|(hides, _)| *hides) {
+                // A child that left the selection is found by its name.
+                for (_, selected) in selections {
+                    self.require_selected(&request.kind, selected, &["get"], because.clone());
+                }
+            }
         }
     }
 
@@ -164,8 +277,9 @@ impl Plan {
 
     /// Turns what was noted about the controller's own kind into needs.
     pub(crate) fn settle<K: Kind>(&mut self) {
+        self.settle_children();
         let kind = KindInfo::of::<K>();
-        let children = self.owned.iter().any(|owned| self.written.contains(&owned.id.type_id));
+        let children = self.owned.iter().any(|owned| self.written.iter().any(|written| written.is_same(&owned.kind)));
         if children {
             self.require::<K>(Some("finalizers"), &["update"], "owns");
             self.record_events("owns");
@@ -214,7 +328,7 @@ impl Plan {
         &self.caches
     }
 
-    /// The kinds of children, each once.
+    /// The caches of children.
     pub(crate) fn owned(&self) -> &[CacheRequest] {
         &self.owned
     }
@@ -227,5 +341,21 @@ impl Plan {
     /// Whether Events report calls that keep failing.
     pub(crate) fn reports_failures(&self) -> bool {
         self.reports
+    }
+
+    /// What the subsets that arguments name select.
+    pub(crate) fn subsets(&self) -> &HashMap<TypeId, &'static Selected> {
+        &self.subsets
+    }
+
+    /// Whether this keeps all objects of a kind in memory, whole.
+    #[cfg(feature = "cli")]
+    pub(crate) fn keeps_all(&self, because: &str) -> bool {
+        self.whole.iter().any(|whole| whole == because)
+    }
+
+    /// The first mistake in a selection: the setting, and what is wrong with it.
+    pub(crate) fn mistake(&self) -> Option<&(&'static str, String)> {
+        self.mistake.as_ref()
     }
 }

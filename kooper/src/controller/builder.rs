@@ -1,6 +1,5 @@
 //! The builder of controllers. The attribute generates calls of it.
 
-mod all;
 mod filter;
 mod lent;
 mod map;
@@ -35,7 +34,7 @@ use crate::object::kind::{Kind, Namespaced};
 use crate::object::sections::Changed;
 use crate::watch::retriever::{self, Retriever};
 
-pub use all::All;
+pub use crate::call::subset::All;
 pub use map::MapFn;
 pub(crate) use parts::{Handlers, Parts};
 pub(crate) use related::{KeyStream, MapKeys, Relation};
@@ -70,8 +69,8 @@ pub trait KindExt: Kind {
         Builder::new(name.into())
     }
 
-    /// All objects of this kind, for [`Builder::owns`].
-    #[must_use]
+    /// All objects of this kind, for [`Builder::owns`]. The methods of [`All`]
+    /// select some of them.
     fn all() -> All<Self>
     where
         Self: Sized,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use kooper_grammar::access::Rule;
 use kooper_grammar::name;
 use kooper_grammar::selector::{FieldSelector, Selector};
+use kube::core::metadata::PartialObjectMeta;
 
 use crate::backoff::Backoff;
 use crate::call::finalizer::{Finalizers, Retirement};
@@ -16,6 +17,7 @@ use crate::object::kind::{Kind, KindInfo};
 use crate::object::sections::Changed;
 use crate::watch::cache_id::CacheRequest;
 use crate::watch::retriever::Scope;
+use crate::watch::selected::Selected;
 
 /// How a failed call that will be retried is counted in
 /// `kooper_controller_processed_event_duration_seconds`.
@@ -138,12 +140,17 @@ impl Config {
             plan.report_failures();
         }
         if !own_retriever {
-            plan.require::<K>(None, &["list", "watch"], format!("resource = {}", kind.kind));
+            // The finalizers of objects that are not selected are watched, too.
+            let fields = self.fields.as_deref().filter(|_| self.finalizer.is_none());
+            let fields = fields.and_then(|fields| FieldSelector::parse(fields).ok()).unwrap_or_default();
+            let selected = Selected { fields, ..Selected::default() };
+            let because = format!("resource = {}", kind.kind);
+            plan.require_selected(&kind, Some(&selected), &["list", "watch"], because);
         }
         if self.finalizer.is_some() {
             plan.require::<K>(None, &["get", "patch"], "cleanup");
             if self.selected() {
-                plan.request_cache(CacheRequest::of::<K>(true));
+                plan.request_cache(CacheRequest::of::<PartialObjectMeta<K>>());
             }
         }
         if deleted && self.selected() {
@@ -193,7 +200,10 @@ impl Config {
 
     /// The scopes of the lists and watches.
     pub(crate) fn scopes(&self) -> Vec<Scope> {
-        let (labels, fields) = (self.labels.clone(), self.fields.clone());
+        // In their normal form, so that equal ones share a watch.
+        let labels = self.labels.as_ref().map(|text| Selector::parse(text).map_or(text.clone(), |one| one.to_string()));
+        let fields = self.fields.as_ref();
+        let fields = fields.map(|text| FieldSelector::parse(text).map_or(text.clone(), |one| one.to_string()));
         let (metadata_only, json_only) = (self.metadata_only, self.json_only);
         Scope { namespace: None, labels, fields, metadata_only, json_only }.in_each(&self.namespaces)
     }

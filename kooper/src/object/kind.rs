@@ -2,6 +2,7 @@
 
 use kooper_grammar::access::Rule;
 use kube::Resource;
+use kube::core::metadata::PartialObjectMeta;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use serde::de::DeserializeOwned;
 
@@ -40,6 +41,15 @@ pub trait Namespaced: Kind {}
 #[diagnostic::do_not_recommend]
 impl<K: Kind + Resource<Scope = NamespaceResourceScope>> Namespaced for K {}
 
+/// Whether a type is `PartialObjectMeta`, of any kind: only metadata is fetched for it.
+pub(crate) fn is_metadata<K>() -> bool {
+    // The kind within it is another type each time, so that only the name is the same.
+    fn generic<T>() -> Option<&'static str> {
+        std::any::type_name::<T>().split_once('<').map(|(name, _)| name)
+    }
+    generic::<K>().is_some_and(|name| Some(name) == generic::<PartialObjectMeta<()>>())
+}
+
 /// A kind at run time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct KindInfo {
@@ -65,6 +75,11 @@ impl KindInfo {
             plural: K::plural(&()).into_owned(),
             namespaced: std::any::TypeId::of::<K::Scope>() != std::any::TypeId::of::<ClusterResourceScope>(),
         }
+    }
+
+    /// Whether both have the same objects, possibly in several versions of the API.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (&self.group, &self.plural) == (&other.group, &other.plural)
     }
 
     /// `plural` or `plural.group`, as kubectl takes it.

@@ -47,10 +47,10 @@ pub mod changed {}
 /// `when = is_ours`: A filter, called with each new version of an object, and again before each call of the handler.
 pub mod when {}
 
-/// `owns = [Deployment, Service]`: Kinds of children. A change of a child triggers the handler for its controller owner.
+/// `owns = [Deployment, Service]`: Kinds of children. A change of a child triggers the handler for its controller owner. `(Secret, labels = "app=shop", metadata_only)` fetches only some of them, or less of each.
 pub mod owns {}
 
-/// `watches = [ConfigMap => users_of, Secret => holders_of]`: Other kinds whose changes trigger the handler: `fn(&T) -> impl IntoIterator<Item = ObjectKey>` returns the keys for an object, both for its old and its new version. A second argument `&Reader<K>` reads the cache.
+/// `watches = [ConfigMap => users_of, Secret => holders_of]`: Other kinds whose changes trigger the handler: `fn(&T) -> impl IntoIterator<Item = ObjectKey>` returns the keys for an object, both for its old and its new version. A second argument `&Reader<K>` reads the cache. `(Secret, fields = "type=Opaque") => holders_of` fetches only some of the objects.
 pub mod watches {}
 
 /// `sources = [orders]`: Keys from outside the cluster: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller starts. A key triggers the handler if its object exists.

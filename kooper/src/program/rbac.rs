@@ -122,13 +122,29 @@ pub(crate) fn warnings(controllers: &[Controller]) -> Vec<String> {
             if !cached || (&*rule.group, &*rule.resource, &rule.subresource) != ("", "secrets", &None) {
                 continue;
             }
+            let own = because.starts_with("resource = ");
+            let narrow = if own {
+                controller.is_metadata_only() || controller.is_selected()
+            } else {
+                !controller.plan().keeps_all(because)
+            };
+            if narrow {
+                continue;
+            }
             let advice = match because {
-                _ if because.starts_with("Reader<") => "take `Getter<Secret>` if single Secrets are enough",
-                _ if !because.starts_with("resource") => {
-                    "set `namespaces`, or remove it and take `Getter<Secret>` if single Secrets are enough"
+                _ if own => "set `metadata_only` if metadata is enough, or select some with `labels`",
+                _ if because.starts_with("Reader<") => {
+                    "take `Getter<Secret>` if single Secrets are enough, `Reader<PartialObjectMeta<Secret>>` if metadata is \
+                     enough, or `Reader<Secret, S>` with a `Subset` that selects some by a label"
                 }
-                _ if controller.is_metadata_only() => continue,
-                _ => "set `metadata_only` if metadata is enough",
+                _ if because.starts_with("watches") => {
+                    "write `(Secret, metadata_only) => …` if metadata is enough, or select some with \
+                     `(Secret, labels = \"…\") => …` or `(Secret, names = [\"…\"]) => …`"
+                }
+                _ => {
+                    "write `owns = [(Secret, metadata_only)]`, or, if all children have a label, \
+                     `owns = [(Secret, labels = \"…\", metadata_only)]`"
+                }
             };
             warnings.push(format!(
                 "`{because}` of the controller `{}` keeps every Secret of {place} in memory and needs permission to list \

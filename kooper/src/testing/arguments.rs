@@ -45,6 +45,7 @@ impl<O: Kind> Arguments<O> {
         let kind = KindInfo::of::<O>();
         let mut plan = Plan::default();
         A::plan(&mut plan);
+        plan.settle_children();
         let meta = self.object.meta();
         let key = ObjectKey::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
         let controller = kind.kind.to_lowercase();

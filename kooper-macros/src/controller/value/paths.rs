@@ -1,11 +1,13 @@
 //! Values that are types of kinds, and paths of functions and of files.
 
-use proc_macro2::Ident;
+use proc_macro2::{Group, Ident, TokenStream};
+use quote::ToTokens;
 use syn::parse::ParseStream;
 use syn::{LitStr, Path, Token, Type, parenthesized, token};
 
 use super::Value;
 use crate::controller::args::Resource;
+use crate::controller::objects::Objects;
 use crate::controller::setting::{File, Layer, Map};
 use crate::controller::types::plain;
 use crate::support::entries;
@@ -79,22 +81,55 @@ impl Value<'_> {
         Ok(self.spanned(ty, place))
     }
 
-    /// Kinds, each once.
-    pub(crate) fn kinds(&self) -> syn::Result<Spanned<Vec<Type>>> {
-        self.set(|input| self.next_kind(input))
+    /// Kinds of children, each once, or several times with different selections.
+    pub(crate) fn children(&self) -> syn::Result<Spanned<Vec<Objects>>> {
+        let children = self.set(|input| self.objects(input))?;
+        for some in children.value.iter().filter(|objects| !objects.is_all()) {
+            let kind = text(&some.kind);
+            if children.value.iter().any(|objects| objects.is_all() && text(&objects.kind) == kind) {
+                let advice =
+                    message!("`{kind}` without settings is in the list, which has all of them: remove one of the two");
+                self.note(Place::of(&some.kind), advice);
+            }
+        }
+        Ok(children)
+    }
+
+    /// A kind, or a kind with settings in parentheses that select some of its objects.
+    fn objects(&self, input: ParseStream<'_>) -> syn::Result<Objects> {
+        if !input.peek(token::Paren) {
+            return Ok(Objects::all(self.next_kind(input)?));
+        }
+        let written: Group = input.fork().parse()?;
+        let content;
+        let parentheses = parenthesized!(content in input);
+        let wrong = |place: Place| {
+            // Tokens that are left would cause another error.
+            let _: syn::Result<TokenStream> = content.parse();
+            place.error(message!("a kind with settings begins with the kind: write `(Secret, labels = \"app=shop\")`"))
+        };
+        if content.is_empty() || content.peek2(Token![=]) {
+            return Err(wrong(parentheses.span.join().into()));
+        }
+        let kind = self.next_kind(&content)?;
+        if !content.is_empty() {
+            let place = content.span().into();
+            let _: Token![,] = content.parse().map_err(|_| wrong(place))?;
+        }
+        Objects::some(kind, &content, written.into_token_stream())
     }
 
     pub(crate) fn maps(&self) -> syn::Result<Spanned<Vec<Map>>> {
         self.set(|input| {
-            let kind = self.next_kind(input)?;
+            let objects = self.objects(input)?;
             let arrow: syn::Result<Token![=>]> = input.parse();
             if arrow.is_err() {
-                let written = text(&kind);
-                return Err(Place::of(&kind).error(message!(
+                let written = text(&objects);
+                return Err(Place::of(&objects).error(message!(
                     "a kind needs a function that maps its objects to keys: write `{written} => path`"
                 )));
             }
-            Ok(Map { kind, function: self.next_path(input)? })
+            Ok(Map { objects, function: self.next_path(input)? })
         })
     }
 

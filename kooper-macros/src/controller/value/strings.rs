@@ -27,6 +27,10 @@ impl Value<'_> {
         self.several(name::label)
     }
 
+    pub(crate) fn subdomains(&self) -> syn::Result<Spanned<Vec<LitStr>>> {
+        self.several(name::subdomain)
+    }
+
     pub(crate) fn finalizers(&self) -> syn::Result<Spanned<Vec<LitStr>>> {
         self.several(name::finalizer)
     }

@@ -92,6 +92,8 @@ pub(super) struct Asked {
     pub(super) object: ObjectKey,
     /// The rule that it needs.
     pub(super) rule: Rule,
+    /// Whether the rule is limited to the object's name.
+    pub(super) named: bool,
     /// The rule for owner references to the controller's own kind.
     pub(super) owner: Rule,
 }
@@ -165,12 +167,13 @@ impl AccessError {
 
     /// The error of a failed request.
     pub(super) fn of(asked: Asked, error: kube::Error) -> Self {
-        let Asked { verb, kind, object, rule, owner } = asked;
+        let Asked { verb, kind, object, rule, named, owner } = asked;
         match error {
             kube::Error::Api(status) => {
                 let refusal = Refusal::of(&status);
                 let rule = if refusal.cause == Cause::MissingOwnerRule { &owner } else { &rule };
-                let refusal = refusal.with_advice(&Needs { rule, only: None, namespace: object.namespace() });
+                let only = named.then(|| object.name());
+                let refusal = refusal.with_advice(&Needs { rule, only, namespace: object.namespace() });
                 Self::Rejected(Box::new(Rejection { verb, kind, object, status, refusal }))
             }
             other => Self::Unanswered { verb, kind, object, source: other.into() },

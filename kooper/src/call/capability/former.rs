@@ -13,7 +13,7 @@ impl Objects<'_> {
     /// the fields that are no longer desired.
     pub(super) async fn take_over(&self, applied: Option<&Object>, status: bool) -> Result<(), AccessError> {
         let former = &self.backing.former;
-        let pending = |object: &&Object| former.is_pending(self.cache, object.key(), object.uid(), status);
+        let pending = |object: &&Object| former.is_pending(&self.kind, object.key(), object.uid(), status);
         let Some(object) = applied.filter(pending) else { return Ok(()) };
         let nothing = json!({
             "apiVersion": self.kind.api_version(),
@@ -25,7 +25,7 @@ impl Objects<'_> {
             let doing = if status { Doing::ApplyStatus(body, manager) } else { Doing::Apply(body, manager) };
             self.send(object.key(), doing).await?;
         }
-        former.complete(self.cache, object.key(), object.uid(), status);
+        former.complete(&self.kind, object.key(), object.uid(), status);
         Ok(())
     }
 }

@@ -1,6 +1,8 @@
 //! Traits that bound methods by verb: a method that an argument does not grant does
 //! not compile.
 
+use std::any::TypeId;
+
 use k8s_openapi::api::core::v1::Pod;
 
 use super::verb::{Apply, ApplyOwned, Create, Delete, Evict, Get, Patch, WriteStatus};
@@ -19,10 +21,6 @@ macro_rules! grants {
 }
 
 grants! {
-    /// Granted by [`Getter`](super::Getter).
-    MayGet<T> = Get,
-        "this argument may not get `{T}`: take `Getter<{T}>`, which also adds the rule",
-        "`Reader<{T}>` reads from a cache instead, with `get`";
     /// Granted by [`Creator`](super::Creator).
     MayCreate<T> = Create,
         "this argument may not create `{T}`: take `Creator<{T}>`, which also adds the rule",
@@ -47,6 +45,25 @@ grants! {
     MayWriteStatus<T> = WriteStatus,
         "this argument may not write the status of `{T}`: take `StatusWriter<{T}>`, which also adds the rule",
         "a handler can take several capabilities of one kind";
+}
+
+/// Granted by [`Getter`](super::Getter).
+#[diagnostic::on_unimplemented(
+    message = "this argument may not get `{T}`: take `Getter<{T}>`, which also adds the rule",
+    label = "not granted by this argument",
+    note = "`Reader<{T}>` reads from a cache instead, with `get`"
+)]
+pub trait MayGet<T> {
+    /// The type that names the subset; `()` for all objects.
+    #[doc(hidden)]
+    fn subset() -> TypeId;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, S: 'static> MayGet<T> for Get<S> {
+    fn subset() -> TypeId {
+        TypeId::of::<S>()
+    }
 }
 
 /// Granted by [`Evictor`](super::Evictor).

@@ -169,7 +169,7 @@ impl Objects<'_> {
         format!("{}/heal", self.backing.field_manager())
     }
 
-    fn report(&self, parent: &Parent, child: Option<&Object>, reason: &str, message: String) {
+    pub(super) fn report(&self, parent: &Parent, child: Option<&Object>, reason: &str, message: String) {
         tracing::info!(controller = %self.backing.controller, "{message}");
         self.backing.events.publish(Note {
             regarding: parent.reference.clone(),

@@ -20,6 +20,8 @@ use crate::call::events::Note;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::object::kind::Kind;
+use crate::watch::cache_id::CacheId;
+use crate::watch::store::Cache;
 
 /// A resource version that no object has, so that an apply can only create. The
 /// API server ignores it if there is no object, and returns a conflict if there
@@ -46,7 +48,13 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// An Event on the owner names the entry and its field manager.
     ///
     /// An apply that is known to change nothing is not sent again, so a handler
-    /// can call this every time.
+    /// can call this every time. If the cache of children has only metadata, the
+    /// returned child then has the metadata of the cache, and for the rest the
+    /// fields that were passed.
+    ///
+    /// If `owns` selects some children only, a child that would not be selected is
+    /// rejected before anything is written. A child that another client has taken
+    /// out of the selection is found, and its labels are restored.
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -66,7 +74,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     ///
     /// # Errors
     /// [`AccessError::NotOurs`], see above. Also if the owner cannot own the
-    /// child, or the API server rejects the request or does not respond.
+    /// child, `owns` does not select it, or the API server rejects the request or does not respond.
     pub fn apply_owned<'a, O, M>(&'a self, owner: &O, child: &T) -> Request<'a, T>
     where
         O: AsObject<M>,
@@ -169,17 +177,26 @@ impl Objects<'_> {
         mut body: Value,
         adopt: bool,
     ) -> Result<Option<Arc<Object>>, AccessError> {
+        self.check_shown(key, &body)?;
         let known = self.known_child(key)?;
-        let metadata = &mut body["metadata"];
-        let Some(known) = known else {
-            metadata["resourceVersion"] = NEVER.into();
-            return match self.apply(key, body).await {
-                Err(error) if error.is_conflict() => {
-                    Err(AccessError::Unseen { kind: self.kind.kind.clone(), object: key.clone() })
+        let known = match known {
+            Some(known) => known,
+            None => {
+                body["metadata"]["resourceVersion"] = NEVER.into();
+                match self.apply(key, body.clone()).await {
+                    Err(error) if error.is_conflict() => {
+                        if let Some(metadata) = body["metadata"].as_object_mut() {
+                            metadata.remove("resourceVersion");
+                        }
+                        self.hidden_child(key).await?
+                    }
+                    applied => {
+                        return Ok(self.reveal(parent, key, &body, applied?.0).await?.map(Arc::new));
+                    }
                 }
-                applied => Ok(applied?.0.map(Arc::new)),
-            };
+            }
         };
+        let metadata = &mut body["metadata"];
         metadata["uid"] = known.uid().into();
         let known_metadata = known.metadata()?;
         match known_metadata.controller() {
@@ -190,7 +207,8 @@ impl Objects<'_> {
                 return Err(self.not_ours(parent, &known, owner));
             }
         }
-        Ok(self.heal(parent, key, known.uid(), body).await?.map(Arc::new))
+        let applied = self.heal(parent, key, known.uid(), body.clone()).await?;
+        Ok(self.reveal(parent, key, &body, applied).await?.map(Arc::new))
     }
 
     /// Applies to a cached child, unless that is known to change nothing. After a
@@ -204,26 +222,61 @@ impl Objects<'_> {
     ) -> Result<Option<Arc<Object>>, AccessError> {
         let digest = digest(&self.backing.field_manager(), self.exclusive, &body);
         if known.is_settled(digest) {
-            return Ok(Some(known.clone()));
+            return self.settled(known, body).map(Some);
         }
-        let applied = self.heal(parent, known.key(), known.uid(), body).await?;
+        let applied = self.heal(parent, known.key(), known.uid(), body.clone()).await?;
+        let applied = self.reveal(parent, known.key(), &body, applied).await?;
         if applied.as_ref().is_some_and(|applied| applied.version() == known.version()) {
             known.settle(digest);
         }
         Ok(applied.map(Arc::new))
     }
 
-    /// The object of this name in the cache of children.
+    /// A child that applying it would not change. A cache of metadata does not have
+    /// the rest of it, which is what was applied.
+    fn settled(&self, known: &Arc<Object>, body: Value) -> Result<Arc<Object>, AccessError> {
+        let mut children = self.children();
+        if children.any(|(id, cache)| !id.metadata_only && cache.get(known.key()).is_some()) {
+            return Ok(known.clone());
+        }
+        let (mut whole, metadata): (Value, Value) = (body, known.decode()?);
+        whole["metadata"] = metadata["metadata"].clone();
+        let whole = Object::parse(whole.to_string().as_bytes());
+        whole.map(Arc::new).map_err(|error| AccessError::wrong(error))
+    }
+
+    /// The caches of children of this kind.
+    fn children(&self) -> impl Iterator<Item = (CacheId, &Cache)> {
+        let caches = self.backing.caches.of_kind(&self.kind);
+        caches.filter(|(id, _)| self.backing.children.contains(id))
+    }
+
+    /// An object that exists, and that no cache of children has: another client may
+    /// have removed a label that selects it.
+    async fn hidden_child(&self, key: &ObjectKey) -> Result<Arc<Object>, AccessError> {
+        let unseen = || AccessError::Unseen { kind: self.kind.kind.clone(), object: key.clone() };
+        if !self.may_be_hidden() {
+            return Err(unseen());
+        }
+        match self.send(key, Doing::Get).await {
+            Ok(found) => found.map(Arc::new).ok_or_else(unseen),
+            // It was deleted meanwhile.
+            Err(error) if error.is_gone() => Err(unseen()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The object of this name in the caches of children.
     fn known_child(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, AccessError> {
-        let cache = self.backing.cache(self.cache);
-        if !cache.covers(key.namespace()) {
+        if !self.children().any(|(_, cache)| cache.covers(key.namespace())) {
             let kind = &self.kind.kind;
             return Err(AccessError::wrong(format!(
                 "{kind} `{key}` is in a namespace that the controller `{}` does not watch, so its owner is not known",
                 self.backing.controller
             )));
         }
-        Ok(cache.get(key))
+        let found = self.children().find_map(|(_, cache)| cache.get(key));
+        Ok(found)
     }
 
     fn not_ours(&self, parent: &Parent, known: &Object, owner: Option<String>) -> AccessError {
@@ -235,7 +288,7 @@ impl Objects<'_> {
         };
         let ObjectReference { namespace, name, .. } = &parent.reference;
         let owner = ObjectKey::new(namespace.as_deref(), name.as_deref().unwrap_or_default());
-        self.backing.contested.wait(self.cache, known.key(), owner);
+        self.backing.contested.wait(&self.kind, known.key(), owner);
         self.backing.events.publish(Note {
             regarding: parent.reference.clone(),
             related: Some(self.reference(known)),

@@ -60,8 +60,11 @@ impl<T: Kind, V> Access<T, V> {
         Box::new(by.of(&self.cached()).into_iter().map(|object| object?.decode().map(Arc::new)))
     }
 
-    fn cached(&self) -> Cache {
-        self.backing.cache(CacheId::of::<T>())
+    fn cached(&self) -> Cache
+    where
+        V: MayRead<T>,
+    {
+        self.backing.cache(CacheId::of::<T>().selecting(self.backing.subset(V::subset())))
     }
 }
 
@@ -94,8 +97,9 @@ impl<T: Kind> Reader<T> {
     }
 
     fn over(store: Store) -> Self {
-        let (id, cache) = (CacheId::of::<T>(), Cache::new([(None, Arc::new(store))]));
-        Self::of(&Arc::new(Backing::detached(KindInfo::of::<T>(), id, [(id, cache)].into())))
+        let (id, kind, cache) = (CacheId::of::<T>(), KindInfo::of::<T>(), Cache::new([(None, Arc::new(store))]));
+        let caches = [(id, kind.clone(), cache)].into_iter().collect();
+        Self::of(&Arc::new(Backing::detached(kind, id, caches)))
     }
 }
 

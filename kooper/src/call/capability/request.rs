@@ -16,12 +16,12 @@ use super::author::{Author, remains};
 use super::error::{AccessError, Asked};
 use super::patch::PatchBody;
 use crate::call::Call;
-use crate::call::extract::Backing;
+use crate::call::extract::{Backing, Written};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::object::kind::{Kind, KindInfo};
 use crate::queue::Echo;
-use crate::watch::cache_id::CacheId;
+use crate::watch::selected::Selected;
 
 /// Longer than the API server takes for a write with all its webhooks.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,7 +31,8 @@ pub(super) struct Objects<'a> {
     pub(super) backing: &'a Backing,
     pub(super) call: Option<&'a Call>,
     pub(super) kind: KindInfo,
-    pub(super) cache: CacheId,
+    /// The only objects that may be requested; `None` for all.
+    pub(super) subset: Option<&'static Selected>,
     /// Whether entries that other clients add to a child are removed.
     pub(super) exclusive: bool,
     path: fn(Option<&str>) -> String,
@@ -61,7 +62,7 @@ impl<T: Kind, V> Access<T, V> {
             backing: &self.backing,
             call: self.call.as_ref(),
             kind: KindInfo::of::<T>(),
-            cache: CacheId::of::<T>(),
+            subset: None,
             exclusive: self.exclusive,
             path: |namespace| T::url_path(&(), namespace),
         }
@@ -100,7 +101,7 @@ impl Objects<'_> {
             Some(object) if writes => {
                 let echo = if author.made(object, &text, before.as_deref()) { Echo::Own } else { Echo::Foreign };
                 let remains = !deletes || remains(object);
-                self.note(object.key(), object.uid(), remains.then(|| object.version()), echo);
+                self.note(object.key(), object.uid(), remains.then_some(object), echo);
             }
             None if deletes => self.removed(key),
             _ => {}
@@ -120,7 +121,8 @@ impl Objects<'_> {
             Doing::Evict(_) => ("evict", rule(Some("eviction"), &["create"])),
         };
         let owner = self.backing.kind.rule(Some("finalizers"), &["update"]);
-        Asked { verb, kind: self.kind.kind.clone(), object: key.clone(), rule, owner }
+        let named = self.subset.is_some_and(|subset| !subset.names.is_empty());
+        Asked { verb, kind: self.kind.kind.clone(), object: key.clone(), rule, named, owner }
     }
 
     fn request(&self, key: &ObjectKey, doing: Doing) -> Result<Request<Vec<u8>>, kube::core::request::Error> {
@@ -176,7 +178,10 @@ impl Objects<'_> {
                     "{kind} `{key}` has a namespace, and its kind is cluster-scoped: name it by `ObjectKey::cluster_scoped`"
                 )
             }
-            _ => return Ok(()),
+            _ => match self.subset.filter(|subset| !subset.admits(key)) {
+                Some(subset) => format!("{kind} `{key}` is not in the subset of the `Getter`: it has {subset}"),
+                None => return Ok(()),
+            },
         };
         Err(AccessError::wrong(problem))
     }
@@ -195,23 +200,21 @@ impl Objects<'_> {
         if let Some(object) = self.cached(key) {
             self.note(key, object.uid(), None, Echo::Own);
         }
-        self.backing.former.forget(self.cache, key);
+        self.backing.former.forget(&self.kind, key);
     }
 
     /// The object in a cache of the controller.
     fn cached(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        let own = self.caches().contains(&self.backing.primary).then(|| self.backing.own.clone());
-        let mut caches = self.caches().into_iter().map(|id| self.backing.cache(id)).chain(own);
+        let own = self.kind.is_same(&self.backing.kind).then_some(&self.backing.own);
+        let mut caches = self.backing.caches.of_kind(&self.kind).map(|(_, cache)| cache).chain(own);
         caches.find_map(|cache| cache.get(key))
     }
 
-    /// Notes in the queue which version a write of the call resulted in, for each
-    /// cache that will show it.
-    fn note(&self, key: &ObjectKey, uid: &str, version: Option<&str>, echo: Echo) {
+    /// Notes in the queue what a write of the call resulted in, for each cache that
+    /// will show it.
+    fn note(&self, key: &ObjectKey, uid: &str, now: Option<&Object>, echo: Echo) {
         let Some(call) = self.call else { return };
-        for cache in self.caches() {
-            self.backing.wrote(call.key(), cache, (key, uid), version, echo);
-        }
+        self.backing.wrote(call.key(), &Written { kind: &self.kind, key, uid, now }, echo);
     }
 
     /// How a response shows that the request made its version.
@@ -225,11 +228,6 @@ impl Objects<'_> {
             }
             Doing::Get | Doing::Evict(_) => Author::NoChange,
         }
-    }
-
-    /// The caches that the kind may have.
-    fn caches(&self) -> [CacheId; 2] {
-        [false, true].map(|metadata_only| CacheId { metadata_only, ..self.cache })
     }
 }
 

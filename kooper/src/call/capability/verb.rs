@@ -1,9 +1,14 @@
 //! The verbs that capabilities grant, each with the rules that it brings.
 
+use std::any::TypeId;
+use std::fmt;
+use std::marker::PhantomData;
+
 use k8s_openapi::api::core::v1::Pod;
 
 use super::has_status::HasStatus;
 use crate::call::plan::Plan;
+use crate::call::subset::{SubsetOf, parameters};
 use crate::object::kind::Kind;
 
 /// A verb that a capability grants on the kind `T`. `M` is inferred and keeps
@@ -13,13 +18,24 @@ pub trait Verb<T, M = ()>: 'static {
     fn plan(plan: &mut Plan);
 }
 
-/// Reads from a cache.
-#[derive(Debug)]
-pub enum Read {}
+/// Reads from a cache of all objects, or of those of a
+/// [`Subset`](crate::capability::Subset).
+pub struct Read<S = ()>(PhantomData<fn() -> S>);
 
-/// Gets by name.
-#[derive(Debug)]
-pub enum Get {}
+/// Gets by name, possibly only objects of a [`Subset`](crate::capability::Subset).
+pub struct Get<S = ()>(PhantomData<fn() -> S>);
+
+impl<S> fmt::Debug for Read<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Read")
+    }
+}
+
+impl<S> fmt::Debug for Get<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Get")
+    }
+}
 
 /// Creates.
 #[derive(Debug)]
@@ -49,9 +65,10 @@ pub enum Evict {}
 #[derive(Debug)]
 pub enum WriteStatus {}
 
-impl<T: Kind> Verb<T> for Read {
+impl<T: Kind, S: SubsetOf<T>> Verb<T> for Read<S> {
     fn plan(plan: &mut Plan) {
-        plan.require_cache::<T>(format!("Reader<{}>", T::kind(&())));
+        let objects = plan.subset::<T, S>();
+        plan.require_cache("handler", &objects, format!("Reader<{}>", parameters::<T, S>()));
     }
 }
 
@@ -60,14 +77,23 @@ impl<T: Kind> Verb<T> for Read {
     message = "this argument may not read `{T}` from a cache: take `Reader<{T}>`, which also adds the rule",
     label = "not a `Reader<{T}>`"
 )]
-pub trait MayRead<T> {}
+pub trait MayRead<T> {
+    /// The type that names the subset; `()` for all objects.
+    #[doc(hidden)]
+    fn subset() -> TypeId;
+}
 
 #[diagnostic::do_not_recommend]
-impl<T: Kind> MayRead<T> for Read {}
+impl<T: Kind, S: SubsetOf<T>> MayRead<T> for Read<S> {
+    fn subset() -> TypeId {
+        TypeId::of::<S>()
+    }
+}
 
-impl<T: Kind> Verb<T> for Get {
+impl<T: Kind, S: SubsetOf<T>> Verb<T> for Get<S> {
     fn plan(plan: &mut Plan) {
-        plan.require::<T>(None, &["get"], format!("Getter<{}>", T::kind(&())));
+        let objects = plan.subset::<T, S>();
+        plan.require_get(&objects, format!("Getter<{}>", parameters::<T, S>()));
     }
 }
 
@@ -90,7 +116,7 @@ impl<T: Kind> Verb<T> for ApplyOwned {
         let because = format!("OwnedApplier<{}>", T::kind(&()));
         plan.require::<T>(None, &["create", "patch"], because.as_str());
         plan.note_written::<T>();
-        plan.watch_children::<T>(because);
+        plan.apply_children::<T>(because);
     }
 }
 

@@ -24,13 +24,15 @@ impl<T: Kind, V> Access<T, V> {
     ///
     /// # Errors
     /// If the API server rejects the request or does not respond, or the object
-    /// does not decode as the type.
+    /// does not decode as the type. A `Getter` of a [`Subset`](super::Subset) sends
+    /// no request for other objects, and returns an error that is not retried.
     #[must_use]
     pub fn fetch<'a>(&'a self, key: &'a ObjectKey) -> Request<'a, Option<T>>
     where
         V: MayGet<T>,
     {
-        let objects = self.objects();
+        let mut objects = self.objects();
+        objects.subset = self.backing.subset(V::subset());
         Box::pin(async move {
             match objects.send(key, Doing::Get).await {
                 Ok(Some(object)) => Ok(Some(object.decode()?)),

@@ -1,11 +1,13 @@
 //! What the arguments of one controller work on.
 
+use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 
+use super::caches::Caches;
 use super::contested::Contested;
 use super::former_managers::FormerManagers;
 use super::kept::KeptEntries;
@@ -16,6 +18,7 @@ use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
 use crate::queue::{Echo, QueueOptions, Revision, View, WorkQueue};
 use crate::watch::cache_id::CacheId;
+use crate::watch::selected::Selected;
 use crate::watch::store::Cache;
 
 /// What the arguments of a controller's functions work on: its name, client,
@@ -27,12 +30,14 @@ pub struct Backing {
     pub(crate) controller: Arc<str>,
     /// The controller's own kind.
     pub(crate) kind: KindInfo,
-    /// The cache of that kind.
-    pub(crate) primary: CacheId,
     /// The client. It sends nothing while another replica leads.
     pub(crate) client: Option<Client>,
     /// The caches of the controller's kind, its readers, `owns` and `watches`.
-    pub(crate) caches: HashMap<CacheId, Cache>,
+    pub(crate) caches: Caches,
+    /// Those of them that have the children.
+    pub(crate) children: Vec<CacheId>,
+    /// What the subsets that arguments name select.
+    pub(crate) subsets: HashMap<TypeId, &'static Selected>,
     /// The queue, which also knows what calls wrote.
     pub(crate) queue: Arc<WorkQueue>,
     /// The controller's own objects.
@@ -47,6 +52,16 @@ pub struct Backing {
     pub(crate) events: EventSink,
     /// The program's own settings.
     pub(crate) settings: GivenSettings,
+}
+
+/// An object that a call has written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Written<'a> {
+    pub(crate) kind: &'a KindInfo,
+    pub(crate) key: &'a ObjectKey,
+    pub(crate) uid: &'a str,
+    /// Its new version; `None` if it was deleted.
+    pub(crate) now: Option<&'a Object>,
 }
 
 impl Backing {
@@ -84,15 +99,16 @@ impl Backing {
 
     /// The backing of a function that is called without a running controller.
     /// It has caches and no client.
-    pub(crate) fn detached(kind: KindInfo, primary: CacheId, caches: HashMap<CacheId, Cache>) -> Self {
+    pub(crate) fn detached(kind: KindInfo, primary: CacheId, caches: Caches) -> Self {
         Self {
             program: "detached".into(),
             controller: "detached".into(),
             kind,
-            primary,
             client: None,
-            own: caches.get(&primary).cloned().unwrap_or_default(),
+            own: caches.get(primary).cloned().unwrap_or_default(),
             caches,
+            children: Vec::new(),
+            subsets: HashMap::new(),
             former: FormerManagers::new(Vec::new()),
             contested: Contested::default(),
             kept: KeptEntries::default(),
@@ -102,23 +118,21 @@ impl Backing {
         }
     }
 
-    /// Notes that a call of the key wrote this version of an object, or deleted
-    /// it if `version` is `None`. The key waits until its caches show the
+    /// Notes what a call of the key wrote. The key waits until its caches show the
     /// write; `echo` says how to treat the write's watch event.
-    pub(crate) fn wrote(
-        &self,
-        key: &ObjectKey,
-        kind: CacheId,
-        (object, uid): (&ObjectKey, &str),
-        version: Option<&str>,
-        echo: Echo,
-    ) {
-        let cache = self.caches.get(&kind).filter(|cache| cache.covers(object.namespace()));
-        let other = cache.map(|cache| (View::Other(kind), cache));
-        let primary = (kind == self.primary && object == key).then_some((View::Primary, &self.own));
-        for (view, cache) in other.into_iter().chain(primary) {
+    pub(crate) fn wrote(&self, key: &ObjectKey, written: &Written<'_>, echo: Echo) {
+        let Written { kind, key: object, uid, now } = *written;
+        let caches = self.caches.of_kind(kind).filter(|(_, cache)| cache.covers(object.namespace()));
+        let others = caches.map(|(id, cache)| {
+            // A cache that does not select the object never has this version: at most it still has an old one.
+            let shown = now.filter(|now| id.selected.is_none_or(|selected| selected.selects(now)));
+            (View::Other(id), cache, shown)
+        });
+        let primary = (kind.is_same(&self.kind) && object == key).then_some((View::Primary, &self.own, now));
+        for (view, cache, now) in others.chain(primary) {
             let write = |version| Revision { view, object: object.clone(), uid: uid.to_owned(), version };
-            self.queue.record_write(key, &write(version.map(str::to_owned)), echo);
+            let version = now.map(|now| now.version().to_owned());
+            self.queue.record_write(key, &write(version.clone()), echo);
             // The event may have arrived before the response. There is none for an
             // object that is not selected.
             match cache.get(object) {
@@ -129,9 +143,14 @@ impl Backing {
         }
     }
 
+    /// What a subset selects; `None` for all objects.
+    pub(crate) fn subset(&self, subset: TypeId) -> Option<&'static Selected> {
+        self.subsets.get(&subset).copied()
+    }
+
     /// The cache that the plan requested, or an empty one if it did not.
     pub(crate) fn cache(&self, id: CacheId) -> Cache {
-        self.caches.get(&id).cloned().unwrap_or_default()
+        self.caches.get(id).cloned().unwrap_or_default()
     }
 }
 
@@ -144,6 +163,7 @@ impl std::fmt::Debug for Backing {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
+    use kooper_grammar::selector::Selector;
 
     use super::*;
     use crate::queue::reason::Reason;
@@ -152,8 +172,9 @@ mod tests {
 
     fn backing(reads: bool) -> (Backing, Arc<Store>) {
         let (id, store) = (CacheId::of::<ConfigMap>(), Arc::new(Store::default()));
-        let caches = reads.then(|| (id, Cache::new([(None, store.clone())]))).into_iter().collect();
-        (Backing::detached(KindInfo::of::<ConfigMap>(), id, caches), store)
+        let kind = KindInfo::of::<ConfigMap>();
+        let caches = reads.then(|| (id, kind.clone(), Cache::new([(None, store.clone())]))).into_iter().collect();
+        (Backing::detached(kind, id, caches), store)
     }
 
     fn object(version: &str) -> Object {
@@ -166,7 +187,8 @@ mod tests {
         let (a, b) = (ObjectKey::cluster_scoped("a"), ObjectKey::cluster_scoped("b"));
         backing.queue.add(&a, Lane::Event, Reason::Added);
         let item = backing.queue.get().await.unwrap();
-        backing.wrote(&a, backing.primary, (&b, "u"), Some("5"), Echo::Own);
+        let now = object("5");
+        backing.wrote(&a, &Written { kind: &backing.kind, key: &b, uid: "u", now: Some(&now) }, Echo::Own);
         backing.queue.finish(item.ticket, Completion::Success(None));
         backing.queue.add(&a, Lane::Event, Reason::Added);
         tokio::time::timeout(std::time::Duration::ZERO, backing.queue.get()).await.is_ok()
@@ -176,7 +198,7 @@ mod tests {
     async fn a_call_waits_for_its_own_write_in_the_cache_that_the_handler_reads() {
         let (backing, _store) = backing(true);
         assert!(!writes(&backing).await);
-        let id = backing.primary;
+        let id = CacheId::of::<ConfigMap>();
         backing.queue.cache_reached(|| Revision::event(View::Primary, &object("5"), false));
         assert!(backing.queue.is_empty(), "the cache of the selected objects is another one");
         backing.queue.cache_reached(|| Revision::event(View::Other(id), &object("5"), false));
@@ -189,5 +211,25 @@ mod tests {
         store.put(object("6"));
         assert!(writes(&reading).await);
         assert!(writes(&backing(false).0).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_does_not_wait_for_a_cache_that_does_not_select_what_it_wrote() {
+        let select = |labels| {
+            let labels = Selector::parse(labels).unwrap();
+            let id = CacheId::of::<ConfigMap>().selecting(Selected { labels, ..Selected::default() }.interned());
+            let store = Arc::new(Store::default());
+            let kind = KindInfo::of::<ConfigMap>();
+            let caches = [(id, kind.clone(), Cache::new([(None, store.clone())]))].into_iter().collect();
+            (Backing::detached(kind, CacheId::of::<ConfigMap>(), caches), store, id)
+        };
+        assert!(writes(&select("app=shop").0).await);
+        assert!(!writes(&select("!app").0).await);
+        // It has left the selection, which the cache does not show yet.
+        let (leaving, store, id) = select("app=shop");
+        store.put(object("4"));
+        assert!(!writes(&leaving).await);
+        leaving.queue.cache_reached(|| Revision::event(View::Other(id), &object("5"), true));
+        assert_eq!(leaving.queue.len(), 1);
     }
 }

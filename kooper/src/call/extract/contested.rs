@@ -4,18 +4,18 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use crate::object::key::ObjectKey;
-use crate::watch::cache_id::CacheId;
+use crate::object::kind::KindInfo;
 
 /// Children that belong to another owner, each with the owners that wanted to
 /// apply it.
 #[derive(Debug, Default)]
-pub(crate) struct Contested(Mutex<HashMap<(CacheId, ObjectKey), BTreeSet<ObjectKey>>>);
+pub(crate) struct Contested(Mutex<HashMap<(KindInfo, ObjectKey), BTreeSet<ObjectKey>>>);
 
 impl Contested {
     /// Notes that an owner wants a child that is not its own.
-    pub(crate) fn wait(&self, cache: CacheId, child: &ObjectKey, owner: ObjectKey) {
+    pub(crate) fn wait(&self, kind: &KindInfo, child: &ObjectKey, owner: ObjectKey) {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.entry((cache, child.clone())).or_default().insert(owner);
+        waiting.entry((kind.clone(), child.clone())).or_default().insert(owner);
     }
 
     /// Whether no owner waits, which is the common case.
@@ -25,8 +25,8 @@ impl Contested {
 
     /// Removes and returns the owners to retry after a child was deleted or
     /// changed its owner.
-    pub(crate) fn release(&self, cache: CacheId, child: &ObjectKey) -> BTreeSet<ObjectKey> {
+    pub(crate) fn release(&self, kind: &KindInfo, child: &ObjectKey) -> BTreeSet<ObjectKey> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.remove(&(cache, child.clone())).unwrap_or_default()
+        waiting.remove(&(kind.clone(), child.clone())).unwrap_or_default()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use crate::object::key::ObjectKey;
-use crate::watch::cache_id::CacheId;
+use crate::object::kind::KindInfo;
 
 /// The field managers of former names, and the objects whose fields were taken
 /// over from them.
@@ -12,7 +12,7 @@ use crate::watch::cache_id::CacheId;
 pub(crate) struct FormerManagers {
     pub(crate) managers: Vec<String>,
     /// The uids of these objects; the flag is for their status.
-    done: Mutex<HashMap<(CacheId, ObjectKey, bool), String>>,
+    done: Mutex<HashMap<(KindInfo, ObjectKey, bool), String>>,
 }
 
 impl FormerManagers {
@@ -22,26 +22,26 @@ impl FormerManagers {
 
     /// Whether the fields of an object, or of its status, are still to be taken
     /// over.
-    pub(crate) fn is_pending(&self, cache: CacheId, key: &ObjectKey, uid: &str, status: bool) -> bool {
+    pub(crate) fn is_pending(&self, kind: &KindInfo, key: &ObjectKey, uid: &str, status: bool) -> bool {
         if self.managers.is_empty() {
             return false;
         }
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        done.get(&(cache, key.clone(), status)).is_none_or(|known| known != uid)
+        done.get(&(kind.clone(), key.clone(), status)).is_none_or(|known| known != uid)
     }
 
     /// Notes that the fields of an object, or of its status, were taken over.
-    pub(crate) fn complete(&self, cache: CacheId, key: &ObjectKey, uid: &str, status: bool) {
+    pub(crate) fn complete(&self, kind: &KindInfo, key: &ObjectKey, uid: &str, status: bool) {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        done.insert((cache, key.clone(), status), uid.to_owned());
+        done.insert((kind.clone(), key.clone(), status), uid.to_owned());
     }
 
     /// Forgets an object that was deleted.
-    pub(crate) fn forget(&self, cache: CacheId, key: &ObjectKey) {
+    pub(crate) fn forget(&self, kind: &KindInfo, key: &ObjectKey) {
         if !self.managers.is_empty() {
             let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
             for status in [false, true] {
-                done.remove(&(cache, key.clone(), status));
+                done.remove(&(kind.clone(), key.clone(), status));
             }
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use kube::Client;
+use kube::core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 
 use super::{Builder, Common, MakeRetriever, MakeService, MakeState, Relation, Wrap};
@@ -14,8 +15,8 @@ use crate::controller::Controller;
 use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::states::InitContext;
 use crate::error::BoxError;
-use crate::object::kind::{Kind, KindInfo};
-use crate::watch::cache_id::CacheRequest;
+use crate::object::kind::{Kind, KindInfo, is_metadata};
+use crate::watch::cache_id::{CacheId, CacheRequest};
 use crate::watch::retriever::{self, ApiRetriever, Scope};
 
 /// The functions of a controller, with their state.
@@ -64,13 +65,17 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// handler and retriever are checked in this order.
     pub fn build(self) -> Result<Controller, ConfigError> {
         let Self { common, state, handler, cleanup, deleted, layers, when, kind: _ } = self;
-        let Common { config, mut plan, mistake, retriever, mut relations, sources, crd, samples } = common;
+        let Common { mut config, mut plan, mistake, retriever, mut relations, sources, crd, samples } = common;
+        config.metadata_only |= is_metadata::<K>();
         config.check()?;
         let handler = handler.ok_or_else(|| {
             config.error("handler", ConfigErrorKind::Missing, "it is missing: set one with `.handler(…)`")
         })?;
         if let Some(mistake) = mistake {
             return Err(mistake);
+        }
+        if let Some((setting, mistake)) = plan.mistake() {
+            return Err(config.error(setting, ConfigErrorKind::Malformed, mistake));
         }
         let own_retriever = retriever.is_some();
         if own_retriever && (!config.namespaces.is_empty() || config.selected()) {
@@ -86,7 +91,12 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         relations.extend(owned.map(|owned| Relation { cache: owned.id, kind: owned.kind.clone(), map: None }));
         Ok(Controller {
             kind: KindInfo::of::<K>(),
-            primary: CacheRequest::of::<K>(config.metadata_only),
+            primary: if config.metadata_only && !is_metadata::<K>() {
+                CacheRequest::of::<PartialObjectMeta<K>>()
+            } else {
+                CacheRequest::of::<K>()
+            },
+            unselected: (config.finalizer.is_some() && config.selected()).then(CacheId::of::<PartialObjectMeta<K>>),
             config,
             plan,
             own_retriever,

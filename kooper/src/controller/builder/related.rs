@@ -125,23 +125,63 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// # let _ = controller.handler(async || {}).build()?;
     /// # Ok::<_, kooper::ConfigError>(())
     /// ```
-    pub fn owns<T: Kind>(mut self, _: All<T>) -> Self {
-        self.common.plan.watch_children::<T>(format!("owns = [{}]", T::kind(&())));
+    ///
+    /// If all children have a label, or only their metadata matters, fewer objects
+    /// and less of them are fetched and held in memory:
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use kooper::KindExt;
+    ///
+    /// let controller = ConfigMap::controller("shop").owns(Secret::all().labels("app=shop").metadata_only());
+    /// # let _ = controller.handler(async || {}).build()?;
+    /// # Ok::<_, kooper::ConfigError>(())
+    /// ```
+    ///
+    /// Then [`apply_owned`](crate::capability::Access::apply_owned) rejects a child
+    /// that would not be selected.
+    pub fn owns<T: Kind>(mut self, children: All<T>) -> Self {
+        self.common.plan.watch_children(&children);
         self
     }
 
     /// Watches objects of the kind `T`. A change of one enqueues the keys that
-    /// `map` returns for its old and its new version.
+    /// `map` returns for its old and its new version. With `PartialObjectMeta<T>`
+    /// only metadata is fetched.
     #[doc(alias = "EnqueueRequestsFromMapFunc")]
-    pub fn watches<T, F, Args>(mut self, map: F) -> Self
+    pub fn watches<T, F, Args>(self, map: F) -> Self
     where
         T: Kind,
         F: MapFn<T, K, Args>,
     {
-        let kind = KindInfo::of::<T>();
-        self.common.plan.require_cache::<T>(format!("watches = [{}]", kind.kind));
+        self.watches_only(All::new(), map)
+    }
+
+    /// Like [`watches`](Self::watches), for some objects of the kind. An object that
+    /// leaves the selection is mapped once more, and so is one that enters it.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use kooper::{KindExt, ObjectKey};
+    ///
+    /// fn holder(secret: &Secret) -> Option<ObjectKey> {
+    ///     Some(ObjectKey::new(secret.metadata.namespace.as_deref(), secret.metadata.name.as_deref()?))
+    /// }
+    ///
+    /// let opaque = Secret::all().fields("type=Opaque");
+    /// let controller = ConfigMap::controller("holders").watches_only(opaque, holder);
+    /// # let _ = controller.handler(async || {}).build()?;
+    /// # Ok::<_, kooper::ConfigError>(())
+    /// ```
+    pub fn watches_only<T, F, Args>(mut self, objects: All<T>, map: F) -> Self
+    where
+        T: Kind,
+        F: MapFn<T, K, Args>,
+    {
+        let (kind, described) = (KindInfo::of::<T>(), objects.describe());
+        let request = self.common.plan.require_cache("watches", &objects, format!("watches = [{described}]"));
         if F::READS {
-            self.common.plan.require_cache::<K>(format!("watches = [{} => …]", kind.kind));
+            self.common.plan.require_cache::<K>("watches", &All::new(), format!("watches = [{described} => …]"));
         }
         let map = Arc::new(map);
         let make = move |backing: &Arc<Backing>| -> MapKeys {
@@ -155,7 +195,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
                 }))
             })
         };
-        self.common.relations.push(Relation { cache: CacheId::of::<T>(), kind, map: Some(Box::new(make)) });
+        self.common.relations.push(Relation { cache: request.id, kind, map: Some(Box::new(make)) });
         self
     }
 

@@ -171,7 +171,9 @@ pub(super) struct Related {
     pub(super) gate: Arc<Gate>,
     /// The cache of the related kind.
     pub(super) id: CacheId,
-    pub(super) kind: Arc<str>,
+    pub(super) kind: KindInfo,
+    /// Its name, for reasons.
+    pub(super) name: Arc<str>,
     /// The controller's own objects: only their keys are queued.
     pub(super) ours: Cache,
     /// The objects outside of the selector that wait to be cleaned up: their keys
@@ -234,7 +236,7 @@ impl Related {
             (Keys::Owner(_), Some(old)) if !contested.is_empty() => {
                 let before = change.old_metadata().map(controller_uid);
                 let same = change.new.is_some() && change.new_metadata().map(controller_uid) == before;
-                if same { BTreeSet::new() } else { contested.release(self.id, old.key()) }
+                if same { BTreeSet::new() } else { contested.release(&self.kind, old.key()) }
             }
             _ => BTreeSet::new(),
         }
@@ -256,7 +258,7 @@ impl Sink for Related {
         let lane = if seen == Seen::First { Lane::Background } else { Lane::Event };
         let Some(object) = change.key() else { return };
         for key in keys.iter().filter(|key| self.is_ours(key)) {
-            let reason = Reason::Related(self.kind.clone(), object.clone());
+            let reason = Reason::Related(self.name.clone(), object.clone());
             self.gate.add(key, lane, reason, View::Other(self.id), (change, seen), |_| Urgency::Soon);
         }
     }
@@ -285,7 +287,7 @@ impl Sink for Leaving {
 /// Notifies waiting calls that a cache has changed, forgets removed objects, and
 /// counts errors.
 pub(super) struct Progress {
-    pub(super) id: CacheId,
+    pub(super) kind: KindInfo,
     /// The views of the cache that the controller's calls have.
     pub(super) views: Vec<View>,
     pub(super) gate: Arc<Gate>,
@@ -294,7 +296,7 @@ pub(super) struct Progress {
 impl Sink for Progress {
     fn changed(&self, change: &Change, _: Seen) {
         if let (Some(old), None) = (&change.old, &change.new) {
-            self.gate.backing.former.forget(self.id, old.key());
+            self.gate.backing.former.forget(&self.kind, old.key());
         }
         if let Some(object) = change.last() {
             for view in &self.views {

@@ -21,11 +21,17 @@ pub(super) struct Namespaces {
 }
 
 impl Namespaces {
-    pub(super) fn new(controller: &str, several: bool, watches: impl Iterator<Item = Arc<WatchStatus>>) -> Self {
+    /// `watches` has each watch, and whether its namespace is its own, whichever the
+    /// controller has: then every key needs it.
+    pub(super) fn new(
+        controller: &str,
+        several: bool,
+        watches: impl Iterator<Item = (bool, Arc<WatchStatus>)>,
+    ) -> Self {
         let mut namespaces =
             Self { controller: controller.to_owned(), everywhere: Vec::new(), each: BTreeMap::default() };
-        for watch in watches {
-            match watch.namespace().filter(|_| several) {
+        for (fixed, watch) in watches {
+            match watch.namespace().filter(|_| several && !fixed) {
                 Some(namespace) => namespaces.each.entry(namespace.to_owned()).or_default().push(watch),
                 None => {
                     watch.require_synced();

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::Process;
 use super::dispatch::{Dispatch, Gate, Keys, Leaving, Progress, Related};
 use super::namespaces::Namespaces;
+use crate::call::extract::Caches;
 use crate::call::handler::Wants;
 use crate::call::worker::{Failing, Tombstones};
 use crate::controller::review::may_get_namespace;
@@ -20,6 +21,7 @@ use crate::controller::{Config, Controller};
 use crate::error::BoxError;
 use crate::metrics::{Gauge, MetricsRecorder};
 use crate::object::key::ObjectKey;
+use crate::object::kind::KindInfo;
 use crate::queue::View;
 use crate::watch::cache_id::{CacheId, CacheRequest};
 use crate::watch::informer::{Sink, WatchStatus, Watched};
@@ -29,9 +31,7 @@ use crate::watch::store::{Cache, Store};
 /// The watches of one controller. Equal watches of several controllers are shared.
 pub(super) struct Watching {
     primary: Watches,
-    /// The cache of all objects of the kind, for a controller with a selector and
-    /// a finalizer: the finalizer is removed from objects outside of the selector,
-    /// too.
+    /// The cache of all objects of the kind, see `Controller`.
     unselected: Option<CacheId>,
     others: HashMap<CacheId, Watches>,
     namespaces: Arc<Namespaces>,
@@ -51,16 +51,15 @@ impl Watching {
         let scopes = if controller.own_retriever { vec![Scope::default()] } else { config.scopes() };
         let primary = Watches::new(controller, process, &controller.primary, scopes);
         let others = controller.plan.caches().iter().map(|request| {
-            let namespaces: &[String] = if request.kind.namespaced { &config.namespaces } else { &[] };
-            let (metadata_only, json_only) = (request.id.metadata_only, config.json_only);
-            let scope = Scope { metadata_only, json_only, ..Scope::default() };
-            (request.id, Watches::new(controller, process, request, scope.in_each(namespaces)))
+            let scopes = request.scopes(&config.namespaces, config.json_only);
+            (request.id, Watches::new(controller, process, request, scopes))
         });
-        let unselected = (config.finalizer.is_some() && config.selected())
-            .then_some(CacheId { metadata_only: true, ..controller.primary.id });
+        let unselected = controller.unselected;
         let others: HashMap<CacheId, Watches> = others.collect();
-        let statuses = others.values().chain([&primary]).flat_map(|watches| &watches.watched);
-        let statuses = statuses.map(|watched| watched.status.clone());
+        let statuses = others.values().chain([&primary]).flat_map(|watches| {
+            let fixed = watches.request.id.selected.is_some_and(|selected| !selected.namespaces.is_empty());
+            watches.watched.iter().map(move |watched| (fixed, watched.status.clone()))
+        });
         let namespaces = Arc::new(Namespaces::new(controller.name(), primary.scopes.len() > 1, statuses));
         process.health.add(namespaces.clone());
         let watching = Self { others, primary, unselected, namespaces, tasks: JoinSet::new() };
@@ -79,12 +78,12 @@ impl Watching {
     }
 
     /// Every watch once: a reader of the controller's own kind shares its watch.
-    fn each(&self) -> Vec<(CacheId, &Arc<Watched>)> {
-        let mut each: Vec<(CacheId, &Arc<Watched>)> = Vec::new();
+    fn each(&self) -> Vec<(&KindInfo, &Arc<Watched>)> {
+        let mut each: Vec<(&KindInfo, &Arc<Watched>)> = Vec::new();
         for watches in self.others.values().chain([&self.primary]) {
             for watched in &watches.watched {
                 if !each.iter().any(|(_, known)| Arc::ptr_eq(known, watched)) {
-                    each.push((watches.request.id, watched));
+                    each.push((&watches.request.kind, watched));
                 }
             }
         }
@@ -102,8 +101,8 @@ impl Watching {
     }
 
     /// The caches of relations and readers.
-    pub(super) fn caches(&self) -> HashMap<CacheId, Cache> {
-        self.others.iter().map(|(id, watches)| (*id, watches.cache())).collect()
+    pub(super) fn caches(&self) -> Caches {
+        self.others.iter().map(|(id, watches)| (*id, watches.request.kind.clone(), watches.cache())).collect()
     }
 
     /// All objects of the kind, selected or not, if they are watched.
@@ -149,12 +148,12 @@ impl Watching {
             failing: failing.clone(),
         });
         subscribe(&mut self.tasks, &self.namespaces, &self.primary, &dispatch).await;
-        for (id, watched) in self.each() {
+        for (kind, watched) in self.each() {
             let shows = |watches: &Watches| watches.watched.iter().any(|one| Arc::ptr_eq(one, watched));
             let primary = shows(&self.primary).then_some(View::Primary);
-            let other = self.others.get(&id).is_some_and(shows).then_some(View::Other(id));
-            let views = primary.into_iter().chain(other).collect();
-            let progress: Arc<dyn Sink> = Arc::new(Progress { id, views, gate: gate.clone() });
+            let others = self.others.iter().filter(|(_, watches)| shows(watches)).map(|(id, _)| View::Other(*id));
+            let views = primary.into_iter().chain(others).collect();
+            let progress: Arc<dyn Sink> = Arc::new(Progress { kind: kind.clone(), views, gate: gate.clone() });
             watched.subscribe(&progress).await;
         }
         if let (Some(id), Some(finalizers)) = (self.unselected, controller.config.finalizers()) {
@@ -172,7 +171,8 @@ impl Watching {
             let sink: Arc<dyn Sink> = Arc::new(Related {
                 gate: gate.clone(),
                 id: relation.cache,
-                kind: relation.kind.kind.as_str().into(),
+                name: relation.kind.kind.as_str().into(),
+                kind: relation.kind.clone(),
                 ours: self.primary(),
                 leaving: self.unselected().zip(controller.config.finalizers()),
                 keys,
@@ -242,7 +242,8 @@ fn watched(controller: &Controller, process: &Process, request: &CacheRequest, s
     let (name, resource) = (controller.name(), request.kind.resource());
     let own = controller.own_retriever && request.id == controller.primary.id;
     let selected = scope.labels.is_some() || scope.fields.is_some();
-    let status = || WatchStatus::new(name, &resource, scope.namespace.as_deref(), selected, !own);
+    let status =
+        || WatchStatus::new(name, &resource, scope.namespace.as_deref(), selected, !own).of_name(scope.only_name());
     let (watched, new) =
         if own { (Arc::new(Watched::new(status())), true) } else { process.watches.of(request.id, scope, status) };
     // Only the controller's own kind can be optional.
@@ -252,12 +253,21 @@ fn watched(controller: &Controller, process: &Process, request: &CacheRequest, s
     if new {
         process.health.add(watched.status.clone());
         let namespace = scope.namespace.as_deref();
-        let form = if request.id.metadata_only { " (metadata)" } else { "" };
-        let watch = namespace.map_or_else(|| resource.clone(), |namespace| format!("{resource}/{namespace}")) + form;
+        let form = form(request, scope);
+        let watch = namespace.map_or_else(|| resource.clone(), |namespace| format!("{resource}/{namespace}")) + &form;
         let age = watched.status.clone();
         gauge(&*process.metrics, name, Gauge::WatchAge { watch }, move || age.age().as_secs_f64());
     }
     watched
+}
+
+/// What distinguishes a watch from others of its kind and namespace, for metrics.
+fn form(request: &CacheRequest, scope: &Scope) -> String {
+    let metadata = request.id.metadata_only.then(|| "metadata".to_owned());
+    let narrow = request.id.selected.is_some();
+    let selectors = [&scope.labels, &scope.fields].into_iter().flatten().filter(|_| narrow).cloned();
+    let parts: Vec<String> = metadata.into_iter().chain(selectors).collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
 }
 
 /// The filter before the queue. It is not called for an object that waits to be

@@ -1,6 +1,5 @@
 //! The arguments of one call, from a cluster with a server.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use kube::api::{Api, ListParams};
@@ -56,11 +55,12 @@ impl<O: Kind> LiveArguments<O> {
         let kind = KindInfo::of::<O>();
         let mut plan = Plan::default();
         A::plan(&mut plan);
-        let own = (CacheId::of::<O>(), self.list(&kind).await);
-        let mut caches = HashMap::from([own]);
+        plan.settle_children();
+        let mut caches = vec![(CacheId::of::<O>(), kind.clone(), self.list(&kind).await)];
         for request in plan.caches() {
             let cache = self.list(&request.kind).await;
-            caches.insert(request.id, cache);
+            let cache = request.id.selected.map_or(cache.clone(), |only| cache.selecting(only));
+            caches.push((request.id, request.kind.clone(), cache));
         }
         let meta = self.object.meta();
         let key = ObjectKey::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
@@ -74,7 +74,9 @@ impl<O: Kind> LiveArguments<O> {
             client: Some(client),
             events,
             settings: self.cluster.settings.clone(),
-            ..Backing::detached(kind, CacheId::of::<O>(), caches)
+            children: plan.owned().iter().map(|owned| owned.id).collect(),
+            subsets: plan.subsets().clone(),
+            ..Backing::detached(kind, CacheId::of::<O>(), caches.into_iter().collect())
         };
         A::extract(&Context { object: self.object.clone(), call, state: State::new(()), backing: Arc::new(backing) })
     }

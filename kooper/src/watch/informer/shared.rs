@@ -35,11 +35,11 @@ impl SharedWatches {
     /// The watch of these objects, and whether it is new.
     pub(crate) fn of(&self, id: CacheId, scope: &Scope, status: impl FnOnce() -> WatchStatus) -> (Arc<Watched>, bool) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(watched) = known.get(&(id, scope.clone())) {
+        if let Some(watched) = known.get(&(id.unselected(), scope.clone())) {
             return (watched.clone(), false);
         }
         let watched = Arc::new(Watched::new(status()));
-        known.insert((id, scope.clone()), watched.clone());
+        known.insert((id.unselected(), scope.clone()), watched.clone());
         (watched, true)
     }
 

@@ -30,6 +30,8 @@ pub(crate) struct WatchStatus {
     /// The resource as in RBAC and kubectl.
     resource: String,
     namespace: Option<String>,
+    /// The name of the only object, if there is a single one.
+    name: Option<String>,
     selected: bool,
     from_server: bool,
     /// Whether a controller requires the kind. If not, it may be missing.
@@ -82,6 +84,7 @@ impl WatchStatus {
             controller: controller.to_owned(),
             resource: resource.to_owned(),
             namespace: namespace.map(str::to_owned),
+            name: None,
             selected,
             from_server: server,
             required: AtomicBool::new(false),
@@ -89,6 +92,11 @@ impl WatchStatus {
             state: Mutex::new(state),
             first: watch::Sender::new(First::Awaited),
         }
+    }
+
+    /// The same for a watch of a single object.
+    pub(crate) fn of_name(self, name: Option<String>) -> Self {
+        Self { name, ..self }
     }
 
     /// Marks the kind as required.
@@ -211,7 +219,7 @@ impl WatchStatus {
             let (plural, group) = self.resource.split_once('.').unwrap_or((&self.resource, ""));
             let rule = Rule::new(group, plural, None, &["list", "watch"]);
             let status = Status { code, message: message.clone(), ..Status::default() };
-            let needs = Needs { rule: &rule, only: None, namespace: self.namespace.as_deref() };
+            let needs = Needs { rule: &rule, only: self.name.as_deref(), namespace: self.namespace.as_deref() };
             Refusal::of(&status).advice(&needs)
         };
         match error {

@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::frames::{EventReader, PageReader};
 use super::status::status_error;
 use super::{Event, ListRequest, Page, RetrieveError, Retriever, WatchRequest};
+use crate::object::kind::is_metadata;
 use crate::watch::silence::Silence;
 
 /// The objects of a kind that an [`ApiRetriever`] lists and watches; all of them
@@ -78,9 +79,11 @@ pub struct ApiRetriever<K> {
 }
 
 impl<K: Resource<DynamicType = ()>> ApiRetriever<K> {
-    /// Retrieves the objects of the kind that are in the scope.
+    /// Retrieves the objects of the kind that are in the scope. For
+    /// `PartialObjectMeta` only metadata is fetched.
     #[must_use]
-    pub fn new(client: Client, scope: Scope) -> Self {
+    pub fn new(client: Client, mut scope: Scope) -> Self {
+        scope.metadata_only |= is_metadata::<K>();
         let path = K::url_path(&(), scope.namespace.as_deref());
         let protobuf = COMPLETE && !scope.json_only && (scope.metadata_only || is_known::<K>());
         Self { client, path, scope, protobuf, kind: PhantomData }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{IndexHit, Indexer, Store};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
+use crate::watch::selected::Selected;
 
 /// The stores of one kind: one for all namespaces, or one for each watched
 /// namespace.
@@ -16,6 +17,18 @@ pub(crate) struct Cache {
 impl Cache {
     pub(crate) fn new(stores: impl IntoIterator<Item = (Option<String>, Arc<Store>)>) -> Self {
         Self { stores: stores.into_iter().collect() }
+    }
+
+    /// Those of the objects that are selected now, for a test.
+    pub(crate) fn selecting(&self, only: &Selected) -> Self {
+        let store = Store::default();
+        let selected = self.all(None).into_iter().filter(|object| only.admits(object.key()) && only.selects(object));
+        for object in selected {
+            if let Ok(object) = Object::parse(&object.json()) {
+                store.put(object);
+            }
+        }
+        Self::new([(None, Arc::new(store))])
     }
 
     /// The stores.

@@ -15,6 +15,7 @@ fn refused(code: u16, message: &str, details: StatusDetails) -> AccessError {
         kind: "Deployment".to_owned(),
         object: ObjectKey::namespaced("shop", "web"),
         rule: rule("apps/deployments: create, patch"),
+        named: false,
         owner: rule("example.com/shops/finalizers: update"),
     };
     let status = Status { code, message: message.to_owned(), details: Some(details), ..Status::default() };

@@ -1,10 +1,11 @@
-use std::collections::HashMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::metadata::PartialObjectMeta;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::call::extract::Caches;
 use crate::metrics::NoMetrics;
 use crate::queue::{Completion, Echo};
 
@@ -22,7 +23,7 @@ fn same(_: &mut Value) {}
 fn gate() -> Gate {
     let id = CacheId::of::<ConfigMap>();
     Gate {
-        backing: Arc::new(Backing::detached(KindInfo::of::<ConfigMap>(), id, HashMap::new())),
+        backing: Arc::new(Backing::detached(KindInfo::of::<ConfigMap>(), id, Caches::default())),
         metrics: Arc::new(NoMetrics),
         namespaces: Arc::new(Namespaces::new("gate", false, std::iter::empty())),
         open: AtomicBool::new(true),
@@ -67,7 +68,7 @@ async fn an_own_write_is_an_echo_in_the_watch_and_a_change_in_a_list() {
 
 #[tokio::test(start_paused = true)]
 async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
-    let id = CacheId { metadata_only: true, ..CacheId::of::<ConfigMap>() };
+    let id = CacheId::of::<PartialObjectMeta<ConfigMap>>();
     let gate = Arc::new(gate());
     let finalizers =
         Finalizers { own: "example.com/a".to_owned(), former: Vec::new(), on_leave: true, retirement: None };

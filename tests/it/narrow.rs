@@ -1,0 +1,296 @@
+//! Caches of some objects, or of their metadata, on a real API server.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kooper::Controller;
+use kooper::capability::{All, Subset};
+use kooper::prelude::*;
+use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::wait::until;
+use serde_json::{Value, json};
+
+use crate::fixture::Log;
+use crate::live::{Live, configmap, connection};
+
+fn shared(namespace: &str) -> Option<&'static ControlPlane> {
+    let cluster = ControlPlane::shared()?;
+    cluster.must(&["create", "namespace", namespace]);
+    Some(cluster)
+}
+
+fn start(cluster: &ControlPlane, controllers: impl IntoIterator<Item = Controller>) -> Live {
+    Live::start(connection(cluster.kubeconfig(), None), controllers)
+}
+
+fn secret(namespace: &str, name: &str, labels: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "stringData": {"password": "open sesame"},
+        "metadata": {"namespace": namespace, "name": name, "labels": labels}
+    })
+}
+
+fn wait_for(log: &Log, line: &str) {
+    until(line, || log.lines().iter().any(|one| one == line).then_some(()), || format!("{:#?}", log.lines()));
+}
+
+/// The distinct watches of Secrets in a namespace: their queries.
+fn watches(cluster: &ControlPlane, namespace: &str) -> Vec<String> {
+    let path = format!("/api/v1/namespaces/{namespace}/secrets?");
+    let audit = cluster.audit_log();
+    let requests = audit.iter().filter(|event| event["stage"] == "ResponseStarted");
+    let paths = requests.filter_map(|event| event["requestURI"].as_str()?.strip_prefix(&path));
+    paths.filter(|query| query.contains("watch=true")).map(str::to_owned).collect()
+}
+
+/// The Secrets of the shop.
+struct OfShop;
+
+impl Subset for OfShop {
+    type Object = Secret;
+
+    fn select(all: All<Secret>) -> All<Secret> {
+        all.labels("app=shop")
+    }
+}
+
+/// Two Secrets by their names.
+struct Named;
+
+impl Subset for Named {
+    type Object = PartialObjectMeta<Secret>;
+
+    fn select(all: All<Self::Object>) -> All<Self::Object> {
+        all.names(["a", "c"])
+    }
+}
+
+#[test]
+fn a_reader_has_the_objects_of_its_subset_and_equal_caches_share_a_watch() {
+    let namespace = "narrow-reader";
+    let Some(cluster) = shared(namespace) else { return };
+    cluster.apply([
+        configmap(namespace, "one", "1"),
+        secret(namespace, "a", &json!({"app": "shop"})),
+        secret(namespace, "b", &json!({"app": "shop"})),
+        secret(namespace, "c", &json!({})),
+    ]);
+    let log = Log::default();
+    let seen = log.clone();
+    let names = |entries: Vec<String>| entries.join(" ");
+    let handler = move |config: Arc<ConfigMap>,
+                        shop: Reader<Secret, OfShop>,
+                        named: Reader<PartialObjectMeta<Secret>, Named>,
+                        metadata: Reader<PartialObjectMeta<Secret>>| {
+        let shop = shop.select(kooper::capability::by::namespace("narrow-reader"));
+        let whole = shop.map(|one| one.unwrap()).filter(|one| one.data.is_some()).map(|one| one.name_any());
+        let named = named.list().map(|one| format!("{}:{}", one.name(), one.decode().unwrap().types.is_some()));
+        let all = metadata.list().filter(|one| one.namespace() == Some("narrow-reader")).count();
+        seen.note(format!(
+            "{}: {} | {} | {all}",
+            config.data.as_ref().unwrap()["value"],
+            names(whole.collect()),
+            names(named.map(|one| one.split(':').next().unwrap().to_owned()).collect()),
+        ));
+        async {}
+    };
+    let controller = Controller::builder::<ConfigMap>("reads")
+        .namespaces([namespace])
+        .fields("metadata.name=one")
+        .resync(None)
+        .owns(Secret::all().labels("app==shop"))
+        .watches_only(Secret::all().metadata_only(), |_: &PartialObjectMeta<Secret>| None::<ObjectKey>)
+        .handler(handler)
+        .build()
+        .unwrap();
+    let own = Controller::builder::<Secret>("own").namespaces([namespace]).labels(" app = shop ").handler(async || {});
+    let live = start(cluster, [controller, own.build().unwrap()]);
+    wait_for(&log, "1: a b | a c | 3");
+    cluster.must(&["-n", namespace, "label", "secret", "b", "app-"]);
+    cluster.must(&["-n", namespace, "label", "secret", "c", "app=shop"]);
+    let mut version = 1;
+    let moved = || {
+        version += 1;
+        cluster.apply([configmap(namespace, "one", &version.to_string())]);
+        log.lines().iter().any(|line| line.ends_with(": a c | a c | 3")).then_some(())
+    };
+    until("the selection changes", moved, || format!("{:#?}", log.lines()));
+    live.stop();
+    let mut watches = watches(cluster, namespace);
+    watches.sort();
+    let of = |part: &str| watches.iter().filter(|query| query.contains(part)).count();
+    assert_eq!((watches.len(), of("labelSelector=app%3Dshop")), (4, 1), "{watches:#?}");
+    assert_eq!((of("metadata.name%3Da"), of("metadata.name%3Dc")), (1, 1), "{watches:#?}");
+}
+
+#[test]
+fn only_metadata_is_fetched_for_partial_objects() {
+    let namespace = "narrow-metadata";
+    let Some(cluster) = shared(namespace) else { return };
+    let big = "x".repeat(600_000);
+    let mut big_secret = secret(namespace, "big", &json!({}));
+    big_secret["stringData"]["password"] = big.into();
+    cluster.apply([configmap(namespace, "one", "1")]);
+    let created = cluster.kubectl_with(&["create", "--filename=-"], &big_secret.to_string());
+    assert!(created.success, "{}", created.stderr);
+    let log = Log::default();
+    let seen = log.clone();
+    let controller = Controller::builder::<ConfigMap>("metadata")
+        .namespaces([namespace])
+        .owns(PartialObjectMeta::<Secret>::all())
+        .watches(|_: &PartialObjectMeta<Secret>| None::<ObjectKey>)
+        .handler(move |secrets: Reader<PartialObjectMeta<Secret>>| {
+            seen.note(format!(
+                "big: {}",
+                secrets.get(&ObjectKey::namespaced("narrow-metadata", "big")).unwrap().is_some()
+            ));
+            async {}
+        })
+        .build()
+        .unwrap();
+    let live = start(cluster, [controller]);
+    wait_for(&log, "big: true");
+    let size = live.metric("kooper_store_bytes{controller=\"metadata\"}");
+    assert!(size > 0.0 && size < 50_000.0, "{size} bytes");
+    live.stop();
+    assert_eq!(watches(cluster, namespace).len(), 1);
+}
+
+fn child_of(labels: &[(&str, &str)]) -> Secret {
+    let mut child = Secret::default();
+    child.metadata.name = Some("child".to_owned());
+    let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    child.metadata.labels = Some(labels.collect());
+    child.string_data = Some([("password".to_owned(), "open sesame".to_owned())].into());
+    child
+}
+
+/// A controller that applies a child with these labels, and notes the result.
+fn applies(
+    namespace: &'static str,
+    children: All<PartialObjectMeta<Secret>>,
+    labels: &'static [(&'static str, &'static str)],
+    log: &Log,
+) -> Controller {
+    let log = log.clone();
+    let handler = move |parent: Arc<ConfigMap>, call: Call, secrets: OwnedApplier<Secret>| {
+        let log = log.clone();
+        async move {
+            let applied = secrets.apply_owned(&parent, &child_of(labels)).await;
+            let line = match &applied {
+                Ok(child) => format!("applied, label {}", child.labels().get("app").is_some()),
+                Err(error) => error.to_string(),
+            };
+            log.note(format!("{}: {line}", call.reasons()));
+            applied.map(drop)
+        }
+    };
+    Controller::builder::<ConfigMap>("parents")
+        .namespaces([namespace])
+        .fields("metadata.name=parent")
+        .resync(None)
+        .owns(children)
+        .handler(handler)
+        .build()
+        .unwrap()
+}
+
+fn label(cluster: &ControlPlane, namespace: &str, name: &str) -> Value {
+    let child = cluster.kubectl(&["-n", namespace, "get", "secret", "child", "--ignore-not-found", "-o", "json"]);
+    let child: Value = serde_json::from_str(&child.stdout).unwrap_or_default();
+    child["metadata"]["labels"][name].clone()
+}
+
+#[test]
+fn a_child_that_left_the_selection_of_owns_is_found_and_healed() {
+    let namespace = "narrow-heals";
+    let Some(cluster) = shared(namespace) else { return };
+    cluster.apply([configmap(namespace, "parent", "1")]);
+    let log = Log::default();
+    let children = Secret::all().labels("app=shop, !legacy").metadata_only();
+    let live = start(cluster, [applies(namespace, children, &[("app", "shop")], &log)]);
+    let has = |name: &'static str, value: Value| {
+        until(
+            &format!("{name} is {value}"),
+            || (label(cluster, namespace, name) == value).then_some(()),
+            || format!("{:#?}", log.lines()),
+        );
+    };
+    has("app", "shop".into());
+    cluster.must(&["-n", namespace, "label", "secret", "child", "app-"]);
+    has("app", "shop".into());
+    // A label that is selected against is removed.
+    cluster.must(&["-n", namespace, "label", "secret", "child", "legacy=yes"]);
+    has("legacy", Value::Null);
+    cluster.must(&["-n", namespace, "delete", "secret", "child"]);
+    has("app", "shop".into());
+    live.stop();
+    assert!(!log.lines().iter().any(|line| line.contains("cannot") || line.contains("exists")), "{:#?}", log.lines());
+}
+
+#[test]
+fn a_child_that_owns_would_not_select_is_rejected_before_it_is_written() {
+    let namespace = "narrow-rejects";
+    let Some(cluster) = shared(namespace) else { return };
+    cluster.apply([configmap(namespace, "parent", "1")]);
+    let log = Log::default();
+    let children = Secret::all().labels("app=shop").metadata_only();
+    let live = start(cluster, [applies(namespace, children, &[("app", "web")], &log)]);
+    wait_for(
+        &log,
+        "initial: Secret `narrow-rejects/child` is not selected by `owns` (labels app=shop): its label `app` is `web`: \
+         set the label `app` to `shop`; it was not applied",
+    );
+    assert_eq!(label(cluster, namespace, "app"), Value::Null);
+    live.stop();
+}
+
+#[test]
+fn an_object_of_another_owner_outside_of_the_selection_is_not_changed() {
+    let namespace = "narrow-foreign";
+    let Some(cluster) = shared(namespace) else { return };
+    cluster.apply([configmap(namespace, "parent", "1"), secret(namespace, "child", &json!({"app": "other"}))]);
+    let log = Log::default();
+    let children = Secret::all().labels("app=shop").metadata_only();
+    let live = start(cluster, [applies(namespace, children, &[("app", "shop")], &log)]);
+    until(
+        "the foreign object is found",
+        || log.lines().iter().any(|line| line.contains("is not controlled by")).then_some(()),
+        || format!("{:#?}", log.lines()),
+    );
+    assert_eq!(label(cluster, namespace, "app"), "other");
+    live.stop();
+}
+
+#[test]
+fn a_write_does_not_wait_for_a_cache_that_does_not_select_it() {
+    let namespace = "narrow-waits";
+    let Some(cluster) = shared(namespace) else { return };
+    cluster.apply([configmap(namespace, "parent", "1"), secret(namespace, "child", &json!({}))]);
+    let log = Log::default();
+    let seen = log.clone();
+    let handler = move |call: Call, _shop: Reader<Secret, OfShop>, secrets: Patcher<Secret>| {
+        let log = seen.clone();
+        async move {
+            let key = ObjectKey::namespaced("narrow-waits", "child");
+            let written = json!({"metadata": {"annotations": {"written": log.count().to_string()}}});
+            secrets.patch(&key, kooper::capability::PatchBody::merge(written)).await?;
+            log.note(call.reasons().to_string());
+            let again = log.count() < 20;
+            Ok::<_, AccessError>(if again { Action::requeue_after(Duration::from_millis(1)) } else { Action::done() })
+        }
+    };
+    let controller = Controller::builder::<ConfigMap>("writes")
+        .namespaces([namespace])
+        .fields("metadata.name=parent")
+        .resync(None)
+        .handler(handler)
+        .build()
+        .unwrap();
+    let begin = std::time::Instant::now();
+    let live = start(cluster, [controller]);
+    until("twenty calls", || (log.count() >= 20).then_some(()), || format!("{:#?}", log.lines()));
+    // A key would wait for five seconds for each write that its caches do not show.
+    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+    live.stop();
+}
