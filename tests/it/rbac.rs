@@ -54,6 +54,7 @@ fn permissions(namespace: &'static str) -> Subject<'static> {
         done: &[
             "gadgets: done",
             "verbs: done",
+            "narrow: done",
             "services: cleaned up",
             "templates: done",
             "the object no longer matches the selector and keeps the finalizer",
@@ -89,7 +90,7 @@ fn without_streaming_lists_the_role_is_sufficient_and_each_rule_is_needed() {
     let installed = subject.install(&cluster);
     installed.is_enough();
     let (crds, others): (Vec<_>, Vec<_>) = installed.rules().into_iter().partition(Rule::is_of_crd);
-    assert_eq!((crds.len(), others.len()), (4, 58));
+    assert_eq!((crds.len(), others.len()), (4, 66));
     // The objects of a CRD are deleted with it, so it is the last one.
     for rule in others.iter().chain(&crds) {
         installed.needs(rule);

@@ -17,10 +17,10 @@ use crate::fresh;
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "permissions.example.com", version = "v1", kind = "Gadget", namespaced, status = "GadgetStatus")]
-struct GadgetSpec {}
+pub(super) struct GadgetSpec {}
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-struct GadgetStatus {
+pub(super) struct GadgetStatus {
     seen: String,
 }
 

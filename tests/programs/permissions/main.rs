@@ -5,6 +5,7 @@
 
 mod ends;
 mod gadgets;
+mod narrow;
 mod others;
 
 use kooper::__private::v1::{Definition, Program};
@@ -14,6 +15,7 @@ struct Everything;
 impl Definition for Everything {
     fn define(program: &mut Program) {
         gadgets::define(program);
+        narrow::define(program);
         ends::define(program);
         others::define(program);
     }

@@ -3,13 +3,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
+use kube::core::metadata::PartialObjectMeta;
 use kube::{Client, CustomResource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::*;
 use crate::KindExt;
-use crate::call::capability::{Getter, Reader};
+use crate::call::capability::{All, Getter, OwnedApplier, Reader, Subset};
 use crate::leader::LeaderElection;
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -287,6 +288,95 @@ fn a_lease_with_a_name_and_a_namespace_of_its_own_keeps_them() {
     assert_eq!(lines[1..3], ["Role there", "  coordination.k8s.io/leases [mine] create get update watch"]);
 }
 
+/// One Secret, in a namespace of its own.
+struct Certificate;
+
+impl Subset for Certificate {
+    type Object = Secret;
+
+    fn select(all: All<Secret>) -> All<Secret> {
+        all.names(["tls"]).namespaces(["certificates"])
+    }
+}
+
+#[test]
+fn a_selection_limits_the_rules_to_its_names_and_namespaces() {
+    async fn handler(_: Getter<Secret, Certificate>, _: Reader<PartialObjectMeta<Secret>, Certificate>) {}
+    let wakes = |_: &ConfigMap| Vec::new();
+    let one = Controller::builder::<Pod>("one")
+        .fields("metadata.name=lamp,status.phase=Running")
+        .watches_only(ConfigMap::all().names(["b", "a"]), wakes)
+        .owns(Node::all().fields("metadata.name=here"))
+        .handler(handler);
+    assert_eq!(
+        lines(&[one.build().expect("a controller")]),
+        [
+            "ServiceAccount shops",
+            "ClusterRole -",
+            "  /configmaps [a b] list watch",
+            "  /nodes [here] list watch",
+            "  /pods [lamp] list watch",
+            "ClusterRoleBinding -",
+            "Role certificates",
+            "  /secrets [tls] get list watch",
+            "RoleBinding certificates",
+        ]
+    );
+}
+
+#[test]
+fn a_child_that_left_the_selection_needs_get_and_a_selection_of_metadata_does_not() {
+    async fn handler(_: Arc<Pod>, _: OwnedApplier<ConfigMap>) {}
+    let of = |children: All<PartialObjectMeta<ConfigMap>>| {
+        let one = Controller::builder::<Pod>("one").owns(children).handler(handler);
+        lines(&[one.build().expect("a controller")])
+            .into_iter()
+            .find(|line| line.contains("configmaps"))
+            .expect("a rule")
+    };
+    let all = || ConfigMap::all().metadata_only();
+    assert_eq!(of(all()), "  /configmaps [] create list patch watch");
+    assert_eq!(of(all().labels("app=shop")), "  /configmaps [] create get list patch watch");
+}
+
+#[test]
+fn the_objects_to_clean_up_are_watched_whatever_their_name() {
+    let one = controller("one", &[]).fields("metadata.name=lamp").cleanup("example.com/pod", async || {}).build();
+    assert_eq!(lines(&[one.expect("a controller")])[2], "  /pods [] get list patch watch");
+}
+
+#[test]
+fn a_mistake_in_a_selection_is_an_error_of_its_setting() {
+    struct Wrong;
+    impl Subset for Wrong {
+        type Object = Secret;
+        fn select(all: All<Secret>) -> All<Secret> {
+            all.labels("app=shop,")
+        }
+    }
+    struct Labelled;
+    impl Subset for Labelled {
+        type Object = Secret;
+        fn select(all: All<Secret>) -> All<Secret> {
+            all.labels("app=shop")
+        }
+    }
+    async fn reads(_: Reader<Secret, Wrong>) {}
+    async fn gets(_: Getter<Secret, Labelled>) {}
+    let of = || Controller::builder::<Pod>("one");
+    let wakes = |_: &Secret| Vec::new();
+    for (builder, field, problem) in [
+        (of().handler(reads), "handler", "the selector \"app=shop,\" ends too early"),
+        (of().handler(gets), "handler", "Getter<Secret, Labelled> gets objects by their names"),
+        (of().owns(Secret::all().labels("=")).handler(async || {}), "owns", "the selector \"=\""),
+        (of().watches_only(Secret::all().fields("type"), wakes).handler(async || {}), "watches", "the field selector"),
+    ] {
+        let error = builder.build().expect_err(problem);
+        assert_eq!(error.field, field, "{error}");
+        assert!(error.problem.starts_with(problem), "{error}");
+    }
+}
+
 #[test]
 fn each_cache_of_all_secrets_causes_a_warning() {
     async fn reads(_: Reader<Secret>) {}
@@ -299,6 +389,9 @@ fn each_cache_of_all_secrets_causes_a_warning() {
         of("owns").owns(Secret::all()).handler(plain),
         of("watches").namespaces(["a", "b"]).watches::<Secret, _, _>(wakes).handler(plain),
         of("gets").handler(get),
+        of("narrow").owns(Secret::all().labels("app=shop")).handler(plain),
+        of("metadata").owns(Secret::all().metadata_only()).handler(plain),
+        of("named").watches_only(Secret::all().names(["one"]), wakes).handler(plain),
     ]
     .map(|builder| builder.build().expect("a controller"));
     let own = Controller::builder::<Secret>("own").handler(plain).build().expect("a controller");
@@ -314,6 +407,14 @@ fn each_cache_of_all_secrets_causes_a_warning() {
     assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
     for (warning, expected) in warnings.iter().zip(expected) {
         assert!(warning.starts_with(expected), "{warning}");
+    }
+    for (warning, form) in warnings.iter().zip([
+        "`Reader<PartialObjectMeta<Secret>>`",
+        "`owns = [(Secret, metadata_only)]`",
+        "`(Secret, names = [\"…\"]) => …`",
+        "`metadata_only`",
+    ]) {
+        assert!(warning.contains(form), "{warning}");
     }
 }
 
