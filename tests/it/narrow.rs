@@ -108,7 +108,7 @@ fn a_reader_has_the_objects_of_its_subset_and_equal_caches_share_a_watch() {
     cluster.must(&["-n", namespace, "label", "secret", "b", "app-"]);
     cluster.must(&["-n", namespace, "label", "secret", "c", "app=shop"]);
     let moved = || {
-        cluster.apply([configmap(namespace, "one", &log.count().to_string())]);
+        cluster.apply([configmap(namespace, "one", &format!("after {}", log.count()))]);
         log.lines().iter().any(|line| line.ends_with(": a c | a c | 3")).then_some(())
     };
     until("the selection changes", moved, || format!("{:#?}", log.lines()));
