@@ -115,7 +115,7 @@ pub trait SubsetOf<T>: 'static {
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Kind> SubsetOf<T> for () {
+impl<T: 'static> SubsetOf<T> for () {
     fn objects() -> All<T> {
         All::new()
     }
