@@ -307,6 +307,7 @@ fn a_selection_limits_the_rules_to_its_names_and_namespaces() {
         .fields("metadata.name=lamp,status.phase=Running")
         .watches_only(ConfigMap::all().names(["b", "a"]), wakes)
         .owns(Node::all().fields("metadata.name=here"))
+        .events(false)
         .handler(handler);
     assert_eq!(
         lines(&[one.build().expect("a controller")]),
@@ -342,7 +343,8 @@ fn a_child_that_left_the_selection_needs_get_and_a_selection_of_metadata_does_no
 #[test]
 fn the_objects_to_clean_up_are_watched_whatever_their_name() {
     let one = controller("one", &[]).fields("metadata.name=lamp").cleanup("example.com/pod", async || {}).build();
-    assert_eq!(lines(&[one.expect("a controller")])[2], "  /pods [] get list patch watch");
+    let lines = lines(&[one.expect("a controller")]);
+    assert!(lines.contains(&"  /pods [] get list patch watch".to_owned()), "{lines:#?}");
 }
 
 #[test]
