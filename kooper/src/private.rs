@@ -104,7 +104,6 @@ pub mod v1 {
     }
 
     /// All objects of a kind.
-    #[must_use]
     pub fn all<K>() -> All<K> {
         All::new()
     }

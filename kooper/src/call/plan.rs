@@ -122,7 +122,7 @@ impl Plan {
     pub(crate) fn require_cache<K: Kind>(
         &mut self,
         setting: &'static str,
-        objects: &All<K>,
+        objects: All<K>,
         because: String,
     ) -> CacheRequest {
         let selected = self.select(setting, objects);
@@ -130,11 +130,11 @@ impl Plan {
         if selected.is_none() && !request.id.metadata_only {
             self.whole.push(because.clone());
         }
-        self.require_watch(&request, because);
+        self.require_watch(&request, &because);
         request
     }
 
-    fn require_watch(&mut self, request: &CacheRequest, because: String) {
+    fn require_watch(&mut self, request: &CacheRequest, because: &str) {
         self.require_selected(&request.kind, request.id.selected, &["list", "watch"], because);
         self.request_cache(request.clone());
     }
@@ -145,7 +145,7 @@ impl Plan {
         kind: &KindInfo,
         selected: Option<&Selected>,
         verbs: &[&str],
-        because: String,
+        because: &str,
     ) {
         let names = selected.map(Selected::role_names).unwrap_or_default();
         let namespaces = selected.into_iter().flat_map(|selected| &selected.namespaces);
@@ -155,16 +155,16 @@ impl Plan {
         }
         for reach in reaches {
             let rule = kind.rule(None, verbs);
-            self.require_permission(Need { rule, names: names.clone(), reach, because: because.clone() });
+            self.require_permission(Need { rule, names: names.clone(), reach, because: because.to_owned() });
         }
     }
 
     /// What is selected; a mistake in it is noted.
-    fn select<K>(&mut self, setting: &'static str, objects: &All<K>) -> Option<&'static Selected> {
-        match objects.selected() {
-            Ok(selected) => selected.clone().interned(),
+    fn select<K>(&mut self, setting: &'static str, objects: All<K>) -> Option<&'static Selected> {
+        match objects.into_selected() {
+            Ok(selected) => selected.interned(),
             Err(mistake) => {
-                self.note_mistake(setting, mistake);
+                self.note_mistake(setting, &mistake);
                 None
             }
         }
@@ -176,15 +176,14 @@ impl Plan {
 
     /// The objects of a subset that an argument names.
     pub(crate) fn subset<K: Kind, S: SubsetOf<K>>(&mut self) -> All<K> {
-        let objects = S::objects();
-        if let Some(selected) = self.select("handler", &objects) {
+        if let Some(selected) = self.select("handler", S::objects()) {
             self.subsets.insert(TypeId::of::<S>(), selected);
         }
-        objects
+        S::objects()
     }
 
     /// Requires the permission to get the objects of a selection.
-    pub(crate) fn require_get<K: Kind>(&mut self, objects: &All<K>, because: String) {
+    pub(crate) fn require_get<K: Kind>(&mut self, objects: All<K>, because: &str) {
         let Some(selected) = self.select("handler", objects) else {
             return self.require::<K>(None, &["get"], because);
         };
@@ -210,8 +209,9 @@ impl Plan {
     }
 
     /// Watches children: each change of one queues its owner.
-    pub(crate) fn watch_children<K: Kind>(&mut self, objects: &All<K>) {
-        let request = self.require_cache("owns", objects, format!("owns = [{}]", objects.describe()));
+    pub(crate) fn watch_children<K: Kind>(&mut self, objects: All<K>) {
+        let because = format!("owns = [{}]", objects.describe());
+        let request = self.require_cache("owns", objects, because);
         self.own(request);
     }
 
@@ -233,13 +233,13 @@ impl Plan {
             let of_kind = self.owned.iter().filter(|owned| owned.kind.is_same(&request.kind));
             let selections: Vec<_> = of_kind.map(|owned| (owned.hides(), owned.id.selected)).collect();
             if selections.is_empty() {
-                self.whole.push(because.clone());
-                self.require_watch(&request, because);
+                self.require_watch(&request, &because);
+                self.whole.push(because);
                 self.own(request);
             } else if selections.iter().all(|(hides, _)| *hides) {
                 // A child that left the selection is found by its name.
                 for (_, selected) in selections {
-                    self.require_selected(&request.kind, selected, &["get"], because.clone());
+                    self.require_selected(&request.kind, selected, &["get"], &because);
                 }
             }
         }

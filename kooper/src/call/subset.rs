@@ -193,8 +193,8 @@ impl<T> All<T> {
     }
 
     /// What is selected, or why that is invalid.
-    pub(crate) fn selected(&self) -> Result<&Selected, &str> {
-        self.mistake.as_deref().map_or(Ok(&self.selected), Err)
+    pub(crate) fn into_selected(self) -> Result<Selected, String> {
+        self.mistake.map_or(Ok(self.selected), Err)
     }
 }
 
@@ -263,7 +263,10 @@ mod tests {
     #[test]
     fn the_first_mistake_of_a_selection_is_kept() {
         let all = All::<Secret>::new;
-        assert_eq!(all().labels("a=1").selected().map(|selected| selected.labels.to_string()), Ok("a=1".to_owned()));
+        assert_eq!(
+            all().labels("a=1").into_selected().map(|selected| selected.labels.to_string()),
+            Ok("a=1".to_owned())
+        );
         for (wrong, begin) in [
             (all().labels("a==").labels("=").fields("a=b"), ""),
             (all().fields("type"), ""),
@@ -272,9 +275,9 @@ mod tests {
             (all().namespaces(["a.b"]), "\"a.b\" "),
             (all().namespaces([""; 0]), "`namespaces` is empty"),
         ] {
-            let mistake = wrong.selected().map(|_| ());
-            assert!(mistake.is_err_and(|mistake| mistake.starts_with(begin)), "{wrong:?} {mistake:?}");
+            let mistake = wrong.into_selected().map(drop);
+            assert!(mistake.as_ref().is_err_and(|mistake| mistake.starts_with(begin)), "{begin} {mistake:?}");
         }
-        assert!(all().labels("=").metadata_only().selected().is_err());
+        assert!(all().labels("=").metadata_only().into_selected().is_err());
     }
 }

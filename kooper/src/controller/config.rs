@@ -145,7 +145,7 @@ impl Config {
             let fields = fields.and_then(|fields| FieldSelector::parse(fields).ok()).unwrap_or_default();
             let selected = Selected { fields, ..Selected::default() };
             let because = format!("resource = {}", kind.kind);
-            plan.require_selected(&kind, Some(&selected), &["list", "watch"], because);
+            plan.require_selected(&kind, Some(&selected), &["list", "watch"], &because);
         }
         if self.finalizer.is_some() {
             plan.require::<K>(None, &["get", "patch"], "cleanup");

@@ -242,7 +242,7 @@ impl Objects<'_> {
         let (mut whole, metadata): (Value, Value) = (body, known.decode()?);
         whole["metadata"] = metadata["metadata"].clone();
         let whole = Object::parse(whole.to_string().as_bytes());
-        whole.map(Arc::new).map_err(|error| AccessError::wrong(error))
+        whole.map(Arc::new).map_err(AccessError::wrong)
     }
 
     /// The caches of children of this kind.

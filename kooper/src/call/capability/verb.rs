@@ -68,7 +68,7 @@ pub enum WriteStatus {}
 impl<T: Kind, S: SubsetOf<T>> Verb<T> for Read<S> {
     fn plan(plan: &mut Plan) {
         let objects = plan.subset::<T, S>();
-        plan.require_cache("handler", &objects, format!("Reader<{}>", parameters::<T, S>()));
+        plan.require_cache("handler", objects, format!("Reader<{}>", parameters::<T, S>()));
     }
 }
 
@@ -93,7 +93,7 @@ impl<T: Kind, S: SubsetOf<T>> MayRead<T> for Read<S> {
 impl<T: Kind, S: SubsetOf<T>> Verb<T> for Get<S> {
     fn plan(plan: &mut Plan) {
         let objects = plan.subset::<T, S>();
-        plan.require_get(&objects, format!("Getter<{}>", parameters::<T, S>()));
+        plan.require_get(objects, &format!("Getter<{}>", parameters::<T, S>()));
     }
 }
 

@@ -141,7 +141,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// Then [`apply_owned`](crate::capability::Access::apply_owned) rejects a child
     /// that would not be selected.
     pub fn owns<T: Kind>(mut self, children: All<T>) -> Self {
-        self.common.plan.watch_children(&children);
+        self.common.plan.watch_children(children);
         self
     }
 
@@ -179,9 +179,9 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         F: MapFn<T, K, Args>,
     {
         let (kind, described) = (KindInfo::of::<T>(), objects.describe());
-        let request = self.common.plan.require_cache("watches", &objects, format!("watches = [{described}]"));
+        let request = self.common.plan.require_cache("watches", objects, format!("watches = [{described}]"));
         if F::READS {
-            self.common.plan.require_cache::<K>("watches", &All::new(), format!("watches = [{described} => …]"));
+            self.common.plan.require_cache::<K>("watches", All::new(), format!("watches = [{described} => …]"));
         }
         let map = Arc::new(map);
         let make = move |backing: &Arc<Backing>| -> MapKeys {
