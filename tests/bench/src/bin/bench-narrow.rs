@@ -141,7 +141,8 @@ async fn hold(client: Client, form: Form) -> anyhow::Result<()> {
     let read = |name: &str| {
         let families = registry.gather();
         let family = families.iter().find(|family| family.name() == name);
-        family.map_or(0.0, |family| family.get_metric().iter().map(|metric| metric.get_gauge().value()).sum::<f64>())
+        family
+            .map_or(0.0, |family| family.get_metric().iter().map(|metric| metric.get_gauge().get_value()).sum::<f64>())
     };
     let status = fs::read_to_string("/proc/self/status")?;
     let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
