@@ -127,10 +127,10 @@ impl Plan {
     ) -> CacheRequest {
         let selected = self.select(setting, objects);
         let request = CacheRequest::of::<K>().selecting(selected);
-        if selected.is_none() && !request.id.metadata_only {
-            self.whole.push(because.clone());
-        }
         self.require_watch(&request, &because);
+        if selected.is_none() && !request.id.metadata_only {
+            self.whole.push(because);
+        }
         request
     }
 
