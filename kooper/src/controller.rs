@@ -29,7 +29,7 @@ use crate::leader::LeaderElection;
 use crate::object::kind::{Kind, KindInfo};
 #[cfg(feature = "cli")]
 use crate::object::sections::Changed;
-use crate::watch::cache_id::{CacheId, CacheRequest};
+use crate::watch::cache_id::CacheRequest;
 
 #[cfg(all(feature = "cli", feature = "apiserver"))]
 pub(crate) use builder::Sample;
@@ -77,7 +77,7 @@ pub struct Controller {
     /// The cache of the metadata of all objects of the kind, for a controller with a
     /// selector and a finalizer: the finalizer is removed from objects outside of the
     /// selector, too.
-    unselected: Option<CacheId>,
+    unselected: Option<CacheRequest>,
     relations: Arc<[Relation]>,
     sources: Arc<[KeyStream]>,
     crd: Option<MakeCrd>,

@@ -16,7 +16,7 @@ use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::states::InitContext;
 use crate::error::BoxError;
 use crate::object::kind::{Kind, KindInfo, is_metadata};
-use crate::watch::cache_id::{CacheId, CacheRequest};
+use crate::watch::cache_id::CacheRequest;
 use crate::watch::retriever::{self, ApiRetriever, Scope};
 
 /// The functions of a controller, with their state.
@@ -96,7 +96,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             } else {
                 CacheRequest::of::<K>()
             },
-            unselected: (config.finalizer.is_some() && config.selected()).then(CacheId::of::<PartialObjectMeta<K>>),
+            unselected: (config.finalizer.is_some() && config.selected())
+                .then(CacheRequest::of::<PartialObjectMeta<K>>),
             config,
             plan,
             own_retriever,

@@ -54,7 +54,7 @@ impl Watching {
             let scopes = request.scopes(&config.namespaces, config.json_only);
             (request.id, Watches::new(controller, process, request, scopes))
         });
-        let unselected = controller.unselected.filter(|_| config.selected());
+        let unselected = controller.unselected.as_ref().filter(|_| config.selected()).map(|request| request.id);
         let others: HashMap<CacheId, Watches> = others.collect();
         let statuses = others.values().chain([&primary]).flat_map(|watches| {
             let fixed = watches.request.id.selected.is_some_and(|selected| !selected.namespaces.is_empty());
