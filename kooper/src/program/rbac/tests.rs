@@ -301,7 +301,7 @@ impl Subset for Certificate {
 
 #[test]
 fn a_selection_limits_the_rules_to_its_names_and_namespaces() {
-    async fn handler(_: Getter<Secret, Certificate>, _: Reader<PartialObjectMeta<Secret>, Certificate>) {}
+    async fn handler(_: Getter<Secret, Certificate>, _: Reader<Secret, Certificate>) {}
     let wakes = |_: &ConfigMap| Vec::new();
     let one = Controller::builder::<Pod>("one")
         .fields("metadata.name=lamp,status.phase=Running")
