@@ -259,6 +259,7 @@ pub mod v1 {
 
     /// Replaces the program in a build without the feature `cli`, for which `require_cli!` is an error.
     #[cfg(not(feature = "cli"))]
+    #[must_use]
     pub fn main(_: &str, _: &str, _: &[&str], _: &[fn(&mut Declared)], _: &[fn(&mut Program)]) -> ExitCode {
         ExitCode::FAILURE
     }
@@ -268,12 +269,14 @@ pub mod v1 {
 
     /// Stands in for the test in a build without the feature `apiserver`: `require_apiserver!` has refused it.
     #[cfg(not(feature = "apiserver"))]
+    #[must_use]
     pub fn test<C, F>(_: &[fn(&mut Program)], _: impl FnOnce(C) -> F) -> ExitCode {
         ExitCode::FAILURE
     }
 
     /// As [`test`].
     #[cfg(not(feature = "apiserver"))]
+    #[must_use]
     pub fn paused_test<P, C, F>(_: &[fn(&mut Program)], _: P, _: impl FnOnce(C) -> F) -> ExitCode {
         ExitCode::FAILURE
     }

@@ -37,7 +37,6 @@ pub struct Plan {
     needs: Vec<Need>,
     caches: Vec<CacheRequest>,
     /// What keeps all objects of a kind in memory, whole.
-    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "for the warnings of `rbac` and `check`"))]
     whole: Vec<String>,
     /// The caches of children.
     owned: Vec<CacheRequest>,

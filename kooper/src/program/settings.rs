@@ -1,12 +1,16 @@
 //! The type of the program's own settings.
 
+#[cfg(feature = "cli")]
 use std::any::TypeId;
 
 #[cfg(feature = "cli")]
 use clap::{ArgMatches, Command};
 
+#[cfg(feature = "cli")]
 use crate::call::settings::GivenSettings;
+#[cfg(feature = "cli")]
 use crate::controller::Controller;
+#[cfg(feature = "cli")]
 use crate::controller::error::ConfigError;
 
 /// A type that can be the settings of a program.
@@ -33,38 +37,41 @@ impl<T: Send + Sync + 'static> ProgramSettings for T {}
 /// The types of settings that a program declares: one, if it is right.
 #[derive(Debug, Default)]
 pub struct Declared {
+    #[cfg(feature = "cli")]
     types: Vec<SettingsType>,
 }
 
 /// A type of settings, and how it is read.
+#[cfg(feature = "cli")]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SettingsType {
     type_id: TypeId,
     /// Its path.
     pub(crate) name: &'static str,
     /// Adds its flags to a command.
-    #[cfg(feature = "cli")]
     pub(crate) augment: fn(Command) -> Command,
     /// Reads its values.
-    #[cfg(feature = "cli")]
     pub(crate) read: fn(&ArgMatches, &mut GivenSettings) -> Result<(), clap::Error>,
 }
 
 impl Declared {
     /// Adds a type. A type that is declared several times is one.
+    #[cfg(feature = "cli")]
     pub fn add<T: ProgramSettings>(&mut self) {
         let declared = SettingsType {
             type_id: TypeId::of::<T>(),
             name: std::any::type_name::<T>(),
-            #[cfg(feature = "cli")]
             augment: T::augment_args,
-            #[cfg(feature = "cli")]
             read: |matches, given| T::from_arg_matches(matches).map(|settings| given.give(settings)),
         };
         if !self.types.iter().any(|known| known.type_id == declared.type_id) {
             self.types.push(declared);
         }
     }
+
+    /// Nothing reads settings without the feature `cli`.
+    #[cfg(not(feature = "cli"))]
+    pub fn add<T: ProgramSettings>(&mut self) {}
 
     /// The only type, if there is one.
     #[cfg(feature = "cli")]

@@ -53,7 +53,7 @@ pub(crate) async fn history(seed: u64, name: &str, subjects: [&'static Subject; 
     let (_running, server) = Server::embedded().await;
     install_fixture(&server).await;
     let mut case = Case::new(name);
-    let mut run = Run::new(&server, name);
+    let mut run = Run::new(&server, name, None);
     run.step(&case.steps[0]).await;
     let mut writer = Writer { rng: Rng::with_seed(seed), references: References::default(), present: Vec::new() };
     let mut notes = Vec::new();
@@ -69,7 +69,7 @@ pub(crate) async fn history(seed: u64, name: &str, subjects: [&'static Subject; 
         case.steps.push(step);
         notes.push(note);
     }
-    let answers = run.finish(None).await;
+    let answers = run.finish().await;
     History { case, answers, notes }
 }
 
