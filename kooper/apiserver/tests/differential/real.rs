@@ -54,7 +54,7 @@ impl Real {
 }
 
 impl Real {
-    /// Starts the server anew with the same data: its watch caches have forgotten the past.
+    /// Restarts the server with the same data: its watch caches have forgotten the past.
     pub(crate) fn restart(&self) {
         for (script, option) in [("stop", "--apiserver-only"), ("start", "--reuse")] {
             let mut command = Command::new(scripts().join(script));
