@@ -45,7 +45,7 @@ pub(super) struct Writer {
 /// Why an Event was not written.
 #[derive(Debug, thiserror::Error)]
 enum WriteError {
-    #[error("{}", error::chain(_0))]
+    #[error("{}", Refusal::behind(_0).map_or_else(|| error::chain(_0).to_string(), |refusal| refusal.to_string()))]
     Server(kube::Error),
     #[error("no response within {PATIENCE:?}")]
     Silence,
