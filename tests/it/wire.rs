@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent, Namespace, Pod, 
 use k8s_openapi::api::networking::v1::{Ingress, NetworkPolicy};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, Role};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kooper::Retriever;
 use kooper::kube::client::ClientBuilder;
 use kooper::kube::core::PartialObjectMeta;
@@ -20,6 +21,7 @@ use kooper::kube::{Client, Resource};
 use kooper::object::Object;
 use kooper::retriever::{ApiRetriever, Event, ListRequest, RetrieveError, Scope, WatchRequest};
 use kooper_tests::control_plane::ControlPlane;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tower::util::MapResponseLayer;
@@ -275,8 +277,16 @@ fn metadata_comes_in_protobuf_and_types_that_may_know_more_come_in_json() {
         let [json, protobuf] = wire.both::<ConfigMap>(&scope).await;
         assert_eq!(protobuf.iter().map(plain).collect::<Vec<_>>(), json.iter().map(plain).collect::<Vec<_>>());
         let scope = Scope { metadata_only: false, ..scope };
-        wire.objects::<PartialObjectMeta<ConfigMap>>(scope, JSON).await;
+        wire.objects::<PartialObjectMeta<ConfigMap>>(scope.clone(), PROTOBUF).await;
+        wire.objects::<OwnConfigMap>(scope, JSON).await;
     });
+}
+
+/// A type of a user's own. Unlike the table of protobuf, it may have any field of the API.
+#[derive(Clone, Debug, Deserialize, Resource)]
+#[resource(inherit = ConfigMap)]
+struct OwnConfigMap {
+    metadata: ObjectMeta,
 }
 
 #[test]
