@@ -17,7 +17,7 @@ macro_rules! accepted {
 }
 
 accepted! {
-    resource resync resync_off workers retries retries_unlimited backoff retry_rate retry_rate_alone timeout timeout_off
+    resource resync resync_off events_off workers retries retries_unlimited backoff retry_rate retry_rate_alone timeout timeout_off
     namespace namespaces labels labels_by_sets fields metadata_only changed changed_any when_ready with_state retrieved
     layered access access_of_nothing
 }
@@ -30,6 +30,9 @@ async fn resync(_: Arc<Pod>) {}
 
 #[kooper::controller(resource = Pod, resync = off, main = false)]
 async fn resync_off(_: Arc<Pod>) {}
+
+#[kooper::controller(resource = Pod, events = off, main = false)]
+async fn events_off(_: Arc<Pod>) {}
 
 #[kooper::controller(resource = Pod, workers = 4, main = false)]
 async fn workers(_: Arc<Pod>) {}

@@ -88,11 +88,6 @@ pub struct All<T> {
 /// assert_eq!(controller.plan().needs()[0].names, ["certificate"]);
 /// # Ok::<_, kooper::ConfigError>(())
 /// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a subset of the objects of a kind",
-    label = "not a subset",
-    note = "write `impl Subset for {Self}` with `type Object = …` and `fn select(all: All<Self::Object>) -> All<Self::Object>`"
-)]
 pub trait Subset: 'static {
     /// The kind of the objects. With `PartialObjectMeta<K>` only metadata is
     /// fetched.
