@@ -1,4 +1,4 @@
-//! Whatever a text is, a grammar accepts it or returns an error.
+//! A grammar accepts any string or returns an error; it never panics.
 
 use kooper_fuzz::fuzz;
 use kooper_grammar::access::Rule;

@@ -42,7 +42,7 @@ use self::server::{Answer, Server};
 const LENGTH: usize = 120;
 /// How many random histories are sent at the same time, each in a namespace of its own.
 ///
-/// A consistent list of the real server may wait 100 ms for etcd, in which others go on.
+/// A consistent list of the real server may wait 100 ms for etcd, during which others continue.
 const AT_ONCE: usize = 12;
 
 fn number(variable: &str, default: u64) -> u64 {

@@ -166,7 +166,7 @@ mod tests {
     fn a_dependent_without_owners_is_deleted() {
         assert_eq!(described(&[node("child", &["gone"])]), ["delete child Background"]);
         assert_eq!(described(&[node("owner", &[]), node("child", &["owner"])]), [""; 0]);
-        // An owner in another namespace is no owner.
+        // An owner in another namespace is not an owner.
         let elsewhere = Node { namespace: Some("other".to_owned()), ..node("owner", &[]) };
         assert_eq!(described(&[elsewhere, node("child", &["owner"])]), ["delete child Background"]);
         let above = Node { namespace: None, ..node("owner", &[]) };

@@ -267,7 +267,7 @@ const AFTER_HELP: &str = "\
 Each flag has an environment variable: KOOPER_WORKERS for --workers, KOOPER_LOG_LEVEL for --log-level.
 The flag takes precedence over the variable. Durations are written as 500ms, 30s, 5m or 1h30m.";
 
-/// What a program is, unless it says so itself.
+/// The description of a program that has none of its own.
 const ABOUT: &str = "Runs Kubernetes controllers, made with Kooper";
 
 fn command(program: &Described<'_>) -> Command {

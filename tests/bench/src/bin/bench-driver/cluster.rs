@@ -54,7 +54,7 @@ impl Cluster {
     /// What the API server's process uses; a restarted one is another process.
     pub(crate) fn apiserver(&self) -> Result<Usage> {
         let pid = fs::read_to_string(self.folder.join("kube-apiserver.pid")).context("reading the API server's id")?;
-        Ok(Usage::of(pid.trim().parse().context("the API server's id is no number")?))
+        Ok(Usage::of(pid.trim().parse().context("the process ID of the API server is not a number")?))
     }
 
     /// The kubeconfig without the proxy.

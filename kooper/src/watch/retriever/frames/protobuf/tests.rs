@@ -139,11 +139,13 @@ fn bytes_that_contradict_their_content_type_are_refused() {
 #[test]
 fn a_frame_that_is_too_long_is_refused_once() {
     let body = [&u32::MAX.to_be_bytes()[..], b"abc"].concat();
-    match &watched(&body, 100)[..] {
-        [Err(RetrieveError::InvalidResponse(message))] => {
-            assert_eq!(message, "it has an object of more than 64 MiB");
+    for chunk in [1, 5, 100] {
+        match &watched(&body, chunk)[..] {
+            [Err(RetrieveError::InvalidResponse(message))] => {
+                assert_eq!(message, "it has an object of more than 64 MiB");
+            }
+            other => panic!("chunks of {chunk}: {other:?}"),
         }
-        other => panic!("{other:?}"),
     }
 }
 
