@@ -1,6 +1,7 @@
 //! Kubernetes objects as the API server sent them: raw JSON that is decoded on
 //! demand.
 
+mod dictionary;
 pub(crate) mod key;
 pub(crate) mod kind;
 mod metadata;
@@ -21,9 +22,10 @@ use crate::object::key::ObjectKey;
 pub use metadata::Metadata;
 pub(crate) use sections::differs;
 
+pub(crate) use dictionary::Dictionaries;
+use dictionary::Owners;
 use mismatch::Mismatch;
 use scan::{Frame, ScanError};
-pub(crate) use text::Dictionary;
 use text::Text;
 
 /// One version of a Kubernetes object: its JSON without
@@ -119,20 +121,22 @@ impl Object {
             }
             None => Box::from(whole),
         };
+        let owners = frame.owners.as_ref().and_then(|range| text.get(range.clone())).map(Owners::of);
         let uid = frame.uid.as_ref().and_then(|range| word(text, range)).unwrap_or_default();
         let version = frame.version.as_ref().and_then(|range| word(text, range)).unwrap_or_default();
         Ok(Self {
             key: ObjectKey::new(namespace, name),
             identity: [uid, version].concat().into_boxed_str(),
             uid_length: uid.len(),
-            text: Text::Plain(json),
+            text: Text::Plain { json, owners },
             settled: AtomicU64::new(0),
         })
     }
 
-    /// The same object, its JSON compressed.
-    pub(crate) fn packed(mut self, dictionary: &Dictionary) -> Self {
-        self.text = self.text.packed(dictionary);
+    /// The same object, its JSON compressed for a store that may know it in another
+    /// version.
+    pub(crate) fn packed(mut self, dictionaries: &Dictionaries, known: bool) -> Self {
+        self.text = self.text.packed(|text, owners| dictionaries.choose(text, owners, known));
         self
     }
 

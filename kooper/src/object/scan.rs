@@ -22,6 +22,8 @@ pub(crate) struct Frame {
     pub(crate) version: Option<Range<usize>>,
     /// `"managedFields": […]` with the comma before or after it.
     pub(crate) managed: Option<Range<usize>>,
+    /// The value of `metadata.ownerReferences`.
+    pub(crate) owners: Option<Range<usize>>,
     /// The value of `metadata.annotations`.
     pub(crate) annotations: Option<Range<usize>>,
 }
@@ -62,11 +64,8 @@ impl Frame {
                         None => key_start..end,
                     });
                 }
-                b"annotations" => {
-                    let start = cursor.at;
-                    cursor.skip()?;
-                    self.annotations = Some(start..cursor.at);
-                }
+                b"ownerReferences" => self.owners = Some(cursor.value()?),
+                b"annotations" => self.annotations = Some(cursor.value()?),
                 _ => cursor.skip()?,
             }
             after_previous = Some(cursor.at);
@@ -134,6 +133,13 @@ impl<'a> Cursor<'a> {
         }
         self.skip()?;
         Ok(None)
+    }
+
+    /// Moves behind the value that starts here, and returns its position.
+    fn value(&mut self) -> Result<Range<usize>, ScanError> {
+        let start = self.at;
+        self.skip()?;
+        Ok(start..self.at)
     }
 
     /// Moves behind the value that starts here.

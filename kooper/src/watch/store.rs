@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::object::key::ObjectKey;
-use crate::object::{Dictionary, Object};
+use crate::object::{Dictionaries, Object};
 pub(crate) use cache::Cache;
 pub(crate) use change::Change;
 pub(crate) use index::{IndexHit, Indexer};
@@ -27,7 +27,7 @@ pub(crate) struct Store {
     shards: Box<[Shard]>,
     objects: AtomicUsize,
     bytes: AtomicUsize,
-    dictionary: Dictionary,
+    dictionaries: Dictionaries,
 }
 
 impl Default for Store {
@@ -36,7 +36,7 @@ impl Default for Store {
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
             objects: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
-            dictionary: Dictionary::default(),
+            dictionaries: Dictionaries::default(),
         }
     }
 }
@@ -63,7 +63,8 @@ impl Store {
 
     /// Adds an object, or replaces its older version.
     pub(crate) fn put(&self, object: Object) -> Change {
-        let new = Arc::new(object.packed(&self.dictionary));
+        let known = self.get(object.key()).is_some();
+        let new = Arc::new(object.packed(&self.dictionaries, known));
         let old = {
             let mut contents = self.shard(new.key()).write();
             contents.reindex([new.key()], true);

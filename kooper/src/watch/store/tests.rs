@@ -64,6 +64,25 @@ fn a_cache_of_several_namespaces_looks_up_an_object_in_its_namespace() {
     assert_eq!(cache.size().0, 2);
 }
 
+#[test]
+fn objects_of_the_same_owners_are_stored_in_less_memory() {
+    /// The size of the pods of ten workloads. Those of one have the same content.
+    fn size(owned: bool) -> usize {
+        let store = Store::default();
+        for n in 0..400u64 {
+            let workload = n % 10;
+            let owners = if owned { format!(r#","ownerReferences":[{{"uid":"{workload}"}}]"#) } else { String::new() };
+            let words = (0..100).map(|word| crate::backoff::fraction(workload * 100 + word).to_string());
+            let content = words.collect::<Vec<_>>().join(" ");
+            let json = format!(r#"{{"metadata":{{"name":"pod-{n}"{owners}}},"spec":"{content}"}}"#);
+            store.put(Object::parse(json.as_bytes()).unwrap());
+        }
+        store.size().1
+    }
+    let (siblings, strangers) = (size(true), size(false));
+    assert!(siblings * 3 < strangers, "{siblings} and {strangers} bytes");
+}
+
 #[derive(Debug, Clone)]
 enum Op {
     Put(usize, u32),

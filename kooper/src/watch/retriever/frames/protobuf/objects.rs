@@ -10,7 +10,7 @@ use crate::object::{MalformedObject, Object};
 #[derive(Default)]
 pub(super) struct Objects {
     /// Empty between two objects: only its memory is kept.
-    json: Vec<u8>,
+    pub(super) json: Vec<u8>,
     /// The kind of the last object: all are of one kind, except bookmarks and errors.
     kind: Option<Kind>,
 }
@@ -25,14 +25,20 @@ impl Objects {
     }
 
     pub(super) fn read(&mut self, kind: Kind, raw: &[u8]) -> Result<Object, MalformedObject> {
-        let mut sink = ObjectSink::new(std::mem::take(&mut self.json));
-        kind.decode(raw, &mut sink).map_err(|error| MalformedObject::undecodable(&error, raw))?;
-        let (json, frame) = sink.finish();
-        let object = Object::from_frame(&json, &frame);
-        self.json = json;
+        let frame = self.decode(kind, raw)?;
+        let object = Object::from_frame(&self.json, &frame);
         self.json.clear();
         self.json.shrink_to(KEPT);
         object
+    }
+
+    /// Puts the JSON of the object into `json`.
+    pub(super) fn decode(&mut self, kind: Kind, raw: &[u8]) -> Result<Frame, MalformedObject> {
+        let mut sink = ObjectSink::new(std::mem::take(&mut self.json));
+        kind.decode(raw, &mut sink).map_err(|error| MalformedObject::undecodable(&error, raw))?;
+        let (json, frame) = sink.finish();
+        self.json = json;
+        Ok(frame)
     }
 }
 
@@ -45,6 +51,8 @@ struct ObjectSink {
     in_metadata: bool,
     /// Whether the next string is a part of the identity.
     part: Option<Part>,
+    /// Where the list of owners begins.
+    owners: Option<usize>,
 }
 
 /// The parts of the identity of an object.
@@ -62,7 +70,14 @@ const METADATA: usize = 2;
 
 impl ObjectSink {
     fn new(bytes: Vec<u8>) -> Self {
-        Self { json: JsonSink::new(bytes), frame: Frame::default(), depth: 0, in_metadata: false, part: None }
+        Self {
+            json: JsonSink::new(bytes),
+            frame: Frame::default(),
+            depth: 0,
+            in_metadata: false,
+            part: None,
+            owners: None,
+        }
     }
 
     fn finish(mut self) -> (Vec<u8>, Frame) {
@@ -83,6 +98,7 @@ impl Sink for ObjectSink {
     }
 
     fn key(&mut self, key: &str) {
+        self.json.key(key);
         match self.depth {
             OBJECT => self.in_metadata = key == "metadata",
             METADATA if self.in_metadata => {
@@ -93,10 +109,10 @@ impl Sink for ObjectSink {
                     "resourceVersion" => Some(Part::Version),
                     _ => None,
                 };
+                self.owners = (key == "ownerReferences").then(|| self.json.bytes().len());
             }
             _ => {}
         }
-        self.json.key(key);
     }
 
     fn end_object(&mut self) {
@@ -112,6 +128,11 @@ impl Sink for ObjectSink {
     fn end_list(&mut self) {
         self.depth -= 1;
         self.json.end_list();
+        if self.depth == METADATA
+            && let Some(start) = self.owners.take()
+        {
+            self.frame.owners = Some(start..self.json.bytes().len());
+        }
     }
 
     fn null(&mut self) {

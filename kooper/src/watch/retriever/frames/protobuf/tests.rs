@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::super::{EventReader, PageReader};
 use super::*;
+use crate::object::scan::Frame;
 
 fn kind(name: &str) -> Kind {
     Kind::of("v1", name).expect("it is built in")
@@ -84,6 +85,18 @@ fn a_name_elsewhere_is_not_the_name_of_the_object() {
     let metadata = json!({"ownerReferences": [owner], "labels": {"name": "label", "uid": "label"}});
     let object = kind("Pod").encode(&json!({"metadata": metadata, "spec": {"containers": [{"name": "c"}]}})).unwrap();
     assert!(matches!(watched(&framed("ADDED", &object), 1000)[..], [Ok(Event::Malformed(_))]));
+}
+
+#[test]
+fn the_owners_of_an_object_are_found_as_in_json() {
+    let mut object = config("a");
+    object["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}]);
+    object["metadata"]["finalizers"] = json!(["example.com/a"]);
+    let bytes = kind("ConfigMap").encode(&object).unwrap();
+    let mut objects = Objects::default();
+    let frame = objects.decode(kind("ConfigMap"), Envelope::open(&bytes).unwrap().raw()).unwrap();
+    assert_eq!(frame.owners, Frame::scan(&objects.json, 0).unwrap().owners);
+    assert!(frame.owners.is_some());
 }
 
 #[test]
