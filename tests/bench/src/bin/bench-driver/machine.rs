@@ -29,14 +29,20 @@ impl Machine {
     /// The heading of the results.
     pub(crate) fn describe(&self, arguments: &Arguments) -> String {
         let Self { cores, processor, gigabytes } = self;
-        let Arguments { objects, churn, versions, .. } = arguments;
-        let runs = arguments.runs();
+        let Arguments { objects, churn, versions, figure, .. } = arguments;
+        let how = if figure.is_some() {
+            "The cold sync, once for each number of pods".to_owned()
+        } else {
+            let runs = arguments.runs();
+            format!(
+                "Medians of {runs} interleaved runs with {objects} objects, lowest and highest in parentheses; \
+                 churn ran once, for {churn} s"
+            )
+        };
         format!(
             "# Benchmark of {date}\n\n\
              {cores} cores ({processor}), {gigabytes:.0} GB, shared with the API server, etcd and the loader. {versions}\n\n\
-             {objects} objects, 4 workers, no resync; every handler reads a field of the spec. \
-             Medians of {runs} interleaved runs, lowest and highest in parentheses; churn ran once, for {churn} s. \
-             MB are 10⁶ bytes.",
+             {how}. 4 workers, no resync; every handler reads a field of the spec. MB are 10⁶ bytes.",
             date = Timestamp::now().strftime("%Y-%m-%d"),
         )
     }
