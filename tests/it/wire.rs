@@ -5,14 +5,30 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt as _;
 use http::header::CONTENT_TYPE;
-use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration,
+};
+use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::autoscaling::{v1::HorizontalPodAutoscaler as Autoscaler, v2::HorizontalPodAutoscaler};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent, Namespace, Pod, Secret, Service};
-use k8s_openapi::api::networking::v1::{Ingress, NetworkPolicy};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Endpoints, Event as CoreEvent, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim,
+    Pod, PodTemplate, ReplicationController, ResourceQuota, Secret, Service, ServiceAccount,
+};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::events::v1::Event as NewEvent;
+use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
+use k8s_openapi::api::networking::v1::{Ingress, IngressClass, NetworkPolicy};
+use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::rbac::v1::{ClusterRole, Role};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttributesClass};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kooper::Retriever;
 use kooper::kube::client::ClientBuilder;
@@ -23,7 +39,7 @@ use kooper::retriever::{ApiRetriever, Event, ListRequest, RetrieveError, Scope, 
 use kooper_tests::control_plane::ControlPlane;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tower::util::MapResponseLayer;
 
 use crate::live::connection;
@@ -136,97 +152,6 @@ fn plain(object: &Object) -> Value {
     plain
 }
 
-fn objects() -> Vec<Value> {
-    let template = json!({
-        "metadata": {"labels": {"app": "a"}, "annotations": {"note": "ü \u{1F980} <&>"}},
-        "spec": {
-            "terminationGracePeriodSeconds": 0,
-            "containers": [{
-                "name": "c", "image": "i", "args": ["--a", ""],
-                "ports": [{"containerPort": 80, "name": "web"}],
-                "env": [{"name": "A", "value": ""}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
-                "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}},
-                "livenessProbe": {"httpGet": {"path": "/", "port": "web"}},
-                "readinessProbe": {"tcpSocket": {"port": 80}, "initialDelaySeconds": 3},
-                "volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": true}],
-            }],
-            "volumes": [{"name": "v", "emptyDir": {"sizeLimit": "2Mi"}}],
-            "tolerations": [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}],
-        },
-    });
-    let mut job = template.clone();
-    job["spec"]["restartPolicy"] = json!("Never");
-    let selector = json!({"matchLabels": {"app": "a"}});
-    let object = |api_version: &str, kind: &str, content: Value| {
-        let mut object =
-            json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a", "namespace": NAMESPACE}});
-        object.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
-        object
-    };
-    vec![
-        object("v1", "ServiceAccount", json!({})),
-        object(
-            "v1",
-            "ConfigMap",
-            json!({"data": {"a": "", "b": "x\ny"}, "binaryData": {"c": "AP8="}, "immutable": false}),
-        ),
-        object("v1", "Secret", json!({"stringData": {"a": "b", "empty": ""}, "type": "example.com/opaque"})),
-        object("v1", "Pod", json!({"spec": template["spec"]})),
-        object(
-            "v1",
-            "Service",
-            json!({"spec": {"selector": {"app": "a"}, "ports": [{"name": "m", "port": 80, "targetPort": "web"}, {"name": "n", "port": 81, "targetPort": 8081}]}}),
-        ),
-        object(
-            "apps/v1",
-            "Deployment",
-            json!({"spec": {"replicas": 0, "selector": selector, "template": template, "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 0}}}}),
-        ),
-        object(
-            "apps/v1",
-            "StatefulSet",
-            json!({"spec": {"serviceName": "a", "selector": selector, "template": template, "volumeClaimTemplates": [{"metadata": {"name": "d"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1.5Gi"}}}}]}}),
-        ),
-        object("batch/v1", "Job", json!({"spec": {"backoffLimit": 0, "template": job}})),
-        object(
-            "batch/v1",
-            "CronJob",
-            json!({"spec": {"schedule": "0 0 1 1 *", "suspend": true, "jobTemplate": {"spec": {"template": job}}}}),
-        ),
-        object(
-            "coordination.k8s.io/v1",
-            "Lease",
-            json!({"spec": {"holderIdentity": "me", "leaseDurationSeconds": 15, "renewTime": "2026-01-02T03:04:05.678900Z"}}),
-        ),
-        object(
-            "networking.k8s.io/v1",
-            "Ingress",
-            json!({"spec": {"rules": [{"host": "a.example", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "a", "port": {"number": 80}}}}]}}]}}),
-        ),
-        object(
-            "networking.k8s.io/v1",
-            "NetworkPolicy",
-            json!({"spec": {"podSelector": {}, "ingress": [{}], "egress": [{"ports": [{"port": 53, "protocol": "UDP"}], "to": [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}]}]}}),
-        ),
-        object("policy/v1", "PodDisruptionBudget", json!({"spec": {"minAvailable": "50%", "selector": selector}})),
-        object(
-            "autoscaling/v2",
-            "HorizontalPodAutoscaler",
-            json!({"spec": {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}, "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}}]}}),
-        ),
-        object(
-            "rbac.authorization.k8s.io/v1",
-            "Role",
-            json!({"rules": [{"apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"], "verbs": ["get"]}]}),
-        ),
-        object(
-            "v1",
-            "Event",
-            json!({"involvedObject": {"kind": "Pod", "name": "a", "namespace": NAMESPACE}, "reason": "R", "message": "M", "type": "Normal", "count": 2, "firstTimestamp": "2026-01-02T03:04:05Z"}),
-        ),
-    ]
-}
-
 fn run<F: Future>(test: F) -> F::Output {
     tokio::runtime::Runtime::new().unwrap().block_on(test)
 }
@@ -234,34 +159,78 @@ fn run<F: Future>(test: F) -> F::Output {
 #[test]
 fn objects_are_the_same_in_json_and_in_protobuf() {
     let Some(cluster) = ControlPlane::shared() else { return };
-    let labels = json!({"wire": ""});
-    let rules = json!([{"nonResourceURLs": ["/healthz"], "verbs": ["get"]}]);
-    cluster.apply([
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}),
-        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": NAMESPACE, "labels": labels}, "rules": rules}),
-    ]);
-    cluster.apply(objects());
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/it/wire");
+    // The namespace comes first.
+    for file in ["cluster.yaml", "settings.yaml", "workloads.yaml"] {
+        cluster.must(&["apply", "--filename", &format!("{folder}/{file}")]);
+    }
     run(async {
         let wire = Wire::new(cluster).await;
         let namespaced = Scope { namespace: Some(NAMESPACE.into()), ..Scope::default() };
+        macro_rules! compare {
+            ($scope:expr, $($kind:ty),* $(,)?) => { $(wire.compare::<$kind>($scope).await;)* };
+        }
+        compare!(
+            &namespaced,
+            Autoscaler,
+            ConfigMap,
+            ControllerRevision,
+            CoreEvent,
+            CronJob,
+            CSIStorageCapacity,
+            DaemonSet,
+            Deployment,
+            Endpoints,
+            EndpointSlice,
+            HorizontalPodAutoscaler,
+            Ingress,
+            Job,
+            Lease,
+            LimitRange,
+            NetworkPolicy,
+            NewEvent,
+            PersistentVolumeClaim,
+            Pod,
+            PodDisruptionBudget,
+            PodTemplate,
+            ReplicaSet,
+            ReplicationController,
+            ResourceClaim,
+            ResourceClaimTemplate,
+            ResourceQuota,
+            Role,
+            RoleBinding,
+            Secret,
+            Service,
+            ServiceAccount,
+            StatefulSet,
+        );
         let labelled = Scope { labels: Some("wire".into()), ..Scope::default() };
-        wire.compare::<ConfigMap>(&namespaced).await;
-        wire.compare::<Secret>(&namespaced).await;
-        wire.compare::<Pod>(&namespaced).await;
-        wire.compare::<Service>(&namespaced).await;
-        wire.compare::<Namespace>(&labelled).await;
-        wire.compare::<CoreEvent>(&namespaced).await;
-        wire.compare::<Deployment>(&namespaced).await;
-        wire.compare::<StatefulSet>(&namespaced).await;
-        wire.compare::<Job>(&namespaced).await;
-        wire.compare::<CronJob>(&namespaced).await;
-        wire.compare::<Ingress>(&namespaced).await;
-        wire.compare::<NetworkPolicy>(&namespaced).await;
-        wire.compare::<PodDisruptionBudget>(&namespaced).await;
-        wire.compare::<HorizontalPodAutoscaler>(&namespaced).await;
-        wire.compare::<Role>(&namespaced).await;
-        wire.compare::<ClusterRole>(&labelled).await;
-        wire.compare::<Lease>(&namespaced).await;
+        compare!(
+            &labelled,
+            CertificateSigningRequest,
+            ClusterRole,
+            ClusterRoleBinding,
+            CSIDriver,
+            CSINode,
+            CustomResourceDefinition,
+            DeviceClass,
+            FlowSchema,
+            IngressClass,
+            MutatingWebhookConfiguration,
+            Namespace,
+            Node,
+            PersistentVolume,
+            PriorityClass,
+            PriorityLevelConfiguration,
+            ResourceSlice,
+            RuntimeClass,
+            StorageClass,
+            ValidatingAdmissionPolicy,
+            ValidatingAdmissionPolicyBinding,
+            ValidatingWebhookConfiguration,
+            VolumeAttributesClass,
+        );
     });
 }
 
