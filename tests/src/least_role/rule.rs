@@ -74,7 +74,7 @@ impl Rule {
     /// Whether a line has the server's message that it is missing.
     pub(super) fn is_forbidden_in(&self, line: &str) -> bool {
         if self.resource.ends_with("/finalizers") {
-            return line.contains("cannot set blockOwnerDeletion");
+            return line.contains("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't");
         }
         line.contains(&format!("cannot {} resource \"{}\" in API group \"{}\"", self.verb, self.resource, self.group))
     }
