@@ -1,5 +1,6 @@
 //! From the wire into the store: lists, watches, caches.
 
+pub(crate) mod blocking;
 pub(crate) mod cache_id;
 pub(crate) mod informer;
 pub mod retriever;

@@ -6,6 +6,7 @@ mod election;
 mod namespaces;
 mod watching;
 
+use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,6 +38,7 @@ use crate::metrics::health::{Health, Probe};
 use crate::metrics::{Gauge, MetricsError, MetricsRecorder};
 use crate::queue::reason::Reason;
 use crate::queue::{Lane, QueueOptions, Urgency, WorkQueue};
+use crate::watch::blocking::off_the_runtime;
 use crate::watch::informer::SharedWatches;
 
 use dispatch::{Closing, Gate};
@@ -318,8 +320,10 @@ impl Runner {
         starting.begins();
         let mut failures = 0;
         loop {
-            let built = AssertUnwindSafe(self.controller.parts.handlers(context.clone())).catch_unwind();
-            let error = match built.await {
+            let mut building = self.controller.parts.handlers(context.clone());
+            // A thread that `init` blocks may be the one that runs the timers, or the only one.
+            let built = poll_fn(move |cx| off_the_runtime(|| building.as_mut().poll(cx)));
+            let error = match AssertUnwindSafe(built).catch_unwind().await {
                 Ok(Ok(handlers)) => {
                     starting.over();
                     return handlers;

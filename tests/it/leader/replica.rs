@@ -16,7 +16,7 @@ use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::process::value;
 use kooper_tests::wait::{PATIENCE, until};
 use serde_json::json;
-use tokio::runtime::Runtime;
+use tokio::runtime::{self, Runtime};
 use tokio::task::JoinHandle;
 
 use crate::fixture::Log;
@@ -64,7 +64,23 @@ impl Replica {
         controllers: impl IntoIterator<Item = Controller>,
         clients: impl FnOnce(operator::Builder, Client) -> operator::Builder,
     ) -> Self {
-        let runtime = Runtime::new().unwrap();
+        Self::on_runtime(Runtime::new().unwrap(), program, config, controllers, clients)
+    }
+
+    /// A replica on a machine with one core.
+    pub(super) fn with_one_thread(cluster: &ControlPlane, controller: Builder<ConfigMap>) -> Self {
+        let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let config = connection(cluster.kubeconfig(), None);
+        Self::on_runtime(runtime, "shop", config, [controller.build().unwrap()], operator::Builder::client)
+    }
+
+    fn on_runtime(
+        runtime: Runtime,
+        program: &str,
+        config: impl Future<Output = Config>,
+        controllers: impl IntoIterator<Item = Controller>,
+        clients: impl FnOnce(operator::Builder, Client) -> operator::Builder,
+    ) -> Self {
         let (shutdown, health, registry) = (CancellationToken::new(), Health::default(), prometheus::Registry::new());
         let operator = runtime.block_on(async {
             let builder = Operator::builder()

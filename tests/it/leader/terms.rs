@@ -1,6 +1,6 @@
 //! One replica is the leader; another takes over.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use kooper::{Call, CancellationToken, Controller, ControllerError, RunError};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::faults::Proxy;
 use kooper_tests::process::Process;
-use kooper_tests::wait::{eventually, until};
+use kooper_tests::wait::{PATIENCE, eventually, until};
 use serde_json::json;
 
 use super::replica::{Replica, assert_one_at_a_time, cluster, quick, wait_for, wait_for_many, writer};
@@ -90,24 +90,29 @@ fn a_lease_is_renewed_while_init_blocks_its_thread() {
     let Some(cluster) = cluster(namespace) else { return };
     let (log, inits) = (Log::default(), Arc::new(AtomicUsize::new(0)));
     let (count, noted) = (inits.clone(), log.clone());
+    let (done, release) = mpsc::channel();
+    let release = Arc::new(Mutex::new(release));
     let blocking = Controller::builder::<ConfigMap>("blocking")
         .namespaces([namespace])
         .leader_election(quick(namespace))
         .init(move || {
             count.fetch_add(1, Ordering::SeqCst);
-            let renewed =
-                || cluster.must(&["get", "lease", "shop-blocking", "-n", namespace, "-o=jsonpath={.spec.renewTime}"]);
-            for _ in 0..5 {
-                let before = renewed();
-                eventually("it is renewed", || renewed() != before);
-            }
+            release.lock().unwrap().recv_timeout(2 * PATIENCE).unwrap();
             std::future::ready(Ok::<_, kooper::BoxError>(()))
         })
         .handler(move |call: Call| {
             noted.note(call.key().name().to_owned());
             async {}
         });
-    let replica = Replica::start(connection(cluster.kubeconfig(), None), [blocking.build().unwrap()]);
+    let replica = Replica::with_one_thread(cluster, blocking);
+    replica.wait_until_leads("shop-blocking");
+    eventually("`init` blocks", || inits.load(Ordering::SeqCst) == 1);
+    // For longer than the lease lasts.
+    let renewals = || replica.metric("kooper_lease_renew_duration_seconds_count{controller=\"blocking\"}");
+    let before = renewals();
+    eventually("the lease is renewed", || renewals() >= before + 5.0);
+    assert!(replica.leads("shop-blocking"));
+    done.send(()).unwrap();
     wait_for(&log, "work");
     assert_eq!(inits.load(Ordering::SeqCst), 1, "the first term has not ended");
     replica.stop();

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -39,8 +38,6 @@ impl Runner {
             let stop = shutdown.child_token();
             let lost = CancellationToken::new();
             let holding = Holding::start(elector, &stop, &lost);
-            // Lets the new task start before an `init` that blocks this thread.
-            yield_now().await;
             let filling = self.watching.each_key(&self.controller.config, |key| {
                 self.gate.wake(key, Lane::Background, Reason::Leader, Urgency::Idle);
             });

@@ -10,9 +10,6 @@ use std::any::TypeId;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
-use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::block_in_place;
-
 use super::Store;
 use super::catalogue::Catalogue;
 use super::shard::{Contents, Shard};
@@ -20,6 +17,7 @@ use crate::error;
 use crate::metrics::held::Held;
 use crate::object::key::ObjectKey;
 use crate::object::{DecodeError, Object};
+use crate::watch::blocking::off_the_runtime;
 
 /// The number of objects that are read and recorded at once, to bound the time
 /// that a lock is held.
@@ -105,15 +103,6 @@ impl Store {
             read();
         }
         self.shards.iter().flat_map(|shard| shard.find(by, values)).collect()
-    }
-}
-
-/// Runs long work. If the runtime has several threads, the other tasks of this
-/// one continue on another.
-fn off_the_runtime(work: impl FnOnce()) {
-    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => block_in_place(work),
-        _ => work(),
     }
 }
 
