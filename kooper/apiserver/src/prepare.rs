@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub(crate) use self::service::first_address;
 pub(crate) use self::workload::drop_template_generation;
 use crate::cause::Cause;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, split_group_version};
 use crate::status::Refusal;
 use crate::validate::Write;
 use crate::{defaults, meta, time};
@@ -64,20 +64,33 @@ pub(crate) fn store(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// Refuses a custom object of another kind: nothing is said of its types and limits then.
-pub(crate) fn check_kind(kind: &Kind, object: &Value, present: Option<&Value>) -> Result<(), Refusal> {
-    let found = object["kind"].as_str().unwrap_or_default();
-    if found == kind.kind {
+/// Refuses a custom object of another type. Its types and limits are not checked, only its rules.
+pub(crate) fn check_type(kind: &Kind, object: &Value, present: Option<&Value>) -> Result<(), Refusal> {
+    let Some(definition) = &kind.custom else { return Ok(()) };
+    let mut causes = Vec::new();
+    for (key, expected) in [("kind", kind.kind.clone()), ("apiVersion", kind.api_version())] {
+        if object[key] != expected.as_str() {
+            causes.push(Cause::invalid(key, &object[key], format!("must be {expected}")));
+        }
+    }
+    if causes.is_empty() {
         return Ok(());
     }
-    let mut causes = vec![Cause::invalid("kind", &found.into(), format!("must be {}", kind.kind))];
     if present.is_some() {
         causes.extend(meta::validate(kind, object));
     }
-    if let Some(definition) = &kind.custom {
-        definition.validate_rules(object, present, &mut causes);
+    definition.validate_rules(object, present, &mut causes);
+    Err(invalid(kind, object, meta::text(object, "name"), &causes))
+}
+
+/// The refusal of an object. One of a custom kind has the type that the client has sent.
+pub(crate) fn invalid(kind: &Kind, sent: &Value, name: &str, causes: &[Cause]) -> Refusal {
+    if kind.custom.is_none() {
+        return Refusal::invalid_object(kind, name, causes);
     }
-    Err(Refusal::invalid(&kind.group, found, meta::text(object, "name"), &causes))
+    let text = |key: &str| sent[key].as_str().unwrap_or_default();
+    let (group, _) = split_group_version(text("apiVersion"));
+    Refusal::invalid(&group, text("kind"), name, causes)
 }
 
 /// What the kind warns of: fields without effect, and finalizers of custom objects that may be those of others.

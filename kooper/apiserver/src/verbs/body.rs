@@ -19,7 +19,7 @@ pub(super) fn decode(call: &Call<'_>, validation: FieldValidation) -> Result<(Va
         }
         _ => decode::check(&object, definition),
     };
-    admit(call, object, findings, validation)
+    admit(call, Type::of(&call.kind), object, findings, validation)
 }
 
 /// Holds what a patch leads to against the kind.
@@ -30,7 +30,7 @@ pub(super) fn patched(
 ) -> Result<(Value, Vec<String>), Refusal> {
     let definition = call.kind.custom.is_none().then(|| call.kind.typed().name).flatten();
     let findings = decode::check(&object, definition);
-    admit(call, object, findings, validation)
+    admit(call, Type { patched: true, ..Type::of(&call.kind) }, object, findings, validation)
 }
 
 /// The object of a body, before it is held against its kind.
@@ -145,7 +145,7 @@ pub(crate) fn posted(
     (group, version, kind): (&str, &str, &str),
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Refusal> {
-    let of = Type { group, version, kind, custom: false };
+    let of = Type { group, version, kind, custom: false, patched: false };
     let mut object = parse(call, &of.api_version(), kind)?;
     of.check(call, &object)?;
     object["apiVersion"] = of.api_version().into();
@@ -172,16 +172,16 @@ pub(crate) fn posted(
 /// Holds an object against the kind: names, metadata, and for custom kinds the schema.
 fn admit(
     call: &Call<'_>,
+    of: Type<'_>,
     mut object: Value,
     findings: Findings,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Refusal> {
     let kind = &call.kind;
-    let of = Type::of(kind);
     of.check(call, &object)?;
-    object["apiVersion"] = kind.api_version().into();
-    // A custom object of another kind is refused when it is validated.
+    // A custom object of another type is refused when it is validated.
     if kind.custom.is_none() {
+        object["apiVersion"] = kind.api_version().into();
         object["kind"] = kind.kind.as_str().into();
     }
     if let Some(error) = findings.error {
@@ -192,8 +192,7 @@ fn admit(
     let mut strict = findings.strict;
     let unknown = meta::normalize(kind, &mut object)?;
     match &kind.custom {
-        // What is of another kind is refused when it is validated.
-        Some(_) if object["kind"] != kind.kind.as_str() => {}
+        Some(_) if object["kind"] != kind.kind.as_str() || object["apiVersion"] != kind.api_version().as_str() => {}
         Some(definition) => {
             let unknown = unknown.into_iter().chain(definition.prune(&mut object));
             strict.extend(unknown.map(|path| format!("unknown field \"{path}\"")));
@@ -232,11 +231,14 @@ struct Type<'a> {
     version: &'a str,
     kind: &'a str,
     custom: bool,
+    /// Whether the object is the result of a patch, which may change the version of a custom object.
+    patched: bool,
 }
 
 impl<'a> Type<'a> {
     fn of(kind: &'a Kind) -> Self {
-        Self { group: &kind.group, version: &kind.version, kind: &kind.kind, custom: kind.custom.is_some() }
+        let custom = kind.custom.is_some();
+        Self { group: &kind.group, version: &kind.version, kind: &kind.kind, custom, patched: false }
     }
 
     fn api_version(self) -> String {
@@ -248,21 +250,24 @@ impl<'a> Type<'a> {
         let text = |key: &str| object[key].as_str().unwrap_or_default();
         let (found, version) = (text("kind"), text("apiVersion"));
         let expected = self.api_version();
+        let unrecognized = |why: String| {
+            if self.patched {
+                return Refusal::bad_request(why);
+            }
+            let excerpt = excerpt(&call.request.body);
+            Refusal::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): {why} ({excerpt})",
+                self.kind
+            ))
+        };
         if version.matches('/').count() > 1 {
-            return Err(Refusal::bad_request(format!(
-                "the object provided is unrecognized (must be of type {}): unexpected GroupVersion string: {version} ({})",
-                self.kind,
-                excerpt(&call.request.body)
-            )));
+            return Err(unrecognized(format!("unexpected GroupVersion string: {version}")));
         }
         if self.custom {
             if found.is_empty() {
                 let body = String::from_utf8_lossy(&call.request.body);
-                return Err(Refusal::bad_request(format!(
-                    "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{body}' ({})",
-                    self.kind,
-                    excerpt(&call.request.body)
-                )));
+                let body = if self.patched { object.to_string() } else { body.into_owned() };
+                return Err(unrecognized(format!("Object 'Kind' is missing in '{body}'")));
             }
         } else if !found.is_empty() || !version.is_empty() {
             let name = if found.is_empty() { self.kind } else { found };
@@ -286,7 +291,7 @@ impl<'a> Type<'a> {
                 return Err(Refusal::bad_request(message));
             }
         }
-        if version != expected && (self.custom || !version.is_empty()) {
+        if version != expected && (if self.custom { !self.patched } else { !version.is_empty() }) {
             return Err(Refusal::bad_request(format!(
                 "the API version in the data ({version}) does not match the expected API version ({expected})"
             )));
@@ -377,7 +382,7 @@ pub(super) fn reason<'a>(refusal: &'a Refusal, kind: &str) -> &'a str {
 
 /// Why what a patch leads to is not of the type of a subresource.
 pub(super) fn misfit(call: &Call<'_>, object: &Value, (group, version, kind): (&str, &str, &str)) -> Option<String> {
-    let of = Type { group, version, kind, custom: false };
+    let of = Type { group, version, kind, custom: false, patched: true };
     if let Err(refusal) = of.check(call, object) {
         return Some(reason(&refusal, kind).to_owned());
     }

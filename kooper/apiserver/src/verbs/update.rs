@@ -210,8 +210,11 @@ fn next_state(
     let name = call.target.name.as_deref().unwrap_or_default();
     let area = Area::of(call);
     let empty = body::drop_empty_data(kind, &mut wanted);
-    // A custom object may be of another kind; of a part of it, that does not matter.
-    let named = wanted["kind"].as_str().unwrap_or_default().to_owned();
+    // A custom object may be of another type; of a part of it, that does not matter.
+    let sent = json!({"apiVersion": wanted["apiVersion"], "kind": wanted["kind"]});
+    if kind.custom.is_some() && sent["apiVersion"].as_str().is_none_or(str::is_empty) {
+        return Err(no_version());
+    }
     // A client owns what it has sent, whatever becomes of it.
     let wanted = match owners {
         Owners::Found => {
@@ -221,6 +224,13 @@ fn next_state(
         Owners::Applied => wanted,
     };
     let mut object = area.merge(call, &wanted, present);
+    if let Some(definition) = &kind.custom {
+        // What came as another type has not been held against the schema yet.
+        if object["kind"] != sent["kind"] || object["apiVersion"] != sent["apiVersion"] {
+            drop(definition.prune(&mut object));
+            definition.fill_defaults(&mut object);
+        }
+    }
     let mut causes = Vec::from_iter(meta::validate_system(&object, present));
     causes.extend(validate::frozen(present, &empty));
     if area == Area::Whole {
@@ -253,14 +263,11 @@ fn next_state(
     } else {
         fields::drop_empty(&mut object);
     }
-    prepare::check_kind(kind, &object, Some(present))?;
+    prepare::check_type(kind, &object, Some(present))?;
     causes.extend(meta::validate_update(&object, present));
     causes.extend(prepare::validate(kind, &object, area.judged(present)));
     if !causes.is_empty() {
-        return Err(match kind.custom {
-            Some(_) => Refusal::invalid(&kind.group, &named, name, &causes),
-            None => Refusal::invalid_object(kind, name, &causes),
-        });
+        return Err(prepare::invalid(kind, &sent, name, &causes));
     }
     if area == Area::Resize && object["spec"] != present["spec"] {
         admission::resize(call.cluster, kind, &object)?;
@@ -272,6 +279,13 @@ fn next_state(
         admission::judge(call.cluster, kind, &object, Some(present), options.dry_run)?;
     }
     Ok(object)
+}
+
+/// The refusal of a custom object from which a patch has removed the version.
+fn no_version() -> Refusal {
+    let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+    let refusal = Refusal::internal(format!("Internal error occurred: {why}"));
+    refusal.with_details(json!({"causes": [{"message": why}]}))
 }
 
 /// Whether everything that the generation counts is the same.
