@@ -1,4 +1,4 @@
-//! Discovery: what is served, told in the old form and in the aggregated one.
+//! Discovery: what is served, in the old form and in the aggregated one.
 
 use std::sync::Arc;
 

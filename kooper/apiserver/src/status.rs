@@ -92,7 +92,7 @@ impl Refusal {
         Self::new(StatusCode::CONFLICT, "Conflict", message).with_details(details(name, group, resource))
     }
 
-    /// The object was written by somebody else in between.
+    /// The object was written by another client in between.
     pub(crate) fn modified(kind: &Kind, name: &str) -> Self {
         Self::conflict(
             kind,

@@ -414,7 +414,7 @@ async fn small_bodies_do_not_grow_without_bound() {
 
 /// A watch that is never read keeps its position only, and finds what happened when it is read at last.
 #[tokio::test]
-async fn a_watch_that_is_not_read_holds_nobody_up() {
+async fn a_watch_that_is_not_read_delays_no_other_request() {
     let server = ApiServer::start().await.expect("loopback can be listened on");
     let watch = Request::get(format!("{MAPS}?watch=1")).body(Full::new(Bytes::new())).expect("it is a request");
     let watch = send(&server, watch).await;

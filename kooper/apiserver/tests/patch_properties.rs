@@ -58,7 +58,7 @@ fn schema() -> Schema {
 }
 
 /// A configuration. Containers aren't empty: an empty one stays where its
-/// last member was removed, which is told apart by the written histories.
+/// last member was removed, which the written histories cover.
 fn config() -> impl Strategy<Value = Value> {
     let text = || prop_oneof![Just("1"), Just("2")];
     let strings = || btree_map("[abc]", text(), 1..4);

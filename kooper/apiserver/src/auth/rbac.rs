@@ -13,7 +13,7 @@ use crate::status::{Refusal, details};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// What somebody wants to do.
+/// What a user requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) verb: String,
@@ -285,7 +285,7 @@ pub(crate) fn check_escalation(
     Err(Refusal::forbidden(message, details(name, GROUP, &kind.resource)))
 }
 
-/// Whether each single right of a rule is among the rules that somebody has.
+/// Whether each single right of a rule is among the rules that a user has.
 fn is_covered(rule: &Value, own: &[Value]) -> bool {
     let all = |key: &str| -> Vec<String> { texts(&rule[key]).map(ToOwned::to_owned).collect() };
     let names = all("resourceNames");

@@ -115,7 +115,7 @@ impl FieldManager<'_> {
     }
 }
 
-/// The set without the fields that nobody owns: those that identify an object
+/// The set without the fields that never have an owner: those that identify an object
 /// and those that the server sets.
 pub(super) fn without_identity(set: &FieldSet) -> FieldSet {
     const METADATA: [&str; 9] = [

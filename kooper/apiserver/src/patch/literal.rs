@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 
 use super::format;
 
-/// A value by which items of a list are told apart. `1` and `1.0` are equal.
+/// A value by which items of a list are distinguished. `1` and `1.0` are equal.
 #[derive(Clone, Debug)]
 pub struct Literal(pub Value);
 

@@ -12,7 +12,7 @@ use super::fields::FieldSet;
 use super::fields_v1;
 use super::time::unix_seconds;
 
-/// What tells entries apart.
+/// The identity of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Manager {
     /// The name that the client gave, or the first part of its User-Agent.

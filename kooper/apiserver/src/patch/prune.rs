@@ -15,7 +15,7 @@ use super::typed::remove::remove;
 
 impl FieldManager<'_> {
     /// The merged object without the fields that the applier gave before,
-    /// doesn't give now, and nobody owns. `before` is what it owned, `owners`
+    /// doesn't give now, and that have no owner. `before` is what it owned, `owners`
     /// has what it gives now.
     pub(super) fn prune(&self, merged: Value, owners: &Owners, before: &Owned) -> Value {
         // What was written in a version that isn't served can't be found.
@@ -26,15 +26,15 @@ impl FieldManager<'_> {
         let Some((pruned, _)) = self.versions.view(&pruned, &before.api_version) else { return merged };
 
         // Of what is gone by now, only what the applier owned may go.
-        let gone_for_nobody = fields(&node, &object).difference(&fields(&node, &pruned)).intersection(&gone);
-        let pruned = remove(&node, &object, &gone_for_nobody);
+        let gone_without_owner = fields(&node, &object).difference(&fields(&node, &pruned)).intersection(&gone);
+        let pruned = remove(&node, &object, &gone_without_owner);
         match self.versions.view(&pruned, self.api_version) {
             Some((pruned, _)) => pruned.into_owned(),
             None => merged,
         }
     }
 
-    /// The pruned object, with the fields that somebody owns. Those of the
+    /// The pruned object, with the fields that have an owner. Those of the
     /// version that was pruned come first: others may be converted by them.
     fn keep_owned(&self, merged: &Value, pruned: Value, owners: &Owners, pruned_version: &str) -> Value {
         let mut by_version: BTreeMap<&str, FieldSet> = BTreeMap::new();

@@ -3,8 +3,8 @@
 use super::fields::{Entry, FieldSet};
 use super::path::PathElement;
 
-/// Which fields the server puts back after a write, and thus nobody comes to
-/// own by it: the status for writes of the object, the spec for writes of the
+/// Which fields the server puts back after a write, so that the write owns
+/// none of them: the status for writes of the object, the spec for writes of the
 /// status (`GetResetFields` of the real server's strategies).
 #[derive(Clone, Debug)]
 pub enum Reset {

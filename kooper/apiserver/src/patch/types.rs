@@ -55,11 +55,11 @@ pub struct MapType {
 pub struct ListType {
     /// The type of its items.
     pub element: Reference,
-    /// How items are told apart.
+    /// How items are distinguished.
     pub kind: ListKind,
 }
 
-/// How the items of a list are told apart (`x-kubernetes-list-type`).
+/// How the items of a list are distinguished (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListKind {
     /// They aren't: the list is replaced as a whole.
@@ -91,7 +91,7 @@ pub struct Strategy {
     pub merge: bool,
     /// Maps are replaced instead of merged.
     pub replace: bool,
-    /// The field by which items of a merged list are told apart.
+    /// The field by which items of a merged list are distinguished.
     pub merge_key: Option<Box<str>>,
 }
 

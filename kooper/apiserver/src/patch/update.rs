@@ -13,8 +13,8 @@ use super::typed::validate::validate;
 
 impl FieldManager<'_> {
     /// The object that a create, update or patch is about to store, with its
-    /// `managedFields`: what it adds or changes is owned by the writer from
-    /// now on and by nobody else.
+    /// `managedFields`: what it adds or changes is owned by the writer alone
+    /// from now on.
     ///
     /// `live` is the stored object, or [`FieldManager::zero`] for a create.
     /// The request may set `managedFields` itself; an empty list ends the
@@ -27,7 +27,7 @@ impl FieldManager<'_> {
         if owners.is_empty() && exists {
             return new;
         }
-        // Where the fields can't be told, nobody owns any.
+        // If the fields don't fit the schema, they have no owners.
         if let Ok(owners) = self.after_update(live, &new, owners, writer, now) {
             managed::set(&mut new, managed::encode(&owners));
         }

@@ -6,7 +6,7 @@ use super::schema::{Node, Schema};
 
 /// What an object without any field is encoded as: fields that the real
 /// server's types don't omit are there, with nothing in them. What a create
-/// adds is told by the difference to it.
+/// adds is the difference to it.
 ///
 /// OpenAPI publishes such a field with a default of nothing (`{}`, `""`, `0`,
 /// `false`), or as required where its nothing is `null`. Optional fields that

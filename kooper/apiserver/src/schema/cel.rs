@@ -88,14 +88,14 @@ fn has_rules(schema: &Value) -> bool {
 }
 
 /// The message of a rule, or the rule itself.
-fn told<'a>(schema: &'a Value, rule: &'a str) -> Option<&'a str> {
+fn message_of<'a>(schema: &'a Value, rule: &'a str) -> Option<&'a str> {
     match schema {
         Value::Object(entries) => {
             let rules = entries.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
             let own = rules.filter(|own| own["rule"] == rule).map(|own| own["message"].as_str().unwrap_or(rule)).next();
-            own.or_else(|| entries.values().find_map(|below| told(below, rule)))
+            own.or_else(|| entries.values().find_map(|below| message_of(below, rule)))
         }
-        Value::Array(items) => items.iter().find_map(|below| told(below, rule)),
+        Value::Array(items) => items.iter().find_map(|below| message_of(below, rule)),
         _ => None,
     }
 }
@@ -112,7 +112,7 @@ fn failed(schema: &Value, rule: &str, error: &str, found: Option<&Value>) -> Str
     };
     let error = error.strip_prefix("rule evaluation error: ").unwrap_or(error);
     let error = error.replacen("No such key", "no such key", 1);
-    let rule = told(schema, rule).unwrap_or(rule);
+    let rule = message_of(schema, rule).unwrap_or(rule);
     format!("Invalid value: {kind:?}: {error} evaluating rule: {rule}")
 }
 

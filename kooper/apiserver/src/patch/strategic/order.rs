@@ -14,7 +14,7 @@ pub(super) fn identity(value: &Value) -> String {
     value.to_string()
 }
 
-/// What tells an item from others: its merge key, or itself.
+/// The identity of an item among others: its merge key, or itself.
 pub(super) fn item_identity(item: &Value, merge_key: Option<&str>) -> String {
     identity(merge_key.map_or(item, |key| item.get(key).unwrap_or(&Value::Null)))
 }

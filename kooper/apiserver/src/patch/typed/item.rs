@@ -13,7 +13,7 @@ use super::super::types::ListKind;
 ///
 /// # Errors
 ///
-/// The message of the real server if the item can't be told from others.
+/// The message of the real server if the item can't be distinguished from others.
 pub(crate) fn path_element(list: &Node<'_>, item: &Value) -> Result<PathElement, String> {
     match list.list_kind() {
         ListKind::Atomic => Err("invalid indexing of non-associative list".to_owned()),

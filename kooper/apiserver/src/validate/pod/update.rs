@@ -69,7 +69,8 @@ fn keep(spec: &mut Value, old: &Value, key: &str) {
     }
 }
 
-/// A pod with gates may still be told where to run, but only more precisely. What it may change is taken back.
+/// While a pod has gates, an update may narrow down the nodes for it. Such changes, which are allowed, are taken back in
+/// what is compared.
 fn gated(spec: &At<'_>, munged: &mut Value, old: &Value) {
     let selector = spec.field("nodeSelector");
     let lost = |(key, value): (&String, &Value)| selector.value.get(key) != Some(value);
