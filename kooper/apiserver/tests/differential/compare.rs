@@ -8,7 +8,7 @@ use crate::case::{Case, Step};
 use crate::normal::normal;
 use crate::server::Answer;
 
-/// The first request of a history that two servers answer differently.
+/// A request of a history that two servers answer differently.
 #[derive(Clone, Debug)]
 pub(crate) struct Difference {
     pub(crate) case: String,
@@ -36,11 +36,25 @@ pub(crate) fn between(case: &Case, answers: impl Iterator<Item = (Answer, Answer
 }
 
 impl Difference {
+    /// Whether it may follow from a later one: a watch that was opened early shows what later requests have done, and
+    /// an event that only one server has sent shifts the ranks of all later versions.
+    pub(crate) fn may_be_indirect(&self) -> bool {
+        let unranked = |answer: &Answer| Answer { body: without_ranks(&answer.body), ..answer.clone() };
+        self.step.is_watch() || unranked(&self.ours) == unranked(&self.theirs)
+    }
+
     /// The line of `known.txt` that stands for it: where owners of fields differ, it does not say which.
     pub(crate) fn line(&self) -> String {
         let owners = self.what.find("managedFields").map_or(self.what.len(), |at| at + "managedFields".len());
         format!("{}: {} ({})", self.case, self.step.path, &self.what[..owners])
     }
+}
+
+/// A body in which all versions are the same.
+fn without_ranks(body: &str) -> String {
+    let mut parts = body.split("VERSION-");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |all, part| all + part.trim_start_matches(|char: char| char.is_ascii_digit()))
 }
 
 fn what(step: &Step, ours: &Answer, theirs: &Answer) -> String {

@@ -1,9 +1,9 @@
 //! Histories of requests, sent to this server and to a real one: the answers are the same.
 //!
 //! Written histories are in `cases`; `KOOPER_CASE=name` runs one of them alone.
-//! Others are random: `KOOPER_REQUESTS` sets how many, `KOOPER_SEED` which. With
-//! `KOOPER_RECORD=1` the real server's answers are kept in `recorded`, from
-//! where they are compared without a real server.
+//! Others are random: `KOOPER_REQUESTS` sets how many requests they have in
+//! all, `KOOPER_SEED` which. With `KOOPER_RECORD=1` the real server's answers
+//! are kept in `recorded`, from where they are compared without a real server.
 //!
 //! `known.txt` lists the answers that differ; it may only get shorter.
 
@@ -38,6 +38,8 @@ use self::recorded::File;
 use self::run::run;
 use self::server::{Answer, Server};
 
+/// How many requests random histories have together, unless `KOOPER_REQUESTS` is set: each pair of kinds has a history.
+const REQUESTS: u64 = 28 * LENGTH as u64;
 /// How many requests a random history has.
 const LENGTH: usize = 120;
 /// How many random histories are sent at the same time, each in a namespace of its own.
@@ -147,8 +149,7 @@ async fn outcome(index: u64, seed: u64, real: Arc<Real>) -> Outcome {
     let history = random::history(one, &format!("random-{one}"), subjects, LENGTH).await;
     let theirs = run(&history.case, &real.server, Some(&history.answers)).await;
     let mut all = differences(&history.case, history.answers.clone(), theirs.clone());
-    // A watch that was opened early shows what a later request has done.
-    all.sort_by_key(|difference| difference.step.is_watch());
+    all.sort_by_key(Difference::may_be_indirect);
     Outcome { history, theirs, difference: all.into_iter().next() }
 }
 
@@ -173,13 +174,9 @@ impl Found {
     }
 }
 
-/// It runs if the environment variable `KOOPER_REQUESTS` is set.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_histories_get_the_answers_of_a_real_server() {
-    let requests = number("KOOPER_REQUESTS", 0);
-    if requests == 0 {
-        return;
-    }
+    let requests = number("KOOPER_REQUESTS", REQUESTS);
     let Some(real) = Real::start(&["--without-controller-manager"]) else { return };
     let real = Arc::new(real);
     run::install_fixture(&real.server).await;
@@ -214,7 +211,9 @@ async fn random_histories_get_the_answers_of_a_real_server() {
         recorded::write_cases(&file);
         recorded::write(&file, &recorded);
     }
-    drop(writeln!(std::io::stderr(), "{coverage}"));
+    if requests > REQUESTS {
+        drop(writeln!(std::io::stderr(), "{coverage}"));
+    }
     let shortest = join_all(found.values().take(shortened).map(|found| found.shortest(&real))).await;
     let mut report = String::new();
     for (index, (what, found)) in found.iter().enumerate() {
