@@ -1,9 +1,10 @@
-//! OpenAPI v3: a document for each group and version, as far as clients read them.
+//! OpenAPI: in version 3, a document for each group and version, as far as clients read them.
 //!
 //! kubectl explains fields from the schemas, validates by the parameters that
 //! a path names, and merges by the content types that it accepts.
 
 mod paths;
+pub(crate) mod v2;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -22,6 +22,8 @@ pub(crate) enum Route {
         group: String,
         version: String,
     },
+    /// `/openapi/v2`.
+    OpenApiV2,
     /// `/openapi/v3` and below.
     OpenApi(Option<String>),
     Resource(Target),
@@ -64,6 +66,7 @@ impl Route {
         match parts.as_slice() {
             ["healthz" | "readyz" | "livez", ..] => Self::Health,
             ["version"] => Self::Version,
+            ["openapi", "v2"] => Self::OpenApiV2,
             ["openapi", "v3"] => Self::OpenApi(None),
             ["openapi", "v3", rest @ ..] => Self::OpenApi(Some(rest.join("/"))),
             ["api"] => Self::Core,

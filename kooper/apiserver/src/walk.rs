@@ -65,6 +65,7 @@ async fn walk(cluster: &Arc<Cluster>, request: &Request, user: &User, route: Rou
         Route::Groups => discovery::groups(cluster, request),
         Route::Group(group) => discovery::group(cluster, &group),
         Route::Resources { group, version } => discovery::resources(cluster, &group, &version),
+        Route::OpenApiV2 => openapi::v2::answer(cluster, request.accept()),
         Route::OpenApi(path) => openapi::answer(cluster, path.as_deref()),
         Route::Resource(_) | Route::Unknown => Answer::no_page(),
     }

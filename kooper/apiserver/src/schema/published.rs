@@ -73,6 +73,11 @@ pub(crate) fn go_member(definition: &str, member: &str) -> (Option<&'static str>
     ((!within.is_empty()).then_some(within), of)
 }
 
+/// All definitions with their names.
+pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static Value)> {
+    DEFINITIONS.keys().filter_map(|name| definition_named(name))
+}
+
 /// The JSON of a definition, as text.
 pub(crate) fn text(name: &str) -> Option<&'static str> {
     DEFINITIONS.get(name).map(|definition| definition.text)
