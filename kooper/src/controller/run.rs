@@ -6,7 +6,7 @@ mod election;
 mod namespaces;
 mod watching;
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};

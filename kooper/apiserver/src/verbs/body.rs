@@ -291,7 +291,8 @@ impl<'a> Type<'a> {
                 return Err(Refusal::bad_request(message));
             }
         }
-        if version != expected && (if self.custom { !self.patched } else { !version.is_empty() }) {
+        let counts = if self.custom { !self.patched } else { !version.is_empty() };
+        if counts && version != expected {
             return Err(Refusal::bad_request(format!(
                 "the API version in the data ({version}) does not match the expected API version ({expected})"
             )));

@@ -43,12 +43,7 @@ impl Message {
     }
 
     /// A field for each of some values.
-    fn repeated<'a, T: 'a>(
-        self,
-        field: u32,
-        all: impl IntoIterator<Item = T>,
-        message: impl Fn(T) -> Self,
-    ) -> Self {
+    fn repeated<T>(self, field: u32, all: impl IntoIterator<Item = T>, message: impl Fn(T) -> Self) -> Self {
         all.into_iter().fold(self, |written, one| written.message(field, &message(one)))
     }
 
