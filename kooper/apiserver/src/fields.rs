@@ -124,8 +124,8 @@ pub(crate) fn posted(
     object
 }
 
-/// The next state of an object as a client has sent it, with its `managedFields`. If a patch has changed the kind of a
-/// custom object, they stay as they are; if it has changed the version to one that is not served, there are none.
+/// The next state of an object as a client has sent it, with its `managedFields`: none if a patch has changed the type
+/// of a custom object to one that is not served.
 pub(crate) fn tracked(
     cluster: &Cluster,
     kind: &Kind,
@@ -136,13 +136,10 @@ pub(crate) fn tracked(
 ) -> Value {
     with(cluster, kind, subresource, |fields| {
         let version = object["apiVersion"].as_str().unwrap_or_default();
-        if kind.custom.is_some() && fields.versions.schema(version).is_none() {
+        let is_served = object["kind"] == kind.kind.as_str() && fields.versions.schema(version).is_some();
+        if kind.custom.is_some() && !is_served {
             // An absent list would leave the present one to a write of the status.
             crate::meta::of(&mut object).insert("managedFields".into(), json!([]));
-            return object;
-        }
-        if kind.custom.is_some() && object["kind"] != kind.kind.as_str() {
-            managed::set(&mut object, managed::of(present).as_array().cloned().unwrap_or_default());
             return object;
         }
         fields.update(present, object, writer, &time::now())

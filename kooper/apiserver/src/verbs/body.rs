@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Call, FieldValidation};
 use crate::decode::{self, Findings};
 use crate::http::syntax;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, split_group_version};
 use crate::status::Refusal;
 use crate::{defaults, meta, protobuf};
 
@@ -192,7 +192,10 @@ fn admit(
     let mut strict = findings.strict;
     let unknown = meta::normalize(kind, &mut object)?;
     match &kind.custom {
-        Some(_) if object["kind"] != kind.kind.as_str() || object["apiVersion"] != kind.api_version().as_str() => {}
+        Some(_) if object["kind"] != kind.kind.as_str() || object["apiVersion"] != kind.api_version().as_str() => {
+            let unknown = without_schema(call, &mut object).into_iter();
+            strict.extend(unknown.map(|field| format!("unknown field \"{field}\"")));
+        }
         Some(definition) => {
             let unknown = unknown.into_iter().chain(definition.prune(&mut object));
             strict.extend(unknown.map(|path| format!("unknown field \"{path}\"")));
@@ -210,6 +213,21 @@ fn admit(
         }
     }
     of.report(strict, validation).map(|warnings| (object, warnings))
+}
+
+/// Prunes a custom object whose version does not exist. What is of another group or kind stays as it is.
+fn without_schema(call: &Call<'_>, object: &mut Value) -> Vec<String> {
+    let kind = &call.kind;
+    let version = object["apiVersion"].as_str().unwrap_or_default().to_owned();
+    let is_of_kind = split_group_version(&version).0 == kind.group && object["kind"] == kind.kind.as_str();
+    let Some(fields) = object.as_object_mut().filter(|_| is_of_kind) else { return Vec::new() };
+    if call.cluster.kinds().of(&version, &kind.kind).is_some() {
+        return Vec::new();
+    }
+    let known = ["apiVersion", "kind", "metadata"];
+    let unknown: Vec<_> = fields.keys().filter(|field| !known.contains(&field.as_str())).cloned().collect();
+    fields.retain(|field, _| known.contains(&field.as_str()));
+    unknown
 }
 
 /// The namespace of the body, if there is one, is that of the path.
