@@ -1,7 +1,7 @@
 //! One replica is the leader; another takes over.
 
-use std::sync::{Arc, Mutex, mpsc};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;

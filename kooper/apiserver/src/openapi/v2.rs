@@ -26,7 +26,7 @@ pub(crate) fn answer(cluster: &Cluster, accept: &str) -> Answer {
     match found {
         Some(PROTOBUF | OLD_PROTOBUF) => {
             Answer::bytes(StatusCode::OK, message::of(&document(cluster)).into()).with_content_type(PROTOBUF)
-        },
+        }
         Some(_) => Answer::json(StatusCode::OK, &document(cluster)),
         None => Answer::text(StatusCode::NOT_ACCEPTABLE, ""),
     }
@@ -35,7 +35,8 @@ pub(crate) fn answer(cluster: &Cluster, accept: &str) -> Answer {
 /// All paths and schemas.
 fn document(cluster: &Cluster) -> Value {
     let kinds = cluster.kinds();
-    let all: Map<_, _> = kinds.iter().flat_map(|kind| paths::of(kind)).map(|(path, item)| (path, operations(&item))).collect();
+    let all: Map<_, _> =
+        kinds.iter().flat_map(|kind| paths::of(kind)).map(|(path, item)| (path, operations(&item))).collect();
     let mut definitions: Map<_, _> =
         published::all().map(|(name, definition)| (name.to_owned(), schema(definition))).collect();
     for kind in kinds.iter().filter(|kind| kind.custom.is_some()) {
@@ -98,7 +99,9 @@ fn schema(of: &Value) -> Value {
         let value = match key.as_str() {
             "allOf" | "oneOf" | "anyOf" | "not" | "nullable" => continue,
             "items" | "properties" if is_open => continue,
-            "properties" => value.as_object().into_iter().flatten().map(|(name, of)| (name.clone(), schema(of))).collect(),
+            "properties" => {
+                value.as_object().into_iter().flatten().map(|(name, of)| (name.clone(), schema(of))).collect()
+            }
             "items" | "additionalProperties" => schema(value),
             "required" => {
                 let given = |name: &&Value| of["properties"][name.as_str().unwrap_or_default()]["nullable"] != true;

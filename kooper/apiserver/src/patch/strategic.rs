@@ -6,11 +6,13 @@
 //! "Use a strategic merge patch" of the Kubernetes documentation, and the
 //! messages of apimachinery's `strategicpatch` and `mergepatch`.
 
+mod consumed;
 mod error;
 mod list;
 mod order;
 mod ordered;
 
+pub(crate) use consumed::consumed;
 pub use error::StrategicError;
 
 use serde_json::{Map, Value};

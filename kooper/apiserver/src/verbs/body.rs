@@ -290,7 +290,7 @@ impl<'a> Type<'a> {
         } else if !found.is_empty() || !version.is_empty() {
             let name = if found.is_empty() { self.kind } else { found };
             let given = if version.is_empty() { expected.as_str() } else { version };
-            let (group, version) = crate::kinds::split_group_version(given);
+            let (group, version) = split_group_version(given);
             let registered = call.cluster.kinds().of(given, name).is_some_and(|kind| kind.custom.is_none())
                 || crate::schema::published::typed(&group, &version, name).is_some()
                 || name.ends_with("List")

@@ -15,7 +15,7 @@ use crate::patch::apply::kind_of;
 use crate::patch::format::display;
 use crate::patch::json::json_patch;
 use crate::patch::merge::merge_patch;
-use crate::patch::strategic::strategic_merge;
+use crate::patch::strategic::{consumed, strategic_merge};
 use crate::status::Refusal;
 use crate::{decode, fields, meta};
 
@@ -45,7 +45,7 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
     let warnings = RefCell::default();
     let next = |present: &Value| {
         let mut patched = patch.apply(&call.kind, present)?;
-        let shown = patch.shown(&patched);
+        let shown = patch.shown(&call.kind, present, &patched);
         let misfit = |why: &str| Refusal::invalid("", "", "", &[Cause::invalid("patch", &shown, why)]);
         if let (Patch::Strategic(_), Some(definition)) = (&patch, call.kind.typed().name) {
             decode::convert(&mut patched, definition).map_err(|why| misfit(&why))?;
@@ -166,9 +166,9 @@ impl Patch {
     }
 
     /// What a message shows of a patch that leads to something that is not of the kind.
-    fn shown(&self, patched: &Value) -> Value {
+    fn shown(&self, kind: &Kind, present: &Value, patched: &Value) -> Value {
         match self {
-            Self::Strategic(patch) => display(patch).into(),
+            Self::Strategic(patch) => display(&consumed(present, patch, &kind.typed().schema)).into(),
             _ => patched.to_string().into(),
         }
     }
