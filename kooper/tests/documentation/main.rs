@@ -78,16 +78,28 @@ fn the_reference_has_every_series_and_no_other() {
 #[test]
 fn versions_are_those_of_the_workspace() {
     let rust = format!("Rust {} or newer", version("rust-version"));
-    assert!(text("README.md").contains(&rust), "the README says: {rust}");
+    for readme in ["README.md", "kooper/README.md"] {
+        assert!(text(readme).contains(&rust), "{readme} says: {rust}");
+    }
     let custom = ["k8s-openapi", "kube", "schemars", "serde", "serde_json"];
-    for (page, names) in [("01-first-controller", &custom[..1]), ("03-custom-resources", &custom)] {
-        let guide = text(&format!("docs/guide/{page}.md"));
+    let pages = [
+        ("docs/guide/01-first-controller.md", &custom[..1]),
+        ("docs/guide/03-custom-resources.md", &custom),
+        ("examples/template/Cargo.toml.liquid", &custom),
+    ];
+    for (page, names) in pages {
+        let guide = text(page);
         for name in names {
             let line = guide.lines().find(|line| line.starts_with(&format!("{name} = "))).unwrap();
             let (shown, real) = (line.split('"').nth(1).unwrap(), version(name));
             assert!(real == shown || real.starts_with(&format!("{shown}.")), "{name} is {real}, {page} says {shown}");
         }
     }
+    let template = text("examples/template/Cargo.toml.liquid");
+    assert!(
+        template.contains(&format!("rust-version = \"{}\"", version("rust-version"))),
+        "the template's rust-version"
+    );
 }
 
 /// The anchors of a page's headings, in GitHub's form.
@@ -192,5 +204,26 @@ fn each_step_of_the_walk_names_an_existing_function() {
             is_there,
             "`{file}` has no function `{function}`: the walk of docs/contributing/architecture.md names it"
         );
+    }
+}
+
+/// The program of the template, with the values of its placeholders' defaults and without its tests.
+fn template() -> String {
+    let program = text("examples/template/src/main.rs");
+    let values = [("kind | snake_case", "site"), ("kind", "Site"), ("group", "example.com"), ("project-name", "site")];
+    let program =
+        values.iter().fold(program, |program, (name, value)| program.replace(&format!("{{{{{name}}}}}"), value));
+    program.replace("#[cfg(test)]\nmod tests;\n\n", "")
+}
+
+#[test]
+fn programs_on_the_pages_are_those_that_are_compiled() {
+    let template = template();
+    for page in ["docs/guide/00-walk.md", "docs/from-kube-rs.md", "docs/from-controller-runtime.md"] {
+        assert!(text(page).contains(&template), "{page} has the program of examples/template");
+    }
+    for file in ["types.go", "main.go"] {
+        let program = format!("```go\n{}```", text(&format!("tests/bench/peers/site/{file}")));
+        assert!(text("docs/from-controller-runtime.md").contains(&program), "the page has {file}");
     }
 }

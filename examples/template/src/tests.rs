@@ -1,0 +1,48 @@
+//! Each test runs the operator on an API server of its own, in the test's process.
+
+use kooper::apiserver::faults::Verb;
+use kooper::testing::Cluster;
+
+use super::*;
+
+fn sample() -> {{kind}} {
+    let (image, replicas) = ("nginx:stable".to_owned(), 2);
+    {{kind}}::new("sample", {{kind}}Spec { image, replicas })
+}
+
+fn is_available(object: &{{kind}}) -> bool {
+    object.status.as_ref().and_then(|status| status.available) == Some(2)
+}
+
+#[kooper::test({{kind | snake_case}})]
+async fn it_has_a_deployment_and_reports_its_pods(cluster: Cluster) -> Result<()> {
+    let object = cluster.create(&sample()).await?;
+    cluster.wait("sample", is_available).await;
+
+    let child: Option<Deployment> = cluster.get("sample").await?;
+    let child = child.ok_or("there is no Deployment")?;
+    let owner = &child.owner_references()[0].uid;
+    assert_eq!(Some(owner), object.uid().as_ref());
+    Ok(())
+}
+
+#[kooper::test({{kind | snake_case}})]
+async fn it_is_cleaned_up_before_it_is_deleted(cluster: Cluster) -> Result<()> {
+    let object = cluster.create(&sample()).await?;
+    let is_kept = |object: &{{kind}}| object.finalizers() == ["{{group}}/{{project-name}}"];
+    cluster.wait("sample", is_kept).await;
+
+    cluster.delete(&object).await?;
+    cluster.wait_deleted(&object).await;
+    Ok(())
+}
+
+#[kooper::test({{kind | snake_case}})]
+async fn it_recovers_from_an_error_of_the_server(cluster: Cluster) -> Result<()> {
+    let deployments = Verb::Patch.of("deployments");
+    let refused = cluster.faults().on(deployments).nth(1).reply(503);
+    cluster.create(&sample()).await?;
+    cluster.wait("sample", is_available).await;
+    assert_eq!(refused.times(), 1);
+    Ok(())
+}
