@@ -65,6 +65,8 @@
 //! A binary enables one Kubernetes version, here or in `k8s-openapi` itself; a
 //! library enables none.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
