@@ -11,6 +11,8 @@ macro_rules! pages {
 
 pages! {
     readme = "../../README.md"
+    crate_readme = "../README.md"
+    walk = "../../docs/guide/00-walk.md"
     first_controller = "../../docs/guide/01-first-controller.md"
     handler = "../../docs/guide/02-handler.md"
     custom_resources = "../../docs/guide/03-custom-resources.md"
@@ -33,6 +35,8 @@ pages! {
     children = "../../docs/concepts/children.md"
     guarantees = "../../docs/concepts/guarantees.md"
     concept_leader_election = "../../docs/concepts/leader-election.md"
+    from_controller_runtime = "../../docs/from-controller-runtime.md"
+    from_kube_rs = "../../docs/from-kube-rs.md"
     from_go_kooper = "../../docs/from-go-kooper.md"
     contributing = "../../docs/contributing/index.md"
     architecture = "../../docs/contributing/architecture.md"
@@ -44,3 +48,8 @@ pages! {
 #[cfg(feature = "apiserver")]
 #[doc = include_str!("../../docs/guide/10-testing.md")]
 mod testing {}
+
+/// Its tests need the embedded API server.
+#[cfg(feature = "apiserver")]
+#[doc = include_str!("../../docs/guide/16-recipes.md")]
+mod recipes {}
