@@ -10,9 +10,18 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::EntryId;
+use crate::backoff::Backoff;
 
 /// The longest time until a granted permission is noticed.
 const LONGEST: Duration = Duration::from_secs(30);
+
+/// The least delays between probes: whoever grants a permission takes seconds.
+const LEAST: Backoff = Backoff { first: Duration::from_secs(2), longest: LONGEST };
+
+/// The delay of a probe after so many that were refused, and the key's own back-off.
+fn wait(refused: u32, own: Duration) -> Duration {
+    LEAST.delay(refused).max(own).min(LONGEST)
+}
 
 /// The lines, one for each refusal.
 #[derive(Debug, Default)]
@@ -51,7 +60,7 @@ impl Barred {
         line.refused = line.refused.saturating_add(u32::from(again)).max(1);
         let next = match line.probe_at.filter(|at| !again && *at > now) {
             Some(next) => next,
-            None => now + delay(line.refused).min(LONGEST),
+            None => now + wait(line.refused, delay(line.refused)),
         };
         self.open(refusal, None);
         self.plan(refusal, Some(next));
@@ -62,7 +71,7 @@ impl Barred {
     pub(super) fn refuse(&mut self, refusal: u64, delay: impl Fn(u32) -> Duration, now: Instant) {
         let Some(line) = self.lines.get_mut(&refusal) else { return };
         line.refused = line.refused.saturating_add(1);
-        let next = now + delay(line.refused).min(LONGEST);
+        let next = now + wait(line.refused, delay(line.refused));
         self.plan(refusal, Some(next));
         self.open(refusal, None);
     }

@@ -283,6 +283,17 @@ fn only_one_key_that_lacks_a_permission_is_retried_until_it_succeeds_then_the_ot
 }
 
 #[test]
+fn a_key_that_lacks_a_permission_is_first_retried_after_seconds() {
+    let backoff = Backoff { first: ms(5), longest: secs(1000) };
+    let mut queue = TimedQueue::new(QueueOptions { backoff, ..options() });
+    queue.event("a");
+    for expected in [2, 4, 8, 16, 30, 30] {
+        assert_eq!(serve(&mut queue, Completion::Forbidden(7)), ["a"]);
+        assert_eq!(queue.wait(), Some(secs(expected)));
+    }
+}
+
+#[test]
 fn keys_that_lack_different_permissions_do_not_wait_for_each_other() {
     let mut queue = TimedQueue::new(options());
     for n in 0..10u64 {
