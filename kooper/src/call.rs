@@ -45,6 +45,7 @@ pub struct Call {
     reasons: Reasons,
     cancelled: CancellationToken,
     tasks: Tasks,
+    dry_run: bool,
     /// The statuses that the call has applied.
     pub(crate) statuses: Arc<Statuses>,
 }
@@ -69,7 +70,35 @@ impl Call {
         cancelled: CancellationToken,
         tasks: Tasks,
     ) -> Self {
-        Self { controller, key, attempt, reasons, cancelled, tasks, statuses: Arc::default() }
+        Self { controller, key, attempt, reasons, cancelled, tasks, dry_run: false, statuses: Arc::default() }
+    }
+
+    /// The same call in a dry run.
+    pub(crate) fn in_dry_run(self) -> Self {
+        Self { dry_run: true, ..self }
+    }
+
+    /// Whether it is a dry run, as with `run --dry-run` and `diff`: the API server
+    /// stores nothing. Check it before a side effect elsewhere, such as an email.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kooper::prelude::*;
+    ///
+    /// # async fn send_email(_: &str) -> Result<()> { Ok(()) }
+    /// #[kooper::controller(resource = Pod, main = false)]
+    /// async fn report(pod: Arc<Pod>, call: Call) -> Result<()> {
+    ///     if call.is_dry_run() {
+    ///         tracing::info!("an email would be sent");
+    ///     } else {
+    ///         send_email(&pod.name_any()).await?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn is_dry_run(&self) -> bool {
+        self.dry_run
     }
 
     /// The controller's name.

@@ -220,9 +220,40 @@ impl Controller {
     }
 
     /// Whether the retriever is a custom one.
-    #[cfg(all(feature = "cli", feature = "apiserver"))]
+    #[cfg(feature = "cli")]
     pub(crate) fn has_own_retriever(&self) -> bool {
         self.own_retriever
+    }
+
+    /// What a dry run of it does beyond requests that change nothing.
+    #[cfg(feature = "cli")]
+    pub(crate) fn side_effects(&self) -> Vec<String> {
+        let (name, plan) = (self.name(), &self.plan);
+        let takes_client = !plan.unruled_clients().is_empty();
+        let all = [
+            (
+                self.config.init,
+                format!(
+                    "dry run: `init` of the controller `{name}` is called: only its requests to the API server are dry runs"
+                ),
+            ),
+            (
+                takes_client,
+                format!(
+                    "dry run: the controller `{name}` takes `Client`: its writes are dry runs, and requests that cannot be, \
+                 such as `exec`, fail"
+                ),
+            ),
+            (
+                self.own_retriever,
+                format!("dry run: the controller `{name}` has a custom retriever: its objects are listed once"),
+            ),
+            (
+                !self.sources.is_empty(),
+                format!("dry run: the keys from `sources` of the controller `{name}` are not handled"),
+            ),
+        ];
+        all.into_iter().filter(|(applies, _)| *applies).map(|(_, text)| text).collect()
     }
 
     /// The objects that `dev` applies.

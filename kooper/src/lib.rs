@@ -84,6 +84,8 @@ pub mod metrics;
 pub mod object;
 mod program;
 pub mod queue;
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "only the command line has dry runs"))]
+mod rehearsal;
 pub mod testing;
 mod watch;
 

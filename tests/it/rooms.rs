@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The folders in order, as in `docs/contributing/architecture.md`.
-const ROOMS: [&str; 14] = [
+const ROOMS: [&str; 15] = [
     "error",
     "clock",
     "backoff",
@@ -15,6 +15,7 @@ const ROOMS: [&str; 14] = [
     "object",
     "watch",
     "leader",
+    "rehearsal",
     "queue",
     "call",
     "controller",

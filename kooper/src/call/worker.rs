@@ -29,6 +29,7 @@ use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::queue::reason::Reason;
 use crate::queue::{Completion, Item, Returned, Ticket};
+use crate::rehearsal::Turns;
 
 pub(crate) use busy::Busy;
 pub(crate) use failing::Failing;
@@ -52,6 +53,8 @@ pub(crate) struct Workers {
     pub(crate) leadership: Leadership,
     /// Cancels running calls and the tasks that they started, and aborts them.
     pub(crate) tasks: Tasks,
+    /// In a dry run, each key is handled once.
+    pub(crate) turns: Option<Arc<Turns>>,
 }
 
 /// How many calls run at once, and for how long.
@@ -131,7 +134,10 @@ impl Workers {
 
     /// Gives a key back to the queue, once; returns when it runs next.
     fn give_back(&self, ticket: Ticket, completion: Completion) -> Returned {
-        self.backing.queue.finish(ticket, completion)
+        let Some(turns) = &self.turns else { return self.backing.queue.finish(ticket, completion) };
+        let returned = self.backing.queue.finish(ticket, completion.once());
+        turns.end();
+        returned
     }
 
     /// Calls `deleted` for each removed object of the key, once each. `false`
@@ -188,7 +194,8 @@ impl Workers {
     fn call(&self, item: &Item) -> (Call, CancellationToken) {
         let token = self.tasks.stopping.child_token();
         let (key, reasons) = (item.key.clone(), item.reasons.clone());
-        (Call::new(self.name().clone(), key, item.attempt, reasons, token.clone(), self.tasks.clone()), token)
+        let call = Call::new(self.name().clone(), key, item.attempt, reasons, token.clone(), self.tasks.clone());
+        (if self.turns.is_some() { call.in_dry_run() } else { call }, token)
     }
 
     /// Runs a call until it ends or its time is over. `None` if it is stuck: its

@@ -151,6 +151,7 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
         Args: 'static,
     {
         I::plan(&mut self.common.plan);
+        self.common.config.init = true;
         // Two values of one type may differ unless the type has size zero, like
         // the type of a function.
         static NEXT: AtomicU64 = AtomicU64::new(1);

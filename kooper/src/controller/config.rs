@@ -75,6 +75,8 @@ pub(crate) struct Config {
     pub(crate) optional: bool,
     /// Whether Events report calls that keep failing.
     pub(crate) events: bool,
+    /// Whether a function builds the state.
+    pub(crate) init: bool,
 }
 
 impl Config {
@@ -105,6 +107,7 @@ impl Config {
             install_crd: false,
             optional: false,
             events: true,
+            init: false,
         }
     }
 

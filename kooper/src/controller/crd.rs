@@ -103,7 +103,6 @@ impl Installer {
 
     /// How a start would install a CRD. Nothing is changed; a dry run shows
     /// whether the API server accepts it.
-    #[cfg(feature = "cli")]
     pub(crate) async fn predict(
         &self,
         client: &Client,

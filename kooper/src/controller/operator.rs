@@ -21,6 +21,7 @@ use crate::error;
 use crate::leader;
 use crate::metrics::health::{Health, Probe};
 use crate::metrics::{MetricsRecorder, NoMetrics, PanicSafe};
+use crate::rehearsal::Pass;
 use crate::watch::informer::SharedWatches;
 
 /// The default time that running handler calls get on shutdown.
@@ -75,6 +76,7 @@ pub struct Builder {
     health: Health,
     drain: Duration,
     settings: GivenSettings,
+    pass: Option<Arc<Pass>>,
 }
 
 impl Operator {
@@ -96,6 +98,7 @@ impl Operator {
             health: Health::default(),
             drain: DRAIN,
             settings: GivenSettings::default(),
+            pass: None,
         }
     }
 
@@ -292,6 +295,14 @@ impl Builder {
         self
     }
 
+    /// Makes it a dry run: one pass, in which nothing is changed. The controllers must
+    /// have no leader election.
+    #[cfg(feature = "cli")]
+    pub(crate) fn rehearse(mut self, pass: Arc<Pass>) -> Self {
+        self.pass = Some(pass);
+        self
+    }
+
     /// Sets a separate client for the Leases, best with a
     /// `kube::Config::default_retry` of `false` and short timeouts: renewals
     /// then wait neither for other requests nor for retries of their own.
@@ -363,7 +374,10 @@ impl Builder {
             crds: Arc::new(crds.former_programs(self.controllers.iter().filter_map(Controller::former_program))),
             installation,
             lease_namespace: self.lease_namespace.clone().unwrap_or_else(namespace),
-            client: self.client,
+            client: match (&self.pass, self.client) {
+                (Some(pass), Some(client)) => Some(pass.rehearsal.client(client)),
+                (_, client) => client,
+            },
             lease_client: self.lease_client,
             identity: self.identity.unwrap_or_else(leader::identity),
             states: Arc::default(),
@@ -373,6 +387,7 @@ impl Builder {
             drain: self.drain,
             settings: self.settings,
             rejoins_election: self.rejoins_election,
+            pass: self.pass,
         };
         let runners = self.controllers.into_iter().map(|controller| Runner::new(controller, &process));
         let runners = runners.collect::<Result<_, _>>()?;

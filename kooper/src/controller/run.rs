@@ -4,6 +4,7 @@ mod crd;
 mod dispatch;
 mod election;
 mod namespaces;
+mod pass;
 mod watching;
 
 use std::future::poll_fn;
@@ -38,6 +39,7 @@ use crate::metrics::health::{Health, Probe};
 use crate::metrics::{Gauge, MetricsError, MetricsRecorder};
 use crate::queue::reason::Reason;
 use crate::queue::{Lane, QueueOptions, Urgency, WorkQueue};
+use crate::rehearsal::{Pass, Turns};
 use crate::watch::blocking::off_the_runtime;
 use crate::watch::informer::SharedWatches;
 
@@ -76,6 +78,8 @@ pub(crate) struct Process {
     pub(crate) settings: GivenSettings,
     /// Whether a controller that lost leadership becomes a standby again.
     pub(crate) rejoins_election: bool,
+    /// A dry run: one pass, without leader election.
+    pub(crate) pass: Option<Arc<Pass>>,
 }
 
 /// A controller that is about to run: its queue is known to the metrics.
@@ -91,6 +95,8 @@ pub(crate) struct Runner {
     busy: Arc<Busy>,
     failing: Arc<Failing>,
     starting: Arc<Starting>,
+    /// Its part of a dry run.
+    turns: Option<Arc<Turns>>,
     /// Background tasks, until the controller ends.
     background: JoinSet<()>,
 }
@@ -102,7 +108,8 @@ impl Runner {
             backoff: config.backoff,
             retries: config.retries,
             retry_rate: config.retry_rate,
-            resync: config.resync,
+            // A dry run ends with its first pass.
+            resync: config.resync.filter(|_| process.pass.is_none()),
         }));
         let read = queue.clone();
         process.metrics.register_queue_length(&config.name, Box::new(move || read.len() as f64))?;
@@ -133,11 +140,13 @@ impl Runner {
             .reporting(controller.plan().reports_failures()),
             settings: process.settings.clone(),
         });
+        let turns = process.pass.as_ref().map(|pass| pass.join(&name));
         let gate = Gate {
             backing: backing.clone(),
             metrics: process.metrics.clone(),
             namespaces: watching.namespaces(),
             open: AtomicBool::new(config.leader.is_none()),
+            turns: turns.clone(),
         };
         let busy = Arc::new(Busy::new(name.clone(), config.workers));
         process.health.add(busy.clone());
@@ -160,6 +169,7 @@ impl Runner {
             busy,
             failing,
             starting,
+            turns,
             background: JoinSet::new(),
         };
         runner.worker_gauges();
@@ -181,6 +191,10 @@ impl Runner {
                 namespaces,
                 "objects in other namespaces that still have the finalizer {finalizer} are not cleaned up"
             );
+        }
+        if let Some(turns) = self.turns.clone() {
+            self.rehearse(turns, &shutdown).await;
+            return Ok(());
         }
         let started = shutdown.run_until_cancelled(self.start(&starting)).await;
         if started.is_none() {
@@ -247,6 +261,11 @@ impl Runner {
             starting.over();
             return true;
         };
+        self.work(handlers, stop, lost).await
+    }
+
+    /// Runs the workers with these functions, see [`term`](Self::term).
+    async fn work(&self, handlers: Handlers, stop: &CancellationToken, lost: &CancellationToken) -> bool {
         let workers = self.workers(handlers);
         let mut running: JoinSet<()> = (0..workers.limits.workers).map(|_| workers.clone().work()).collect();
         stop.cancelled().await;
@@ -311,6 +330,7 @@ impl Runner {
             },
             leadership: self.leadership.clone(),
             tasks: Tasks::default(),
+            turns: self.turns.clone(),
         })
     }
 

@@ -8,6 +8,9 @@ mod connect;
 mod controllers;
 #[cfg(feature = "apiserver")]
 mod dev;
+mod diff;
+mod document;
+mod dry_run;
 mod logging;
 mod manifests;
 mod preflight;
@@ -51,7 +54,7 @@ pub fn main(
         }
     };
     let described = Described { name: program, version, doc, own: own.as_ref() };
-    let (task, settings) = match args::parse(&described, std::env::args_os(), |name| std::env::var_os(name)) {
+    let (task, mut settings) = match args::parse(&described, std::env::args_os(), |name| std::env::var_os(name)) {
         Ok(parsed) => parsed,
         Err(error) => {
             // A closed stdout or stderr changes nothing about the exit code.
@@ -59,6 +62,10 @@ pub fn main(
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(FAILED));
         }
     };
+    if task == Task::Diff && !settings.given.contains_key("log-level") {
+        // Only what concerns the differences.
+        settings.log_level = logging::levels("warn").unwrap_or_default();
+    }
     #[cfg(not(feature = "apiserver"))]
     if task == Task::Dev {
         logging::print(
@@ -85,10 +92,12 @@ pub fn main(
         Task::Crd => "crd failed",
         Task::Rbac => "rbac failed",
         Task::Manifests => "manifests failed",
+        Task::Diff => "diff failed",
         Task::Check => "check failed",
         Task::Uninstall => "uninstall failed",
     };
     let ended = match task {
+        Task::Run if settings.dry_run => dry_run::dry_run(program, version, controllers, &settings),
         Task::Run => run::run(program, version, controllers, &settings),
         #[cfg(feature = "apiserver")]
         Task::Dev => dev::dev(program, version, controllers, settings),
@@ -98,6 +107,7 @@ pub fn main(
         Task::Rbac => print::rbac(program, controllers, &settings),
         Task::Manifests => manifests::manifests(program, version, controllers, &settings),
         Task::Uninstall => uninstall::uninstall(program, version, controllers, settings),
+        Task::Diff => diff::diff(program, version, controllers, &settings),
         Task::Check => check::check(program, version, controllers, &settings),
     };
     let code = ended.unwrap_or_else(|error| {
@@ -108,7 +118,7 @@ pub fn main(
         } else {
             logging::print(&format!("{program} {what}: {error}"));
         }
-        ExitCode::from(FAILED)
+        ExitCode::from(if task == Task::Diff { diff::FAILED } else { FAILED })
     });
     #[cfg(feature = "otel")]
     if let Some(traces) = traces {

@@ -27,6 +27,15 @@ pub(crate) enum Completion {
 }
 
 impl Completion {
+    /// The same for a key that runs once: it is neither requeued nor retried.
+    pub(crate) fn once(self) -> Self {
+        match self {
+            Self::Success(_) => Self::Success(None),
+            Self::Skipped | Self::Gone => self,
+            _ => Self::FailureForGood,
+        }
+    }
+
     pub(super) fn is_failure(self) -> bool {
         !matches!(self, Self::Success(_) | Self::Skipped | Self::Gone)
     }

@@ -9,6 +9,7 @@ mod channel;
 mod closures;
 mod erased;
 mod frames;
+mod snapshot;
 mod status;
 
 use std::error::Error as StdError;
@@ -27,6 +28,7 @@ pub use api::{ApiRetriever, Scope};
 pub use channel::{Sender, channel, fixed};
 pub use closures::from_fns;
 pub(crate) use erased::{ErasedRetriever, erase};
+pub(crate) use snapshot::Snapshot;
 
 /// Lists and watches the objects of the kind `K`.
 ///

@@ -36,6 +36,9 @@ impl Workers {
             Ok(None) => return self.gone(&attempt.key, attempt.ticket, attempt.started),
             Ok(Some(action)) => {
                 let recovered = self.reporter.failing.forget(&attempt.key);
+                if let Some(turns) = &self.turns {
+                    turns.succeeded();
+                }
                 let released = self.give_back(attempt.ticket, Completion::Success(action.delay())).released;
                 self.reporter.metrics.count(
                     self.name(),
@@ -72,6 +75,9 @@ impl Workers {
             RetryHint::Never => Completion::FailureForGood,
         };
         let why = failure.of(attempt.part);
+        if let Some(turns) = &self.turns {
+            turns.failed(&attempt.key, &why);
+        }
         let noted = self.reporter.failing.note(&attempt.key, &why, matches!(failure, Failure::Decode(_)));
         let returned = self.give_back(attempt.ticket, outcome);
         let gives_up = self.reporter.failing.gives_up(&attempt.key, returned.retried);

@@ -45,7 +45,7 @@ impl Runner {
     }
 
     /// Logs a warning if the CRD of the cluster is older than the type.
-    fn compare(&mut self, client: Client, crd: CustomResourceDefinition) {
+    pub(super) fn compare(&mut self, client: Client, crd: CustomResourceDefinition) {
         if self.controller.own_retriever {
             return;
         }

@@ -17,6 +17,7 @@ use crate::object::sections::Changed;
 use crate::object::{DecodeError, Metadata, Object, differs};
 use crate::queue::reason::Reason;
 use crate::queue::{Lane, Revision, Urgency, View, WorkQueue};
+use crate::rehearsal::Turns;
 use crate::watch::cache_id::CacheId;
 use crate::watch::informer::{Seen, Sink};
 use crate::watch::retriever::RetrieveError;
@@ -32,6 +33,8 @@ pub(super) struct Gate {
     /// Closed while another replica leads: no worker takes keys then, and every
     /// key is queued when this replica acquires leadership.
     pub(super) open: AtomicBool,
+    /// In a dry run, which keys are still to be handled.
+    pub(super) turns: Option<Arc<Turns>>,
 }
 
 /// Closes the gate when the controller has ended, for whatever reason.
@@ -60,7 +63,7 @@ impl Gate {
         (change, seen): (&Change, Seen),
         urgency: fn(&Change) -> Urgency,
     ) {
-        if !self.is_open_to(key) {
+        if !self.admits(key) {
             return;
         }
         let urgency = || urgency(change);
@@ -77,7 +80,7 @@ impl Gate {
 
     /// Queues a key for a reason that is not a change of an object.
     pub(super) fn wake(&self, key: &ObjectKey, lane: Lane, reason: Reason, urgency: Urgency) {
-        if self.is_open_to(key) {
+        if self.admits(key) {
             self.queue().add_urgent(key, lane, reason, urgency);
             self.metrics.inc_event_queued(&self.backing.controller, false);
         }
@@ -86,7 +89,7 @@ impl Gate {
     /// Plans the resync of a key that needs no run now.
     fn remember(&self, key: &ObjectKey) {
         // A closed gate ignores deletions, so the key would never be removed.
-        if self.is_open_to(key) {
+        if self.turns.is_none() && self.is_open_to(key) {
             self.queue().remember(key);
         }
     }
@@ -95,6 +98,11 @@ impl Gate {
     pub(super) fn close(&self) {
         self.open.store(false, Ordering::SeqCst);
         self.queue().clear();
+    }
+
+    /// Whether a key is queued now.
+    fn admits(&self, key: &ObjectKey) -> bool {
+        self.is_open_to(key) && self.turns.as_ref().is_none_or(|turns| turns.admits(key))
     }
 
     fn is_open_to(&self, key: &ObjectKey) -> bool {

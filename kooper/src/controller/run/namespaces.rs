@@ -69,6 +69,33 @@ impl Namespaces {
     }
 }
 
+/// How the first lists of a dry run ended.
+pub(super) struct Tried {
+    /// Whether keys may be handled.
+    pub(super) complete: bool,
+    /// The lists that failed.
+    pub(super) problems: Vec<String>,
+}
+
+impl Namespaces {
+    /// Waits until each watch has been listed, or cannot be.
+    pub(super) async fn wait_tried(&self) -> Tried {
+        let all = || self.everywhere.iter().chain(self.each.values().flatten());
+        join_all(all().map(|watch| watch.wait_tried())).await;
+        Tried {
+            complete: self.everywhere.iter().all(|watch| watch.is_synced()),
+            problems: all().filter_map(|watch| watch.unlisted()).collect(),
+        }
+    }
+
+    /// Waits until the watches of a namespace have been listed, or cannot be. Returns
+    /// whether its keys may be handled.
+    pub(super) async fn wait_tried_in(&self, namespace: &str) -> bool {
+        join_all(self.each.get(namespace).into_iter().flatten().map(|watch| watch.wait_tried())).await;
+        self.is_synced(Some(namespace))
+    }
+}
+
 impl Probe for Namespaces {
     fn ready(&self) -> Result<Option<String>, String> {
         let mut reasons = BTreeSet::new();

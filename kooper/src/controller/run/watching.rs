@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::Process;
 use super::dispatch::{Dispatch, Gate, Keys, Leaving, Progress, Related};
-use super::namespaces::Namespaces;
+use super::namespaces::{Namespaces, Tried};
 use crate::call::extract::Caches;
 use crate::call::handler::Wants;
 use crate::call::worker::{Failing, Tombstones};
@@ -23,9 +23,10 @@ use crate::metrics::{Gauge, MetricsRecorder};
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
 use crate::queue::View;
+use crate::rehearsal::Rehearsal;
 use crate::watch::cache_id::{CacheId, CacheRequest};
 use crate::watch::informer::{Sink, WatchStatus, Watched};
-use crate::watch::retriever::Scope;
+use crate::watch::retriever::{ErasedRetriever, Scope, Snapshot};
 use crate::watch::store::{Cache, Store};
 
 /// The watches of one controller. Equal watches of several controllers are shared.
@@ -147,7 +148,8 @@ impl Watching {
             tombstones: controller.parts.has_deleted().then(|| tombstones.clone()),
             failing: failing.clone(),
         });
-        subscribe(&mut self.tasks, &self.namespaces, &self.primary, &dispatch).await;
+        let once = process.pass.is_some();
+        subscribe(&mut self.tasks, &self.namespaces, &self.primary, &dispatch, once).await;
         for (kind, watched) in self.each() {
             let shows = |watches: &Watches| watches.watched.iter().any(|one| Arc::ptr_eq(one, watched));
             let primary = shows(&self.primary).then_some(View::Primary);
@@ -159,7 +161,7 @@ impl Watching {
         if let (Some(id), Some(finalizers)) = (self.unselected, controller.config.finalizers()) {
             let sink: Arc<dyn Sink> = Arc::new(Leaving { gate: gate.clone(), id, ours: self.primary(), finalizers });
             if let Some(watches) = self.others.get(&id) {
-                subscribe(&mut self.tasks, &self.namespaces, watches, &sink).await;
+                subscribe(&mut self.tasks, &self.namespaces, watches, &sink, once).await;
             }
         }
         for relation in controller.relations.iter() {
@@ -179,16 +181,39 @@ impl Watching {
             });
             watches.subscribe(&sink).await;
         }
+        if let Some(pass) = &process.pass {
+            self.mirror(controller, &pass.rehearsal);
+        }
+        let opened = |retriever: Arc<dyn ErasedRetriever>| -> Arc<dyn ErasedRetriever> {
+            if once { Arc::new(Snapshot(retriever)) } else { retriever }
+        };
         for (watched, retriever) in self.primary.watched.iter().zip(retrievers) {
-            process.watches.start(watched, || retriever);
+            process.watches.start(watched, || opened(retriever));
         }
         let client = process.client.as_ref();
         for (watches, client) in self.others.values().filter_map(|watches| Some((watches, client?))) {
             for (watched, scope) in watches.watched.iter().zip(&watches.scopes) {
-                process.watches.start(watched, || (watches.request.open)(client.clone(), scope.clone()));
+                process.watches.start(watched, || opened((watches.request.open)(client.clone(), scope.clone())));
             }
         }
         Ok(())
+    }
+
+    /// Makes the caches have the results of a dry run.
+    fn mirror(&self, controller: &Controller, rehearsal: &Rehearsal) {
+        let own = (!controller.own_retriever).then_some(&self.primary);
+        for watches in self.others.values().chain(own) {
+            for (scope, watched) in watches.scopes.iter().zip(&watches.watched) {
+                rehearsal.mirror(&watches.request.kind, scope, watched);
+            }
+        }
+    }
+
+    /// Waits until every cache is complete, or cannot be, and all keys are queued.
+    pub(super) async fn tried(&mut self) -> Tried {
+        let tried = self.namespaces.wait_tried().await;
+        while self.tasks.join_next().await.is_some() {}
+        tried
     }
 
     /// Waits until handlers may be called.
@@ -222,15 +247,26 @@ impl Watches {
 }
 
 /// Passes the changes of a kind whose keys are queued to `sink`. Each of several
-/// namespaces starts when all of its watches have been listed.
-async fn subscribe(tasks: &mut JoinSet<()>, namespaces: &Arc<Namespaces>, watches: &Watches, sink: &Arc<dyn Sink>) {
+/// namespaces starts when all of its watches have been listed; with `once`, it is
+/// left out if they cannot be.
+async fn subscribe(
+    tasks: &mut JoinSet<()>,
+    namespaces: &Arc<Namespaces>,
+    watches: &Watches,
+    sink: &Arc<dyn Sink>,
+    once: bool,
+) {
     if !namespaces.are_several() {
         return watches.subscribe(sink).await;
     }
     for watched in &watches.watched {
         let (namespaces, watched, sink) = (namespaces.clone(), watched.clone(), sink.clone());
         tasks.spawn(async move {
-            namespaces.wait_synced(watched.status.namespace().unwrap_or_default()).await;
+            let namespace = watched.status.namespace().unwrap_or_default();
+            if once && !namespaces.wait_tried_in(namespace).await {
+                return;
+            }
+            namespaces.wait_synced(namespace).await;
             watched.subscribe(&sink).await;
         });
     }

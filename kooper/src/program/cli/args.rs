@@ -40,6 +40,8 @@ pub(crate) enum Task {
     Rbac,
     /// Print the manifests of an installation.
     Manifests,
+    /// Print what one pass over an object would write.
+    Diff,
     /// Check that the cluster has everything that the program needs.
     Check,
     /// Remove finalizers and CRDs.
@@ -55,12 +57,17 @@ impl Task {
 }
 
 /// The commands: name and help.
-const TASKS: [(&str, Task, &str); 7] = [
+const TASKS: [(&str, Task, &str); 8] = [
     ("run", Task::Run, "Runs the controllers until SIGINT or SIGTERM; the default"),
     ("dev", Task::Dev, "Runs the controllers on an API server of its own, in this process: needs no cluster"),
     ("crd", Task::Crd, "Prints the CRDs of the controllers' kinds, as YAML"),
     ("rbac", Task::Rbac, "Prints a service account with the least roles that the controllers need, as YAML"),
     ("manifests", Task::Manifests, "Prints everything that runs the program in a cluster, as YAML or a Helm chart"),
+    (
+        "diff",
+        Task::Diff,
+        "Prints what the controllers would write for the objects in files; exits with 1 if there is a difference",
+    ),
     (
         "check",
         Task::Check,
@@ -74,10 +81,11 @@ const TASKS: [(&str, Task, &str); 7] = [
 ];
 
 /// All tasks.
-const EVERY: &[Task] = &[Task::Run, Task::Dev, Task::Crd, Task::Rbac, Task::Manifests, Task::Check, Task::Uninstall];
+const EVERY: &[Task] =
+    &[Task::Run, Task::Dev, Task::Crd, Task::Rbac, Task::Manifests, Task::Diff, Task::Check, Task::Uninstall];
 
 /// The tasks that connect to a cluster.
-const CLUSTER: &[Task] = &[Task::Run, Task::Crd, Task::Rbac, Task::Manifests, Task::Check, Task::Uninstall];
+const CLUSTER: &[Task] = &[Task::Run, Task::Crd, Task::Rbac, Task::Manifests, Task::Diff, Task::Check, Task::Uninstall];
 
 /// The values of all flags; `None` or empty for those that are built in.
 #[derive(Debug, Clone)]
@@ -105,6 +113,12 @@ pub(crate) struct Settings {
     pub(crate) uninstall: UninstallSettings,
     /// The values of the flags as they are written, from the command line or the environment.
     pub(crate) given: BTreeMap<&'static str, Vec<String>>,
+    /// Whether nothing is changed.
+    pub(crate) dry_run: bool,
+    /// The user that `check` acts as.
+    pub(crate) impersonated: Option<String>,
+    /// Whether differences are coloured; `None` if stdout is a terminal.
+    pub(crate) color: Option<bool>,
     /// Files and folders with objects.
     pub(crate) files: Vec<PathBuf>,
     /// The port of the API server of `dev`.
@@ -166,6 +180,9 @@ impl Default for Settings {
             manifests: ManifestSettings::default(),
             uninstall: UninstallSettings::default(),
             given: BTreeMap::new(),
+            dry_run: false,
+            impersonated: None,
+            color: None,
             files: Vec::new(),
             port: None,
             clean: false,
@@ -204,7 +221,13 @@ pub(crate) fn parse(
     let mut settings = Settings::default();
     let given = |flag: &Flag| matches.value_source(flag.name) == Some(ValueSource::CommandLine);
     if let Some(flag) = every_flag().find(|flag| flag.is_global() && !flag.of.contains(&task) && given(flag)) {
-        let message = format!("`dev` starts an API server of its own: remove `--{}`", flag.name);
+        let name = flag.name;
+        let message = if task == Task::Dev && CLUSTER.iter().all(|task| flag.of.contains(task)) {
+            format!("`dev` starts an API server of its own: remove `--{name}`")
+        } else {
+            let command = TASKS.iter().find(|(_, known, _)| *known == task).map_or("run", |(command, ..)| command);
+            format!("`{command}` has no `--{name}`: remove it")
+        };
         return Err(command.error(ErrorKind::ArgumentConflict, message));
     }
     for flag in every_flag().filter(|flag| flag.of.contains(&task)) {
@@ -233,6 +256,10 @@ pub(crate) fn parse(
             "the image of the program is missing: write `--image IMAGE`, such as `--image example.com/shop:1.2.0`";
         return Err(command.error(ErrorKind::MissingRequiredArgument, message));
     }
+    if task == Task::Diff && settings.files.is_empty() {
+        let message = "the objects are missing: write `-f FILE` for a file, a folder, or `-` for stdin";
+        return Err(command.error(ErrorKind::MissingRequiredArgument, message));
+    }
     if let Some(own) = program.own {
         settings.own.declared = Some(own.declared());
         settings.own.flags = own.flags();
@@ -241,7 +268,9 @@ pub(crate) fn parse(
         let given = match task {
             Task::Crd | Task::Rbac | Task::Manifests => Ok(GivenSettings::default()),
             Task::Dev if settings.clean => Ok(GivenSettings::default()),
-            Task::Run | Task::Dev | Task::Check | Task::Uninstall => own.read(&mut command, matches, &environment),
+            Task::Run | Task::Dev | Task::Diff | Task::Check | Task::Uninstall => {
+                own.read(&mut command, matches, &environment)
+            }
         };
         match given {
             Ok(given) => settings.own.given = given,
@@ -293,7 +322,7 @@ fn every_flag() -> impl Iterator<Item = &'static Flag> {
 
 /// The flags of `run` that a pod gets as variables.
 pub(crate) fn pod_flags() -> impl Iterator<Item = &'static Flag> {
-    every_flag().filter(|flag| flag.is_global() && !["kubeconfig", "context"].contains(&flag.name))
+    every_flag().filter(|flag| flag.is_global() && !["kubeconfig", "context", "dry-run"].contains(&flag.name))
 }
 
 impl Settings {

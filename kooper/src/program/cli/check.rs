@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::Api;
 use kube::{Client, ResourceExt};
@@ -58,7 +58,11 @@ pub(crate) fn check(
         let installer = Installer::new(advice, version, installed.map(|(crd, _)| crd), allowed)
             .former_programs(controllers.iter().filter_map(Controller::former_program));
         let mut check = Check { client: connection.client.clone(), place, installer, failed: false };
-        if check.connection(&connection).await {
+        if check.connection(&connection, settings.impersonated.as_deref()).await {
+            if let Some(user) = &settings.impersonated {
+                let own = Settings { impersonated: None, ..settings.clone() };
+                check.account(&connect::connect(program, &own, &metrics).await?.client, user).await;
+            }
             // The namespace of the program, if `check` runs as the program's service account.
             if let Some(namespace) = own_namespace(&check.client).await {
                 check.place.namespace = namespace;
@@ -97,11 +101,11 @@ impl Check {
     }
 
     /// Whether the server responds; otherwise no other check is useful.
-    async fn connection(&mut self, connection: &Connection) -> bool {
+    async fn connection(&mut self, connection: &Connection, user: Option<&str>) -> bool {
         let server = &connection.server;
         match timeout(PATIENCE, self.client.apiserver_version()).await {
             Ok(Ok(version)) => self.ok(format_args!("connection to {server}: {}", version.git_version)),
-            Ok(Err(error)) => match preflight::advice(server, &error) {
+            Ok(Err(error)) => match impersonation(user, &error).or_else(|| preflight::advice(server, &error)) {
                 Some(advice) => {
                     self.missing(format_args!("connection: {advice}"));
                     return false;
@@ -118,6 +122,20 @@ impl Check {
             }
         }
         true
+    }
+
+    /// Whether the service account of `--as` exists, as far as this user may know.
+    async fn account(&mut self, client: &Client, user: &str) {
+        let Some((namespace, name)) = account(user) else { return };
+        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+        match accounts.get_opt(name).await {
+            Ok(Some(_)) => self.ok(format_args!("service account {namespace}/{name}")),
+            Ok(None) => self.missing(format_args!(
+                "service account {namespace}/{name}: it does not exist: create it, with its roles, by the output of `rbac`"
+            )),
+            Err(kube::Error::Api(status)) if status.code == 403 => {}
+            Err(error) => self.missing(format_args!("service account {namespace}/{name}: {}", chain(&error))),
+        }
     }
 
     async fn everything(&mut self, controllers: &[Controller]) {
@@ -348,4 +366,22 @@ async fn allowed(client: Client, grant: &Grant) -> Result<bool, String> {
         ..ResourceAttributes::default()
     };
     may(&client, what).await.map_err(|error| chain(&error))
+}
+
+/// The namespace and the name of a service account, by its user name.
+fn account(user: &str) -> Option<(&str, &str)> {
+    user.strip_prefix("system:serviceaccount:")?.split_once(':')
+}
+
+/// The advice if this user may not act as that of `--as`.
+fn impersonation(user: Option<&str>, error: &kube::Error) -> Option<String> {
+    let (namespace, name) = account(user?)?;
+    let kube::Error::Api(status) = error else { return None };
+    (status.code == 403 && status.message.contains("impersonate")).then(|| {
+        format!(
+            "this user may not act as the service account {namespace}/{name} ({}): grant it the verb `impersonate` on \
+             the ServiceAccount `{name}` in namespace `{namespace}`, or choose another user",
+            status.message
+        )
+    })
 }

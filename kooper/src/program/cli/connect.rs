@@ -84,7 +84,14 @@ pub(crate) async fn connect(
         pod: std::env::var_os("KUBERNETES_SERVICE_HOST").is_some(),
     };
     let in_pod = places.files().is_none();
-    let config = places.config(settings.context.clone()).await?;
+    let mut config = places.config(settings.context.clone()).await?;
+    if let Some(user) = &settings.impersonated {
+        config.auth_info.impersonate = Some(user.clone());
+        // The API server adds the groups of a service account.
+        config.auth_info.impersonate_groups = None;
+        config.auth_info.impersonate_uid = None;
+        config.auth_info.impersonate_user_extra = None;
+    }
     clients(program, config, in_pod, metrics)
 }
 

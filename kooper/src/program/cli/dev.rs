@@ -1,12 +1,10 @@
 //! The command `dev`: the controllers on an API server in this process.
 
 mod apply;
-mod document;
 mod folder;
 mod greeting;
 mod identity;
 mod least;
-mod line;
 mod pattern;
 mod sample;
 mod server;
@@ -27,6 +25,7 @@ use tracing::subscriber::{NoSubscriber, set_default};
 use super::args::{Listen, Settings};
 use super::connect::{self, Connection};
 use super::controllers;
+use super::document::{self, Document};
 use super::run::Run;
 use crate::cluster::Simulation;
 use crate::controller::Controller;
@@ -35,7 +34,6 @@ use crate::error::BoxError;
 use crate::program::Program;
 use crate::program::http::{ListenError, Listener};
 use crate::program::rbac::Place;
-use document::Document;
 use folder::Folder;
 use greeting::Greeting;
 use identity::Identity;

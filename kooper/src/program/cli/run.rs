@@ -26,7 +26,7 @@ use crate::program::Program;
 use crate::program::http::Listener;
 
 /// How long after the drain timeout the operator has to end by itself.
-const GRACE: Duration = Duration::from_secs(8);
+pub(super) const GRACE: Duration = Duration::from_secs(8);
 
 /// Runs until a signal arrives, or until every controller has ended.
 pub(crate) fn run(

@@ -141,7 +141,7 @@ impl Uninstall<'_> {
         {
             return Err(UninstallError::Shared { other }.into());
         }
-        if self.chosen.dry_run {
+        if self.settings.dry_run {
             say("dry run", "nothing is changed");
         }
         self.stop().await?;
@@ -152,7 +152,7 @@ impl Uninstall<'_> {
         for crd in &definitions.ours {
             self.delete(crd).await?;
         }
-        if !self.chosen.dry_run {
+        if !self.settings.dry_run {
             say("done", self.place.account());
         }
         Ok(())
@@ -162,11 +162,11 @@ impl Uninstall<'_> {
     async fn stop(&self) -> Result<(), BoxError> {
         for deployment in installed::running(&self.client, &self.place).await? {
             say("stop", format_args!("Deployment {}/{deployment}", self.place.namespace));
-            if !self.chosen.dry_run {
+            if !self.settings.dry_run {
                 installed::stop(&self.client, &self.place, &deployment).await?;
             }
         }
-        if self.chosen.dry_run {
+        if self.settings.dry_run {
             return Ok(());
         }
         loop {
@@ -206,7 +206,7 @@ impl Uninstall<'_> {
                 Fate::Delete => say("delete", format_args!("{}: {names}", held.resource())),
                 Fate::CleanUp => say("clean up", format_args!("{}: {names}", held.resource())),
             }
-            if !self.chosen.dry_run {
+            if !self.settings.dry_run {
                 cleaning.push(held);
             }
         }
@@ -301,7 +301,7 @@ impl Uninstall<'_> {
     async fn delete(&self, name: &str) -> Result<(), BoxError> {
         let objects = definitions::objects(&self.client, name).await?;
         say("delete", format_args!("CRD {name}, with {objects} objects"));
-        if self.chosen.dry_run {
+        if self.settings.dry_run {
             return Ok(());
         }
         definitions::delete(&self.client, name).await?;

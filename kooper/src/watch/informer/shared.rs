@@ -8,6 +8,8 @@ use tokio::task::coop::consume_budget;
 use tokio_util::sync::CancellationToken;
 
 use super::{Informer, Seen, Sink, WatchStatus};
+use crate::object::Object;
+use crate::object::key::ObjectKey;
 use crate::watch::cache_id::CacheId;
 use crate::watch::retriever::{ErasedRetriever, RetrieveError, Scope};
 use crate::watch::store::{Change, Store};
@@ -80,6 +82,22 @@ impl Watched {
                 sink.changed(&Change::new(None, Some(new)), Seen::First);
                 consume_budget().await;
             }
+        }
+    }
+}
+
+impl Watched {
+    /// Adds or replaces an object as if the watch had reported it. In a dry run the
+    /// watch itself reports nothing.
+    pub(crate) fn show(&self, object: Object) {
+        self.fan.changed(&self.store.put(object), Seen::Watched);
+    }
+
+    /// Removes an object as if the watch had reported its deletion.
+    pub(crate) fn hide(&self, key: &ObjectKey) {
+        let last = self.store.get(key).and_then(|last| Object::parse(&last.json()).ok());
+        if let Some(last) = last {
+            self.fan.changed(&self.store.remove(last), Seen::Watched);
         }
     }
 }

@@ -202,6 +202,21 @@ impl WatchStatus {
         Some(format!("{self}: left out until it can be watched: {error}"))
     }
 
+    /// Why the first list is not complete; `None` if it is, or if the kind is optional
+    /// and missing.
+    pub(crate) fn unlisted(&self) -> Option<String> {
+        if self.is_synced() || self.is_absent() {
+            return None;
+        }
+        let state = self.lock();
+        Some(format!("{self}: {}", state.error.as_deref().unwrap_or("it is not listed yet")))
+    }
+
+    /// Whether the cluster does not serve the kind, and need not.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.lock().missing && !self.required.load(Ordering::Relaxed)
+    }
+
     /// The time since the last event or bookmark.
     pub(crate) fn age(&self) -> Duration {
         self.lock().heard.elapsed()

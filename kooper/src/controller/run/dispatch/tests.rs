@@ -27,6 +27,7 @@ fn gate() -> Gate {
         metrics: Arc::new(NoMetrics),
         namespaces: Arc::new(Namespaces::new("gate", false, std::iter::empty())),
         open: AtomicBool::new(true),
+        turns: None,
     }
 }
 

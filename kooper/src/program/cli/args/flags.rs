@@ -57,7 +57,7 @@ impl Flag {
     }
 }
 
-pub(super) static COMMON: [Flag; 17] = [
+pub(super) static COMMON: [Flag; 20] = [
     Flag {
         name: "kubeconfig",
         short: None,
@@ -262,12 +262,50 @@ pub(super) static COMMON: [Flag; 17] = [
         },
     },
     Flag {
+        name: "dry-run",
+        short: None,
+        value: "",
+        help: "Changes nothing: `run` handles each object once, `uninstall` prints its steps",
+        repeatable: false,
+        of: &[Task::Run, Task::Uninstall],
+        take: |settings, text| switch(text, &mut settings.dry_run),
+    },
+    Flag {
+        name: "as",
+        short: None,
+        value: "ACCOUNT",
+        help: "Service account whose permissions are checked: NAMESPACE/NAME or system:serviceaccount:NAMESPACE:NAME",
+        repeatable: false,
+        of: &[Task::Check],
+        take: |settings, text| {
+            settings.impersonated = Some(account(text)?);
+            Ok(())
+        },
+    },
+    Flag {
+        name: "color",
+        short: None,
+        value: "auto|always|never",
+        help: "Whether differences are coloured [default: auto, that is, on a terminal]",
+        repeatable: false,
+        of: &[Task::Diff],
+        take: |settings, text| {
+            settings.color = match text {
+                "auto" => None,
+                "always" => Some(true),
+                "never" => Some(false),
+                _ => return Err("write `auto`, `always` or `never`".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    Flag {
         name: "filename",
         short: Some('f'),
         value: "FILE",
-        help: "YAML or JSON file to apply, or a folder of them, or - for stdin; repeatable [default: samples]",
+        help: "YAML or JSON file with objects, or a folder of them, or - for stdin; repeatable [default of `dev`: samples]",
         repeatable: true,
-        of: &[Task::Dev],
+        of: &[Task::Dev, Task::Diff],
         take: |settings, text| {
             settings.files.push(not_empty(text, "write the path of a file or a folder")?.into());
             Ok(())
@@ -296,6 +334,19 @@ pub(super) static COMMON: [Flag; 17] = [
         take: |settings, text| switch(text, &mut settings.clean),
     },
 ];
+
+/// The user name of a service account.
+fn account(text: &str) -> Result<String, String> {
+    const PREFIX: &str = "system:serviceaccount:";
+    let parts = match text.strip_prefix(PREFIX) {
+        Some(parts) => parts.split_once(':'),
+        None => text.split_once('/'),
+    };
+    let (namespace, account) = parts.ok_or_else(|| format!("write `NAMESPACE/NAME` or `{PREFIX}NAMESPACE:NAME`"))?;
+    name::label(namespace).map_err(|error| error.to_string())?;
+    name::subdomain(account).map_err(|error| error.to_string())?;
+    Ok(format!("{PREFIX}{namespace}:{account}"))
+}
 
 /// The value of a switch.
 pub(super) fn switch(text: &str, place: &mut bool) -> Result<(), String> {

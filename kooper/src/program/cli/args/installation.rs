@@ -43,7 +43,6 @@ pub(crate) enum Format {
 /// The settings of `uninstall`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UninstallSettings {
-    pub(crate) dry_run: bool,
     /// Whether finalizers are removed without a cleanup.
     pub(crate) orphan: bool,
     pub(crate) keep_crds: bool,
@@ -52,11 +51,11 @@ pub(crate) struct UninstallSettings {
 
 impl Default for UninstallSettings {
     fn default() -> Self {
-        Self { dry_run: false, orphan: false, keep_crds: false, timeout: PATIENCE }
+        Self { orphan: false, keep_crds: false, timeout: PATIENCE }
     }
 }
 
-pub(super) static FLAGS: [Flag; 10] = [
+pub(super) static FLAGS: [Flag; 9] = [
     Flag {
         name: "install-namespace",
         short: None,
@@ -142,15 +141,6 @@ pub(super) static FLAGS: [Flag; 10] = [
             settings.manifests.output = Some(not_empty(text, "write the path of a folder")?.into());
             Ok(())
         },
-    },
-    Flag {
-        name: "dry-run",
-        short: None,
-        value: "",
-        help: "Only prints what would be done",
-        repeatable: false,
-        of: &[Task::Uninstall],
-        take: |settings, text| switch(text, &mut settings.uninstall.dry_run),
     },
     Flag {
         name: "orphan",

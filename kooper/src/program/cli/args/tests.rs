@@ -145,7 +145,8 @@ fn help_lists_every_flag_and_how_variables_are_named() {
         assert!(help.contains(&format!("  {name} ")) && help.contains(about), "{help}");
     }
     for flag in every_flag().filter(|flag| flag.is_global()) {
-        assert!(help.contains(&format!("--{} <{}>", flag.name, flag.value)), "{help}");
+        let value = if flag.value.is_empty() { String::new() } else { format!(" <{}>", flag.value) };
+        assert!(help.contains(&format!("--{}{value}", flag.name)), "{help}");
         assert!(help.contains(flag.help), "{help}");
     }
     assert!(help.contains("KOOPER_LOG_LEVEL for --log-level"), "{help}");
@@ -156,8 +157,12 @@ fn help_lists_every_flag_and_how_variables_are_named() {
 #[test]
 fn each_command_exists_and_has_the_common_flags() {
     for (name, expected, _) in TASKS {
-        let image = if expected == Task::Manifests { "--image a" } else { "" };
-        let line = format!("{name} --namespace a {image}");
+        let required = match expected {
+            Task::Manifests => "--image a",
+            Task::Diff => "-f a",
+            _ => "",
+        };
+        let line = format!("{name} --namespace a {required}");
         let (task, settings) = task(&line, &[]).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((task, &settings.namespaces[..]), (expected, &["a".to_owned()][..]));
     }
@@ -183,9 +188,46 @@ fn manifests_takes_an_image_and_keeps_what_was_given_for_the_pod() {
 #[test]
 fn uninstall_has_switches_and_a_timeout() {
     assert_eq!(read("uninstall").uninstall, UninstallSettings::default());
-    let settings = read("uninstall --dry-run --orphan --keep-crds --timeout 1m").uninstall;
+    let settings = read("uninstall --dry-run --orphan --keep-crds --timeout 1m");
+    assert!(settings.dry_run);
+    let settings = settings.uninstall;
     let timeout = Duration::from_secs(60);
-    assert_eq!(settings, UninstallSettings { dry_run: true, orphan: true, keep_crds: true, timeout });
+    assert_eq!(settings, UninstallSettings { orphan: true, keep_crds: true, timeout });
+}
+
+#[test]
+fn a_dry_run_is_never_mistaken_for_a_run() {
+    for line in ["--dry-run", "run --dry-run", "--dry-run run", "--dry-run uninstall"] {
+        assert!(read(line).dry_run, "{line}");
+    }
+    assert!(parsed("run", &[("KOOPER_DRY_RUN", "true")]).expect("a good value").dry_run);
+    assert!(!parsed("run", &[("KOOPER_DRY_RUN", "")]).expect("an unset value").dry_run);
+    for command in ["crd", "dev", "check"] {
+        for line in [format!("{command} --dry-run"), format!("--dry-run {command}")] {
+            let expected = format!("2: error: `{command}` has no `--dry-run`: remove it");
+            assert!(refused(&line, &[]).starts_with(&expected), "{}", refused(&line, &[]));
+        }
+    }
+}
+
+#[test]
+fn diff_needs_files_and_check_acts_as_a_service_account() {
+    assert!(refused("diff", &[]).starts_with("2: error: the objects are missing: write `-f FILE`"));
+    assert_eq!(read("diff -f a -f -").files, ["a", "-"].map(PathBuf::from));
+    assert_eq!(
+        ["auto", "always", "never"].map(|color| read(&format!("diff -f a --color {color}")).color),
+        [None, Some(true), Some(false),]
+    );
+    assert!(refused("diff -f a --color red", &[]).contains("write `auto`, `always` or `never`"));
+    for account in ["shop/web", "system:serviceaccount:shop:web"] {
+        let settings = read(&format!("check --as {account}"));
+        assert_eq!(settings.impersonated.as_deref(), Some("system:serviceaccount:shop:web"));
+    }
+    assert!(
+        refused("check --as web", &[]).contains("write `NAMESPACE/NAME` or `system:serviceaccount:NAMESPACE:NAME`")
+    );
+    assert!(refused("check --as shop/Web", &[]).starts_with("2: "));
+    assert!(refused("run --as shop/web", &[]).contains("unexpected argument '--as'"));
 }
 
 #[test]

@@ -10,9 +10,9 @@ use kube::discovery::{self, Scope};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::document::{Document, DocumentError};
 use crate::controller::crd::is_established;
 use crate::error::chain;
+use crate::program::cli::document::{Document, DocumentError};
 
 /// The field manager.
 const MANAGER: &str = "kooper-dev";

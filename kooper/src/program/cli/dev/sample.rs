@@ -5,11 +5,11 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use super::apply;
-use super::document::{self, Document, DocumentError};
 use super::least::{self, Unmade};
 use crate::controller::{self, Controller};
 use crate::error::BoxError;
 use crate::object::kind::KindInfo;
+use crate::program::cli::document::{self, Document, DocumentError};
 
 /// The name of generated objects.
 const NAME: &str = "hello";

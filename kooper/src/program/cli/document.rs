@@ -1,13 +1,13 @@
 //! Objects that are read from files.
 
+mod line;
+
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
-
-use super::line;
 
 /// An object, and its place in a file. A generated object has no source.
 #[derive(Debug, Clone)]

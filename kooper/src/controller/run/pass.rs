@@ -1,0 +1,91 @@
+//! One pass of a dry run.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use kube::ResourceExt;
+use tokio_util::sync::CancellationToken;
+
+use super::{InitContext, Runner};
+use crate::controller::builder::Handlers;
+use crate::controller::crd::{InstallError, InstallPlan};
+use crate::error;
+use crate::rehearsal::{Leaving, Turns};
+
+impl Runner {
+    /// Handles each object once, after the caches of all controllers are complete. Ends
+    /// with `shutdown`, which follows the last call of the last controller.
+    pub(super) async fn rehearse(mut self, turns: Arc<Turns>, shutdown: &CancellationToken) {
+        let _leaving = Leaving(turns.clone());
+        let Some(handlers) = shutdown.run_until_cancelled(self.prepare(&turns)).await else { return };
+        self.starting.over();
+        if handlers.is_none() {
+            turns.give_up();
+        }
+        turns.started();
+        let Some(handlers) = handlers else { return };
+        if shutdown.run_until_cancelled(turns.all_started()).await.is_some() {
+            self.work(handlers, shutdown, &CancellationToken::new()).await;
+        }
+    }
+
+    /// Fills the caches and builds the state; `None` if no object can be handled.
+    async fn prepare(&mut self, turns: &Turns) -> Option<Handlers> {
+        if !self.predict_crd(turns).await {
+            return None;
+        }
+        let opening = self.watching.open(&self.controller, &self.process, &self.gate, &self.tombstones, &self.failing);
+        if let Some(problem) = problem(AssertUnwindSafe(opening).catch_unwind().await) {
+            turns.problem(format!("the retriever failed: {problem}"));
+            return None;
+        }
+        let tried = self.watching.tried().await;
+        tried.problems.into_iter().for_each(|problem| turns.problem(problem));
+        if !tried.complete {
+            return None;
+        }
+        let context = InitContext { backing: self.backing.clone(), states: self.states.clone() };
+        let built = AssertUnwindSafe(self.controller.parts.handlers(context)).catch_unwind().await;
+        match built {
+            Ok(Ok(handlers)) => Some(handlers),
+            failed => {
+                let problem = problem(failed.map(|built| built.map(drop))).unwrap_or_default();
+                turns.problem(format!("`init` failed: {problem}"));
+                None
+            }
+        }
+    }
+
+    /// What would happen to the CRD; `false` if there are no objects without it.
+    async fn predict_crd(&mut self, turns: &Turns) -> bool {
+        let (Some(client), Some((crd, installs))) = (self.process.client.clone(), self.controller.crd()) else {
+            return true;
+        };
+        if !installs {
+            self.compare(client, crd);
+            return true;
+        }
+        let name = crd.name_any();
+        match self.process.crds.predict(&client, crd).await {
+            Ok(InstallPlan::Install) => {
+                turns.note(format!("the CRD {name} does not exist yet: `run` installs it, and there are no objects"));
+                return false;
+            }
+            Ok(InstallPlan::Replace) => turns.note(format!("`run` replaces the CRD {name}")),
+            Ok(InstallPlan::Keep { .. } | InstallPlan::Newer(..)) => {}
+            Err(error @ InstallError::Forbidden { .. }) => turns.problem(format!("the CRD {name}: {error}")),
+            Err(error) => turns.problem(format!("the CRD {name} would be kept, and the program not ready: {error}")),
+        }
+        true
+    }
+}
+
+/// Why something failed, if it did.
+fn problem(ended: std::thread::Result<Result<(), error::BoxError>>) -> Option<String> {
+    match ended {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(error::chain(&*error)),
+        Err(panic) => Some(format!("it panicked: {}", error::panic_text(&*panic))),
+    }
+}

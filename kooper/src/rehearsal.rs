@@ -1,0 +1,125 @@
+//! A dry run: no write changes the cluster, and later reads have its result.
+//!
+//! The client of a dry run is the one place through which all requests pass, whoever
+//! sends them. It sends every write with `dryRun=All`, keeps the resulting objects,
+//! and puts them into the responses of later reads and into the caches.
+
+mod answer;
+mod client;
+mod entry;
+mod graft;
+mod mirrors;
+mod pass;
+mod request;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kube::Client;
+use serde_json::Value;
+use tokio::sync::Mutex as AsyncMutex;
+
+use crate::object::kind::KindInfo;
+use crate::watch::informer::Watched;
+use crate::watch::retriever::Scope;
+
+use entry::Entry;
+use mirrors::Mirrors;
+
+pub(crate) use graft::changed_fields;
+pub(crate) use pass::{Leaving, Pass, PassResults, Turns};
+pub(crate) use request::Id;
+
+/// What a dry run would have written so far.
+#[derive(Debug, Default)]
+pub(crate) struct Rehearsal {
+    entries: Mutex<BTreeMap<Id, Arc<Entry>>>,
+    /// One write of an object at a time, as each is computed from the one before.
+    turns: Mutex<HashMap<Id, Arc<AsyncMutex<()>>>>,
+    mirrors: Mirrors,
+    other: Mutex<OtherWrites>,
+}
+
+/// Writes whose objects are not kept.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OtherWrites {
+    /// The Kubernetes Events that were created, by namespace and name.
+    events: BTreeSet<(Option<String>, String)>,
+    /// Others, such as `patch deployments.apps shop/web, scale`.
+    pub(crate) named: BTreeSet<String>,
+}
+
+impl OtherWrites {
+    /// The number of Kubernetes Events.
+    pub(crate) fn events(&self) -> usize {
+        self.events.len()
+    }
+}
+
+/// How an object differs from the cluster's at the end.
+#[derive(Debug, Clone)]
+pub(crate) struct Difference {
+    pub(crate) id: Id,
+    /// The state before; `None` if the object did not exist.
+    pub(crate) before: Option<Value>,
+    /// The state after; `None` if it was deleted.
+    pub(crate) after: Option<Value>,
+    /// Whether the state before is unknown, because it must not be read.
+    pub(crate) blind: bool,
+}
+
+impl Rehearsal {
+    /// A client that changes nothing. It must be called within a runtime, like the
+    /// constructor of every client.
+    pub(crate) fn client(self: &Arc<Self>, client: Client) -> Client {
+        client::client(client, self.clone())
+    }
+
+    /// From now on the cache of a watch has the results of writes, too.
+    pub(crate) fn mirror(&self, kind: &KindInfo, scope: &Scope, watched: &Arc<Watched>) {
+        self.mirrors.add(kind, scope, watched);
+    }
+
+    /// What was written until now is no difference: the pass begins with it.
+    pub(crate) fn begin(&self) {
+        let mut entries = lock(&self.entries);
+        for entry in entries.values_mut() {
+            *entry = Arc::new(entry.begin());
+        }
+    }
+
+    /// The objects that differ, in the order of their kinds and names.
+    pub(crate) fn differences(&self) -> Vec<Difference> {
+        let entries = lock(&self.entries).clone();
+        entries.into_iter().filter_map(|(id, entry)| entry.difference(id)).collect()
+    }
+
+    /// The other writes.
+    pub(crate) fn other_writes(&self) -> OtherWrites {
+        lock(&self.other).clone()
+    }
+
+    fn entry(&self, id: &Id) -> Option<Arc<Entry>> {
+        lock(&self.entries).get(id).cloned()
+    }
+
+    fn turn_of(&self, id: &Id) -> Arc<AsyncMutex<()>> {
+        lock(&self.turns).entry(id.clone()).or_default().clone()
+    }
+
+    /// Keeps the result of a write, and shows it to the caches.
+    fn commit(&self, id: Id, entry: Entry) {
+        self.mirrors.show(&id, entry.version(), entry.now());
+        let mut entries = lock(&self.entries);
+        if entry.is_needed() {
+            entries.insert(id, Arc::new(entry));
+        } else {
+            entries.remove(&id);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

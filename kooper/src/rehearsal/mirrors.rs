@@ -1,0 +1,68 @@
+//! The caches that have the results of a dry run.
+
+use std::sync::{Arc, Mutex};
+
+use kooper_grammar::selector::{FieldSelector, Selector};
+use serde_json::{Value, json};
+
+use super::lock;
+use super::request::Id;
+use crate::object::Object;
+use crate::object::key::ObjectKey;
+use crate::object::kind::KindInfo;
+use crate::watch::informer::Watched;
+use crate::watch::retriever::Scope;
+use crate::watch::selected::Selected;
+
+/// The caches of the controllers.
+#[derive(Debug, Default)]
+pub(super) struct Mirrors(Mutex<Vec<Mirror>>);
+
+#[derive(Debug, Clone)]
+struct Mirror {
+    kind: KindInfo,
+    scope: Scope,
+    watched: Arc<Watched>,
+}
+
+impl Mirrors {
+    pub(super) fn add(&self, kind: &KindInfo, scope: &Scope, watched: &Arc<Watched>) {
+        let mut mirrors = lock(&self.0);
+        if !mirrors.iter().any(|known| Arc::ptr_eq(&known.watched, watched)) {
+            mirrors.push(Mirror { kind: kind.clone(), scope: scope.clone(), watched: watched.clone() });
+        }
+    }
+
+    /// Shows the state of an object to the caches of its kind that select it.
+    pub(super) fn show(&self, id: &Id, version: &str, now: Option<&Value>) {
+        let mirrors = lock(&self.0).clone();
+        let of_kind = |mirror: &&Mirror| {
+            (&mirror.kind.group, &mirror.kind.plural, &*mirror.kind.version) == (&id.group, &id.plural, version)
+        };
+        let covers = |mirror: &&Mirror| {
+            mirror.scope.namespace.as_ref().is_none_or(|namespace| Some(namespace) == id.namespace.as_ref())
+        };
+        for mirror in mirrors.iter().filter(of_kind).filter(covers) {
+            let selected =
+                now.filter(|now| selects(mirror.scope.labels.as_deref(), mirror.scope.fields.as_deref(), now));
+            let shown = selected.map(|now| if mirror.scope.metadata_only { metadata_of(now) } else { now.clone() });
+            match shown.and_then(|shown| Object::parse(shown.to_string().as_bytes()).ok()) {
+                Some(object) => mirror.watched.show(object),
+                None => mirror.watched.hide(&ObjectKey::new(id.namespace.as_deref(), &id.name)),
+            }
+        }
+    }
+}
+
+/// Only the metadata of an object.
+pub(super) fn metadata_of(object: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+}
+
+/// Whether selectors, as they are in URIs, select an object.
+pub(super) fn selects(labels: Option<&str>, fields: Option<&str>, object: &Value) -> bool {
+    // The API server has accepted them.
+    let labels = labels.and_then(|labels| Selector::parse(labels).ok()).unwrap_or_default();
+    let fields = fields.and_then(|fields| FieldSelector::parse(fields).ok()).unwrap_or_default();
+    Selected { labels, fields, ..Selected::default() }.first_miss(object, true).is_none()
+}
