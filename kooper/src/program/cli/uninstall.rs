@@ -7,6 +7,7 @@
 mod definitions;
 mod held;
 mod installed;
+mod leases;
 
 use std::fmt::Display;
 use std::io::Write;
@@ -35,6 +36,7 @@ use crate::program::Program;
 use crate::program::rbac::Place;
 use definitions::Definitions;
 use held::{Fate, Held};
+use leases::Found;
 
 /// The shortest pause before the objects are counted again.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -146,6 +148,7 @@ impl Uninstall<'_> {
         }
         self.stop().await?;
         self.release(controllers, &definitions, metrics).await?;
+        self.remove_leases(controllers).await?;
         for (name, reason) in &definitions.kept {
             say("keep", format_args!("CRD {name}: {reason}"));
         }
@@ -295,6 +298,30 @@ impl Uninstall<'_> {
             over.send(()).ok();
         });
         Ok(Running { stop, ended, stopped })
+    }
+
+    /// Deletes the Leases of the installation, which no program holds any more.
+    async fn remove_leases(&self, controllers: &[Controller]) -> Result<(), BoxError> {
+        for lease in leases::of(controllers, &self.place) {
+            match leases::find(&self.client, &lease).await? {
+                Found::None => {}
+                Found::Kept(reason) => say("keep", format_args!("{lease}: {reason}")),
+                // The Deployment that is to be stopped releases it.
+                Found::Held(holder) if self.settings.dry_run => {
+                    say("delete", format_args!("{lease}, when `{holder}` has released it"));
+                }
+                Found::Held(holder) => say("keep", format_args!("{lease}: `{holder}` holds it")),
+                Found::Free(found) => {
+                    say("delete", &lease);
+                    if !self.settings.dry_run
+                        && let Err(reason) = leases::delete(&self.client, &lease, *found).await?
+                    {
+                        say("keep", format_args!("{lease}: {reason}"));
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Deletes a CRD and waits until it is removed.

@@ -18,6 +18,7 @@ pub(super) fn template(name: &str, workload: &Workload) -> Result<String, BoxErr
         {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]},
         {"apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["patch"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "delete"]},
     ]);
     let roles = format!(
         "{{{{- include \"{name}.roles\" (dict \"root\" . \"account\" ({account}) \"annotations\" ({}) \"own\" (fromJsonArray \
