@@ -127,7 +127,8 @@ pub use tracing;
 /// Generates a `main` that runs the named controllers: the types that the
 /// attribute generates next to each annotated function. It needs the feature `cli`.
 ///
-/// A doc comment is the program's description in `--help`, and `settings` names the
+/// A doc comment is the program's description in `--help`: one in the macro's
+/// parentheses, because no macro can read the `//!` of the crate. `settings` names the
 /// type of the program's own [settings](Settings), which derives `clap::Args`:
 ///
 /// ```
