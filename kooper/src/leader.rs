@@ -63,6 +63,8 @@ pub(crate) use elector::{Announce, Announcement, Elector, ElectorOptions};
 pub(crate) use fence::is_fenced;
 pub(crate) use former::{FormerLease, Whose};
 pub(crate) use leadership::Leadership;
+#[cfg(feature = "cli")]
+pub(crate) use lease::{MARK, SCOPE};
 #[cfg(test)]
 use status::ElectionStatus;
 

@@ -23,10 +23,10 @@ use super::scope::WatchedNamespaces;
 use crate::error::refusal::{Needs, Refusal};
 
 /// The annotation with the program and controller of a Lease.
-pub(super) const MARK: &str = "kooper.rs/controller";
+pub(crate) const MARK: &str = "kooper.rs/controller";
 
 /// The annotation with the namespaces that the holder watches.
-pub(super) const SCOPE: &str = "kooper.rs/namespaces";
+pub(crate) const SCOPE: &str = "kooper.rs/namespaces";
 
 /// The server ends a watch after this time, and it is re-established.
 const WATCH_SECONDS: u32 = 290;

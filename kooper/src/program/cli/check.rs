@@ -1,5 +1,6 @@
 //! The command `check`: whether the cluster has everything that the program needs.
 
+mod instances;
 mod left;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +12,7 @@ use futures_util::{StreamExt, stream};
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::Api;
 use kube::{Client, ResourceExt};
 use prometheus::Registry;
@@ -160,6 +162,26 @@ impl Check {
         }
         for controller in controllers {
             self.left(controller).await;
+        }
+        self.instances(controllers).await;
+    }
+
+    /// Lists other installations that handle the same objects.
+    async fn instances(&mut self, controllers: &[Controller]) {
+        let leases = instances::leases(&self.client, &self.place).await;
+        for overlap in instances::overlaps(controllers, &self.place, &leases, Timestamp::now()) {
+            let instances::Overlap { controller, lease, shared, has_same_name } = overlap;
+            if has_same_name {
+                self.note(format_args!(
+                    "controller {controller}: an installation with the Lease {lease} handles the objects of {shared}, too: \
+                     if it is not this one, set `--instance` and different namespaces"
+                ));
+            } else {
+                self.missing(format_args!(
+                    "controller {controller}: the instance with the Lease {lease} handles the objects of {shared}, too: \
+                     give the instances different namespaces with `--namespace`"
+                ));
+            }
         }
     }
 
