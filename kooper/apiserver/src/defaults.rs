@@ -86,6 +86,9 @@ fn members(entries: &mut Map<String, Value>, of: &Type, more: &[Fact], source: S
         }
     }
     rules::before(of.name, entries);
+    if rules::is_unknown_strategy(of.name, entries) {
+        return;
+    }
     let defaults: Vec<_> = table::defaults(&of.facts, more, entries, &of.always);
     for (name, value) in defaults {
         entries.insert(name.to_owned(), value.clone());

@@ -138,8 +138,7 @@ pub(crate) fn tracked(
         let version = object["apiVersion"].as_str().unwrap_or_default();
         let is_served = object["kind"] == kind.kind.as_str() && fields.versions.schema(version).is_some();
         if kind.custom.is_some() && !is_served {
-            // An absent list would leave the present one to a write of the status.
-            crate::meta::of(&mut object).insert("managedFields".into(), json!([]));
+            managed::set(&mut object, Vec::new());
             return object;
         }
         fields.update(present, object, writer, &time::now())

@@ -1,5 +1,7 @@
 //! The rules of `metadata`, the same for all kinds.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::cause::Cause;
@@ -298,7 +300,7 @@ pub(crate) fn validate_update(object: &Value, present: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     if is_deleting(present) {
         let known = finalizers(present);
-        let added: Vec<_> = finalizers(object).into_iter().filter(|name| !known.contains(name)).collect();
+        let added: BTreeSet<_> = finalizers(object).into_iter().filter(|name| !known.contains(name)).collect();
         if !added.is_empty() {
             let list: Vec<_> = added.iter().map(|name| format!("{name:?}")).collect();
             let why = format!(

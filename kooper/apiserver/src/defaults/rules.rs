@@ -49,6 +49,14 @@ pub(super) fn before(name: &str, entries: &mut Entries) {
     }
 }
 
+/// Whether it is an update strategy whose type does not exist: its parts have no defaults.
+pub(super) fn is_unknown_strategy(name: &str, entries: &Entries) -> bool {
+    let strategies = ["DaemonSetUpdateStrategy", "DeploymentStrategy", "StatefulSetUpdateStrategy"];
+    let known = ["", "OnDelete", "Recreate", "RollingUpdate"];
+    name.strip_prefix("io.k8s.api.apps.v1.").is_some_and(|name| strategies.contains(&name))
+        && entries.get("type").and_then(Value::as_str).is_some_and(|given| !known.contains(&given))
+}
+
 /// What follows from the defaults of the table.
 pub(super) fn after(name: &str, entries: &mut Entries) {
     if name != "io.k8s.api.core.v1.ServiceSpec" {

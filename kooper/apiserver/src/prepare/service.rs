@@ -188,8 +188,9 @@ fn drop_unneeded(service: &mut Value, present: &Value) {
             }
         }
     }
-    let node_ports = |service: &Value| ports(service).map(node_port).collect::<Vec<_>>();
-    if opens_node_ports(present) && !opens_node_ports(service) && node_ports(service) == node_ports(present) {
+    let was_open: Vec<_> = ports(present).map(node_port).collect();
+    let is_added = |port: &Value| node_port(port) != 0 && !was_open.contains(&node_port(port));
+    if opens_node_ports(present) && !opens_node_ports(service) && !ports(service).any(is_added) {
         for port in ports_mut(service).filter_map(Value::as_object_mut) {
             port.remove("nodePort");
         }

@@ -22,7 +22,11 @@ pub(super) fn deployment(object: &At<'_>, present: Option<&Value>) {
         "RollingUpdate" => rolling_deployment(&rolling),
         other => {
             // The real server shows its own form of the strategy.
-            let shown = format!(r#"{{"Type":{other:?},"RollingUpdate":null}}"#);
+            let part = |key: &str| if rolling.value[key].is_null() { json!(0) } else { rolling.value[key].clone() };
+            let parts =
+                || format!(r#"{{"MaxUnavailable":{},"MaxSurge":{}}}"#, part("maxUnavailable"), part("maxSurge"));
+            let parts = if rolling.is_set() { parts() } else { "null".to_owned() };
+            let shown = format!(r#"{{"Type":{other:?},"RollingUpdate":{parts}}}"#);
             strategy.add(Cause::not_supported(strategy.path(), &shown, &["Recreate", "RollingUpdate"]));
         }
     }

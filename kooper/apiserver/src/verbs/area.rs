@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::Call;
+use crate::time;
 use crate::validate::Write;
-use crate::{meta, time};
 
 /// The part of an object that belongs to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,9 +132,7 @@ fn status(call: &Call<'_>, wanted: &Value, present: &Value) -> Value {
 
 /// An object with the owners that another one has.
 fn with_owners(mut object: Value, from: &Value) -> Value {
-    if let Some(owners) = from["metadata"].get("managedFields") {
-        meta::of(&mut object).insert("managedFields".into(), owners.clone());
-    }
+    take(&mut object["metadata"], &from["metadata"], "managedFields");
     object
 }
 

@@ -33,11 +33,22 @@ pub(super) fn patched(
     admit(call, Type { patched: true, ..Type::of(&call.kind) }, object, findings, validation)
 }
 
+/// Refuses a body in an encoding that is not known. A POST is refused before its options are read.
+pub(super) fn check_media(call: &Call<'_>) -> Result<(), Refusal> {
+    match call.request.content_type() {
+        "" | "application/json" | "*/*" | "application/yaml" | protobuf::CONTENT_TYPE => Ok(()),
+        _ => Err(Refusal::unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: application/json, \
+             application/yaml, application/vnd.kubernetes.protobuf",
+        )),
+    }
+}
+
 /// The object of a body, before it is held against its kind.
 pub(crate) fn parse(call: &Call<'_>, api_version: &str, kind: &str) -> Result<Value, Refusal> {
+    check_media(call)?;
     let body = &call.request.body;
     match call.request.content_type() {
-        "" | "application/json" | "*/*" => {}
         "application/yaml" => {
             return yaml(body).map_err(|error| {
                 Refusal::bad_request(format!(
@@ -60,12 +71,7 @@ pub(crate) fn parse(call: &Call<'_>, api_version: &str, kind: &str) -> Result<Va
                 }
             });
         }
-        _ => {
-            return Err(Refusal::unsupported_media_type(
-                "the body of the request was in an unknown format - accepted media types include: application/json, \
-                 application/yaml, application/vnd.kubernetes.protobuf",
-            ));
-        }
+        _ => {}
     }
     let unrecognized = |why: String| {
         let why = format!("couldn't get version/kind; json parse error: {why}");
@@ -207,8 +213,11 @@ fn admit(
             // What is dropped was found already.
             drop(crate::schema::prune_builtin(&mut object, &kind.typed().definition));
             defaults::decode(kind, &mut object);
+            // The data of a Secret may have come from strings by now.
             for field in empty {
-                object[field] = serde_json::json!({});
+                if object[field].is_null() {
+                    object[field] = serde_json::json!({});
+                }
             }
         }
     }

@@ -16,6 +16,7 @@ use crate::{admission, fields, meta, prepare};
 const TRIES: usize = 8;
 
 pub(super) fn create(call: &Call<'_>) -> Result<Answer, Refusal> {
+    body::check_media(call)?;
     let options = WriteOptions::parse(call.request, "CreateOptions")?;
     let (object, warnings) = body::decode(call, options.validation)?;
     let answer = create_object(call, object, &options, true).unwrap_or_else(Answer::from);

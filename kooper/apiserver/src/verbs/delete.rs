@@ -315,20 +315,17 @@ fn grace(kind: &Kind, present: &Value, options: &DeleteOptions) -> i64 {
     if !is_pod(kind) {
         return 0;
     }
+    // A period that runs already only gets shorter.
+    if let Some(running) = present["metadata"]["deletionGracePeriodSeconds"].as_i64() {
+        return options.grace.map_or(running, |asked| asked.min(running)).max(0);
+    }
     let phase = present["status"]["phase"].as_str().unwrap_or_default();
     let bound = !present["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
     if !bound || matches!(phase, "Succeeded" | "Failed") {
         return 0;
     }
     let own = present["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
-    let asked = options.grace.unwrap_or(own);
-    // A period that runs already only gets shorter.
-    match present["metadata"]["deletionGracePeriodSeconds"].as_i64() {
-        Some(running) if options.grace.is_none() => running,
-        Some(running) => asked.min(running),
-        None => asked,
-    }
-    .max(0)
+    options.grace.unwrap_or(own).max(0)
 }
 
 /// The finalizers that a propagation policy asks for.

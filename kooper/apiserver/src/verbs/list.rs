@@ -26,10 +26,10 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Answer, Refusal> {
     let query = &call.request.query;
     let selection = Selection::parse(query, &call.kind, None)?;
     let mut page = Page::parse(query)?;
-    // One object is read as it is now, unless the client insists.
+    // One object is read as it is now, unless the client insists, and has no second page.
     let placed = call.target.namespace.is_some() || !call.kind.namespaced;
-    if selection.names_one() && placed && page.after.is_none() && query.get("resourceVersionMatch").is_none() {
-        page.exact = false;
+    if selection.names_one() && placed && page.after.is_none() {
+        page.exact &= query.get("resourceVersionMatch").is_some();
         page.limit = None;
     }
     let snapshot = snapshot(call, &page).await?;
@@ -223,10 +223,10 @@ impl Page {
         check_matching(query, false)?;
         let given = query.get("resourceVersion");
         if let Some(text) = query.get("continue") {
+            let (version, after) = read_token(text)?;
             if given.is_some_and(|version| version != "0") {
                 return Err(Refusal::bad_request("specifying resource version is not allowed when using continue"));
             }
-            let (version, after) = read_token(text)?;
             return Ok(Self { limit, after: Some(after), version: Some(version), exact: true });
         }
         let version = given.map(parse_version).transpose()?;

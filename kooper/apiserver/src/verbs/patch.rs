@@ -178,7 +178,7 @@ impl Patch {
         call.request.content_type() == "application/apply-patch+yaml"
     }
 
-    fn check_language(call: &Call<'_>) -> Result<(), Refusal> {
+    pub(super) fn check_language(call: &Call<'_>) -> Result<(), Refusal> {
         let known = match call.request.content_type() {
             "application/json-patch+json" | "application/merge-patch+json" | "application/apply-patch+yaml" => true,
             "application/strategic-merge-patch+json" => call.kind.custom.is_none(),

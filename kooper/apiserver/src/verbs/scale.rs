@@ -44,7 +44,10 @@ pub(super) fn replace(call: &Call<'_>) -> Result<Answer, Refusal> {
 }
 
 pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
+    Patch::check_language(call)?;
     let options = WriteOptions::parse(call.request, "PatchOptions")?;
+    // What is not there is not found, whatever the patch says.
+    super::present(call)?;
     let patch = Patch::parse(call)?;
     write(call, &options, |present| {
         let scale = of(call, present);

@@ -291,9 +291,13 @@ impl Normal {
             errors.sort_unstable();
             normal = format!("{start}errors:\n{}", errors.join("\n"));
         }
-        for before in
-            ["current: ", "the ResourceVersion in record (", "too old resource version: ", "map[resourceVersion:"]
-        {
+        for before in [
+            "current: ",
+            "the ResourceVersion in record (",
+            "too old resource version: ",
+            "map[resourceVersion:",
+            "] resourceVersion:",
+        ] {
             if let Some((start, after)) = normal.split_once(before) {
                 let digits =
                     after.chars().take_while(|char| char.is_ascii_digit() || *char == ' ' || *char == '(').count();
