@@ -2,6 +2,7 @@
 #![cfg_attr(not(test), warn(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used))]
 
 mod controller;
+mod explore;
 mod support;
 mod test;
 
@@ -17,4 +18,10 @@ pub fn controller(attribute: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn test(attribute: TokenStream, item: TokenStream) -> TokenStream {
     test::expand(attribute.into(), &item.into()).into()
+}
+
+#[doc = include_str!("explore.md")]
+#[proc_macro_attribute]
+pub fn explore(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    explore::expand(attribute.into(), &item.into()).into()
 }

@@ -1,10 +1,10 @@
 //! `#[kooper::test]`: an async function becomes a test with a cluster of its own.
 
 mod args;
-mod body;
+pub(crate) mod body;
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote, quote_spanned};
+use quote::quote;
 
 use self::args::Args;
 use self::body::Body;
@@ -15,26 +15,31 @@ use crate::support::errors::Errors;
 pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::new();
     let args = Args::parse(attribute, &mut errors);
-    let body = Body::parse(item, &mut errors);
+    let body = Body::parse("test", item, &mut errors);
     match (errors.check(), body) {
         (Ok(()), Some(body)) => emit(&args, &body),
-        (result, body) => {
-            let errors = result.err().into_iter().flatten().map(|error| error.to_compile_error());
-            // Where it is a function, nothing calls it; beside a method nothing else may be.
-            let unused = body.filter(|body| !body.method).map(|_| quote!(#[allow(dead_code)]));
-            quote!(#(#errors)* #unused #item)
-        }
+        (result, body) => rejected(result.err().into_iter().flatten(), body.as_ref(), item),
     }
+}
+
+/// The item as it was written, below the errors.
+pub(crate) fn rejected(
+    errors: impl Iterator<Item = syn::Error>,
+    body: Option<&Body>,
+    item: &TokenStream,
+) -> TokenStream {
+    let errors = errors.map(|error| error.to_compile_error());
+    // Where it is a function, nothing calls it; beside a method nothing else may be.
+    let unused = body.filter(|body| !body.method).map(|_| quote!(#[allow(dead_code)]));
+    quote!(#(#errors)* #unused #item)
 }
 
 /// A test of the function's name, which holds the function.
 fn emit(args: &Args, body: &Body) -> TokenStream {
     let runtime = CratePath::new(args.krate.as_ref());
-    let Body { attributes, vis, signature, block, argument, .. } = body;
+    let Body { attributes, vis, signature, block, .. } = body;
     let (ident, controllers) = (&signature.ident, &args.controllers);
-    // A wrong argument is reported where its type is.
-    let place = argument.as_ref().map_or_else(|| ident.span(), |ty| syn::spanned::Spanned::span(&ty.to_token_stream()));
-    let given = quote_spanned!(place.resolved_at(ident.span())=> #ident);
+    let given = body.given();
     let settings =
         args.settings.iter().map(|settings| quote!(|__program| #runtime::Program::give(__program, #settings)));
     let controllers = quote!(&[#(#settings,)* #(<#controllers as #runtime::Definition>::define),*]);

@@ -17,6 +17,8 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "apiserver")]
+use futures_util::stream::BoxStream;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 #[cfg(feature = "cli")]
@@ -26,6 +28,8 @@ use crate::call::settings::GivenSettings;
 use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::installation::Installation;
 use crate::leader::LeaderElection;
+#[cfg(feature = "apiserver")]
+use crate::object::key::ObjectKey;
 use crate::object::kind::{Kind, KindInfo};
 #[cfg(feature = "cli")]
 use crate::object::sections::Changed;
@@ -267,6 +271,14 @@ impl Controller {
     pub(crate) fn without_events(mut self) -> Self {
         self.plan.report_nothing();
         self
+    }
+
+    /// Adds keys from outside.
+    #[cfg(feature = "apiserver")]
+    pub(crate) fn add_source(&mut self, keys: BoxStream<'static, ObjectKey>) {
+        let sources = std::mem::take(&mut self.sources);
+        let before = sources.iter().filter_map(|source| source.lock().ok()?.take());
+        self.sources = before.chain([keys]).map(|keys| KeyStream::new(Some(keys))).collect();
     }
 
     /// Which objects it retrieves.

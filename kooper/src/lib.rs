@@ -105,7 +105,7 @@ pub use error::{BoxError, HandlerError, Result};
 pub use kooper_apiserver as apiserver;
 pub use kooper_grammar::name::NameError;
 #[cfg(feature = "macros")]
-pub use kooper_macros::{controller, test};
+pub use kooper_macros::{controller, explore, test};
 pub use metrics::health::Health;
 pub use object::key::ObjectKey;
 pub use object::kind::{Kind, Namespaced};

@@ -40,7 +40,7 @@ macro_rules! __require_cli {
     };
 }
 
-/// Nothing, in a build with the feature `apiserver`, which `#[kooper::test]` needs.
+/// Nothing, in a build with the feature `apiserver`, which `#[kooper::test]` and `#[kooper::explore]` need.
 #[cfg(feature = "apiserver")]
 #[doc(hidden)]
 #[macro_export]
@@ -48,14 +48,14 @@ macro_rules! __require_apiserver {
     () => {};
 }
 
-/// The error of `#[kooper::test]` in a build without the feature `apiserver`.
+/// The error of these in a build without the feature `apiserver`.
 #[cfg(not(feature = "apiserver"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __require_apiserver {
     () => {
         ::core::compile_error!(
-            "`#[kooper::test]` needs the feature `apiserver` of kooper: add it to the dev-dependency"
+            "`#[kooper::test]` and `#[kooper::explore]` need the feature `apiserver` of kooper: add it to the dev-dependency"
         );
     };
 }
@@ -265,7 +265,7 @@ pub mod v1 {
     }
 
     #[cfg(feature = "apiserver")]
-    pub use crate::testing::{paused_test, test};
+    pub use crate::testing::{explore, paused_test, test};
 
     /// Stands in for the test in a build without the feature `apiserver`: `require_apiserver!` has refused it.
     #[cfg(not(feature = "apiserver"))]
@@ -278,6 +278,13 @@ pub mod v1 {
     #[cfg(not(feature = "apiserver"))]
     #[must_use]
     pub fn paused_test<P, C, F>(_: &[fn(&mut Program)], _: P, _: impl FnOnce(C) -> F) -> ExitCode {
+        ExitCode::FAILURE
+    }
+
+    /// As [`test`].
+    #[cfg(not(feature = "apiserver"))]
+    #[must_use]
+    pub fn explore<P, A, C, F>(_: &str, _: &[fn(&mut Program)], _: P, _: A, _: impl Fn(C) -> F) -> ExitCode {
         ExitCode::FAILURE
     }
 

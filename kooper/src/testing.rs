@@ -4,12 +4,15 @@
 //! answers the requests of a handler. Nothing is listed, watched or queued: to
 //! test a whole controller, see
 //! [`retriever::channel`](crate::watch::retriever::channel), or, with the feature
-//! `apiserver`, `Cluster`, which runs an API server.
+//! `apiserver`, `Cluster`, which runs an API server, and `Exploration`, which tries
+//! what goes wrong at every point of a scenario.
 
 mod answer;
 mod arguments;
 #[cfg(feature = "apiserver")]
 mod cluster;
+#[cfg(feature = "apiserver")]
+mod explore;
 mod reply;
 mod sent;
 
@@ -44,6 +47,11 @@ pub use cluster::{Cluster, LiveArguments, Named, Running};
 #[cfg(feature = "apiserver")]
 #[doc(hidden)]
 pub use cluster::{paused_test, test};
+#[cfg(feature = "apiserver")]
+#[doc(hidden)]
+pub use explore::explore;
+#[cfg(feature = "apiserver")]
+pub use explore::{Exploration, Explored, Finding, Oracle, ScenarioResult};
 pub use reply::Reply;
 pub use sent::Sent;
 

@@ -16,6 +16,7 @@ mod dev;
 mod diff;
 mod dry_run;
 mod edited_children;
+mod exploration;
 mod failing_calls;
 mod finalizers;
 mod fixture;

@@ -3,6 +3,8 @@
 
 mod calls;
 mod crashes;
+#[cfg(target_os = "linux")]
+mod memory;
 mod silence;
 mod stops;
 

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 
 use super::expand;
+use crate::explore::expand as explore;
 use crate::test::expand as expand_test;
 
 /// The file of a theme, with its cases.
@@ -75,9 +76,14 @@ struct Given {
 
 /// The attribute and the item below it.
 fn parts(program: &str) -> (Given, TokenStream) {
+    split(program.parse().expect("the program is tokens")).expect("the program begins with an attribute")
+}
+
+/// The attribute, if there is one, and what is below it.
+fn split(program: TokenStream) -> Option<(Given, TokenStream)> {
     let (mut before, mut attribute) = (None, None);
     let mut item = TokenStream::new();
-    for token in program.parse::<TokenStream>().expect("the program is tokens") {
+    for token in program {
         match (&attribute, &token) {
             (None, TokenTree::Punct(pound)) => before = Some(pound.span()),
             (None, TokenTree::Group(group)) if group.delimiter() == Delimiter::Bracket => {
@@ -94,8 +100,8 @@ fn parts(program: &str) -> (Given, TokenStream) {
             _ => item.extend([token]),
         }
     }
-    let (name, tokens, span) = attribute.expect("the program begins with an attribute");
-    (Given { name, tokens, place: (before.expect("a pound sign"), span) }, item)
+    let (name, tokens, span) = attribute?;
+    Some((Given { name, tokens, place: (before?, span) }, item))
 }
 
 /// The messages in an expansion. One without a place is about the whole attribute.
@@ -121,6 +127,7 @@ impl Case {
         let (Given { name, tokens, place }, item) = parts(&self.lines.join("\n"));
         let expansion = match &*name {
             "controller" => expand(tokens, &item),
+            "explore" => explore(tokens, &item),
             "test" => expand_test(tokens, &item),
             other => panic!("{}: `{other}` is not an attribute of this crate", self.title),
         };
@@ -161,4 +168,45 @@ fn each_title_is_a_unique_sentence() {
     let all = titles.len();
     titles.dedup();
     assert_eq!(titles.len(), all, "a title is given twice");
+}
+
+#[test]
+fn mutated_programs_are_expanded_or_refused() {
+    let cases = themes().into_iter().flat_map(|theme| theme.cases);
+    let seeds: Vec<_> = cases.map(|case| case.lines.join("\n").into_bytes()).collect();
+    let words = &[
+        "resource = Pod",
+        "workers",
+        "\"3m\"",
+        "off",
+        "=",
+        ",",
+        "::",
+        "=>",
+        "[",
+        "]",
+        "(",
+        ")",
+        "<",
+        ">",
+        "&",
+        "|",
+        "async fn",
+        "self",
+        "crate",
+        "'a",
+        "#",
+        "states",
+        "ignore",
+    ];
+    kooper_fuzz::fuzz("attributes", seeds, words, |input| {
+        let Ok(program) = String::from_utf8_lossy(input).parse::<TokenStream>() else { return };
+        let Some((Given { tokens, .. }, item)) = split(program) else { return };
+        for expand in [expand, expand_test, explore] {
+            drop(expand(tokens.clone(), &item));
+        }
+        // Otherwise the text of every program is kept.
+        drop((tokens, item));
+        proc_macro2::extra::invalidate_current_thread_spans();
+    });
 }

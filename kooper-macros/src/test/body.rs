@@ -1,7 +1,9 @@
 //! The function that becomes a test.
 
 use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote_spanned};
 use syn::parse::{ParseStream, Parser};
+use syn::spanned::Spanned;
 use syn::{Attribute, FnArg, Signature, Type, Visibility};
 
 use crate::controller::plain;
@@ -22,22 +24,24 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// Reads the function and notes what no test may have. `None`: it is not a function.
-    pub(crate) fn parse(item: &TokenStream, errors: &mut Errors) -> Option<Self> {
+    /// Reads the function below an attribute of this name, and notes what no test may have. `None`: it is not a
+    /// function.
+    pub(crate) fn parse(attribute: &str, item: &TokenStream, errors: &mut Errors) -> Option<Self> {
         let span = item.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
         let read = |input: ParseStream<'_>| {
             let attributes = input.call(Attribute::parse_outer)?;
             Ok((attributes, input.parse::<Visibility>()?, input.parse::<Signature>()?, input.parse::<TokenStream>()?))
         };
         let Ok((attributes, vis, signature, block)) = read.parse2(item.clone()) else {
-            errors.add(span, message!("expected an async function: write `#[kooper::test]` above an `async fn`"));
+            errors
+                .add(span, message!("expected an async function: write `#[kooper::{attribute}]` above an `async fn`"));
             return None;
         };
-        for attribute in &attributes {
-            if attribute.path().segments.last().is_some_and(|last| last.ident == "test") {
+        for other in &attributes {
+            if other.path().segments.last().is_some_and(|last| last.ident == "test") {
                 errors.add(
-                    Place::of(attribute),
-                    message!("`#[kooper::test]` already makes the function a test: remove this attribute"),
+                    Place::of(other),
+                    message!("`#[kooper::{attribute}]` already makes the function a test: remove this attribute"),
                 );
             }
         }
@@ -55,6 +59,15 @@ impl Body {
         }
         let argument = argument(&signature, errors);
         Some(Self { attributes, vis, signature, block, argument, method })
+    }
+}
+
+impl Body {
+    /// The function as it is given to what calls it: a wrong argument is reported where its type is.
+    pub(crate) fn given(&self) -> TokenStream {
+        let ident = &self.signature.ident;
+        let place = self.argument.as_ref().map_or_else(|| ident.span(), |ty| ty.to_token_stream().span());
+        quote_spanned!(place.resolved_at(ident.span())=> #ident)
     }
 }
 

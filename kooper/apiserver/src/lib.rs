@@ -56,4 +56,4 @@ mod work;
 
 pub use self::http::Body;
 pub use self::identity::User;
-pub use self::server::{ApiServer, Builder, Credentials, CredentialsError, Service};
+pub use self::server::{ApiServer, Builder, Credentials, CredentialsError, Service, StoredObject};

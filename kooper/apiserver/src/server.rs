@@ -4,6 +4,7 @@ mod connections;
 mod credentials;
 mod kubeconfig;
 mod service;
+mod stored;
 mod tls;
 
 use std::io;
@@ -18,6 +19,7 @@ use tokio::task::JoinHandle;
 
 pub use self::credentials::{Credentials, CredentialsError};
 pub use self::service::Service;
+pub use self::stored::StoredObject;
 use crate::bootstrap;
 use crate::cluster::Cluster;
 use crate::faults::{Faults, Report};
@@ -237,6 +239,24 @@ impl ApiServer {
     #[cfg(test)]
     pub(crate) fn fault_state(&self) -> &crate::faults::State {
         &self.cluster.faults
+    }
+
+    /// Everything that is stored, by resource and key: what the comparison of two end states begins with. It is not
+    /// a request, and meets no faults.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let server = kooper_apiserver::ApiServer::start().await?;
+    /// let objects = server.objects();
+    /// assert!(objects.iter().any(|object| object.resource() == "namespaces" && object.key() == "default"));
+    /// # Ok::<_, std::io::Error>(())
+    /// # })?;
+    /// # Ok::<_, std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn objects(&self) -> Vec<StoredObject> {
+        let kinds = self.cluster.kinds();
+        kinds.stored().flat_map(StoredObject::all).collect()
     }
 
     /// Forgets the changes of the past, as a compaction of etcd does: older watches and pages get `410 Gone`.

@@ -251,7 +251,7 @@ async fn first_and_after_count_from_when_the_fault_is_added() {
 #[tokio::test(start_paused = true)]
 async fn watch_events_meet_their_faults() {
     type Add = fn(On<WatchEvents>) -> Fault;
-    let cases: [(&str, Add, &[&str]); 10] = [
+    let cases: [(&str, Add, &[&str]); 11] = [
         ("skip", On::skip, &["ADDED a", "ADDED c", "DELETED a"]),
         ("repeat", On::repeat, &["ADDED a", "ADDED b", "ADDED b", "ADDED c", "DELETED a"]),
         ("delay", |on| on.delay(Duration::from_secs(3)), &["ADDED a", "ADDED b", "ADDED c", "DELETED a"]),
@@ -261,6 +261,7 @@ async fn watch_events_meet_their_faults() {
         ("cut", On::cut, &["ADDED a", "garbled", "reset"]),
         ("garble", On::garble, &["ADDED a", "garbled", "ADDED c", "DELETED a"]),
         ("expire", On::expire, &["ADDED a", "ERROR 410"]),
+        ("expire after", |on| on.expire_after(Duration::from_secs(3)), &["ADDED a", "ERROR 410"]),
         ("none", |on| on.nth(9).skip(), &["ADDED a", "ADDED b", "ADDED c", "DELETED a"]),
     ];
     for (name, add, expected) in cases {

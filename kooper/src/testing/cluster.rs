@@ -9,12 +9,14 @@ mod real;
 mod role;
 mod run;
 mod server;
+mod settle;
 mod wait;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kooper_apiserver::StoredObject;
 use kooper_apiserver::faults::{Answered, Faults};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -30,9 +32,11 @@ use crate::object::kind::{Kind, KindInfo};
 pub use arguments::LiveArguments;
 #[doc(hidden)]
 pub use body::{paused_test, test};
+pub(super) use mortal::client as mortal;
 pub use named::Named;
 pub use run::Running;
 use server::Server;
+pub(super) use settle::{Restless, is_noise};
 
 /// The name of the program of the controllers that run on a cluster, of its
 /// ServiceAccount and of its roles; the field manager of what the test applies.
@@ -104,6 +108,9 @@ pub struct Cluster {
     settings: GivenSettings,
 }
 
+/// The user of the controllers that run on a cluster.
+pub(super) const CONTROLLERS: &str = "system:serviceaccount:default:test";
+
 impl Cluster {
     /// Starts a cluster: an embedded API server, ready within milliseconds, or,
     /// with `KOOPER_TEST_SERVER=real`, a namespace of the real one.
@@ -148,6 +155,26 @@ impl Cluster {
     /// On the real server, kube-controller-manager continues.
     pub async fn stop_workloads(&self) {
         self.server.stop_workloads().await;
+    }
+
+    /// A cluster with settings, for each history of an exploration.
+    pub(super) async fn with(settings: GivenSettings) -> Result<Self> {
+        Ok(Self { settings, ..Self::start().await? })
+    }
+
+    /// Whether the environment asks for the real server.
+    pub(super) fn is_real() -> bool {
+        Server::is_real()
+    }
+
+    /// Everything that is stored.
+    pub(super) fn objects(&self) -> Vec<StoredObject> {
+        self.server.objects().unwrap_or_default()
+    }
+
+    /// A client of the user of the controllers.
+    pub(super) fn controllers_client(&self) -> Result<Client> {
+        self.server.client_of_account(PROGRAM)
     }
 
     /// A client of a user with all permissions. Its namespace is that of the test.

@@ -48,4 +48,6 @@ pub(super) enum EventEffect {
     Garble,
     /// The watch ends with `410 Gone` before it.
     Expire,
+    /// Neither it nor what follows it is sent; after a time the watch ends with `410 Gone`.
+    ExpireAfter(Duration),
 }

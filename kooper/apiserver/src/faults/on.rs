@@ -146,6 +146,12 @@ impl On<WatchEvents> {
         self.add(EventEffect::Expire)
     }
 
+    /// Sends neither the event nor what follows it, and ends the watch with an `ERROR` event, `410 Gone`, after this
+    /// time: the client lists again, and observes of all that happened meanwhile only the result.
+    pub fn expire_after(self, time: Duration) -> Fault {
+        self.add(EventEffect::ExpireAfter(time))
+    }
+
     fn add(self, effect: EventEffect) -> Fault {
         let state = &self.faults.state;
         let (number, hits) = state.rules().add_for_events(self.matcher, self.when, effect);

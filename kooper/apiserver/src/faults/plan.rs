@@ -60,6 +60,9 @@ impl fmt::Display for Entry {
                     EventEffect::Cut => f.write_str("connection reset in the middle of it"),
                     EventEffect::Garble => f.write_str("half of it sent as a line"),
                     EventEffect::Expire => f.write_str("watch ended with 410 before it"),
+                    EventEffect::ExpireAfter(time) => {
+                        write!(f, "not sent, and watch ended with 410 after {time:?}")
+                    }
                 }
             }
         }

@@ -111,6 +111,9 @@ impl Watched {
             Some(EventEffect::Cut) => return self.end(Ending::Reset, half(&line)),
             Some(EventEffect::Garble) => [&half(&line)[..], b"\n"].concat().into(),
             Some(EventEffect::Expire) => return self.end(Ending::Over, expired()),
+            Some(EventEffect::ExpireAfter(time)) => {
+                return if self.pause(time).await { self.end(Ending::Over, expired()) } else { None };
+            }
         };
         Some(match self.held.take() {
             // The order of one object's events is kept.

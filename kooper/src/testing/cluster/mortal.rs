@@ -16,7 +16,7 @@ const KILLED: &str = "the controllers were killed";
 
 /// Puts `client` behind `dead`. Once that is cancelled, running requests are
 /// dropped, no further request reaches the server, and no response arrives.
-pub(super) fn client(client: Client, dead: CancellationToken) -> Client {
+pub(in crate::testing) fn client(client: Client, dead: CancellationToken) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let (client, dead) = (client.clone(), dead.clone());

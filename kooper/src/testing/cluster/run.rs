@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kube::Client;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -55,32 +56,41 @@ impl Cluster {
         if controllers.is_empty() {
             return Err(RunError::NoControllers.into());
         }
+        self.prepare(&mut controllers).await?;
+        let (health, dead) = (Health::default(), CancellationToken::new());
+        let client = mortal::client(self.server.client_of_account(PROGRAM)?, dead.clone());
+        let operator = self.operator(client, controllers).health(health.clone()).build()?;
+        let stop = CancellationToken::new();
+        let ended = tokio::spawn(operator.run(stop.clone()));
+        let mut running = Running { health, stop, dead, ended: Some(ended) };
+        running.ready().await?;
+        Ok(running)
+    }
+
+    /// Installs what controllers need to run: their CRDs and their role.
+    pub(in crate::testing) async fn prepare(&self, controllers: &mut [Controller]) -> Result<()> {
         let namespace = self.namespace();
         if self.server.is_shared() {
-            for controller in &mut controllers {
+            for controller in controllers.iter_mut() {
                 controller.set_namespaces(vec![namespace.to_owned()]);
             }
         }
         for crd in merged(controllers.iter().filter_map(Controller::crd).map(|(crd, _)| crd)).into_values() {
             self.install_crd(&annotated(crd, "test", "0.0.0")).await?;
         }
-        role::apply(&self.server.witness(), namespace, &controllers).await?;
-        let (health, dead) = (Health::default(), CancellationToken::new());
-        let client = mortal::client(self.server.client_of_account(PROGRAM)?, dead.clone());
+        role::apply(&self.server.witness(), namespace, controllers).await
+    }
+
+    /// The operator of a new process.
+    pub(in crate::testing) fn operator(&self, client: Client, controllers: Vec<Controller>) -> Builder {
         let operator = Operator::builder()
             .program(PROGRAM)
             .client(client)
-            .lease_namespace(namespace)
+            .lease_namespace(self.namespace())
             // Each run is a process of its own, for elections too.
             .identity(leader::new_identity())
-            .health(health.clone())
             .given_settings(self.settings.clone());
-        let operator = controllers.into_iter().fold(operator, Builder::controller).build()?;
-        let stop = CancellationToken::new();
-        let ended = tokio::spawn(operator.run(stop.clone()));
-        let mut running = Running { health, stop, dead, ended: Some(ended) };
-        running.ready().await?;
-        Ok(running)
+        controllers.into_iter().fold(operator, Builder::controller)
     }
 }
 

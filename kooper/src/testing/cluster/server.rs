@@ -3,7 +3,7 @@
 use std::panic::resume_unwind;
 
 use kooper_apiserver::faults::{Answered, Faults};
-use kooper_apiserver::{ApiServer, User};
+use kooper_apiserver::{ApiServer, StoredObject, User};
 use kube::Client;
 
 use super::real::RealServer;
@@ -137,6 +137,17 @@ impl Server {
             Backend::Embedded(server) => server.faults(),
             Backend::Real(_) if self.skips => resume_unwind(Box::new(Skipped("the real server injects no faults"))),
             Backend::Real(_) => panic!("the real server injects no faults: leave out KOOPER_TEST_SERVER"),
+        }
+    }
+
+    /// Everything that is stored, if it is embedded.
+    pub(super) fn objects(&self) -> Option<Vec<StoredObject>> {
+        match &self.backend {
+            Backend::Embedded(server) => Some(server.objects()),
+            Backend::Real(_) if self.skips => {
+                resume_unwind(Box::new(Skipped("the real server's clock cannot be paused")))
+            }
+            Backend::Real(_) => None,
         }
     }
 

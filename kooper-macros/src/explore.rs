@@ -1,0 +1,89 @@
+//! `#[kooper::explore]`: an async function becomes a scenario that is explored.
+
+mod args;
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use self::args::Args;
+use crate::support::crate_path::CratePath;
+use crate::support::errors::Errors;
+use crate::test::body::Body;
+use crate::test::rejected;
+
+/// What the attribute and the item below it expand to.
+pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream {
+    let mut errors = Errors::new();
+    let args = Args::parse(attribute, &mut errors);
+    let body = Body::parse("explore", item, &mut errors);
+    match (errors.check(), body) {
+        (Ok(()), Some(body)) => emit(&args, &body),
+        (result, body) => rejected(result.err().into_iter().flatten(), body.as_ref(), item),
+    }
+}
+
+/// A test of the function's name, which holds the function.
+fn emit(args: &Args, body: &Body) -> TokenStream {
+    let runtime = CratePath::new(args.krate.as_ref());
+    let Body { attributes, vis, signature, block, .. } = body;
+    let (ident, controllers, given) = (&signature.ident, &args.controllers, body.given());
+    let name = format!("::{ident}");
+    let settings =
+        args.settings.iter().map(|settings| quote!(|__program| #runtime::Program::give(__program, #settings)));
+    let (states, ignored, limit) = (&args.states, &args.ignored, args.limit.iter());
+    quote! {
+        #(#attributes)*
+        #[::core::prelude::v1::test]
+        #vis fn #ident() -> #runtime::ExitCode {
+            #runtime::require_apiserver!();
+            #signature #block
+            #runtime::explore(
+                ::core::concat!(::core::module_path!(), #name),
+                &[#(#settings,)* #(<#controllers as #runtime::Definition>::define),*],
+                // The method exists where tokio has its feature `test-util`.
+                |runtime| { runtime.start_paused(true); },
+                |exploration| exploration #(.state(#states))* #(.ignore(#ignored))* #(.limit(#limit))*,
+                #given,
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::expand;
+
+    fn expanded(attribute: proc_macro2::TokenStream, item: &proc_macro2::TokenStream) -> String {
+        let tokens = expand(attribute, item).to_string();
+        prettyplease::unparse(&syn2::parse_file(&tokens).expect("an expansion is a file of Rust"))
+    }
+
+    #[test]
+    fn an_exploration_of_controllers() {
+        let item = quote! {
+            /// What it shows.
+            async fn a_shop_opens(cluster: Cluster) -> Result<()> {
+                Ok(())
+            }
+        };
+        insta::assert_snapshot!(expanded(quote!(shops, orders::orders), &item));
+    }
+
+    #[test]
+    fn an_exploration_with_every_key() {
+        let item = quote! {
+            async fn a_shop_opens(cluster: Cluster) {}
+        };
+        let attribute = quote!(
+            shops,
+            states = [small(), large()],
+            ignore = ["status.opened"],
+            limit = 100,
+            settings = ShopSettings { greeting: "hi".into() },
+            crate = platform::kooper
+        );
+        insta::assert_snapshot!(expanded(attribute, &item));
+    }
+}

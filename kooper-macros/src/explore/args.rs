@@ -1,0 +1,152 @@
+//! What is between the parentheses: the controllers that are explored, and how.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::punctuated::Punctuated;
+use syn::{Expr, Lit, LitInt, LitStr, Path, Token, bracketed};
+
+use crate::support::entries;
+use crate::support::errors::{Errors, message};
+use crate::support::place::Place;
+use crate::support::text::text;
+
+/// The controllers that are explored, the states of an object, what is not compared, how many histories are run, the
+/// program's own settings, and the path to kooper.
+#[derive(Default)]
+pub(crate) struct Args {
+    pub(crate) controllers: Vec<Path>,
+    pub(crate) states: Vec<Expr>,
+    pub(crate) ignored: Vec<LitStr>,
+    pub(crate) limit: Option<LitInt>,
+    pub(crate) settings: Option<Expr>,
+    pub(crate) krate: Option<Path>,
+}
+
+enum Entry {
+    Controller(Path),
+    States(Vec<Expr>),
+    Ignored(Vec<LitStr>),
+    Limit(LitInt),
+    Settings(Expr),
+    Crate(Path),
+}
+
+impl Args {
+    /// Reads the attribute's tokens. What cannot be read is noted and passed over.
+    pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
+        let mut args = Self::default();
+        let mut broken = false;
+        let read = |input: ParseStream<'_>| {
+            let mut notes = Errors::new();
+            let entries = entries::read(input, &mut notes, unfinished, entry);
+            if let Err(noted) = notes.check() {
+                broken = true;
+                noted.into_iter().for_each(|error| errors.push(error));
+            }
+            for entry in entries {
+                match entry {
+                    Entry::Controller(path) => args.add(path, errors),
+                    Entry::States(states) => args.states = states,
+                    Entry::Ignored(ignored) => args.ignored = ignored,
+                    Entry::Limit(limit) => args.limit = Some(limit),
+                    Entry::Settings(settings) => args.settings = Some(settings),
+                    Entry::Crate(path) => args.krate = Some(path),
+                }
+            }
+            Ok(())
+        };
+        if let Err(error) = read.parse2(tokens) {
+            errors.push(error);
+        } else if args.controllers.is_empty() && !broken {
+            errors.add(
+                Span::call_site(),
+                message!("an exploration needs a controller: write its function, as in `#[kooper::explore(shops)]`"),
+            );
+        }
+        args
+    }
+
+    fn add(&mut self, controller: Path, errors: &mut Errors) {
+        let name = text(&controller);
+        if self.controllers.iter().any(|other| text(other) == name) {
+            errors.add(Place::of(&controller), message!("`{name}` is explored twice: write it once"));
+        } else {
+            self.controllers.push(controller);
+        }
+    }
+}
+
+fn unfinished(place: Span) -> syn::Error {
+    syn::Error::new(
+        place,
+        message!(
+            "an exploration takes the names of controllers and then its keys, with commas between them: write `#[kooper::explore(shops, states = [small(), large()])]`"
+        ),
+    )
+}
+
+fn entry(input: ParseStream<'_>) -> syn::Result<Entry> {
+    if let Ok(literal) = input.fork().parse::<Lit>() {
+        input.parse::<Lit>()?;
+        let name = match &literal {
+            Lit::Str(name) => name.value(),
+            _ => "shops".to_owned(),
+        };
+        return Err(syn::Error::new(
+            literal.span(),
+            message!("an explored controller is named by its function: write `{name}`"),
+        ));
+    }
+    let ahead = input.fork();
+    if let (Ok(key), true) = (ahead.call(Ident::parse_any), ahead.peek(Token![=])) {
+        input.call(Ident::parse_any)?;
+        input.parse::<Token![=]>()?;
+        return value(&key, input);
+    }
+    let place = input.span();
+    input.call(Path::parse_mod_style).map(Entry::Controller).map_err(|_| unfinished(place))
+}
+
+/// The value of a key.
+fn value(key: &Ident, input: ParseStream<'_>) -> syn::Result<Entry> {
+    let place = input.span();
+    let wrong = |message| move |_| syn::Error::new(place, message);
+    match key.to_string().as_str() {
+        "states" => list::<Expr>(input)
+            .map(Entry::States)
+            .map_err(wrong(message!("`states` takes a list of objects: write `states = [small(), large()]`"))),
+        "ignore" => list::<LitStr>(input)
+            .map(Entry::Ignored)
+            .map_err(wrong(message!("`ignore` takes a list of fields: write `ignore = [\"status.lastRun\"]`"))),
+        "limit" => input
+            .parse::<LitInt>()
+            .and_then(
+                |limit| if limit.base10_parse::<usize>()? > 0 { Ok(Entry::Limit(limit)) } else { Err(input.error("")) },
+            )
+            .map_err(wrong(message!("`limit` takes a number from 1 up: write `limit = 200`"))),
+        "settings" => input.parse().map(Entry::Settings).map_err(wrong(message!(
+            "`settings` of an exploration takes a value: write `settings = ShopSettings {{ .. }}`"
+        ))),
+        "crate" => input
+            .call(Path::parse_mod_style)
+            .map(Entry::Crate)
+            .map_err(wrong(message!("`crate` of an exploration takes a path: write `crate = my_platform::kooper`"))),
+        _ => Err(syn::Error::new(
+            key.span(),
+            message!(
+                "unknown key `{key}` of an exploration: expected one of `states`, `ignore`, `limit`, `settings`, `crate`"
+            ),
+        )),
+    }
+}
+
+/// A list in brackets that is not empty.
+fn list<T: syn::parse::Parse>(input: ParseStream<'_>) -> syn::Result<Vec<T>> {
+    let content;
+    bracketed!(content in input);
+    // What is left in brackets would be an error of its own.
+    let content = content.parse::<TokenStream>()?;
+    let items = Punctuated::<T, Token![,]>::parse_terminated.parse2(content)?;
+    if items.is_empty() { Err(input.error("it is empty")) } else { Ok(items.into_iter().collect()) }
+}

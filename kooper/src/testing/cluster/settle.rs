@@ -1,0 +1,108 @@
+//! When a cluster is at rest.
+
+use std::time::Duration;
+
+use kooper_apiserver::StoredObject;
+use tokio::time::{Instant, sleep};
+
+use super::Cluster;
+
+/// The time between two looks at the cluster.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// How long nothing has changed when a cluster is at rest: longer than the default resync interval.
+const QUIET: Duration = Duration::from_secs(200);
+
+/// How long a cluster may take to come to rest.
+const LIMIT: Duration = Duration::from_secs(12 * 3600);
+
+/// Objects that changed until the end.
+#[derive(Debug)]
+pub(in crate::testing) struct Restless(pub(in crate::testing) Vec<String>);
+
+/// Whether an object is a Lease or an Event, which change while a cluster is at rest.
+pub(in crate::testing) fn is_noise(group: &str, resource: &str) -> bool {
+    matches!((group, resource), ("coordination.k8s.io", "leases") | ("" | "events.k8s.io", "events"))
+}
+
+impl Cluster {
+    /// Waits until the cluster is at rest, that is, until no object has changed for
+    /// 200 seconds, Leases and Events aside. It is for a clock that is
+    /// [paused](macro@crate::test), on which this takes milliseconds, and separates the
+    /// steps of a test:
+    ///
+    /// ```
+    /// # #[cfg(feature = "macros")] {
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use kooper::prelude::*;
+    /// # use kooper::testing::Cluster;
+    /// # #[kooper::controller(resource = ConfigMap, main = false)]
+    /// # async fn shops(_: Arc<ConfigMap>) {}
+    /// #[kooper::test(shops, start_paused = true)]
+    /// async fn a_shop_grows(cluster: Cluster) -> Result<()> {
+    ///     let mut shop = ConfigMap::default();
+    ///     shop.metadata.name = Some("shop".into());
+    ///     let shop = cluster.create(&shop).await?;
+    ///     cluster.settle().await;
+    ///     cluster.patch(&shop, serde_json::json!({"data": {"size": "2"}})).await?;
+    ///     cluster.settle().await;
+    ///     Ok(())
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// When objects still change after 12 hours, and on the real server, whose clock cannot be paused:
+    /// a test of [`kooper::test`](macro@crate::test) is skipped there instead.
+    #[track_caller]
+    pub fn settle(&self) -> impl Future<Output = ()> {
+        let caller = std::panic::Location::caller();
+        async move {
+            assert!(self.server.objects().is_some(), "{caller}: the clock of the real server cannot be paused");
+            if let Err(Restless(objects)) = self.rest(|| ()).await {
+                panic!("{caller}: after {LIMIT:?} there are still changes of {}", objects.join(", "));
+            }
+        }
+    }
+
+    /// Waits until the cluster is at rest, and reports whenever something has changed.
+    pub(in crate::testing) async fn rest(&self, mut changed: impl FnMut()) -> Result<(), Restless> {
+        let start = Instant::now();
+        let (mut since, mut last) = (start, State::of(&self.objects()));
+        loop {
+            sleep(LOOK).await;
+            let objects = self.objects();
+            let now = State::of(&objects);
+            if now == last {
+                if since.elapsed() >= QUIET {
+                    return Ok(());
+                }
+            } else if start.elapsed() >= LIMIT {
+                let changed = objects.iter().filter(|object| counts(object) && object.version() > last.version);
+                let names = changed.map(|object| format!("`{} {}`", object.resource(), object.key()));
+                return Err(Restless(names.collect()));
+            } else {
+                (since, last) = (Instant::now(), now);
+                changed();
+            }
+        }
+    }
+}
+
+/// What any change changes: a write the last version, a deletion the number.
+#[derive(Clone, Copy, PartialEq)]
+struct State {
+    number: usize,
+    version: u64,
+}
+
+impl State {
+    fn of(objects: &[StoredObject]) -> Self {
+        let versions = || objects.iter().filter(|object| counts(object)).map(StoredObject::version);
+        Self { number: versions().count(), version: versions().max().unwrap_or_default() }
+    }
+}
+
+fn counts(object: &StoredObject) -> bool {
+    !is_noise(object.group(), object.resource())
+}

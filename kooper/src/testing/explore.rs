@@ -1,0 +1,313 @@
+//! Exploration: a scenario, with something that goes wrong at each point in turn.
+
+mod desired;
+mod end;
+mod finding;
+mod frame;
+mod history;
+mod outcome;
+mod plan;
+mod problem;
+mod process;
+mod reference;
+mod scenario;
+mod tape;
+mod trial;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use serde::Serialize;
+use tokio::runtime::Runtime;
+use tokio::time::sleep;
+
+use self::desired::Desired;
+use self::history::Setting;
+use self::outcome::Outcome;
+use self::problem::Problem;
+use self::process::Make;
+use self::reference::Reference;
+use self::trial::{Sequence, Trial};
+use crate::call::settings::GivenSettings;
+use crate::controller::Controller;
+use crate::controller::error::ConfigError;
+use crate::error::chain;
+use crate::object::kind::Kind;
+use crate::testing::Cluster;
+
+pub use self::finding::Finding;
+pub use self::frame::explore;
+pub use self::problem::Oracle;
+pub use self::scenario::ScenarioResult;
+
+/// The histories of an exploration, unless a test sets another limit.
+const LIMIT: usize = 500;
+
+/// The storms of an exploration.
+const STORMS: u64 = 10;
+
+/// Explores what controllers make of a scenario when something goes wrong at any
+/// point of it. [`kooper::explore`](macro@crate::explore) is the shorthand for tests.
+///
+/// First the scenario runs twice without faults: what the controllers write and
+/// receive then are the points at which something can go wrong, and what the two
+/// histories have in common is the expected end state. Then it runs once for each
+/// point, on a cluster of its own:
+///
+/// | at | goes wrong |
+/// |---|---|
+/// | each write | the process is killed before it is sent, after it is stored but before its answer arrives, or after the answer; the write is rejected; its answer is lost |
+/// | each watch event | it and what follows is 30 seconds late, so that the cache is stale; or everything in these 30 seconds is missed, and only the result is observed |
+/// | random points | storms: errors, resets, lost answers, delays and broken watches |
+///
+/// With several [states](Self::state) of an object it also runs sequences of them.
+///
+/// After each history the objects must be those of a history without faults, as
+/// many must have been created and deleted, the end state must have been reached
+/// in at most ten more calls for each object after a crash, an error or a storm,
+/// and then 50 more calls must change nothing. What the server assigns, times, addresses, generated names and what
+/// already differs without faults are not compared.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use kooper::prelude::*;
+/// use kooper::testing::{Cluster, Exploration};
+///
+/// async fn password(config: Arc<ConfigMap>, secrets: OwnedApplier<Secret>) -> Result<()> {
+///     let mut secret = Secret::default();
+///     secret.metadata.name = Some(format!("{}-password", config.name_any()));
+///     secrets.apply_owned(&config, &secret).await?;
+///     Ok(())
+/// }
+///
+/// # fn runtime() -> tokio::runtime::Runtime {
+/// #     tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
+/// # }
+/// let exploration = Exploration::of(|| Ok(vec![ConfigMap::controller("password").handler(password).build()?]));
+/// // `runtime` makes a current-thread runtime of tokio with `start_paused(true)`.
+/// let explored = exploration.run(runtime, async |cluster: Cluster| {
+///     let mut config = ConfigMap::default();
+///     config.metadata.name = Some("shop".into());
+///     cluster.create(&config).await.map(drop)
+/// })?;
+/// assert!(explored.histories() > 10);
+/// # Ok::<_, kooper::testing::Finding>(())
+/// ```
+#[must_use = "`run` explores"]
+pub struct Exploration {
+    make: Make,
+    name: String,
+    settings: GivenSettings,
+    desired: Vec<Desired>,
+    ignored: Vec<String>,
+    seed: u64,
+    limit: usize,
+}
+
+/// What an exploration went through without a finding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explored {
+    histories: usize,
+    possible: usize,
+    seed: u64,
+}
+
+impl Explored {
+    /// The number of histories with something that went wrong.
+    #[must_use]
+    pub fn histories(&self) -> usize {
+        self.histories
+    }
+
+    /// The number of histories that there are; more than were tried if there is a limit.
+    #[must_use]
+    pub fn possible(&self) -> usize {
+        self.possible
+    }
+}
+
+impl fmt::Display for Explored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { histories, possible, seed } = self;
+        write!(f, "{histories} of {possible} histories explored, seed {seed}")
+    }
+}
+
+impl Exploration {
+    /// Explores controllers. The function makes those of one process: it is called
+    /// for each start, and each start has a state of its own.
+    pub fn of(controllers: impl Fn() -> Result<Vec<Controller>, ConfigError> + Send + Sync + 'static) -> Self {
+        Self {
+            make: Arc::new(controllers),
+            // That of the test, unless tests share a thread.
+            name: std::thread::current().name().unwrap_or_default().to_owned(),
+            settings: GivenSettings::default(),
+            desired: Vec::new(),
+            ignored: Vec::new(),
+            seed: plan::seed(),
+            limit: LIMIT,
+        }
+    }
+
+    /// Adds a desired state of an object. Each history applies the states in turn,
+    /// after the scenario; and sequences of them must lead to what the last one
+    /// alone leads to: one changed to another, at once too, back again, and deleted
+    /// and created again.
+    pub fn state<K: Kind + Serialize + Clone>(mut self, object: K) -> Self {
+        self.desired.push(Desired::new(object));
+        self
+    }
+
+    /// Ignores a field with everything below it, such as `status.lastRun`, in all objects.
+    pub fn ignore(mut self, path: impl Into<String>) -> Self {
+        self.ignored.push(path.into());
+        self
+    }
+
+    /// The program's own settings.
+    pub fn settings<T: Send + Sync + 'static>(mut self, settings: T) -> Self {
+        self.settings.give(settings);
+        self
+    }
+
+    /// The most histories; of more, the seed chooses. Default: 500.
+    pub fn limit(mut self, histories: usize) -> Self {
+        self.limit = histories;
+        self
+    }
+
+    /// The seed of what is left to chance. Default: `KOOPER_SEED`, or a new one.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The name of the test, which a failure shows.
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// Explores: runs the scenario again and again, each time on a runtime of its
+    /// own, whose clock is paused. With `KOOPER_REPLAY=FILE` only the history in
+    /// that file is run.
+    ///
+    /// # Errors
+    /// The first history that is not as it should be.
+    ///
+    /// # Panics
+    /// If the clock of the runtime is not paused, or the file of `KOOPER_REPLAY` cannot be read.
+    pub fn run<F>(&self, runtime: impl Fn() -> Runtime, scenario: impl Fn(Cluster) -> F) -> Result<Explored, Finding>
+    where
+        F: Future<Output: ScenarioResult>,
+    {
+        let scenario = &scenario;
+        let scenario = move |cluster| async move { scenario(cluster).await.checked() }.boxed_local();
+        let setting = Setting {
+            make: self.make.clone(),
+            settings: self.settings.clone(),
+            scenario: &scenario,
+            desired: &self.desired,
+        };
+        let run = |trial: &Trial| {
+            runtime().block_on(async {
+                assert_paused().await;
+                let failed = |error: crate::error::BoxError| Outcome {
+                    problem: Some(Problem::Failed(chain(&*error))),
+                    ..Outcome::default()
+                };
+                setting.run(trial).await.unwrap_or_else(failed)
+            })
+        };
+        let replayed = plan::replayed(&self.name);
+        let mut references = References { run: &run, exploration: self, learned: HashMap::new() };
+        let mut trials = match &replayed {
+            Some(trial) => vec![trial.clone()],
+            None => self.trials(references.of(&Trial::Undisturbed)?.outcome()),
+        };
+        let possible = trials.len();
+        plan::choose(&mut trials, self.limit, self.seed);
+        for trial in &trials {
+            let reference = references.of(trial)?;
+            let outcome = run(trial);
+            if let Some(problem) = reference.judge(trial, &outcome) {
+                return Err(self.finding(trial, problem, &outcome));
+            }
+            if replayed.is_some() && !outcome.met {
+                let problem = "its fault was not met: the controllers do not write or receive this any more";
+                return Err(self.finding(trial, Problem::Failed(problem.to_owned()), &outcome));
+            }
+        }
+        Ok(Explored { histories: trials.len(), possible, seed: self.seed })
+    }
+
+    /// Everything that can go wrong in such a history.
+    fn trials(&self, outcome: &Outcome) -> Vec<Trial> {
+        let writes = outcome.written.iter().flat_map(|written| {
+            let (of, nth) = (written.what.clone(), written.nth);
+            trial::Mishap::ALL.map(move |mishap| Trial::Write { of: of.clone(), nth, mishap })
+        });
+        let events = outcome
+            .events
+            .iter()
+            .flat_map(|(of, nth)| trial::Gap::ALL.map(move |gap| Trial::Event { of: of.clone(), nth: *nth, gap }));
+        let storms = (0..STORMS).map(|number| Trial::Storm { seed: self.seed.wrapping_add(number) });
+        let sequences = Sequence::all(self.desired.len()).into_iter().map(Trial::Sequence);
+        writes.chain(events).chain(sequences).chain(storms).collect()
+    }
+
+    fn finding(&self, trial: &Trial, problem: Problem, outcome: &Outcome) -> Finding {
+        Finding::new(&self.name, self.seed, trial.clone(), problem, outcome.requests.clone())
+    }
+}
+
+/// What histories are compared with, learned when it is first needed.
+struct References<'a> {
+    run: &'a dyn Fn(&Trial) -> Outcome,
+    exploration: &'a Exploration,
+    learned: HashMap<Option<usize>, Reference>,
+}
+
+impl References<'_> {
+    fn of(&mut self, trial: &Trial) -> Result<&Reference, Finding> {
+        let (last, undisturbed) = match trial {
+            Trial::Sequence(sequence) => {
+                (Some(sequence.last()), Trial::Sequence(Sequence::Only { to: sequence.last() }))
+            }
+            _ => (None, Trial::Undisturbed),
+        };
+        if !self.learned.contains_key(&last) {
+            let (first, second) = (self.passed(&undisturbed)?, self.passed(&undisturbed)?);
+            let reference = Reference::learn(first, &second, self.exploration.ignored.clone());
+            self.learned.insert(last, reference);
+        }
+        Ok(&self.learned[&last])
+    }
+
+    fn passed(&self, trial: &Trial) -> Result<Outcome, Finding> {
+        let mut outcome = (self.run)(trial);
+        match outcome.problem.take().or_else(|| outcome.unrest.take()) {
+            Some(problem) => Err(self.exploration.finding(trial, problem, &outcome)),
+            None => Ok(outcome),
+        }
+    }
+}
+
+/// Panics on a clock that runs by itself: each history would take hours.
+async fn assert_paused() {
+    let started = std::time::Instant::now();
+    sleep(std::time::Duration::from_secs(1)).await;
+    assert!(
+        started.elapsed() < std::time::Duration::from_millis(900),
+        "an exploration needs a runtime whose clock is paused: build it with `start_paused(true)`"
+    );
+}
+
+impl fmt::Debug for Exploration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exploration").field("seed", &self.seed).field("limit", &self.limit).finish_non_exhaustive()
+    }
+}

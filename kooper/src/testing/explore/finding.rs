@@ -1,0 +1,78 @@
+//! A history that is not as it should be.
+
+use std::error::Error;
+use std::fmt;
+use std::path::PathBuf;
+
+use super::plan::{self, REPLAY};
+use super::problem::{Oracle, Problem};
+use super::trial::Trial;
+
+/// A history of an [`Exploration`](super::Exploration) that is not as it should be:
+/// what went wrong at which point, what came of it, the seed, and the file that
+/// repeats this history alone. It displays all of that.
+pub struct Finding(Box<Found>);
+
+struct Found {
+    test: String,
+    seed: u64,
+    trial: Trial,
+    problem: Problem,
+    file: Option<PathBuf>,
+    requests: Vec<String>,
+}
+
+impl Finding {
+    pub(super) fn new(test: &str, seed: u64, trial: Trial, problem: Problem, requests: Vec<String>) -> Self {
+        let is_disturbed = trial != Trial::Undisturbed;
+        // Without the file the rest is still useful.
+        let file = if is_disturbed { plan::write(test, seed, &trial).ok() } else { None };
+        Self(Box::new(Found { test: test.to_owned(), seed, trial, problem, file, requests }))
+    }
+
+    /// The oracle that found it.
+    #[must_use]
+    pub fn oracle(&self) -> Oracle {
+        self.0.problem.oracle()
+    }
+
+    /// The sentence: what went wrong, and what came of it.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let sentence = format!("{}, {}", self.0.trial, self.0.problem);
+        let mut chars = sentence.chars();
+        chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+    }
+
+    /// The file that repeats the history with `KOOPER_REPLAY`; `None` for one without faults.
+    #[must_use]
+    pub fn file(&self) -> Option<&std::path::Path> {
+        self.0.file.as_deref()
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}.", self.summary())?;
+        if !self.0.requests.is_empty() {
+            writeln!(f, "\nthe last requests:")?;
+            for request in &self.0.requests {
+                writeln!(f, "  {request}")?;
+            }
+        }
+        writeln!(f, "\nseed {}", self.0.seed)?;
+        match &self.0.file {
+            Some(file) => write!(f, "{REPLAY}={} cargo test {} repeats only this history", file.display(), self.0.test),
+            None => write!(f, "it needs no fault"),
+        }
+    }
+}
+
+/// As it is displayed, so that a test that returns it shows it.
+impl fmt::Debug for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Error for Finding {}

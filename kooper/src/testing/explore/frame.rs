@@ -1,0 +1,57 @@
+//! What `#[kooper::explore]` does around a scenario.
+
+use std::future::Future;
+use std::process::ExitCode;
+
+use tokio::runtime::Builder;
+
+use super::{Exploration, ScenarioResult};
+use crate::program::Program;
+use crate::testing::Cluster;
+
+/// Explores the controllers of a test with its scenario. `pause` pauses the clock of a runtime, and `arrange` sets
+/// what else the attribute has.
+pub fn explore<F>(
+    test: &str,
+    definitions: &[fn(&mut Program)],
+    pause: impl Fn(&mut Builder),
+    arrange: impl FnOnce(Exploration) -> Exploration,
+    scenario: impl Fn(Cluster) -> F,
+) -> ExitCode
+where
+    F: Future<Output: ScenarioResult>,
+{
+    if Cluster::is_real() {
+        eprintln!("skipped: the real server injects no faults, and its clock cannot be paused");
+        return ExitCode::SUCCESS;
+    }
+    let definitions = definitions.to_vec();
+    let define = move || {
+        let mut program = Program::default();
+        for define in &definitions {
+            define(&mut program);
+        }
+        program
+    };
+    let settings = define().given_settings();
+    let mut exploration = Exploration::of(move || define().into_controllers());
+    exploration.settings = settings;
+    // The tests of a crate are named without it.
+    let test = test.split_once("::").map_or(test, |(_, test)| test);
+    let runtime = || {
+        let mut builder = Builder::new_current_thread();
+        pause(&mut builder);
+        let runtime = builder.enable_all().build();
+        runtime.unwrap_or_else(|error| panic!("tokio's runtime cannot be built: {error}"))
+    };
+    match arrange(exploration.named(test)).run(runtime, scenario) {
+        Ok(explored) => {
+            println!("{explored}");
+            ExitCode::SUCCESS
+        }
+        Err(finding) => {
+            eprintln!("{finding}");
+            ExitCode::FAILURE
+        }
+    }
+}

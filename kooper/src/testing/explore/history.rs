@@ -1,0 +1,241 @@
+//! One run of a scenario, with something that goes wrong, on a cluster of its own.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
+use kooper_apiserver::faults::{Faults, Requests, Verb, WatchEvents};
+use serde::Deserialize;
+use tokio::time::sleep;
+
+use super::desired::Desired;
+use super::end::End;
+use super::outcome::Outcome;
+use super::problem::Problem;
+use super::process::{Make, Process};
+use super::tape::{Tape, Written};
+use super::trial::{Gap, Step, Trial};
+use crate::call::settings::GivenSettings;
+use crate::error::{Result, chain, panic_text};
+use crate::object::key::ObjectKey;
+use crate::testing::Cluster;
+use crate::testing::cluster::{CONTROLLERS, Restless};
+
+/// How long the waits of a scenario take before they fail.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// How long events are late, or missed: longer than a call waits for its own writes.
+const GAP: Duration = Duration::from_secs(30);
+
+/// How long a storm lasts after the scenario.
+const STORM: Duration = Duration::from_secs(60);
+
+/// How many calls for each object change nothing in the desired state.
+const QUIET_CALLS: usize = 50;
+
+/// The time between two of them.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// How many requests are shown with a problem.
+const SHOWN: usize = 30;
+
+/// What the user does in every history.
+pub(super) type Scenario<'a> = &'a dyn Fn(Cluster) -> LocalBoxFuture<'a, Result<(), String>>;
+
+/// What all histories of an exploration have in common.
+pub(super) struct Setting<'a> {
+    pub(super) make: Make,
+    pub(super) settings: GivenSettings,
+    pub(super) scenario: Scenario<'a>,
+    pub(super) desired: &'a [Desired],
+}
+
+impl Setting<'_> {
+    /// Runs the scenario with something that goes wrong.
+    pub(super) async fn run(&self, trial: &Trial) -> Result<Outcome> {
+        let cluster = Cluster::with(self.settings.clone()).await?.with_patience(PATIENCE);
+        let faults = cluster.faults();
+        let planned = match trial {
+            Trial::Write { of, nth, mishap } => Some((of.clone(), *nth, *mishap)),
+            _ => None,
+        };
+        match trial {
+            Trial::Event { of, nth, gap } => faults.replay(&line(of, *nth, *gap))?,
+            // It delays nothing, and notes the events.
+            Trial::Undisturbed => drop(faults.on_event(WatchEvents::all().by(CONTROLLERS)).delay(Duration::ZERO)),
+            _ => {}
+        }
+        let tape = Arc::new(Tape::new(planned));
+        let history = History { setting: self, trial, cluster, faults, tape };
+        let mut outcome = Outcome::default();
+        if let Err(problem) = history.pass(&mut outcome).await {
+            outcome.problem = Some(problem);
+        }
+        outcome.met = match trial {
+            Trial::Write { .. } => history.tape.met(),
+            Trial::Event { .. } => history.faults.injected().lines().count() > 1,
+            _ => true,
+        };
+        let requests = history.cluster.requests();
+        outcome.requests = requests.iter().rev().take(SHOWN).rev().map(ToString::to_string).collect();
+        Ok(outcome)
+    }
+}
+
+/// A history while it runs.
+struct History<'a, 's> {
+    setting: &'a Setting<'s>,
+    trial: &'a Trial,
+    cluster: Cluster,
+    faults: Faults,
+    tape: Arc<Tape>,
+}
+
+impl History<'_, '_> {
+    async fn pass(&self, outcome: &mut Outcome) -> Result<(), Problem> {
+        let started = Process::start(self.cluster.clone(), self.setting.make.clone(), self.tape.clone()).await;
+        let process = started.map_err(|error| Problem::Failed(chain(&*error)))?;
+        let before = events(&self.faults).len();
+        if let Trial::Storm { seed } = self.trial {
+            storm(&self.faults, *seed);
+        }
+        self.scenario(&process).await?;
+        let mut calm = 0;
+        if let Trial::Storm { .. } = self.trial {
+            sleep(STORM).await;
+            self.faults.clear();
+            calm = process.calls();
+        }
+        let mut calls = process.calls();
+        let rest = self.cluster.rest(|| calls = process.calls()).await;
+        ended(&process)?;
+        rest.map_err(|Restless(objects)| Problem::Restless(objects))?;
+        outcome.events = events(&self.faults).split_off(before);
+        outcome.calls = calls.saturating_sub(calm);
+        let objects = self.cluster.objects();
+        outcome.end = End::of(&objects);
+        outcome.written = self.tape.written();
+        outcome.unrest = self.quiet(&process, outcome).await.err();
+        Ok(())
+    }
+
+    /// What the user does.
+    async fn scenario(&self, process: &Process) -> Result<(), Problem> {
+        let scenario = async {
+            (self.setting.scenario)(self.cluster.clone()).await?;
+            for step in self.steps() {
+                let done = match step {
+                    Step::Apply(index) => self.setting.desired[index].apply(&self.cluster).await,
+                    Step::Delete(index) => self.setting.desired[index].delete(&self.cluster).await,
+                    Step::Settle => match self.cluster.rest(|| ()).await {
+                        Ok(()) => Ok(()),
+                        Err(Restless(objects)) => Err(format!("{} change without an end", objects.join(", ")).into()),
+                    },
+                };
+                done.map_err(|error| chain(&*error))?;
+            }
+            Ok(())
+        };
+        // A wait that fails panics.
+        let result = AssertUnwindSafe(scenario).catch_unwind().await;
+        ended(process)?;
+        result.unwrap_or_else(|panic| Err(panic_text(&*panic))).map_err(Problem::Failed)
+    }
+
+    /// The states in this history's order, or one after another.
+    fn steps(&self) -> Vec<Step> {
+        match self.trial {
+            Trial::Sequence(sequence) => sequence.steps(),
+            _ => (0..self.setting.desired.len()).flat_map(|index| [Step::Apply(index), Step::Settle]).collect(),
+        }
+    }
+
+    /// Calls the handlers again and again: nothing changes any more.
+    async fn quiet(&self, process: &Process, outcome: &mut Outcome) -> Result<(), Problem> {
+        let objects = self.cluster.objects();
+        let versions: HashMap<_, _> =
+            objects.iter().map(|object| (object.uid().to_owned(), object.version())).collect();
+        let keys = objects.iter().map(|object| {
+            let (namespace, name) =
+                object.key().split_once('/').map_or((None, object.key()), |(one, two)| (Some(one), two));
+            (object.group().to_owned(), object.resource().to_owned(), ObjectKey::new(namespace, name))
+        });
+        let keys: Vec<_> = keys.collect();
+        outcome.primaries = process.primaries(&keys);
+        let changes = |written: &Written| {
+            written.succeeded()
+                && match (&written.uid, written.version) {
+                    (Some(uid), Some(version)) => versions.get(uid) != Some(&version),
+                    (Some(uid), None) => versions.contains_key(uid),
+                    (None, _) => true,
+                }
+        };
+        let mut seen = self.tape.len();
+        for call in 1..=QUIET_CALLS {
+            process.wake(&keys);
+            sleep(QUIET).await;
+            ended(process)?;
+            let written = self.tape.written().split_off(seen);
+            if let Some(written) = written.iter().find(|written| changes(written)) {
+                return Err(Problem::Writes { what: written.what.clone(), call });
+            }
+            seen += written.len();
+        }
+        Ok(())
+    }
+}
+
+fn ended(process: &Process) -> Result<(), Problem> {
+    process.ended().map_or(Ok(()), |why| Err(Problem::Ended(why)))
+}
+
+/// A line of a plan of faults.
+fn line(of: &str, nth: u64, gap: Gap) -> String {
+    let time = serde_json::json!({"secs": GAP.as_secs(), "nanos": 0});
+    let fault = match gap {
+        Gap::Late => serde_json::json!({"delay": time}),
+        Gap::Missed => serde_json::json!({"expire_after": time}),
+    };
+    serde_json::json!({"event": {"of": of, "nth": nth, "fault": fault}}).to_string()
+}
+
+/// The watch events that met a fault.
+fn events(faults: &Faults) -> Vec<(String, u64)> {
+    #[derive(Deserialize)]
+    struct Line {
+        event: Option<Event>,
+    }
+    #[derive(Deserialize)]
+    struct Event {
+        of: String,
+        nth: u64,
+    }
+    let injected = faults.injected();
+    let lines = injected.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()?.event);
+    lines.map(|Event { of, nth }| (of, nth)).filter(|(of, _)| !of.starts_with("BOOKMARK")).collect()
+}
+
+/// Everything that may go wrong with the requests and watches of the controllers, by chance.
+fn storm(faults: &Faults, seed: u64) {
+    faults.set_seed(seed);
+    let writes = || faults.on(Requests::writes().by(CONTROLLERS)).with_probability(0.1);
+    writes().reply(500);
+    writes().reset();
+    writes().lose_answer();
+    writes().delay(Duration::from_secs(2));
+    for verb in [Verb::Watch, Verb::List] {
+        let reads = || faults.on(Requests::from(verb).by(CONTROLLERS)).with_probability(0.1);
+        reads().reply(500);
+        reads().reset();
+    }
+    let events = || faults.on_event(WatchEvents::all().by(CONTROLLERS)).with_probability(0.05);
+    events().close();
+    events().expire();
+    events().repeat();
+    events().garble();
+    events().delay(Duration::from_secs(1));
+    events().expire_after(Duration::from_secs(20));
+}

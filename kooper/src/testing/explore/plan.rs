@@ -1,0 +1,95 @@
+//! Which histories are run: those of a file, or some that a seed chooses.
+
+use std::fs;
+use std::hash::{BuildHasher as _, RandomState};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::trial::Trial;
+
+/// The environment variable that names the file of a history.
+pub(super) const REPLAY: &str = "KOOPER_REPLAY";
+
+/// The environment variable of the seed.
+const SEED: &str = "KOOPER_SEED";
+
+/// The history that a file has.
+#[derive(Deserialize, Serialize)]
+struct Replay {
+    /// The test that it belongs to.
+    test: String,
+    seed: u64,
+    trial: Trial,
+}
+
+/// The history of the file that the environment names, if it is one of this test.
+pub(super) fn replayed(test: &str) -> Option<Trial> {
+    let file = PathBuf::from(std::env::var_os(REPLAY)?);
+    let replay = read(&file).unwrap_or_else(|problem| panic!("{REPLAY}={}: {problem}", file.display()));
+    (replay.test == test).then_some(replay.trial)
+}
+
+fn read(file: &Path) -> Result<Replay, String> {
+    let text = fs::read_to_string(file).map_err(|error| error.to_string())?;
+    serde_json::from_str(&text).map_err(|error| format!("it has no history of an exploration: {error}"))
+}
+
+/// Writes a history to a file of its own, and returns the file.
+pub(super) fn write(test: &str, seed: u64, trial: &Trial) -> std::io::Result<PathBuf> {
+    let replay = Replay { test: test.to_owned(), seed, trial: trial.clone() };
+    let text = serde_json::to_string(&replay)?;
+    let number = RandomState::new().hash_one(&text);
+    let file = std::env::temp_dir().join(format!("kooper-history-{}-{number:x}.json", std::process::id()));
+    fs::write(&file, text)?;
+    Ok(file)
+}
+
+/// The seed of the environment, or a new one.
+pub(super) fn seed() -> u64 {
+    match std::env::var(SEED) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{SEED}={text}: it is not a number from 0 to 2^64 - 1")),
+        // Hashers of the standard library begin with random keys.
+        Err(_) => RandomState::new().hash_one(0) % 1_000_000,
+    }
+}
+
+/// Keeps so many, chosen by the seed, in their order.
+pub(super) fn choose(trials: &mut Vec<Trial>, limit: usize, seed: u64) {
+    if trials.len() <= limit {
+        return;
+    }
+    let mut numbers: Vec<_> = (0..trials.len()).collect();
+    numbers.sort_by_key(|number| mixed(seed ^ mixed(u64::try_from(*number).unwrap_or(u64::MAX))));
+    let mut kept = vec![false; trials.len()];
+    numbers.into_iter().take(limit).for_each(|number| kept[number] = true);
+    let mut kept = kept.into_iter();
+    trials.retain(|_| kept.next().unwrap_or_default());
+}
+
+/// Spreads the bits: the finalizer of SplitMix64.
+fn mixed(bits: u64) -> u64 {
+    let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Trial, choose};
+
+    #[test]
+    fn a_seed_chooses_the_same_histories_again() {
+        let all = || (0..100).map(|seed| Trial::Storm { seed }).collect::<Vec<_>>();
+        let chosen = |limit, seed| {
+            let mut trials = all();
+            choose(&mut trials, limit, seed);
+            trials
+        };
+        assert_eq!(chosen(100, 1), all());
+        assert_eq!(chosen(10, 1).len(), 10);
+        assert_eq!(chosen(10, 1), chosen(10, 1));
+        assert_ne!(chosen(10, 1), chosen(10, 2));
+    }
+}

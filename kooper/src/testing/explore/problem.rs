@@ -1,0 +1,76 @@
+//! What is wrong with a history.
+
+use std::fmt;
+
+use super::end::{Difference, Divergence};
+
+/// What is wrong with a history.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Problem {
+    /// The scenario, or the start of the controllers, failed.
+    Failed(String),
+    /// The controllers ended.
+    Ended(String),
+    /// Objects change without an end.
+    Restless(Vec<String>),
+    /// A call in the desired state has written.
+    Writes { what: String, call: usize },
+    /// The end state is another one.
+    Differs(Difference),
+    /// Objects were created or deleted more or less often.
+    Counts { resource: String, verb: &'static str, expected: usize, found: usize },
+    /// The end state was reached late: the number of calls, and that without faults.
+    Slow { calls: u64, expected: u64 },
+}
+
+/// The oracle that finds a problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Oracle {
+    /// The scenario itself passes, and the controllers run to its end.
+    Scenario,
+    /// The objects at the end are those of a history without faults.
+    EndState,
+    /// No object is left over.
+    Orphans,
+    /// As many objects are created and deleted as without faults.
+    Counts,
+    /// The end state is reached in at most ten calls more than without faults.
+    Convergence,
+    /// In the end state, 50 more calls for each object change nothing.
+    Rest,
+}
+
+impl Problem {
+    pub(super) fn oracle(&self) -> Oracle {
+        match self {
+            Self::Failed(_) | Self::Ended(_) => Oracle::Scenario,
+            Self::Restless(_) | Self::Writes { .. } => Oracle::Rest,
+            Self::Differs(Difference { kind: Divergence::LeftOver(..), .. }) => Oracle::Orphans,
+            Self::Differs(_) => Oracle::EndState,
+            Self::Counts { .. } => Oracle::Counts,
+            Self::Slow { .. } => Oracle::Convergence,
+        }
+    }
+}
+
+/// As the second half of a sentence that begins with the trial.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error) => write!(f, "the scenario fails: {error}"),
+            Self::Ended(why) => write!(f, "the controllers end: {why}"),
+            Self::Restless(objects) => write!(f, "these objects change without an end: {}", objects.join(", ")),
+            Self::Writes { what, call } => {
+                write!(f, "`{what}` still changes an object in call {call} after the desired state was reached")
+            }
+            Self::Differs(difference) => difference.fmt(f),
+            Self::Counts { resource, verb, expected, found } => {
+                write!(f, "{found} {resource} are {verb} instead of {expected}")
+            }
+            Self::Slow { calls, expected } => {
+                write!(f, "it takes {calls} calls until the desired state is reached instead of {expected}")
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The controllers of a history, as a process that is killed and started again.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, stream};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::tape::{self, Tape};
+use crate::controller::Controller;
+use crate::controller::error::{ConfigError, RunError};
+use crate::error::{Result, chain};
+use crate::metrics::health::Health;
+use crate::metrics::{MetricsError, MetricsRecorder, ReadGauge};
+use crate::object::key::ObjectKey;
+use crate::testing::Cluster;
+
+/// How long a process that was killed is down.
+const DOWN: Duration = Duration::from_secs(1);
+
+/// How long the controllers may take until they are ready, over all their starts.
+const START: Duration = Duration::from_secs(3600);
+
+/// How many calls a history may have: more are a loop that never ends.
+const MOST: u64 = 50_000;
+
+/// Makes the controllers of a new process.
+pub(super) type Make = Arc<dyn Fn() -> Result<Vec<Controller>, ConfigError> + Send + Sync>;
+
+/// The controllers of a history. Dropping it ends them.
+pub(super) struct Process {
+    shared: Arc<Shared>,
+    running: JoinHandle<()>,
+}
+
+/// What all lives of the process share.
+struct Shared {
+    cluster: Cluster,
+    make: Make,
+    tape: Arc<Tape>,
+    calls: Arc<Calls>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// That of the current life.
+    health: Option<Health>,
+    /// What wakes the controllers: for each its group, its resource and its keys.
+    wakers: Vec<(String, String, UnboundedSender<ObjectKey>)>,
+    /// Why there is no further life.
+    ended: Option<String>,
+}
+
+/// One life of the process.
+struct Life {
+    dead: CancellationToken,
+    running: JoinHandle<Result<(), RunError>>,
+}
+
+impl Process {
+    /// Starts the controllers, and starts them again whenever a crash has ended them. Returns when they are ready.
+    pub(super) async fn start(cluster: Cluster, make: Make, tape: Arc<Tape>) -> Result<Self> {
+        let mut controllers = make()?;
+        if controllers.is_empty() {
+            return Err(RunError::NoControllers.into());
+        }
+        cluster.prepare(&mut controllers).await?;
+        let shared = Arc::new(Shared { cluster, make, tape, calls: Arc::default(), state: Mutex::default() });
+        let first = shared.begin(controllers)?;
+        let running = tokio::spawn(shared.clone().live(first));
+        let process = Self { shared, running };
+        process.ready().await?;
+        Ok(process)
+    }
+
+    async fn ready(&self) -> Result<()> {
+        let since = Instant::now();
+        loop {
+            if let Some(why) = self.ended() {
+                return Err(format!("the controllers ended: {why}").into());
+            }
+            let health = self.shared.lock().health.clone();
+            let ready = health.map_or_else(|| Err("they were killed".to_owned()), |health| health.ready());
+            let Err(problem) = ready else { return Ok(()) };
+            if since.elapsed() >= START {
+                return Err(format!("the controllers are not ready within {START:?}: {}", problem.trim_end()).into());
+            }
+            sleep(Duration::from_millis(10).max(since.elapsed() / 50)).await;
+        }
+    }
+
+    /// Queues these objects, by group, resource and key, at the controllers that handle them.
+    pub(super) fn wake(&self, objects: &[(String, String, ObjectKey)]) {
+        for (group, resource, waker) in &self.shared.lock().wakers {
+            let own = objects.iter().filter(|(of, name, _)| of == group && name == resource);
+            for (_, _, key) in own {
+                // A process that was killed receives nothing.
+                let _ = waker.send(key.clone());
+            }
+        }
+    }
+
+    /// How many of these objects the controllers handle.
+    pub(super) fn primaries(&self, objects: &[(String, String, ObjectKey)]) -> u64 {
+        let state = self.shared.lock();
+        let is_handled = |(group, name, _): &&(String, String, ObjectKey)| {
+            state.wakers.iter().any(|(of, resource, _)| of == group && resource == name)
+        };
+        objects.iter().filter(is_handled).count().try_into().unwrap_or(u64::MAX)
+    }
+
+    /// How many calls there were.
+    pub(super) fn calls(&self) -> u64 {
+        self.shared.calls.count.load(Ordering::Relaxed)
+    }
+
+    /// Why the controllers run no more, if so.
+    pub(super) fn ended(&self) -> Option<String> {
+        self.shared.lock().ended.clone()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.running.abort();
+    }
+}
+
+impl Shared {
+    /// Begins another life of the process, with nothing that the last one knew.
+    fn begin(&self, mut controllers: Vec<Controller>) -> Result<Life> {
+        let (health, dead) = (Health::default(), CancellationToken::new());
+        let mut wakers = Vec::new();
+        for controller in &mut controllers {
+            let (waker, mut keys) = unbounded_channel();
+            let kind = controller.kind_info();
+            wakers.push((kind.group.clone(), kind.plural.clone(), waker));
+            controller.add_source(stream::poll_fn(move |context| keys.poll_recv(context)).boxed());
+        }
+        self.calls.begin(&dead);
+        let client = tape::client(self.cluster.controllers_client()?, dead.clone(), self.tape.clone());
+        let operator = self.cluster.operator(client, controllers).health(health.clone());
+        let operator = operator.metrics(self.calls.clone()).build()?;
+        let mut state = self.lock();
+        (state.health, state.wakers) = (Some(health), wakers);
+        Ok(Life { dead, running: tokio::spawn(operator.run(CancellationToken::new())) })
+    }
+
+    /// Lives until a life ends by itself, or never should have been so long.
+    async fn live(self: Arc<Self>, mut life: Life) {
+        loop {
+            tokio::select! {
+                biased;
+                () = life.dead.cancelled() => {
+                    life.running.abort();
+                    drop((&mut life.running).await);
+                }
+                ended = &mut life.running => {
+                    let why = match ended {
+                        Ok(Ok(())) => "none of them runs".to_owned(),
+                        Ok(Err(error)) => chain(&error),
+                        Err(error) => error.to_string(),
+                    };
+                    self.lock().ended = Some(why);
+                    return;
+                }
+            }
+            if self.tape.is_endless() {
+                self.lock().ended = Some("they write without an end".to_owned());
+                return;
+            }
+            if self.calls.are_endless() {
+                self.lock().ended = Some("calls follow each other without an end".to_owned());
+                return;
+            }
+            {
+                let mut state = self.lock();
+                state.health = None;
+                state.wakers.clear();
+            }
+            sleep(DOWN).await;
+            let next = (self.make)().map_err(Into::into).and_then(|controllers| self.begin(controllers));
+            match next {
+                Ok(next) => life = next,
+                Err(error) => {
+                    self.lock().ended = Some(chain(&*error));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.running.abort();
+    }
+}
+
+/// Counts the calls of all controllers, and ends a life that has too many.
+#[derive(Default)]
+struct Calls {
+    count: AtomicU64,
+    dead: Mutex<CancellationToken>,
+}
+
+impl Calls {
+    fn begin(&self, dead: &CancellationToken) {
+        *self.dead.lock().unwrap_or_else(PoisonError::into_inner) = dead.clone();
+    }
+
+    fn are_endless(&self) -> bool {
+        self.count.load(Ordering::Relaxed) >= MOST
+    }
+}
+
+impl MetricsRecorder for Calls {
+    fn inc_event_queued(&self, _: &str, _: bool) {}
+
+    fn observe_in_queue_duration(&self, _: &str, _: Duration) {}
+
+    fn observe_processing_duration(&self, _: &str, _: bool, _: Duration) {}
+
+    fn register_queue_length(&self, _: &str, _: ReadGauge) -> Result<(), MetricsError> {
+        Ok(())
+    }
+
+    fn observe_work_duration(&self, _: &str, _: Duration) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        if self.are_endless() {
+            self.dead.lock().unwrap_or_else(PoisonError::into_inner).cancel();
+        }
+    }
+}

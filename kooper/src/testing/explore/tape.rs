@@ -1,0 +1,216 @@
+//! The writes of controllers, as their client sends them, and what goes wrong with one of them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::trial::Mishap;
+use crate::error::BoxError;
+use crate::testing::Sent;
+use crate::testing::cluster::{is_noise, mortal};
+
+/// How many writes a history may have: more are a loop that never ends.
+const MOST: usize = 5000;
+
+/// Why a request after the end of its process fails.
+const KILLED: &str = "the controllers were killed";
+
+/// The writes of all processes of one history.
+#[derive(Default)]
+pub(super) struct Tape {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    written: Vec<Written>,
+    /// How often each write was begun.
+    counts: HashMap<String, u64>,
+    planned: Option<(String, u64, Mishap)>,
+    met: bool,
+}
+
+/// A write, and what the server answered, whether or not the answer arrived.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Written {
+    /// Such as `apply secrets default/a`.
+    pub(super) what: String,
+    /// Which one of these it is, from 1.
+    pub(super) nth: u64,
+    pub(super) verb: &'static str,
+    /// Its resource with its group.
+    pub(super) resource: String,
+    pub(super) of_subresource: bool,
+    /// The code of the answer; `None` if it was not sent.
+    pub(super) status: Option<u16>,
+    /// The object in the answer: its uid and version.
+    pub(super) uid: Option<String>,
+    pub(super) version: Option<u64>,
+}
+
+impl Written {
+    /// Whether it created an object.
+    pub(super) fn creates(&self) -> bool {
+        self.status == Some(201) && !self.of_subresource
+    }
+
+    /// Whether it was accepted.
+    pub(super) fn succeeded(&self) -> bool {
+        self.status.is_some_and(|status| status < 300)
+    }
+}
+
+impl Tape {
+    /// A tape with something that goes wrong.
+    pub(super) fn new(planned: Option<(String, u64, Mishap)>) -> Self {
+        Self { state: Mutex::new(State { planned, ..State::default() }) }
+    }
+
+    /// The writes so far.
+    pub(super) fn written(&self) -> Vec<Written> {
+        self.lock().written.clone()
+    }
+
+    /// The number of writes so far.
+    pub(super) fn len(&self) -> usize {
+        self.lock().written.len()
+    }
+
+    /// Whether there are more writes than in any history that ends.
+    pub(super) fn is_endless(&self) -> bool {
+        self.len() >= MOST
+    }
+
+    /// Whether what was planned happened.
+    pub(super) fn met(&self) -> bool {
+        self.lock().met
+    }
+
+    /// Counts a write that is about to be sent.
+    fn begin(&self, sent: &Sent) -> (usize, Option<Mishap>) {
+        let mut state = self.lock();
+        let what = sent.to_string();
+        let count = state.counts.entry(what.clone()).or_default();
+        *count += 1;
+        let nth = *count;
+        let is_planned = |(of, at, _): &&(String, u64, Mishap)| *of == what && *at == nth;
+        let mishap = state.planned.as_ref().filter(is_planned).map(|(_, _, mishap)| *mishap);
+        state.met |= mishap.is_some();
+        let group = if sent.group.is_empty() { String::new() } else { format!(".{}", sent.group) };
+        state.written.push(Written {
+            what,
+            nth,
+            verb: sent.verb,
+            resource: format!("{}{group}", sent.resource),
+            of_subresource: sent.subresource.is_some(),
+            ..Written::default()
+        });
+        (state.written.len() - 1, mishap)
+    }
+
+    /// Notes the server's answer.
+    fn end(&self, index: usize, status: u16, answer: &[u8]) {
+        let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let metadata = &answer["metadata"];
+        if let Some(written) = self.lock().written.get_mut(index) {
+            written.status = Some(status);
+            // A deletion is answered with a Status that names the object.
+            written.uid = text(&metadata["uid"]).or_else(|| text(&answer["details"]["uid"]));
+            written.version = metadata["resourceVersion"].as_str().and_then(|version| version.parse().ok());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Puts a client on tape. Once `dead` is cancelled, nothing more passes; a crash cancels it.
+pub(super) fn client(client: Client, dead: CancellationToken, tape: Arc<Tape>) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let reads = mortal(client.clone(), dead.clone());
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (client, reads, dead, tape) = (client.clone(), reads.clone(), dead.clone(), tape.clone());
+        async move {
+            if request.method() == Method::GET {
+                return Ok(reads.send(request).await?);
+            }
+            let (parts, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            let sent = Sent::read(&parts, &body);
+            let request = Request::from_parts(parts, Body::from(body));
+            if is_write(&sent, request.uri().query().unwrap_or_default()) {
+                write(&client, dead, &tape, &sent, request).await
+            } else {
+                Ok(reads.send(request).await?)
+            }
+        }
+    });
+    Client::new(service, namespace)
+}
+
+async fn write(
+    client: &Client,
+    dead: CancellationToken,
+    tape: &Tape,
+    sent: &Sent,
+    request: Request<Body>,
+) -> Result<Response<Body>, BoxError> {
+    if dead.is_cancelled() {
+        return Err(KILLED.into());
+    }
+    let (index, mishap) = tape.begin(sent);
+    if tape.is_endless() || mishap == Some(Mishap::KilledBefore) {
+        dead.cancel();
+        return Err(KILLED.into());
+    }
+    if mishap == Some(Mishap::Rejected) {
+        return rejected();
+    }
+    let served = async {
+        let (parts, body) = client.send(request).await?.into_parts();
+        let body = body.collect_bytes().await?;
+        tape.end(index, parts.status.as_u16(), &body);
+        Ok::<_, BoxError>(Response::from_parts(parts, Body::from(body)))
+    };
+    match mishap {
+        Some(Mishap::KilledUnanswered) => {
+            drop(served.await);
+            dead.cancel();
+            Err(KILLED.into())
+        }
+        Some(Mishap::Unanswered) => {
+            drop(served.await);
+            Err(std::io::Error::new(std::io::ErrorKind::ConnectionReset, "connection reset by an injected fault")
+                .into())
+        }
+        Some(Mishap::KilledAfter) => {
+            let answer = served.await;
+            // What the process does until it next waits, it has done.
+            dead.cancel();
+            answer
+        }
+        _ => dead.run_until_cancelled(served).await.ok_or(KILLED)?,
+    }
+}
+
+/// Whether a request may change an object that counts.
+fn is_write(sent: &Sent, query: &str) -> bool {
+    let asks_only = matches!(sent.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io");
+    !asks_only && sent.verb != "other" && !is_noise(&sent.group, &sent.resource) && !query.contains("dryRun=")
+}
+
+fn rejected() -> Result<Response<Body>, BoxError> {
+    let status = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 500,
+        "reason": "InternalError", "message": "Internal error occurred: rejected by an injected fault",
+    });
+    let response = Response::builder().status(500).header(http::header::CONTENT_TYPE, "application/json");
+    Ok(response.body(Body::from(status.to_string().into_bytes()))?)
+}
