@@ -1,5 +1,6 @@
 //! One pass of a dry run.
 
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use crate::controller::builder::Handlers;
 use crate::controller::crd::{InstallError, InstallPlan};
 use crate::error;
 use crate::rehearsal::{Leaving, Turns};
+use crate::watch::blocking::off_the_runtime;
 
 impl Runner {
     /// Handles each object once, after the caches of all controllers are complete. Ends
@@ -46,7 +48,10 @@ impl Runner {
             return None;
         }
         let context = InitContext { backing: self.backing.clone(), states: self.states.clone() };
-        let built = AssertUnwindSafe(self.controller.parts.handlers(context)).catch_unwind().await;
+        let mut building = self.controller.parts.handlers(context);
+        // `init` may block its thread.
+        let built = poll_fn(move |cx| off_the_runtime(|| building.as_mut().poll(cx)));
+        let built = AssertUnwindSafe(built).catch_unwind().await;
         match built {
             Ok(Ok(handlers)) => Some(handlers),
             failed => {
