@@ -132,6 +132,43 @@ fn a_stuck_cleanup_is_named_and_orphans_are_left_on_request() {
 }
 
 #[test]
+fn the_leases_are_deleted_unless_a_process_holds_them() {
+    let Some(installed) = Installed::start() else { return };
+    let election = ["--leader-election", "on"];
+    let mut program = installed.program(&["run", "--leader-election", "on"]);
+    let holder = |name: &str| {
+        let lease = installed.0.kubectl(&["get", "lease", name, "--output=jsonpath={.spec.holderIdentity}"]);
+        lease.success.then_some(lease.stdout)
+    };
+    let names = ["installed-shops", "installed-configs"];
+    for name in names {
+        eventually(name, || holder(name).is_some_and(|holder| !holder.is_empty()));
+    }
+    let (plan, _) = installed.uninstall(&[&["--dry-run"], &election[..]].concat());
+    assert!(plan.contains("delete    Lease default/installed-shops, when `"), "{plan}");
+    program.signal("TERM");
+    assert_eq!(program.exit_code(), Some(0));
+    let (steps, _) = installed.uninstall(&election);
+    for name in names {
+        assert!(steps.contains(&format!("delete    Lease default/{name}\n")), "{steps}");
+        assert_eq!(holder(name), None);
+    }
+    // A process that was not stopped keeps its Lease.
+    let held = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"namespace": "default", "name": "installed-shops"},
+        "spec": {
+            "holderIdentity": "elsewhere", "leaseDurationSeconds": 15, "renewTime": "2999-01-01T00:00:00.000000Z",
+        },
+    });
+    installed.0.apply([held]);
+    let (steps, _) = installed.uninstall(&election);
+    assert!(steps.contains("keep      Lease default/installed-shops: `elsewhere` holds it\n"), "{steps}");
+    assert_eq!(holder("installed-shops").as_deref(), Some("elsewhere"));
+    installed.nothing_hangs();
+}
+
+#[test]
 fn an_interrupted_run_is_continued() {
     let Some(installed) = Installed::start() else { return };
     installed.0.apply([shop("tea", true)]);
