@@ -6,6 +6,7 @@ mod dev_files;
 mod election;
 mod icecream;
 mod icecream_faults;
+mod monitoring;
 mod pod_terminator;
 mod programs;
 mod settings;

@@ -1,13 +1,17 @@
 //! The export of spans to an OpenTelemetry collector.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::process::Process;
+use kooper_tests::tools::has;
 use kooper_tests::wait::{eventually, until};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -137,6 +141,67 @@ fn a_call_is_exported_as_a_span_with_its_steps_before_the_program_ends() {
         assert_eq!(attribute(&said, "service.name").as_deref(), Some("traced"));
         assert_eq!(attribute(&said, "service.version").as_deref(), Some(env!("CARGO_PKG_VERSION")));
     }
+}
+
+#[test]
+fn lines_of_the_log_have_the_trace_of_their_call() {
+    let namespace = "traces-ids";
+    let Some(cluster) = cluster(namespace) else { return };
+    let collector = Collector::start();
+    let json = ["--log-format", "json", "--resync", "off"];
+    for args in [&json[2..], &json] {
+        cluster.must(&["delete", "pods", "--all", "--now", "--namespace", namespace]);
+        cluster.apply([pod(namespace, "plain")]);
+        let program = start(TRACED, cluster, namespace, args, &[(ENDPOINT, &collector.url())]);
+        let line = program.wait_for_line(&["works", "trace_id"]);
+        stop(program);
+        let spans = collector.spans();
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let known = |span: &Span| {
+            let (trace, own) = (hex(&span.trace_id), hex(&span.span_id));
+            let has_span = args.len() == 2 || line.contains(&format!("\"span_id\":\"{own}\""));
+            span.name == "work" && line.contains(&trace) && has_span
+        };
+        assert!(spans.iter().any(known), "{line}: {spans:#?}");
+    }
+}
+
+#[test]
+fn a_real_collector_accepts_compressed_spans() {
+    if !has("otel-collector") {
+        return;
+    }
+    let namespace = "traces-collector";
+    let Some(cluster) = cluster(namespace) else { return };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("collector");
+    drop(fs::remove_dir_all(&folder));
+    fs::create_dir_all(&folder).expect("a folder");
+    let address = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
+    let (config, received) = (folder.join("config.yaml"), folder.join("spans.json"));
+    let settings = json!({
+        "receivers": {"otlp": {"protocols": {"http": {"endpoint": address.to_string()}}}},
+        "exporters": {"file": {"path": received}},
+        "service": {
+            "pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["file"]}},
+            "telemetry": {"metrics": {"level": "none"}},
+        },
+    });
+    // JSON is YAML.
+    fs::write(&config, settings.to_string()).expect("written");
+    let mut command = Command::new("otel-collector");
+    let collector = Process::run(command.arg("--config").arg(&config));
+    collector.wait_for_line(&["Everything is ready"]);
+
+    let variables = [(ENDPOINT, &*format!("http://{address}")), ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"), EACH];
+    let program = traced(cluster, namespace, &["--resync", "off"], &variables);
+    let line = program.wait_for_line(&["works", "trace_id="]);
+    stop(program);
+    let trace = line.rsplit_once("trace_id=").expect("it is there").1.to_owned();
+    let spans = || {
+        let text = fs::read_to_string(&received).unwrap_or_default();
+        (text.contains(&trace) && text.contains("\"name\":\"fetch\"")).then_some(())
+    };
+    until("the spans of the call are received", spans, || collector.lines().join("\n"));
 }
 
 #[test]

@@ -15,8 +15,11 @@ mod gauges;
 pub(crate) mod health;
 pub(crate) mod held;
 mod panic_safe;
+#[cfg(all(feature = "cli", target_os = "linux"))]
+pub(crate) mod process;
 mod recorder;
 mod series;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
@@ -188,6 +191,8 @@ pub enum Gauge {
     UnfinishedWork,
     /// The time for which the oldest running call has been running, in seconds.
     LongestRunning,
+    /// Keys whose last handler call failed.
+    FailingKeys,
     /// Objects in the store.
     StoreObjects,
     /// The size of the objects in the store, in bytes.

@@ -1,10 +1,16 @@
 //! The controllers of a program, as generated code names them.
 
 #[cfg(feature = "cli")]
+pub(crate) mod alerts;
+#[cfg(feature = "cli")]
 pub(crate) mod cli;
+#[cfg(feature = "cli")]
+pub(crate) mod dashboard;
 pub mod http;
 #[cfg(feature = "cli")]
 pub(crate) mod manifests;
+#[cfg(feature = "cli")]
+pub(crate) mod query;
 #[cfg(feature = "cli")]
 pub(crate) mod rbac;
 mod settings;

@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::tools::has;
 use kooper_tests::wait::until;
 use serde_json::{Value, json};
 
@@ -28,18 +28,6 @@ fn call(command: &mut Command) -> (bool, String, String) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.success(), text(&output.stdout), text(&output.stderr))
-}
-
-/// Whether a tool is on the path.
-fn has(tool: &str) -> bool {
-    if Command::new(tool).arg("--help").output().is_ok() {
-        return true;
-    }
-    let required = env::var("KOOPER_REQUIRE_TOOLS").unwrap_or_default();
-    assert!(!required.split(',').any(|one| one == tool), "{tool} is not on the path");
-    // Written directly to stderr: the test harness hides the output of passing tests.
-    drop(writeln!(io::stderr(), "skipped: {tool} is not on the path"));
-    false
 }
 
 impl Chart {
@@ -153,7 +141,7 @@ fn combinations() -> Vec<(Value, Vec<String>)> {
     for namespaces in [&[][..], &["a"], &["b", NAMESPACE]] {
         for election in [None, Some("on"), Some("off")] {
             for instance in [None, Some("blue")] {
-                for leases in [None, Some("a"), Some("leases")] {
+                for (leases, auth) in [(None, None), (Some("a"), Some("token")), (Some("leases"), None)] {
                     let mut values = json!({"namespaces": namespaces});
                     let mut flags = Vec::new();
                     if !namespaces.is_empty() {
@@ -163,6 +151,7 @@ fn combinations() -> Vec<(Value, Vec<String>)> {
                         ("leaderElection", "--leader-election", election),
                         ("instance", "--instance", instance),
                         ("leaseNamespace", "--lease-namespace", leases),
+                        ("metricsAuth", "--metrics-auth", auth),
                     ] {
                         if let Some(choice) = choice {
                             values[value] = choice.into();
@@ -192,7 +181,7 @@ fn values_change_the_roles_as_flags_change_those_of_rbac() {
 #[test]
 fn the_documents_of_the_chart_are_those_of_manifests() {
     let Some(chart) = Chart::write(INSTALLED, "documents") else { return };
-    let kinds = ["Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "ServiceMonitor"];
+    let kinds = ["Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy", "ServiceMonitor", "PrometheusRule"];
     let of = |documents: Vec<Value>| -> BTreeMap<String, Value> {
         let known = documents.into_iter().map(|document| (document["kind"].as_str().unwrap().to_owned(), document));
         known.filter(|(kind, _)| kinds.contains(&&**kind)).collect()
@@ -204,7 +193,29 @@ fn the_documents_of_the_chart_are_those_of_manifests() {
             json!({"leaderElection": "on", "replicas": 1, "instance": "blue"}),
             "--leader-election on --replicas 1 --instance blue",
         ),
-        (json!({"networkPolicy": true, "serviceMonitor": true}), "--with network-policy,service-monitor"),
+        (
+            json!({"networkPolicy": true, "serviceMonitor": true, "alerts": true}),
+            "--with network-policy,service-monitor,alerts",
+        ),
+        (json!({"alerts": true, "instance": "blue"}), "--with alerts --instance blue"),
+        (
+            json!({"metricsAuth": "token", "networkPolicy": true, "serviceMonitor": true}),
+            "--metrics-auth token --with network-policy,service-monitor",
+        ),
+        (
+            json!({"metricsAuth": "token", "metricsSecret": "a.b", "serviceMonitor": true, "listenProbes": ":9001"}),
+            "--metrics-auth token --metrics-secret a.b --with service-monitor --listen-probes :9001",
+        ),
+        (
+            json!({"metricsCertFile": "/a", "metricsKeyFile": "/b", "serviceMonitor": true, "instance": "blue"}),
+            "--metrics-cert-file /a --metrics-key-file /b --with service-monitor --instance blue",
+        ),
+        (json!({"listenProbes": "off", "networkPolicy": true}), "--listen-probes off --with network-policy"),
+        (
+            json!({"listen": "off", "listenProbes": ":9001", "networkPolicy": true, "metricsAuth": "token"}),
+            "--listen off --listen-probes :9001 --with network-policy --metrics-auth token",
+        ),
+        (json!({"listen": "off", "metricsAuth": "token"}), "--listen off --metrics-auth token"),
         (json!({"listen": false, "networkPolicy": true}), "--listen off --with network-policy"),
         (json!({"listen": ":9000", "workers": 7, "resync": false}), "--listen :9000 --workers 7 --resync off"),
         (
@@ -253,6 +264,10 @@ fn bad_values_are_refused_with_their_name() {
         (json!({"replicas": 2}), "several replicas would all handle every object"),
         (json!({"listen": "127.0.0.1:8080"}), "probes and metrics cannot be reached"),
         (json!({"listen": "off", "serviceMonitor": true}), "serviceMonitor needs the metrics"),
+        (json!({"listen": "off", "alerts": true}), "alerts needs the metrics"),
+        (json!({"metricsAuth": "basic"}), "metricsAuth"),
+        (json!({"metricsSecret": "a", "metricsCertFile": "/b"}), "`metricsSecret` sets the files"),
+        (json!({"listenProbes": ":8080"}), "metrics and probes cannot be on the same port"),
         (json!({"instance": "x".repeat(60)}), "longer than 63 characters"),
     ] {
         let (done, _, stderr) = chart.helm(&["template", "release", "CHART", "--namespace", NAMESPACE], &values);
@@ -371,8 +386,9 @@ fn write_schemas(cluster: &ControlPlane, folder: &Path) {
 /// What `manifests` prints with few and with many flags, in files.
 fn written(folder: &Path) -> Vec<PathBuf> {
     let all = "--leader-election on --with network-policy --instance blue --namespace a,b";
+    let secured = "--metrics-auth token --metrics-secret a --with network-policy";
     let mut folders = Vec::new();
-    for (at, flags) in ["", "--leader-election on", "--listen off", all].into_iter().enumerate() {
+    for (at, flags) in ["", "--leader-election on", "--listen off", all, secured].into_iter().enumerate() {
         let path = folder.join(at.to_string());
         let mut command = Command::new(INSTALLED);
         command.args(["manifests", "--image", "example.com/installed:1"]).args(flags.split_whitespace());

@@ -37,6 +37,7 @@ mod reliability;
 mod rooms;
 mod same_end;
 mod secrets;
+mod secured;
 mod simulation;
 mod uninstall;
 mod watch_faults;

@@ -144,12 +144,19 @@ fn flags_that_do_not_fit_are_reported_with_what_to_write() {
             "the controller `shops` has no leader election: add `--leader-election on`, or write `--replicas 1`",
         ),
         (&["--listen", "127.0.0.1:8080"], "cannot be reached on 127.0.0.1:8080: write `--listen [::]:8080`"),
-        (&["--listen", "off", "--with", "service-monitor"], "a ServiceMonitor needs the metrics"),
+        (&["--listen", "off", "--with", "service-monitor"], "ServiceMonitors need the metrics"),
+        (&["--listen", "off", "--with", "alerts"], "alerts need the metrics"),
         (
             &["--instance", &"x".repeat(60)],
             "would have 71 characters, and 63 are allowed: choose a shorter `--instance`",
         ),
-        (&["--with", "tea"], "write `network-policy` or `service-monitor`"),
+        (&["--listen-probes", "[::]:80"], "cannot be reached on [::]:80: write `--listen-probes [::]:8080`"),
+        (&["--listen-probes", ":8080"], "metrics and probes cannot be on the same port"),
+        (
+            &["--metrics-secret", "a", "--metrics-cert-file", "/b"],
+            "`--metrics-secret` sets the files of the certificate",
+        ),
+        (&["--with", "tea"], "write `network-policy`, `service-monitor` or `alerts`"),
         (&["--format", "helm"], "write `--output FOLDER`"),
     ] {
         let (printed, stdout, stderr) = call(&[&image[..], args].concat());

@@ -8,4 +8,5 @@ pub mod faults;
 pub mod least_role;
 pub mod nodes;
 pub mod process;
+pub mod tools;
 pub mod wait;

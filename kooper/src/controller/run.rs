@@ -372,6 +372,8 @@ impl Runner {
         self.gauge(Gauge::UnfinishedWork, move || unfinished.unfinished());
         self.gauge(Gauge::LongestRunning, move || longest.longest());
         self.gauge(Gauge::StuckCalls, move || stuck.stuck() as f64);
+        let failing = self.failing.clone();
+        self.gauge(Gauge::FailingKeys, move || failing.keys() as f64);
     }
 
     fn gauge(&self, gauge: Gauge, read: impl Fn() -> f64 + Send + Sync + 'static) {

@@ -6,6 +6,7 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, Opts};
 
+use super::table::{self, Metric};
 use super::{Gauge, ReadGauge};
 
 /// Every gauge, one family for each metric.
@@ -21,6 +22,7 @@ pub(super) struct Gauges {
     active_workers: Family,
     max_workers: Family,
     // our own
+    failing_keys: Family,
     store_objects: Family,
     store_bytes: Family,
     watch_age: Family,
@@ -30,53 +32,20 @@ pub(super) struct Gauges {
 
 impl Gauges {
     pub(super) fn new() -> prometheus::Result<Self> {
-        let one = &["controller"];
-        let work_queue = &["name", "controller"];
         Ok(Self {
-            queue_length: Family::new(
-                "kooper_controller_event_queue_length",
-                "Length of the controller resource queue.",
-                one,
-            )?,
-            depth: Family::new("workqueue_depth", "Keys that wait in the work queue.", work_queue)?,
-            unfinished_work: Family::new(
-                "workqueue_unfinished_work_seconds",
-                "Seconds for which all running handler calls have been running; it keeps increasing if calls are stuck.",
-                work_queue,
-            )?,
-            longest_running: Family::new(
-                "workqueue_longest_running_processor_seconds",
-                "Seconds for which the oldest running handler call has been running.",
-                work_queue,
-            )?,
-            leader: Family::new(
-                "leader_election_master_status",
-                "1 if this process is the leader, 0 for a standby; the name is that of the Lease.",
-                &["name"],
-            )?,
-            active_workers: Family::new("controller_runtime_active_workers", "Handler calls that are running.", one)?,
-            max_workers: Family::new(
-                "controller_runtime_max_concurrent_reconciles",
-                "The most handler calls that can run at the same time.",
-                one,
-            )?,
-            store_objects: Family::new("kooper_store_objects", "Objects in the store.", one)?,
-            store_bytes: Family::new("kooper_store_bytes", "The size of the objects in the store.", one)?,
-            watch_age: Family::new(
-                "kooper_watch_last_heard_seconds",
-                "Seconds since the watch last received an event or a bookmark.",
-                &["controller", "watch"],
-            )?,
-            stuck_calls: Family::new(
-                "kooper_stuck_calls",
-                "Handler calls that are still running after their timeout and cancellation.",
-                one,
-            )?,
-            lease_time_left: Family::new(
-                "kooper_lease_time_left_seconds",
-                "Seconds until leadership expires unless the Lease is renewed.",
-                one,
-            )?,
+            queue_length: Family::new(&table::QUEUE_LENGTH)?,
+            depth: Family::new(&table::DEPTH)?,
+            unfinished_work: Family::new(&table::UNFINISHED_WORK)?,
+            longest_running: Family::new(&table::LONGEST_RUNNING)?,
+            leader: Family::new(&table::LEADER)?,
+            active_workers: Family::new(&table::ACTIVE_WORKERS)?,
+            max_workers: Family::new(&table::MAX_WORKERS)?,
+            failing_keys: Family::new(&table::FAILING_KEYS)?,
+            store_objects: Family::new(&table::STORE_OBJECTS)?,
+            store_bytes: Family::new(&table::STORE_BYTES)?,
+            watch_age: Family::new(&table::WATCH_AGE)?,
+            stuck_calls: Family::new(&table::STUCK_CALLS)?,
+            lease_time_left: Family::new(&table::LEASE_TIME_LEFT)?,
         })
     }
 
@@ -96,6 +65,7 @@ impl Gauges {
             Gauge::MaxWorkers => self.max_workers.add(&one, read),
             Gauge::UnfinishedWork => self.unfinished_work.add(&work_queue, read),
             Gauge::LongestRunning => self.longest_running.add(&work_queue, read),
+            Gauge::FailingKeys => self.failing_keys.add(&one, read),
             Gauge::StoreObjects => self.store_objects.add(&one, read),
             Gauge::StoreBytes => self.store_bytes.add(&one, read),
             Gauge::WatchAge { watch } => self.watch_age.add(&[controller, watch], read),
@@ -105,7 +75,7 @@ impl Gauges {
         }
     }
 
-    pub(super) fn parts(&self) -> [&dyn Collector; 12] {
+    pub(super) fn parts(&self) -> [&dyn Collector; 13] {
         [
             &self.queue_length,
             &self.depth,
@@ -114,6 +84,7 @@ impl Gauges {
             &self.leader,
             &self.active_workers,
             &self.max_workers,
+            &self.failing_keys,
             &self.store_objects,
             &self.store_bytes,
             &self.watch_age,
@@ -136,8 +107,9 @@ struct Callback {
 }
 
 impl Family {
-    fn new(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<Self> {
-        Ok(Self { gauges: GaugeVec::new(Opts::new(name, help), labels)?, callbacks: RwLock::default() })
+    fn new(metric: &Metric) -> prometheus::Result<Self> {
+        let gauges = GaugeVec::new(Opts::new(metric.name, metric.help), metric.labels)?;
+        Ok(Self { gauges, callbacks: RwLock::default() })
     }
 
     /// Whether the labels are new. If not, the first callback stays.

@@ -1,10 +1,11 @@
-//! The counters and histograms, with the names that existing dashboards use.
+//! The counters and histograms.
 
 use std::time::Duration;
 
 use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts};
 
+use super::table::{self, Metric};
 use super::{Counter, WatchFault};
 
 /// Kooper's buckets for the time in the queue.
@@ -58,106 +59,30 @@ pub(super) struct Series {
 
 impl Series {
     pub(super) fn new(in_queue: Vec<f64>, processing: Vec<f64>) -> prometheus::Result<Self> {
-        let one = &["controller"];
-        let work_queue = &["name", "controller"];
         Ok(Self {
-            queued: counter(
-                "kooper_controller_queued_events_total",
-                "Total number of events queued.",
-                &["controller", "requeue"],
-            )?,
-            in_queue: histogram(
-                "kooper_controller_event_in_queue_duration_seconds",
-                "The duration of an event in the queue.",
-                one,
-                in_queue,
-            )?,
-            processed: histogram(
-                "kooper_controller_processed_event_duration_seconds",
-                "The duration for an event to be processed.",
-                &["controller", "success"],
-                processing,
-            )?,
-            results: counter(
-                "controller_runtime_reconcile_total",
-                "Handler calls, by result.",
-                &["controller", "result"],
-            )?,
-            errors: counter("controller_runtime_reconcile_errors_total", "Handler calls that failed.", one)?,
-            terminal_errors: counter(
-                "controller_runtime_terminal_reconcile_errors_total",
-                "Handler calls that failed with an error that is not retried.",
-                one,
-            )?,
-            panics: counter("controller_runtime_reconcile_panics_total", "Handler calls that panicked.", one)?,
-            timeouts: counter(
-                "controller_runtime_reconcile_timeouts_total",
-                "Handler calls that exceeded the timeout.",
-                one,
-            )?,
-            reconcile_time: histogram(
-                "controller_runtime_reconcile_time_seconds",
-                "The duration of handler calls.",
-                one,
-                RECONCILE_BUCKETS.to_vec(),
-            )?,
-            adds: counter("workqueue_adds_total", "Keys that were added to the work queue.", work_queue)?,
-            retries: counter(
-                "workqueue_retries_total",
-                "Keys that were added to the work queue again after a failure.",
-                work_queue,
-            )?,
-            queue_duration: histogram(
-                "workqueue_queue_duration_seconds",
-                "The time that keys waited in the work queue before a worker took them.",
-                work_queue,
-                WORK_QUEUE_BUCKETS.to_vec(),
-            )?,
-            work_duration: histogram(
-                "workqueue_work_duration_seconds",
-                "The time that workers were busy with keys of the work queue.",
-                work_queue,
-                WORK_QUEUE_BUCKETS.to_vec(),
-            )?,
-            requests: counter(
-                "rest_client_requests_total",
-                "Requests to the API server, by status code, method and host; the code is <error> if there was no response.",
-                &["code", "method", "host"],
-            )?,
-            handler_timeouts: counter(
-                "kooper_handler_timeouts_total",
-                "Handler calls that exceeded the timeout.",
-                one,
-            )?,
-            relists: counter("kooper_relists_total", "How often a watch had to list again.", one)?,
-            watch_errors: counter(
-                "kooper_watch_errors_total",
-                "List and watch requests that failed, by reason.",
-                &["controller", "reason"],
-            )?,
-            decode_errors: counter("kooper_decode_errors_total", "Objects that could not be decoded.", one)?,
-            restores: counter(
-                "kooper_restores_total",
-                "Lists accepted with a lower version than the last one, as after the server was restored from a backup.",
-                one,
-            )?,
-            abandoned: counter(
-                "kooper_abandoned_total",
-                "Objects that no longer match the selector but keep the finalizer, and are not handled any more.",
-                one,
-            )?,
-            leader_transitions: counter(
-                "kooper_leader_transitions_total",
-                "How often this process became the leader.",
-                one,
-            )?,
-            lease_renewals: histogram(
-                "kooper_lease_renew_duration_seconds",
-                "The duration of writes of the leader's Lease, failed ones included.",
-                one,
-                PROCESSING_BUCKETS.to_vec(),
-            )?,
-            events_dropped: counter("kooper_events_dropped_total", "Kubernetes Events that were not written.", one)?,
+            queued: counter(&table::QUEUED_EVENTS)?,
+            in_queue: histogram(&table::IN_QUEUE, in_queue)?,
+            processed: histogram(&table::PROCESSED, processing)?,
+            results: counter(&table::RECONCILES)?,
+            errors: counter(&table::RECONCILE_ERRORS)?,
+            terminal_errors: counter(&table::TERMINAL_ERRORS)?,
+            panics: counter(&table::PANICS)?,
+            timeouts: counter(&table::TIMEOUTS)?,
+            reconcile_time: histogram(&table::RECONCILE_TIME, RECONCILE_BUCKETS.to_vec())?,
+            adds: counter(&table::ADDS)?,
+            retries: counter(&table::RETRIES)?,
+            queue_duration: histogram(&table::QUEUE_DURATION, WORK_QUEUE_BUCKETS.to_vec())?,
+            work_duration: histogram(&table::WORK_DURATION, WORK_QUEUE_BUCKETS.to_vec())?,
+            requests: counter(&table::REQUESTS)?,
+            handler_timeouts: counter(&table::HANDLER_TIMEOUTS)?,
+            relists: counter(&table::RELISTS)?,
+            watch_errors: counter(&table::WATCH_ERRORS)?,
+            decode_errors: counter(&table::DECODE_ERRORS)?,
+            restores: counter(&table::RESTORES)?,
+            abandoned: counter(&table::ABANDONED)?,
+            leader_transitions: counter(&table::LEADER_TRANSITIONS)?,
+            lease_renewals: histogram(&table::LEASE_RENEWALS, PROCESSING_BUCKETS.to_vec())?,
+            events_dropped: counter(&table::EVENTS_DROPPED)?,
         })
     }
 
@@ -281,12 +206,12 @@ impl Series {
     }
 }
 
-fn counter(name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntCounterVec> {
-    IntCounterVec::new(Opts::new(name, help), labels)
+fn counter(metric: &Metric) -> prometheus::Result<IntCounterVec> {
+    IntCounterVec::new(Opts::new(metric.name, metric.help), metric.labels)
 }
 
-fn histogram(name: &str, help: &str, labels: &[&str], buckets: Vec<f64>) -> prometheus::Result<HistogramVec> {
-    HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets), labels)
+fn histogram(metric: &Metric, buckets: Vec<f64>) -> prometheus::Result<HistogramVec> {
+    HistogramVec::new(HistogramOpts::new(metric.name, metric.help).buckets(buckets), metric.labels)
 }
 
 fn boolean(value: bool) -> &'static str {

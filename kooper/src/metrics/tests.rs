@@ -78,6 +78,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("kooper_abandoned_total", "counter", "controller"),
     ("kooper_decode_errors_total", "counter", "controller"),
     ("kooper_events_dropped_total", "counter", "controller"),
+    ("kooper_failing_keys", "gauge", "controller"),
     ("kooper_handler_timeouts_total", "counter", "controller"),
     ("kooper_leader_transitions_total", "counter", "controller"),
     ("kooper_lease_renew_duration_seconds", "histogram", "controller"),
@@ -100,11 +101,12 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("workqueue_work_duration_seconds", "histogram", "controller,name"),
 ];
 
-const GAUGES: [Gauge; 8] = [
+const GAUGES: [Gauge; 9] = [
     Gauge::ActiveWorkers,
     Gauge::MaxWorkers,
     Gauge::UnfinishedWork,
     Gauge::LongestRunning,
+    Gauge::FailingKeys,
     Gauge::StoreObjects,
     Gauge::StoreBytes,
     Gauge::StuckCalls,
@@ -145,8 +147,8 @@ fn the_four_metrics_of_kooper_for_go_are_exported_unchanged() {
     assert_eq!(kooper, KOOPER);
 }
 
-#[test]
-fn the_other_metrics_have_the_expected_names_and_labels() {
+/// A registry in which every metric has a value.
+fn every_metric() -> Registry {
     let (registry, metrics) = begun();
     for gauge in GAUGES
         .into_iter()
@@ -155,6 +157,12 @@ fn the_other_metrics_have_the_expected_names_and_labels() {
         metrics.register_gauge("echo", gauge, read(1.0)).expect("the first of its name");
     }
     drop(metrics.client_layer(&http::Uri::from_static("https://host")).layer(()).count(http::Method::GET));
+    registry
+}
+
+#[test]
+fn the_other_metrics_have_the_expected_names_and_labels() {
+    let registry = every_metric();
     let found: Vec<_> = registry
         .gather()
         .iter()
@@ -166,6 +174,48 @@ fn the_other_metrics_have_the_expected_names_and_labels() {
         })
         .collect();
     let expected: Vec<_> = OTHERS.iter().map(|(a, b, c)| (a.to_string(), b.to_string(), c.to_string())).collect();
+    assert_eq!(found, expected);
+}
+
+/// The table of the reference: name, type and labels of each metric.
+#[test]
+fn the_reference_has_the_types_and_labels_of_the_table() {
+    let page = include_str!("../../../docs/reference/metrics.md");
+    for metric in table::ALL {
+        let kind = format!("{:?}", metric.kind).to_lowercase();
+        let labels: Vec<_> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+        let labels = if labels.is_empty() { "–".to_owned() } else { labels.join(", ") };
+        let row = format!("| `{}` | {kind} | {labels} | ", metric.name);
+        assert!(page.lines().any(|line| line.starts_with(&row)), "docs/reference/metrics.md lacks the row {row}");
+    }
+}
+
+#[test]
+fn each_metric_is_in_the_table_once_and_named_after_its_unit() {
+    let mut names: Vec<_> = table::ALL.iter().map(|metric| metric.name).collect();
+    names.sort_unstable();
+    let all = names.len();
+    names.dedup();
+    assert_eq!(names.len(), all);
+    for metric in table::ALL {
+        let is_counter = metric.kind == table::MetricKind::Counter;
+        assert_eq!(metric.name.ends_with("_total"), is_counter, "{}", metric.name);
+        let name = metric.name.trim_end_matches("_total");
+        assert_eq!(name.ends_with("_seconds"), metric.unit == table::Unit::Seconds, "{}", metric.name);
+        assert_eq!(name.ends_with("_bytes"), metric.unit == table::Unit::Bytes, "{}", metric.name);
+    }
+}
+
+/// What the registry has is what the table says, and nothing else.
+#[test]
+fn the_registry_has_the_metrics_of_the_table() {
+    let registry = every_metric();
+    let kind = |kind: &dyn std::fmt::Debug| format!("{kind:?}").to_lowercase();
+    let found: Vec<_> =
+        registry.gather().iter().map(|family| (family.name().to_owned(), kind(&family.get_field_type()))).collect();
+    let of_recorder = table::ALL.iter().filter(|metric| !metric.name.starts_with("process_"));
+    let mut expected: Vec<_> = of_recorder.map(|metric| (metric.name.to_owned(), kind(&metric.kind))).collect();
+    expected.sort();
     assert_eq!(found, expected);
 }
 

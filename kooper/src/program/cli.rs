@@ -11,8 +11,10 @@ mod dev;
 mod diff;
 mod document;
 mod dry_run;
+mod listeners;
 mod logging;
 mod manifests;
+mod monitoring;
 mod preflight;
 mod print;
 mod run;
@@ -95,6 +97,8 @@ pub fn main(
         Task::Diff => "diff failed",
         Task::Check => "check failed",
         Task::Uninstall => "uninstall failed",
+        Task::Dashboard => "dashboard failed",
+        Task::Alerts => "alerts failed",
     };
     let ended = match task {
         Task::Run if settings.dry_run => dry_run::dry_run(program, version, controllers, &settings),
@@ -109,6 +113,8 @@ pub fn main(
         Task::Uninstall => uninstall::uninstall(program, version, controllers, settings),
         Task::Diff => diff::diff(program, version, controllers, &settings),
         Task::Check => check::check(program, version, controllers, &settings),
+        Task::Dashboard => monitoring::dashboard(program, controllers, &settings),
+        Task::Alerts => monitoring::alerts(program, controllers, &settings),
     };
     let code = ended.unwrap_or_else(|error| {
         let error = chain(&*error);

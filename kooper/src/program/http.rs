@@ -1,7 +1,8 @@
 //! The listener for `/metrics`, `/healthz` and `/readyz`.
 //!
 //! It runs on a separate thread and runtime, so that probes are answered while
-//! handlers block the program's runtime.
+//! handlers block the program's runtime. A program may have two: one for the metrics,
+//! which may be secured, and one for probes.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,18 +16,29 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus::Registry;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::error::BoxError;
 use crate::metrics::health::Health;
 use pages::Pages;
+use site::Site;
 
+#[cfg(all(feature = "cli", feature = "rustls-tls"))]
+pub(crate) mod certificate;
+#[cfg(feature = "cli")]
+pub(crate) mod guard;
 mod pages;
 mod pulse;
+mod site;
 #[cfg(test)]
 mod tests;
+
+#[cfg(feature = "cli")]
+pub(crate) use site::{GuardMaker, Offer, SiteBuilder};
 
 /// A connection serves one request and lasts no longer than this, however
 /// slow its client is.
@@ -61,6 +73,14 @@ pub enum ListenError {
         /// The error of the system.
         error: io::Error,
     },
+    /// The address of probes cannot be bound.
+    #[error("cannot listen on {address} for probes: {}", advice_on_probes(error))]
+    BindProbes {
+        /// The requested address.
+        address: SocketAddr,
+        /// The error of the system.
+        error: io::Error,
+    },
     /// The thread cannot be started.
     #[error("cannot start the thread that serves metrics and probes")]
     Thread(#[source] io::Error),
@@ -69,6 +89,10 @@ pub enum ListenError {
 impl Listener {
     /// The default of `--listen`: all addresses, port 8080.
     pub const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 8080);
+
+    /// The default of `--listen-probes`, if probes have a port of their own: all
+    /// addresses, port 8081.
+    pub const DEFAULT_PROBES: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 8081);
 
     /// Binds the address. `[::]` accepts IPv4 connections, too; on a machine without
     /// IPv6, `0.0.0.0` is bound instead.
@@ -88,6 +112,15 @@ impl Listener {
         socket.and_then(ready).map_err(|error| ListenError::Bind { address, error })
     }
 
+    /// Binds the address of probes.
+    #[cfg(feature = "cli")]
+    pub(crate) fn bind_probes(address: SocketAddr) -> Result<Self, ListenError> {
+        Self::bind(address).map_err(|error| match error {
+            ListenError::Bind { address, error } => ListenError::BindProbes { address, error },
+            other => other,
+        })
+    }
+
     /// The address in use: with port 0, the port that the system chose.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
@@ -100,7 +133,12 @@ impl Listener {
     /// # Errors
     /// When the system has no thread left.
     pub fn serve(self, registry: Registry, health: Health, program: Handle) -> Result<Server, ListenError> {
-        let pages = Arc::new(Pages::new(registry, health, program));
+        self.serve_site(|| Ok(Site::open(Pages::new(registry, health, program))))
+    }
+
+    /// Starts to answer with what `site` makes on the thread and the runtime of the
+    /// listener.
+    fn serve_site(self, site: impl FnOnce() -> io::Result<Site> + Send + 'static) -> Result<Server, ListenError> {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let (started, start) = mpsc::channel();
@@ -110,10 +148,11 @@ impl Listener {
                 Err(error) => return drop(started.send(Err(error))),
             };
             runtime.block_on(async move {
-                match tokio::net::TcpListener::from_std(self.socket) {
-                    Ok(socket) => {
+                let socket = tokio::net::TcpListener::from_std(self.socket);
+                match socket.and_then(|socket| Ok((socket, site()?))) {
+                    Ok((socket, site)) => {
                         drop(started.send(Ok(())));
-                        stopped.run_until_cancelled(accept(socket, pages)).await;
+                        stopped.run_until_cancelled(accept(socket, Arc::new(site))).await;
                     }
                     Err(error) => drop(started.send(Err(error))),
                 }
@@ -158,7 +197,7 @@ impl Drop for Server {
     }
 }
 
-async fn accept(socket: tokio::net::TcpListener, pages: Arc<Pages>) {
+async fn accept(socket: tokio::net::TcpListener, site: Arc<Site>) {
     let mut connections: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let stream = match socket.accept().await {
@@ -177,15 +216,35 @@ async fn accept(socket: tokio::net::TcpListener, pages: Arc<Pages>) {
         {
             oldest.abort();
         }
-        let task = tokio::spawn(serve_connection(stream, Arc::clone(&pages)));
+        let task = tokio::spawn(serve_connection(stream, Arc::clone(&site)));
         connections.push_back(task.abort_handle());
     }
 }
 
-async fn serve_connection(stream: TcpStream, pages: Arc<Pages>) {
-    let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-        let answer = pages.answer(request.method(), request.uri().path());
-        std::future::ready(Ok::<_, std::convert::Infallible>(answer))
+async fn serve_connection(stream: TcpStream, site: Arc<Site>) {
+    let served = async {
+        #[cfg(all(feature = "cli", feature = "rustls-tls"))]
+        if let Some(acceptor) = site.acceptor() {
+            return serve_stream(acceptor.accept(stream).await?, &site).await;
+        }
+        serve_stream(stream, &site).await
+    };
+    // An error of a client only affects its own connection.
+    if let Ok(Err(error)) = tokio::time::timeout(LONGEST_CONNECTION, served).await {
+        tracing::debug!(%error, "a connection to the listener for metrics and probes broke");
+    }
+}
+
+async fn serve_stream<S>(stream: S, site: &Arc<Site>) -> Result<(), BoxError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
+        let site = Arc::clone(site);
+        async move {
+            let (head, _) = request.into_parts();
+            Ok::<_, std::convert::Infallible>(site.answer(&head).await)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -193,10 +252,7 @@ async fn serve_connection(stream: TcpStream, pages: Arc<Pages>) {
         .header_read_timeout(LONGEST_HEAD.0)
         .max_buf_size(LONGEST_HEAD.1)
         .serve_connection(TokioIo::new(stream), service);
-    // An error of a client only affects its own connection.
-    if let Ok(Err(error)) = tokio::time::timeout(LONGEST_CONNECTION, connection).await {
-        tracing::debug!(%error, "a connection to the listener for metrics and probes broke");
-    }
+    Ok(connection.await?)
 }
 
 /// The error of the system, and what to do about it.
@@ -214,5 +270,14 @@ fn advice(error: &io::Error) -> String {
              KOOPER_LISTEN"
         ),
         _ => format!("{error}: choose another address with `--listen` or KOOPER_LISTEN, or `--listen off`"),
+    }
+}
+
+fn advice_on_probes(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "another program uses this port: choose another one with `--listen-probes` or \
+             KOOPER_LISTEN_PROBES, such as `--listen-probes [::]:8082`"
+            .to_owned(),
+        _ => format!("{error}: choose another address with `--listen-probes` or KOOPER_LISTEN_PROBES"),
     }
 }

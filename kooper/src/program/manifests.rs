@@ -6,6 +6,7 @@
 mod choices;
 mod crd_roles;
 mod deployment;
+mod ports;
 pub(crate) mod template;
 #[cfg(test)]
 mod tests;
@@ -13,17 +14,19 @@ mod tests;
 use serde_json::{Value, json};
 
 use crate::controller::Controller;
+use crate::program::alerts;
 use crate::program::rbac::{self, Place};
 
-pub(crate) use choices::{Choices, ManifestError, resources, strategy, unelected, usual_replicas};
+pub(crate) use choices::{
+    Choices, ManifestError, installed_alerts, resources, strategy, unelected, usual_replicas, workload_name,
+};
 pub(crate) use crd_roles::documents as crd_roles;
+pub(crate) use deployment::certificate_variables;
+pub(crate) use ports::{Ports, ProbePort, Security, TOKEN_FILE};
 use template::optional;
 
 /// The label by which the pods of one installation are selected.
 pub(crate) const INSTALLATION: &str = "kooper.rs/installation";
-
-/// The name of the container's port.
-const PORT: &str = "http";
 
 /// The values of the Deployment and of what belongs to it.
 pub(crate) struct Workload {
@@ -42,14 +45,17 @@ pub(crate) struct Workload {
     /// The seconds from SIGTERM to SIGKILL.
     pub(crate) grace: Value,
     pub(crate) variables: Value,
-    /// The port of metrics and probes.
-    pub(crate) port: Value,
+    pub(crate) ports: Ports,
     pub(crate) resources: Value,
-    /// Whether the listener is on.
-    pub(crate) listens: Part,
+    /// The name of the Secret with the certificate of the metrics.
+    pub(crate) secret: Value,
+    pub(crate) has_secret: Part,
     pub(crate) has_budget: Part,
     pub(crate) has_network_policy: Part,
     pub(crate) has_service_monitor: Part,
+    pub(crate) has_alerts: Part,
+    /// The rules of alerts.
+    pub(crate) alerts: Value,
     /// Further fields of the pod.
     pub(crate) pod: Vec<(&'static str, Value)>,
 }
@@ -98,9 +104,10 @@ impl Workload {
         let documents = [
             (Part::Always, self.deployment()),
             (self.has_budget.clone(), self.budget()),
-            (self.listens.clone(), self.service()),
+            (self.ports.has_metrics.clone(), self.service()),
             (self.has_network_policy.clone(), self.network_policy()),
             (self.has_service_monitor.clone(), self.service_monitor()),
+            (self.has_alerts.clone(), alerts::prometheus_rule(&self.metadata(), &self.alerts)),
         ];
         documents.map(|(part, document)| (part, pruned(document))).into()
     }
@@ -128,15 +135,15 @@ impl Workload {
             "apiVersion": "v1", "kind": "Service", "metadata": self.metadata(),
             "spec": {
                 "selector": self.selector,
-                "ports": [{"name": PORT, "port": self.port, "targetPort": PORT, "protocol": "TCP"}],
+                "ports": self.ports.service,
             },
         })
     }
 
-    /// Only the port of metrics and probes accepts connections. What handlers
+    /// Only the ports of metrics and probes accept connections. What handlers
     /// connect to is not limited.
     fn network_policy(&self) -> Value {
-        let ingress = self.listens.field(json!([{"ports": [{"port": PORT, "protocol": "TCP"}]}]));
+        let ingress = self.ports.has_any.field(json!([{"ports": self.ports.policy}]));
         json!({
             "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": self.metadata(),
             "spec": {
@@ -152,7 +159,7 @@ impl Workload {
             "apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor", "metadata": self.metadata(),
             "spec": {
                 "selector": {"matchLabels": self.selector},
-                "endpoints": [{"port": PORT, "path": "/metrics"}],
+                "endpoints": [self.ports.endpoint],
             },
         })
     }

@@ -14,7 +14,7 @@ use crate::call::plan::{Need, Reach};
 use crate::controller::Controller;
 use crate::controller::installation::Installation;
 
-pub(crate) use roles::{documents, rules};
+pub(crate) use roles::{documents, metrics_reader, rules};
 
 /// Where a program is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,13 @@ pub(crate) struct Place {
     pub(crate) namespace: String,
     /// The namespace of its Leases, unless a controller sets one.
     pub(crate) lease_namespace: String,
+    /// Whether it reviews the tokens of clients.
+    pub(crate) reviews_tokens: bool,
 }
+
+/// What the program needs to review the tokens of clients, in the whole cluster.
+pub(crate) const REVIEWS: [(&str, &str); 2] =
+    [("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")];
 
 /// One permission.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,6 +62,11 @@ pub(crate) struct Unruled {
 /// The permissions that the controllers of a program need.
 pub(crate) fn grants(controllers: &[Controller], place: &Place) -> Result<Grants, Unruled> {
     let mut grants = Grants::new();
+    for (group, resource) in REVIEWS.into_iter().filter(|_| place.reviews_tokens) {
+        let (group, resource, verb) = (group.to_owned(), resource.to_owned(), "create".to_owned());
+        let grant = Grant { namespace: None, group, resource, subresource: None, name: None, verb };
+        grants.entry(grant).or_default().insert("`--metrics-auth token`".to_owned());
+    }
     for controller in controllers {
         let plan = controller.plan();
         let unruled = plan.unruled_clients();

@@ -165,6 +165,11 @@ impl Failing {
         drop_aside(before);
     }
 
+    /// How many keys have failed since their last success.
+    pub(crate) fn keys(&self) -> usize {
+        self.lock().keys.len()
+    }
+
     /// Whether the key's object did not decode in the last call. Any change may
     /// fix it.
     pub(crate) fn is_undecodable(&self, key: &ObjectKey) -> bool {
@@ -209,7 +214,7 @@ mod tests {
     fn objects_that_do_not_decode_are_reported_until_they_do() {
         let failing = Failing::new("shoes".into());
         let remark = || failing.ready().unwrap().unwrap_or_default();
-        assert_eq!(remark(), "");
+        assert_eq!((remark(), failing.keys()), (String::new(), 0));
         failing.note(&key("a"), "unfit", true);
         failing.note(&key("a"), "unfit", true);
         failing.note(&key("fails"), "shut", false);
@@ -217,13 +222,16 @@ mod tests {
         failing.note(&key("b"), "unfit", true);
         assert!(remark().contains("2 objects") && remark().contains("shop/a"), "{}", remark());
         assert!(failing.is_undecodable(&key("a")) && !failing.is_undecodable(&key("fails")));
+        assert_eq!(failing.keys(), 3, "each key counts once");
         failing.forget(&key("a"));
+        failing.forget(&key("a"));
+        assert_eq!(failing.keys(), 2);
         // It decodes now, and fails for another reason.
         failing.note(&key("b"), "shut", false);
         assert_eq!(remark(), "");
         failing.note(&key("c"), "unfit", true);
         failing.clear();
-        assert_eq!(remark(), "");
+        assert_eq!((remark(), failing.keys()), (String::new(), 0));
     }
 
     #[tokio::test(start_paused = true)]

@@ -24,7 +24,7 @@ use crate::controller::operator::DRAIN;
 use crate::program::SettingsType;
 
 pub(crate) use flags::Flag;
-pub(crate) use installation::{Addition, Format, ManifestSettings, UninstallSettings};
+pub(crate) use installation::{Addition, AlertFormat, Format, ManifestSettings, UninstallSettings};
 pub(crate) use own::{OwnFlag, OwnSettings};
 
 /// The command to run.
@@ -46,6 +46,10 @@ pub(crate) enum Task {
     Check,
     /// Remove finalizers and CRDs.
     Uninstall,
+    /// Print a dashboard for the metrics.
+    Dashboard,
+    /// Print alerts for the metrics.
+    Alerts,
 }
 
 #[cfg(feature = "otel")]
@@ -57,7 +61,7 @@ impl Task {
 }
 
 /// The commands: name and help.
-const TASKS: [(&str, Task, &str); 8] = [
+const TASKS: [(&str, Task, &str); 10] = [
     ("run", Task::Run, "Runs the controllers until SIGINT or SIGTERM; the default"),
     ("dev", Task::Dev, "Runs the controllers on an API server of its own, in this process: needs no cluster"),
     ("crd", Task::Crd, "Prints the CRDs of the controllers' kinds, as YAML"),
@@ -78,14 +82,36 @@ const TASKS: [(&str, Task, &str); 8] = [
         Task::Uninstall,
         "Stops the program in the cluster, cleans up, and removes its finalizers and CRDs, with all their objects",
     ),
+    ("dashboard", Task::Dashboard, "Prints a dashboard of the metrics for Grafana, as JSON"),
+    ("alerts", Task::Alerts, "Prints alerts for the metrics, as rules of Prometheus or a PrometheusRule"),
 ];
 
 /// All tasks.
-const EVERY: &[Task] =
-    &[Task::Run, Task::Dev, Task::Crd, Task::Rbac, Task::Manifests, Task::Diff, Task::Check, Task::Uninstall];
+const EVERY: &[Task] = &[
+    Task::Run,
+    Task::Dev,
+    Task::Crd,
+    Task::Rbac,
+    Task::Manifests,
+    Task::Diff,
+    Task::Check,
+    Task::Uninstall,
+    Task::Dashboard,
+    Task::Alerts,
+];
 
-/// The tasks that connect to a cluster.
-const CLUSTER: &[Task] = &[Task::Run, Task::Crd, Task::Rbac, Task::Manifests, Task::Diff, Task::Check, Task::Uninstall];
+/// The tasks for a cluster: all but that with a server of its own.
+const CLUSTER: &[Task] = &[
+    Task::Run,
+    Task::Crd,
+    Task::Rbac,
+    Task::Manifests,
+    Task::Diff,
+    Task::Check,
+    Task::Uninstall,
+    Task::Dashboard,
+    Task::Alerts,
+];
 
 /// The values of all flags; `None` or empty for those that are built in.
 #[derive(Debug, Clone)]
@@ -98,6 +124,12 @@ pub(crate) struct Settings {
     /// Whether objects are fetched as JSON only.
     pub(crate) json_only: bool,
     pub(crate) listen: Listen,
+    /// The address of probes, if they are not beside the metrics.
+    pub(crate) listen_probes: Option<Listen>,
+    /// Whether only users of the cluster with the permission may read the metrics.
+    pub(crate) metrics_auth: bool,
+    pub(crate) metrics_certificate: Option<PathBuf>,
+    pub(crate) metrics_key: Option<PathBuf>,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: Targets,
     pub(crate) drain_timeout: Duration,
@@ -111,6 +143,7 @@ pub(crate) struct Settings {
     pub(crate) install_namespace: String,
     pub(crate) manifests: ManifestSettings,
     pub(crate) uninstall: UninstallSettings,
+    pub(crate) alerts: AlertFormat,
     /// The values of the flags as they are written, from the command line or the environment.
     pub(crate) given: BTreeMap<&'static str, Vec<String>>,
     /// Whether nothing is changed.
@@ -169,6 +202,10 @@ impl Default for Settings {
             resync: None,
             json_only: false,
             listen: Listen::Default,
+            listen_probes: None,
+            metrics_auth: false,
+            metrics_certificate: None,
+            metrics_key: None,
             log_format: LogFormat::Text,
             log_level: logging::levels("").unwrap_or_default(),
             drain_timeout: DRAIN,
@@ -179,6 +216,7 @@ impl Default for Settings {
             install_namespace: "default".to_owned(),
             manifests: ManifestSettings::default(),
             uninstall: UninstallSettings::default(),
+            alerts: AlertFormat::default(),
             given: BTreeMap::new(),
             dry_run: false,
             impersonated: None,
@@ -266,7 +304,7 @@ pub(crate) fn parse(
         settings.own.line = own.line(matches);
         // What only prints something, or removes files, needs no values.
         let given = match task {
-            Task::Crd | Task::Rbac | Task::Manifests => Ok(GivenSettings::default()),
+            Task::Crd | Task::Rbac | Task::Manifests | Task::Dashboard | Task::Alerts => Ok(GivenSettings::default()),
             Task::Dev if settings.clean => Ok(GivenSettings::default()),
             Task::Run | Task::Dev | Task::Diff | Task::Check | Task::Uninstall => {
                 own.read(&mut command, matches, &environment)
@@ -326,6 +364,23 @@ pub(crate) fn pod_flags() -> impl Iterator<Item = &'static Flag> {
 }
 
 impl Settings {
+    /// Where probes are served; `None` if beside the metrics. Kubelets have no token and
+    /// no certificate authority, so probes are not secured.
+    pub(crate) fn probes(&self) -> Option<Listen> {
+        let is_secured =
+            self.metrics_auth || self.metrics_certificate.is_some() || self.manifests.metrics_secret.is_some();
+        match self.listen {
+            _ if self.listen_probes.is_some() || !is_secured => self.listen_probes,
+            Listen::Off => Some(Listen::Off),
+            _ => Some(Listen::Default),
+        }
+    }
+
+    /// Whether the program reviews the tokens of clients.
+    pub(crate) fn reviews_tokens(&self) -> bool {
+        self.metrics_auth && self.listen != Listen::Off
+    }
+
     /// This installation of a program.
     pub(crate) fn installation(&self, program: &str) -> Installation {
         Installation::new(program, self.instance.clone())

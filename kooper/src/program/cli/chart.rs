@@ -10,10 +10,12 @@ use serde_json::{Value, json};
 
 use super::args::Settings;
 use super::controllers::controllers;
+use crate::controller::Controller;
 use crate::error::BoxError;
 use crate::program::Program;
-use crate::program::manifests::template::{expression, render};
-use crate::program::manifests::{self, Choices, INSTALLATION, Part, Workload};
+use crate::program::manifests::template::{expression, inline, render};
+use crate::program::manifests::{self, Choices, INSTALLATION, Part, Ports, Workload};
+use crate::program::rbac;
 
 /// The files of the chart: paths and texts.
 pub(super) fn files(
@@ -29,7 +31,7 @@ pub(super) fn files(
     let builtin = controllers(definitions, &plain)?;
     let name = settings.installation(program).program;
     let elected = manifests::unelected(&builtin).is_none();
-    let workload = workload(&name);
+    let workload = workload(&name, &builtin);
     let mut files = vec![
         ("Chart.yaml", chart(&name, version)?),
         ("values.yaml", values::yaml(settings, choices, !crds.is_empty())?),
@@ -41,6 +43,7 @@ pub(super) fn files(
         ("templates/_roles.tpl", roles::named(&name, definitions, &plain)?),
         ("templates/roles.yaml", roles::own(&name)),
         ("templates/program.yaml", documents(&name, &workload)?),
+        ("templates/metrics-reader.yaml", metrics_reader(&name)?),
     ];
     if !crds.is_empty() {
         files.push(("templates/crds.yaml", crd_template(crds)?));
@@ -65,7 +68,7 @@ fn include(name: &str, template: &str) -> String {
 }
 
 /// The Deployment and what belongs to it, with expressions instead of values.
-fn workload(name: &str) -> Workload {
+fn workload(name: &str, controllers: &[Controller]) -> Workload {
     let of = |template: &str| expression(&include(name, template));
     let quoted = |text: &str| expression(&format!("{text} | quote"));
     let optional = |value: &str| Part::If(format!(".Values.{value}"));
@@ -83,23 +86,43 @@ fn workload(name: &str) -> Workload {
         strategy: of("strategy"),
         grace: of("grace"),
         variables: of("variables"),
-        port: of("port"),
+        ports: Ports {
+            container: of("containerPorts"),
+            probe: of("probePortName"),
+            service: of("servicePorts"),
+            policy: of("policyPorts"),
+            endpoint: of("endpoint"),
+            has_any: Part::If(format!("or ({}) ({})", include(name, "port"), include(name, "probePort"))),
+            has_metrics: Part::If(include(name, "port")),
+            has_probes: Part::If(include(name, "probePortName")),
+        },
         resources: expression("toJson .Values.resources"),
-        listens: Part::If(include(name, "port")),
+        secret: quoted(".Values.metricsSecret"),
+        has_secret: optional("metricsSecret"),
         has_budget: Part::If(format!("gt (int ({})) 1", include(name, "replicas"))),
         has_network_policy: optional("networkPolicy"),
         has_service_monitor: optional("serviceMonitor"),
+        has_alerts: optional("alerts"),
+        alerts: manifests::installed_alerts(
+            controllers,
+            &inline(".Release.Namespace"),
+            &inline(&include(name, "name")),
+            &quoted(&include(name, "account")),
+        ),
         pod: ["imagePullSecrets", "nodeSelector", "tolerations"].map(|value| (value, field(value))).into(),
     }
 }
 
 /// The template of documents, each under its condition.
 fn documents(name: &str, workload: &Workload) -> Result<String, BoxError> {
-    let mut text = format!(
-        "{{{{- if and .Values.serviceMonitor (not ({})) }}}}\n{{{{- fail \"serviceMonitor needs the metrics: remove `listen: \
-         off`, or set `serviceMonitor: false`\" }}}}\n{{{{- end }}}}\n",
-        include(name, "port")
-    );
+    let mut text = String::new();
+    for value in ["serviceMonitor", "alerts"] {
+        text += &format!(
+            "{{{{- if and .Values.{value} (not ({})) }}}}\n{{{{- fail \"{value} needs the metrics: remove `listen: off`, or \
+             set `{value}: false`\" }}}}\n{{{{- end }}}}\n",
+            include(name, "port")
+        );
+    }
     for (part, document) in workload.documents() {
         let document = render(&document)?;
         text += &match part {
@@ -121,12 +144,22 @@ fn crd_template(crds: &[CustomResourceDefinition]) -> Result<String, BoxError> {
     Ok(text + "{{- end }}\n")
 }
 
-fn crd_roles(name: &str, controllers: &[crate::controller::Controller]) -> Result<String, BoxError> {
+fn crd_roles(name: &str, controllers: &[Controller]) -> Result<String, BoxError> {
     let metadata = json!({"labels": {"app.kubernetes.io/name": name}});
-    let role =
-        manifests::template::inline(&format!("printf \"%s:%s\" .Release.Namespace ({})", include(name, "account")));
-    let documents = manifests::crd_roles(controllers, &metadata, &role);
+    let documents = manifests::crd_roles(controllers, &metadata, &role(name));
     documents.iter().map(|document: &Value| Ok(format!("---\n{}", render(document)?))).collect()
+}
+
+/// The role of those that may read the metrics, if tokens are reviewed.
+fn metrics_reader(name: &str) -> Result<String, BoxError> {
+    let metadata = json!({"labels": expression(&include(name, "labels"))});
+    let document = render(&rbac::metrics_reader(metadata, &role(name)))?;
+    Ok(format!("{{{{- if {} }}}}\n{document}{{{{- end }}}}\n", include(name, "reviews")))
+}
+
+/// The beginning of the names of roles in the whole cluster.
+fn role(name: &str) -> String {
+    inline(&format!("printf \"%s:%s\" .Release.Namespace ({})", include(name, "account")))
 }
 
 /// Fills the names into a file of named templates.
@@ -138,6 +171,8 @@ fn named(text: &str, name: &str, elected: bool) -> String {
         .replace("REPLICAS_ELECTED", &manifests::usual_replicas(true).to_string())
         .replace("REPLICAS_ALONE", &manifests::usual_replicas(false).to_string())
         .replace("ELECTED", if elected { "true" } else { "false" })
+        .replace("TOKEN_FILE", manifests::TOKEN_FILE)
+        .replace("CERTIFICATE_VARIABLES", &values::certificate_variables())
         .replace("VARIABLES", &values::variables())
 }
 

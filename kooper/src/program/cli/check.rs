@@ -53,7 +53,9 @@ pub(crate) fn check(
         let connection = connect::connect(program, settings, &metrics).await?;
         let lease_namespace = lease_namespace(program, &controllers, settings, &connection);
         let namespace = connection.client.default_namespace().to_owned();
-        let place = Place { installation: settings.installation(program), namespace, lease_namespace };
+        let installation = settings.installation(program);
+        let reviews_tokens = settings.reviews_tokens();
+        let place = Place { installation, namespace, lease_namespace, reviews_tokens };
         let advice = Advice { manager: place.installation.program.clone(), command: Some(program.to_owned()) };
         let installed = controllers.iter().filter_map(Controller::crd).filter(|(_, installs)| *installs);
         let allowed = settings.allowed_crd_changes.clone();

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Uri;
@@ -26,11 +27,16 @@ use renewal::Renewal;
 /// The longest time for connecting and for sending with the client for Leases.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Makes a client.
+pub(crate) type MakeClient = Arc<dyn Fn() -> Result<Client, ConnectError> + Send + Sync>;
+
 /// Two clients, and the server that they connect to.
 pub(crate) struct Connection {
     pub(crate) client: Client,
     /// The client for Leases, with short timeouts.
     pub(crate) lease_client: Client,
+    /// Makes another client with short timeouts, on the runtime that it is called on.
+    pub(crate) another: MakeClient,
     /// Whether it is the service account of the pod.
     pub(crate) in_pod: bool,
     /// The server's URL, without credentials.
@@ -112,13 +118,16 @@ fn clients(program: &str, mut config: Config, in_pod: bool, metrics: &Prometheus
     config.default_retry = false;
     let server = shown(&config.cluster_url);
     let layer = metrics.client_layer(&config.cluster_url);
-    let client = |config: Config| {
+    let client = move |config: Config| {
         let (layer, has_plugin) = (layer.clone(), config.auth_info.exec.is_some());
         let build = move || client(config.clone(), &layer).map_err(ConnectError::Client);
         if has_plugin { Renewal::client(build) } else { build() }
     };
-    let lease_client = client(for_leases(config.clone()))?;
-    Ok(Connection { client: client(config)?, lease_client, in_pod, server })
+    let quick = for_leases(config.clone());
+    let lease_client = client(quick.clone())?;
+    let (make, own) = (client.clone(), quick);
+    let another: MakeClient = Arc::new(move || make(own.clone()));
+    Ok(Connection { client: client(config)?, lease_client, another, in_pod, server })
 }
 
 /// The user agent, for the server's audit log and its administrators.

@@ -26,6 +26,7 @@ use super::args::{Listen, Settings};
 use super::connect::{self, Connection};
 use super::controllers;
 use super::document::{self, Document};
+use super::listeners::Listeners;
 use super::run::Run;
 use crate::cluster::Simulation;
 use crate::controller::Controller;
@@ -66,7 +67,13 @@ pub(super) fn dev(
     if folder.is_other {
         notes.push(format!("another `dev` of {name} is running: this one has files and ports of its own"));
     }
-    let listener = listen(settings.listen, &mut notes)?;
+    let (mut of_main, mut of_probes) = (Vec::new(), Vec::new());
+    let listeners = Listeners::bind_by(
+        &settings,
+        |address| listen(address, Listener::DEFAULT.port(), "metrics", &mut of_main),
+        |address| listen(address, Listener::DEFAULT_PROBES.port(), "probes", &mut of_probes),
+    )?;
+    notes.extend(of_main.into_iter().chain(of_probes));
 
     // A separate runtime: handlers that block their threads do not delay the server.
     let runtime = Builder::new_multi_thread()
@@ -79,7 +86,8 @@ pub(super) fn dev(
     let server = runtime.block_on(server::start(&mut folder, settings.port, &mut notes))?;
     let simulation = runtime.block_on(async { Simulation::visible(&server) });
 
-    let place = Place { installation, namespace: NAMESPACE.to_owned(), lease_namespace };
+    let reviews_tokens = settings.reviews_tokens();
+    let place = Place { installation, namespace: NAMESPACE.to_owned(), lease_namespace, reviews_tokens };
     let identity = Identity::new(&controllers, &place);
     let run = Run::new(program, version, &settings)?;
     let prepared = run.runtime.block_on(async {
@@ -105,7 +113,8 @@ pub(super) fn dev(
         controllers: &controllers,
         server: connection.server.clone(),
         kubeconfig: &folder.kubeconfig(),
-        listen: listener.as_ref().map(Listener::local_addr),
+        listen: listeners.addresses().0,
+        has_tls: settings.metrics_certificate.is_some(),
         account: format!("{}/{}", place.namespace, place.account()),
         unrestricted: identity.unrestricted.is_some(),
         objects,
@@ -114,7 +123,7 @@ pub(super) fn dev(
     // A closed stdout is not an error.
     drop(write!(std::io::stdout(), "{greeting}"));
     drop(std::io::stdout().flush());
-    let ended = run.operate(controllers, listener, Some(connection));
+    let ended = run.operate(controllers, listeners, Some(connection));
     drop(simulation);
     runtime.block_on(server.shutdown());
     runtime.shutdown_background();
@@ -129,17 +138,17 @@ fn clean(name: &str) -> Result<ExitCode, BoxError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Binds the listener for metrics and probes: to the address of the flag, or to the first free port of loopback.
-fn listen(listen: Listen, notes: &mut Vec<String>) -> Result<Option<Listener>, ListenError> {
+/// Binds a listener: to the address of the flag, or to the first free port of loopback.
+fn listen(listen: Listen, port: u16, what: &str, notes: &mut Vec<String>) -> Result<Option<Listener>, ListenError> {
     let first = match listen {
         Listen::Off => return Ok(None),
         Listen::At(address) => return Listener::bind(address).map(Some),
-        Listen::Default => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), Listener::DEFAULT.port()),
+        Listen::Default => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port),
     };
     for port in first.port()..first.port() + MOST_PORTS {
         let Ok(listener) = Listener::bind(SocketAddr::new(first.ip(), port)) else { continue };
         if port != first.port() {
-            notes.push(format!("port {} is taken: metrics are on {port}", first.port()));
+            notes.push(format!("port {} is taken: {what} are on {port}", first.port()));
         }
         return Ok(Some(listener));
     }

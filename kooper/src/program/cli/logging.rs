@@ -1,6 +1,8 @@
 //! The log: its destination, its format and its filters.
 
 mod line;
+#[cfg(feature = "otel")]
+mod trace_id;
 
 use std::io::{IsTerminal, Write};
 
@@ -106,15 +108,32 @@ where
     // If stderr is closed, the next line would panic without `log_internal_errors(false)`.
     let lines = fmt::layer::<Registry>().with_writer(writer).log_internal_errors(false);
     let Look { is_terminal, colours } = look;
+    #[cfg(feature = "otel")]
+    let exported = trace_id::Exported::default();
     let lines = match format {
-        LogFormat::Text => lines.with_ansi(colours).event_format(Line { is_terminal }).boxed(),
-        LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).boxed(),
+        LogFormat::Text => {
+            let line = Line {
+                is_terminal,
+                #[cfg(feature = "otel")]
+                exported: exported.clone(),
+            };
+            lines.with_ansi(colours).event_format(line).boxed()
+        }
+        LogFormat::Json => {
+            let lines = lines.json().flatten_event(true).with_current_span(false);
+            #[cfg(feature = "otel")]
+            let lines = lines.map_event_format(|inner| trace_id::WithIds { inner, exported: exported.clone() });
+            lines.boxed()
+        }
     };
     let lines = lines.with_filter(guarded(levels));
-    match spans {
+    let logger = match spans {
         Some(spans) => tracing_subscriber::registry().with(lines.and_then(spans)).into(),
         None => tracing_subscriber::registry().with(lines).into(),
-    }
+    };
+    #[cfg(feature = "otel")]
+    exported.set(&logger);
+    logger
 }
 
 /// Writes panics into the log, so that every line of it is JSON.
@@ -239,6 +258,68 @@ mod tests {
         assert_eq!(line["message"], "seen");
         assert_eq!(line["key"], "default/a");
         assert_eq!(line["spans"][0]["controller"], "echo");
+    }
+
+    /// An exporter that keeps the spans.
+    #[cfg(feature = "otel")]
+    #[derive(Debug, Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<opentelemetry_sdk::trace::SpanData>>>);
+
+    #[cfg(feature = "otel")]
+    impl opentelemetry_sdk::trace::SpanExporter for Kept {
+        async fn export(
+            &self,
+            batch: Vec<opentelemetry_sdk::trace::SpanData>,
+        ) -> opentelemetry_sdk::error::OTelSdkResult {
+            self.0.lock().expect("not poisoned").extend(batch);
+            Ok(())
+        }
+    }
+
+    #[cfg(feature = "otel")]
+    #[test]
+    fn a_line_within_an_exported_span_has_its_ids_and_another_one_has_none() {
+        use opentelemetry::trace::TracerProvider;
+        use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+
+        for (format, sampler, expected) in [
+            (LogFormat::Text, Sampler::AlwaysOn, true),
+            (LogFormat::Json, Sampler::AlwaysOn, true),
+            (LogFormat::Text, Sampler::AlwaysOff, false),
+            (LogFormat::Json, Sampler::AlwaysOff, false),
+        ] {
+            let exporter = Kept::default();
+            let provider =
+                SdkTracerProvider::builder().with_sampler(sampler).with_simple_exporter(exporter.clone()).build();
+            let spans = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
+            let spans = spans.with_filter(guarded(levels("").expect("levels"))).boxed();
+            let written = Written::default();
+            let writer = written.clone();
+            let look = Look { is_terminal: false, colours: false };
+            let logger = logger(format, levels("").expect("levels"), look, move || writer.clone(), Some(spans));
+            tracing::dispatcher::with_default(&logger, || {
+                tracing::info!("before");
+                tracing::info_span!("call", key = "a").in_scope(|| tracing::info!("within"));
+            });
+            let text = String::from_utf8(written.0.lock().expect("not poisoned").clone()).expect("UTF-8");
+            let [before, within] = text.lines().collect::<Vec<_>>()[..] else { panic!("two lines: {text}") };
+            assert!(!before.contains("trace_id"), "{before}");
+            let spans = exporter.0.lock().expect("not poisoned").clone();
+            assert_eq!(spans.len(), usize::from(expected));
+            let ids = spans.first().map(|span| (span.span_context.trace_id(), span.span_context.span_id()));
+            let Some((trace, span)) = ids else {
+                assert!(!within.contains("trace_id"), "{within}");
+                continue;
+            };
+            if format == LogFormat::Text {
+                assert!(within.ends_with(&format!("within trace_id={trace}")), "{within}");
+            } else {
+                let line: serde_json::Value = serde_json::from_str(within).expect("one object");
+                let expected = (trace.to_string(), span.to_string());
+                assert_eq!((&line["trace_id"], &line["span_id"]), (&expected.0.into(), &expected.1.into()));
+                assert_eq!((&line["message"], &line["spans"][0]["key"]), (&"within".into(), &"a".into()));
+            }
+        }
     }
 
     #[test]

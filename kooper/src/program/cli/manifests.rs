@@ -11,7 +11,7 @@ use super::print::{crds, place, print, warn, yaml};
 use crate::error::BoxError;
 use crate::program::Program;
 use crate::program::http::Listener;
-use crate::program::manifests::{self, Choices};
+use crate::program::manifests::{self, Choices, Security};
 
 /// A file that could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +32,7 @@ pub(crate) fn manifests(
     warn(&controllers);
     let place = place(program, settings);
     let crds = crds(&place.installation.program, version, &controllers);
-    let choices = choices(settings);
+    let choices = choices(settings)?;
     if settings.manifests.format == Format::Helm {
         let folder = settings.manifests.output.as_deref().ok_or(
             "a chart consists of several files: write `--output FOLDER` for the folder that they are written to",
@@ -58,26 +58,43 @@ pub(crate) fn manifests(
 }
 
 /// What the flags choose.
-fn choices(settings: &Settings) -> Choices {
+fn choices(settings: &Settings) -> Result<Choices, BoxError> {
     let chosen = &settings.manifests;
     let variables = args::pod_flags().filter_map(|flag| {
         let texts = settings.given.get(flag.name)?;
         Some((flag.variable(), texts.join(",")))
     });
-    Choices {
+    let mut variables: Vec<_> = variables.collect();
+    if chosen.metrics_secret.is_some() {
+        if settings.metrics_certificate.is_some() || settings.metrics_key.is_some() {
+            return Err("`--metrics-secret` sets the files of the certificate: remove `--metrics-cert-file` and \
+                        `--metrics-key-file`"
+                .into());
+        }
+        variables.extend(manifests::certificate_variables().map(|(name, file)| (name.to_owned(), file)));
+    }
+    let address = |listen, default| match listen {
+        Listen::Default => Some(default),
+        Listen::Off => None,
+        Listen::At(address) => Some(address),
+    };
+    Ok(Choices {
         image: chosen.image.clone().unwrap_or_default(),
         replicas: chosen.replicas,
         args: settings.own.line.clone(),
-        variables: variables.collect(),
-        listen: match settings.listen {
-            Listen::Default => Some(Listener::DEFAULT),
-            Listen::Off => None,
-            Listen::At(address) => Some(address),
+        variables,
+        listen: address(settings.listen, Listener::DEFAULT),
+        probes: settings.probes().map(|listen| address(listen, Listener::DEFAULT_PROBES)),
+        security: Security {
+            reviews_tokens: settings.metrics_auth,
+            has_tls: chosen.metrics_secret.is_some() || settings.metrics_certificate.is_some(),
+            secret: chosen.metrics_secret.clone(),
         },
         drain: settings.drain_timeout,
         network_policy: chosen.with.contains(&Addition::NetworkPolicy),
         service_monitor: chosen.with.contains(&Addition::ServiceMonitor),
-    }
+        alerts: chosen.with.contains(&Addition::Alerts),
+    })
 }
 
 /// Writes the files and prints their paths.

@@ -47,7 +47,8 @@ pub(crate) fn rbac(program: &str, definitions: &[fn(&mut Program)], settings: &S
 pub(super) fn place(program: &str, settings: &Settings) -> Place {
     let namespace = settings.install_namespace.clone();
     let lease_namespace = settings.lease_namespace.clone().unwrap_or_else(|| namespace.clone());
-    Place { installation: settings.installation(program), namespace, lease_namespace }
+    let reviews_tokens = settings.reviews_tokens();
+    Place { installation: settings.installation(program), namespace, lease_namespace, reviews_tokens }
 }
 
 /// Logs what is dangerous about the permissions.

@@ -1,5 +1,6 @@
 //! The command `run`, and what it shares with `dev`.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +11,10 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use super::FAILED;
-use super::args::{Listen, Settings};
+use super::args::Settings;
 use super::connect::{self, Connection};
 use super::controllers;
+use super::listeners::Listeners;
 use super::preflight::preflight;
 use super::signals::Signals;
 use crate::controller::Controller;
@@ -23,7 +25,6 @@ use crate::error::chain;
 use crate::metrics::Prometheus;
 use crate::metrics::health::Health;
 use crate::program::Program;
-use crate::program::http::Listener;
 
 /// How long after the drain timeout the operator has to end by itself.
 pub(super) const GRACE: Duration = Duration::from_secs(8);
@@ -36,18 +37,14 @@ pub(crate) fn run(
     settings: &Settings,
 ) -> Result<ExitCode, BoxError> {
     let controllers = controllers::controllers(definitions, settings)?;
-    let listener = match settings.listen {
-        Listen::Default => Some(Listener::bind(Listener::DEFAULT)?),
-        Listen::Off => None,
-        Listen::At(address) => Some(Listener::bind(address)?),
-    };
+    let listeners = Listeners::bind(settings)?;
     let run = Run::new(program, version, settings)?;
-    let connection = if controllers.iter().any(Controller::needs_client) {
+    let connection = if settings.reviews_tokens() || controllers.iter().any(Controller::needs_client) {
         Some(run.runtime.block_on(connect::connect(program, settings, &run.metrics))?)
     } else {
         None
     };
-    run.operate(controllers, listener, connection)
+    run.operate(controllers, listeners, connection)
 }
 
 /// A program that is about to run its controllers.
@@ -65,6 +62,8 @@ impl<'a> Run<'a> {
         let runtime = Builder::new_multi_thread().enable_all().build()?;
         let registry = Registry::new();
         let metrics = Prometheus::new(&registry)?;
+        #[cfg(target_os = "linux")]
+        registry.register(Box::new(crate::metrics::process::Process::new()?))?;
         Ok(Self { program, version, settings, runtime, registry, metrics })
     }
 
@@ -72,11 +71,11 @@ impl<'a> Run<'a> {
     pub(super) fn operate(
         self,
         controllers: Vec<Controller>,
-        listener: Option<Listener>,
+        listeners: Listeners,
         connection: Option<Connection>,
     ) -> Result<ExitCode, BoxError> {
         let Self { program, version, settings, runtime, registry, metrics } = self;
-        announce(program, version, &controllers, settings, connection.as_ref(), listener.as_ref());
+        announce(program, version, &controllers, settings, connection.as_ref(), &listeners);
 
         let health = Health::default();
         let mut operator = operator(program, version, settings, &controllers, connection.as_ref())
@@ -89,14 +88,13 @@ impl<'a> Run<'a> {
             let _context = runtime.enter();
             operator.build()?
         };
-        let serve = |listener: Listener| listener.serve(registry, health, runtime.handle().clone());
-        let server = listener.map(serve).transpose()?;
+        let servers = listeners.serve(settings, connection.as_ref(), &registry, &health, runtime.handle())?;
 
         if let Some(connection) = connection {
             runtime.spawn(preflight(connection));
         }
         let ended = supervise(&runtime, operator, settings.drain_timeout);
-        drop(server);
+        drop(servers);
         // Dropping it would wait for handlers that block their threads.
         runtime.shutdown_background();
         ended
@@ -139,9 +137,11 @@ fn announce(
     controllers: &[Controller],
     settings: &Settings,
     connection: Option<&Connection>,
-    listener: Option<&Listener>,
+    listeners: &Listeners,
 ) {
     let controllers: Vec<_> = controllers.iter().map(|one| format!("{} ({})", one.name(), one.kind())).collect();
+    let shown = |address: Option<SocketAddr>| address.map_or("off".to_owned(), |address| address.to_string());
+    let (main, probes) = listeners.addresses();
     let namespaces = (!settings.namespaces.is_empty()).then(|| settings.namespaces.join(", "));
     tracing::info!(
         program,
@@ -150,7 +150,8 @@ fn announce(
         server = connection.map_or("none", |connection| &connection.server),
         controllers = controllers.join(", "),
         namespaces,
-        listen = listener.map_or("off".to_owned(), |listener| listener.local_addr().to_string()),
+        listen = shown(main),
+        listen_probes = probes.map(shown),
         "starting"
     );
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use opentelemetry::trace::TracerProvider;
 use opentelemetry::{InstrumentationScope, KeyValue};
-use opentelemetry_otlp::{ExporterBuildError, Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_otlp::{Compression, ExporterBuildError, Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
 use opentelemetry_sdk::trace::SdkTracerProvider;
@@ -58,14 +58,17 @@ impl Traces {
         let endpoint = collector.endpoint.to_string();
         let sender =
             Sender::new(&collector).map_err(|source| TracesError::Sender { endpoint: endpoint.clone(), source })?;
-        let exporter = SpanExporter::builder()
+        let mut exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(sender)
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(&endpoint)
-            .with_timeout(collector.timeout)
-            .build()
-            .map_err(|source| TracesError::Exporter { endpoint: endpoint.clone(), source })?;
+            .with_timeout(collector.timeout);
+        if collector.gzip {
+            exporter = exporter.with_compression(Compression::Gzip);
+        }
+        let exporter =
+            exporter.build().map_err(|source| TracesError::Exporter { endpoint: endpoint.clone(), source })?;
         let resource = resource(program, version, collector.service);
         let provider = SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build();
         Ok(Some(Self { provider, endpoint }))

@@ -89,6 +89,7 @@ pub(crate) fn uninstall(
             installation: settings.installation(program),
             namespace: settings.install_namespace.clone(),
             lease_namespace,
+            reviews_tokens: false,
         },
         program,
         version,

@@ -12,35 +12,57 @@ use crate::metrics::health::Health;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// The three pages.
+/// The pages, of which a listener has some.
 pub(super) struct Pages {
     registry: Registry,
     health: Health,
     pulse: Pulse,
+    offers: &'static [&'static str],
 }
+
+/// A page of a listener.
+pub(super) type Page = fn(&Pages) -> Response<Full<Bytes>>;
+
+/// What there is at a path.
+pub(super) enum Found {
+    Page(Page),
+    /// No page for this request; the response has the reason.
+    Nothing(Response<Full<Bytes>>),
+}
+
+/// All pages.
+pub(super) const EVERY: &[&str] = &["/metrics", "/healthz", "/readyz"];
 
 impl Pages {
     pub(super) fn new(registry: Registry, health: Health, program: Handle) -> Self {
-        Self { registry, health, pulse: Pulse::new(program) }
+        Self { registry, health, pulse: Pulse::new(program), offers: EVERY }
     }
 
-    pub(super) fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
-        let page: fn(&Self) -> Response<Full<Bytes>> = match path {
+    /// Only these pages.
+    #[cfg(feature = "cli")]
+    pub(super) fn only(mut self, offers: &'static [&'static str]) -> Self {
+        self.offers = offers;
+        self
+    }
+
+    /// The page of a path, or the response if there is none.
+    pub(super) fn find(&self, method: &Method, path: &str) -> Found {
+        let page: Page = match path {
+            _ if !self.offers.contains(&path) => {
+                let text = format!("no such page: this listener has {}\n", listed(self.offers));
+                return Found::Nothing(text_response(StatusCode::NOT_FOUND, text));
+            }
             "/metrics" => Self::metrics,
             "/healthz" => |pages| verdict(pages.alive()),
-            "/readyz" => |pages| verdict(pages.health.ready()),
-            _ => {
-                let text = "no such page: this listener has /metrics, /healthz and /readyz\n";
-                return response(StatusCode::NOT_FOUND, TEXT, text);
-            }
+            _ => |pages| verdict(pages.health.ready()),
         };
         if method == Method::GET || method == Method::HEAD {
-            return page(self);
+            return Found::Page(page);
         }
         let text = format!("{path} takes GET and HEAD only\n");
-        let mut rejection = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
+        let mut rejection = text_response(StatusCode::METHOD_NOT_ALLOWED, text);
         rejection.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        rejection
+        Found::Nothing(rejection)
     }
 
     fn metrics(&self) -> Response<Full<Bytes>> {
@@ -62,6 +84,16 @@ impl Pages {
     }
 }
 
+/// `a, b and c`
+fn listed(paths: &[&str]) -> String {
+    match paths {
+        [several @ .., before, last] => {
+            several.iter().map(|path| format!("{path}, ")).collect::<String>() + &format!("{before} and {last}")
+        }
+        one => one.concat(),
+    }
+}
+
 fn verdict(verdict: Result<String, String>) -> Response<Full<Bytes>> {
     let (status, mut text) = match verdict {
         Ok(text) => (StatusCode::OK, text),
@@ -70,6 +102,11 @@ fn verdict(verdict: Result<String, String>) -> Response<Full<Bytes>> {
     if !text.ends_with('\n') {
         text.push('\n');
     }
+    response(status, TEXT, text)
+}
+
+/// A response in plain text.
+pub(super) fn text_response(status: StatusCode, text: String) -> Response<Full<Bytes>> {
     response(status, TEXT, text)
 }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{INSTALLATION, Part, Workload};
+use super::{INSTALLATION, Part, Ports, ProbePort, Security, Workload};
 use crate::controller::Controller;
+use crate::program::alerts;
 use crate::program::rbac::{Place, Unruled};
 
 /// The seconds after the drain timeout in which the process has to end.
@@ -24,11 +25,16 @@ pub(crate) struct Choices {
     pub(crate) args: Vec<String>,
     /// The settings of the program: variables and their values.
     pub(crate) variables: Vec<(String, String)>,
-    /// The address of metrics and probes; `None` if they are off.
+    /// The address of metrics; `None` if they are off.
     pub(crate) listen: Option<SocketAddr>,
+    /// The address of probes, if they are not beside the metrics; `None` in it if they
+    /// are off.
+    pub(crate) probes: Option<Option<SocketAddr>>,
+    pub(crate) security: Security,
     pub(crate) drain: Duration,
     pub(crate) network_policy: bool,
     pub(crate) service_monitor: bool,
+    pub(crate) alerts: bool,
 }
 
 /// Why there are no manifests.
@@ -40,16 +46,18 @@ pub(crate) enum ManifestError {
     )]
     Replicas { replicas: u32, controller: String },
     #[error(
-        "probes and metrics cannot be reached on {address}: write `--listen [::]:8080`, or another port from 1024 up"
+        "probes and metrics cannot be reached on {address}: write `--{flag} [::]:8080`, or another port from 1024 up"
     )]
-    Unreachable { address: SocketAddr },
+    Unreachable { address: SocketAddr, flag: &'static str },
     #[error(
         "the name `{name}` of the Service would have {} characters, and {LONGEST_NAME} are allowed: choose a shorter \
          `--instance`", name.len()
     )]
     LongName { name: String },
-    #[error("a ServiceMonitor needs the metrics: remove `--listen off`, or `service-monitor` from `--with`")]
-    NoMetrics,
+    #[error("{what} need the metrics: remove `--listen off`, or `{addition}` from `--with`")]
+    NoMetrics { what: &'static str, addition: &'static str },
+    #[error("metrics and probes cannot be on the same port: choose another one with `--listen-probes`")]
+    SamePort,
     #[error(transparent)]
     Unruled(#[from] Unruled),
 }
@@ -80,6 +88,12 @@ pub(crate) fn unelected(controllers: &[Controller]) -> Option<&Controller> {
     controllers.iter().find(|one| !one.has_leader_election())
 }
 
+/// A port that others in the cluster can reach, and a process that is not root can bind.
+fn port(address: SocketAddr, flag: &'static str) -> Result<u16, ManifestError> {
+    let is_reachable = !address.ip().is_loopback() && address.port() >= 1024;
+    is_reachable.then_some(address.port()).ok_or(ManifestError::Unreachable { address, flag })
+}
+
 /// The seconds that a pod gets to end.
 pub(crate) fn grace(drain: Duration) -> u64 {
     drain.as_secs() + u64::from(drain.subsec_nanos() > 0) + AFTER_DRAIN
@@ -96,14 +110,24 @@ impl Choices {
         if let (Some(controller), 2..) = (unelected, replicas) {
             return Err(ManifestError::Replicas { replicas, controller: controller.name().to_owned() });
         }
-        let port = match self.listen {
-            Some(address) if address.ip().is_loopback() || address.port() < 1024 => {
-                return Err(ManifestError::Unreachable { address });
+        match self.listen {
+            None if self.service_monitor => {
+                return Err(ManifestError::NoMetrics { what: "ServiceMonitors", addition: "service-monitor" });
             }
-            Some(address) => address.port(),
-            None if self.service_monitor => return Err(ManifestError::NoMetrics),
-            None => 0,
+            None if self.alerts => return Err(ManifestError::NoMetrics { what: "alerts", addition: "alerts" }),
+            _ => {}
+        }
+        let metrics = self.listen.map(|address| port(address, "listen")).transpose()?;
+        let probes = match self.probes {
+            None => ProbePort::Shared,
+            Some(None) => ProbePort::Off,
+            Some(Some(address)) => ProbePort::Own(port(address, "listen-probes")?),
         };
+        if probes == metrics.map_or(ProbePort::Off, ProbePort::Own) && metrics.is_some() {
+            return Err(ManifestError::SamePort);
+        }
+        let server = format!("{name}.{}.svc", place.namespace);
+        let secret = self.security.secret.clone();
         let variables = self.variables.iter().map(|(name, value)| json!({"name": name, "value": value}));
         let selector = json!({INSTALLATION: place.account()});
         let mut labels = place.metadata(None, "")["labels"].take();
@@ -121,12 +145,15 @@ impl Choices {
             strategy: strategy(unelected.is_none()),
             grace: grace(self.drain).into(),
             variables: variables.collect(),
-            port: port.into(),
+            ports: Ports::new(metrics, probes, &self.security, &server),
             resources: resources(),
-            listens: Part::when(self.listen.is_some()),
+            has_secret: Part::when(secret.is_some()),
+            secret: secret.into(),
             has_budget: Part::when(unelected.is_none() && replicas > 1),
             has_network_policy: Part::when(self.network_policy),
             has_service_monitor: Part::when(self.service_monitor),
+            has_alerts: Part::when(self.alerts),
+            alerts: installed_alerts(controllers, &place.namespace, &workload_name(place), &place.account().into()),
             pod: Vec::new(),
         })
     }
@@ -136,4 +163,10 @@ impl Choices {
 /// dashes separate the instance, as in no usual program's name.
 pub(crate) fn workload_name(place: &Place) -> String {
     place.account().replace('.', "--")
+}
+
+/// The alerts for the metrics that the ServiceMonitor collects: its job is the Service.
+pub(crate) fn installed_alerts(controllers: &[Controller], namespace: &str, service: &str, group: &Value) -> Value {
+    let target = vec![format!("namespace=\"{namespace}\""), format!("job=\"{service}\"")];
+    alerts::rules(group, &alerts::of_target(controllers, target))
 }

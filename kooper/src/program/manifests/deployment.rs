@@ -3,15 +3,28 @@
 
 use serde_json::{Value, json};
 
-use super::{PORT, Workload};
+use super::Workload;
+
+/// Where the files of the metrics' certificate are in the container.
+const CERTIFICATE: &str = "/var/run/kooper/metrics";
+
+/// The name of their volume.
+const VOLUME: &str = "metrics-certificate";
 
 /// The user and group of the process, as in images without a shell.
 const USER: u32 = 65532;
+
+/// The variables of a container with the Secret of the certificate: names and values.
+pub(crate) fn certificate_variables() -> [(&'static str, String); 2] {
+    [("KOOPER_METRICS_CERT_FILE", "tls.crt"), ("KOOPER_METRICS_KEY_FILE", "tls.key")]
+        .map(|(name, file)| (name, format!("{CERTIFICATE}/{file}")))
+}
 
 impl Workload {
     pub(super) fn deployment(&self) -> Value {
         let mut pod = self.pod_spec(&self.container());
         pod["terminationGracePeriodSeconds"] = self.grace.clone();
+        pod["volumes"] = self.has_secret.field(json!([{"name": VOLUME, "secret": {"secretName": self.secret}}]));
         pod["affinity"] = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
             "weight": 100,
             "podAffinityTerm": {
@@ -48,16 +61,19 @@ impl Workload {
 
     /// The container that runs the controllers.
     pub(crate) fn container(&self) -> Value {
-        let probe = |path: &str| self.listens.field(json!({"httpGet": {"path": path, "port": PORT}}));
+        let ports = &self.ports;
+        let probe = |path: &str| ports.has_probes.field(json!({"httpGet": {"path": path, "port": ports.probe}}));
+        let mounts = json!([{"name": VOLUME, "mountPath": CERTIFICATE, "readOnly": true}]);
         json!({
             "name": self.container,
             "image": self.image,
             "args": self.args,
             "env": self.variables,
-            "ports": self.listens.field(json!([{"name": PORT, "containerPort": self.port, "protocol": "TCP"}])),
+            "ports": ports.has_any.field(ports.container.clone()),
             "readinessProbe": probe("/readyz"),
             "livenessProbe": probe("/healthz"),
             "resources": self.resources,
+            "volumeMounts": self.has_secret.field(mounts),
             "securityContext": {
                 "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
             },

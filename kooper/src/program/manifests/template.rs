@@ -45,6 +45,9 @@ struct Mark {
     name: String,
     /// The condition, if it is a field that may be absent.
     condition: Option<String>,
+    /// Whether it stands for a value, and not for a part of a string: a value has no
+    /// quotes around it.
+    is_value: bool,
     text: String,
 }
 
@@ -64,29 +67,34 @@ impl Marks {
             let value = serde_json::from_str(value).unwrap_or_default();
             let value = self.replace(value);
             let text = self.inlined(&escaped(&value.to_string()));
-            return self.add(Some(condition.to_owned()), text);
+            return self.add(Some(condition.to_owned()), true, text);
         }
         let mut named = String::new();
         let mut rest = text;
         while let Some((before, marked)) = rest.split_once(BEGIN) {
             let (expression, after) = marked.split_once(END).unwrap_or((marked, ""));
+            let is_value = named.is_empty() && before.is_empty() && after.is_empty();
             named += before;
-            named += &self.add(None, format!("{{{{ {expression} }}}}"));
+            named += &self.add(None, is_value, format!("{{{{ {expression} }}}}"));
             rest = after;
         }
         named + rest
     }
 
-    fn add(&mut self, condition: Option<String>, text: String) -> String {
+    fn add(&mut self, condition: Option<String>, is_value: bool, text: String) -> String {
         let name = format!("KooperExpression{}End", self.0.len());
-        self.0.push(Mark { name: name.clone(), condition, text });
+        self.0.push(Mark { name: name.clone(), condition, is_value, text });
         name
     }
 
     /// Replaces the names by what they stand for.
     fn inlined(&self, line: &str) -> String {
         let text = |line: String, mark: &Mark| {
-            line.replace(&format!("\"{}\"", mark.name), &mark.text).replace(&mark.name, &mark.text)
+            let line = match mark.is_value {
+                true => line.replace(&format!("\"{}\"", mark.name), &mark.text),
+                false => line,
+            };
+            line.replace(&mark.name, &mark.text)
         };
         self.0.iter().fold(line.to_owned(), text)
     }
@@ -111,6 +119,7 @@ mod tests {
         let document = json!({
             "image": expression(".Values.image | quote"),
             "name": format!("shop-{}", inline(".Values.instance")),
+            "query": format!("{{job=\"{}\"}}", inline(".Values.job")),
             "ports": optional(".Values.listen", &json!([{"port": expression("$port"), "text": "a {{ b"}])),
             "text": "{{ not an expression }}",
         });
@@ -119,6 +128,7 @@ name: shop-{{ .Values.instance }}
 {{- if .Values.listen }}
 ports: [{"port":{{ $port }},"text":"a {{ "{{" }} b"}]
 {{- end }}
+query: '{job="{{ .Values.job }}"}'
 "#;
         let text = render(&document).expect("YAML");
         assert!(text.starts_with(expected), "{text}");

@@ -14,6 +14,7 @@ fn place(instance: Option<&str>) -> Place {
         installation: Installation::new("shop", instance.map(str::to_owned)),
         namespace: "shops".into(),
         lease_namespace: "shops".into(),
+        reviews_tokens: false,
     }
 }
 
@@ -24,9 +25,12 @@ fn choices() -> Choices {
         args: vec!["--tea=green".into()],
         variables: vec![("KOOPER_WORKERS".into(), "2".into())],
         listen: "[::]:8080".parse().ok(),
+        probes: None,
+        security: Security::default(),
         drain: Duration::from_millis(20_500),
         network_policy: true,
         service_monitor: true,
+        alerts: false,
     }
 }
 
@@ -46,10 +50,19 @@ fn kinds(elected: bool, place: &Place, choices: &Choices) -> Vec<String> {
 fn the_documents_are_those_of_the_snapshots() {
     let without =
         Choices { network_policy: false, service_monitor: false, variables: Vec::new(), args: Vec::new(), ..choices() };
-    for (file, elected, instance, choices) in
-        [("elected", true, Some("blue"), choices()), ("alone", false, None, without)]
-    {
-        let documents = documents(&controllers(elected), &place(instance), &choices).expect("documents");
+    let secured = Choices {
+        probes: Some("[::]:8081".parse().ok()),
+        security: Security { reviews_tokens: true, has_tls: true, secret: Some("shop-metrics".into()) },
+        alerts: true,
+        ..choices()
+    };
+    for (file, elected, instance, choices) in [
+        ("elected", true, Some("blue"), choices()),
+        ("alone", false, None, without),
+        ("secured", true, Some("blue"), secured),
+    ] {
+        let place = Place { reviews_tokens: choices.security.reviews_tokens, ..place(instance) };
+        let documents = documents(&controllers(elected), &place, &choices).expect("documents");
         let text: Vec<_> = documents.iter().map(|one| serde_saphyr::to_string(one).expect("YAML")).collect();
         let (text, path) = (text.join("---\n"), format!("{EXPECTED}/{file}.yaml"));
         if std::env::var_os("KOOPER_BLESS").is_some() {

@@ -10,7 +10,8 @@ use super::{Grant, Grants, Place};
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// The service account, and a role with its binding for the cluster and for
-/// each namespace in which something is granted.
+/// each namespace in which something is granted; and the role of those that may read
+/// the metrics, if it is needed.
 pub(crate) fn documents(grants: &Grants, place: &Place) -> Vec<Value> {
     let mut documents = vec![json!({
         "apiVersion": "v1", "kind": "ServiceAccount", "metadata": place.metadata(Some(&place.namespace), &place.account()),
@@ -33,7 +34,20 @@ pub(crate) fn documents(grants: &Grants, place: &Place) -> Vec<Value> {
             "subjects": [{"kind": "ServiceAccount", "name": place.account(), "namespace": place.namespace}],
         }));
     }
+    if place.reviews_tokens {
+        documents.push(metrics_reader(place.metadata(None, ""), &place.role(None)));
+    }
     documents
+}
+
+/// A role for those that may read the metrics of a program, such as Prometheus. Its name
+/// begins with `role`.
+pub(crate) fn metrics_reader(mut metadata: Value, role: &str) -> Value {
+    metadata["name"] = format!("{role}:metrics-reader").into();
+    json!({
+        "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRole", "metadata": metadata,
+        "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+    })
 }
 
 /// Permissions that differ in one field only are combined: first the verbs of a

@@ -21,6 +21,7 @@ struct GadgetSpec {
 
 fn place() -> Place {
     Place {
+        reviews_tokens: false,
         installation: Installation { program: "shop".into(), instance: None },
         namespace: "shops".into(),
         lease_namespace: "leases".into(),
@@ -435,4 +436,26 @@ fn a_grant_is_printed_as_a_rule() {
     let named =
         Grant { group: "x.y".into(), subresource: Some("status".into()), name: Some("n".into()), ..grant.clone() };
     assert_eq!(named.to_string(), "x.y/pods/status: list (resourceNames: n)");
+}
+
+#[test]
+fn the_rules_of_reviews_are_for_the_whole_cluster_also_if_the_program_watches_one_namespace() {
+    let place = Place { reviews_tokens: true, ..place() };
+    let controller = Controller::builder::<Pod>("pods").namespaces(["a"]).handler(async || {}).build().expect("one");
+    let documents = documents(&grants(&[controller], &place).expect("rules"), &place);
+    let find = |kind: &str, name: &str| {
+        let found = documents.iter().find(|one| one["kind"] == kind && one["metadata"]["name"] == name);
+        found.unwrap_or_else(|| panic!("{kind} {name} in {documents:#?}"))
+    };
+    let role = place.role(None);
+    assert_eq!(
+        find("ClusterRole", &role)["rules"],
+        json!([
+            {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+            {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+        ])
+    );
+    find("ClusterRoleBinding", &role);
+    let reader = find("ClusterRole", &format!("{role}:metrics-reader"));
+    assert_eq!(reader["rules"], json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]));
 }

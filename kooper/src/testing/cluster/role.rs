@@ -13,7 +13,12 @@ use crate::program::rbac::{self, Place};
 /// controller takes a `Client` and lists nothing with `access`, they may do everything.
 pub(super) async fn apply(client: &Client, namespace: &str, controllers: &[Controller]) -> Result<()> {
     let installation = Installation::new(PROGRAM, None);
-    let place = Place { installation, namespace: namespace.to_owned(), lease_namespace: namespace.to_owned() };
+    let place = Place {
+        installation,
+        namespace: namespace.to_owned(),
+        lease_namespace: namespace.to_owned(),
+        reviews_tokens: false,
+    };
     let documents = match rbac::grants(controllers, &place) {
         Ok(grants) => rbac::documents(&grants, &place),
         Err(unruled) => {

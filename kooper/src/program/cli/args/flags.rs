@@ -57,7 +57,7 @@ impl Flag {
     }
 }
 
-pub(super) static COMMON: [Flag; 20] = [
+pub(super) static COMMON: [Flag; 24] = [
     Flag {
         name: "kubeconfig",
         short: None,
@@ -155,6 +155,58 @@ pub(super) static COMMON: [Flag; 20] = [
         of: EVERY,
         take: |settings, text| {
             settings.listen = if text == "off" { Listen::Off } else { Listen::At(address(text)?) };
+            Ok(())
+        },
+    },
+    Flag {
+        name: "listen-probes",
+        short: None,
+        value: "ADDR|off",
+        help: "Address of /healthz and /readyz [default: as --listen; [::]:8081 if that is secured]",
+        repeatable: false,
+        of: EVERY,
+        take: |settings, text| {
+            settings.listen_probes = Some(if text == "off" { Listen::Off } else { Listen::At(address(text)?) });
+            Ok(())
+        },
+    },
+    Flag {
+        name: "metrics-auth",
+        short: None,
+        value: "none|token",
+        help: "Who may read /metrics: everyone, or users with the permission [default: none]",
+        repeatable: false,
+        of: EVERY,
+        take: |settings, text| {
+            settings.metrics_auth = match text {
+                "none" => false,
+                "token" => true,
+                _ => return Err("write `none` or `token`".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    Flag {
+        name: "metrics-cert-file",
+        short: None,
+        value: "FILE",
+        help: "Certificate for /metrics over HTTPS, in PEM, with its chain; read again when it changes",
+        repeatable: false,
+        of: EVERY,
+        take: |settings, text| {
+            settings.metrics_certificate = Some(not_empty(text, "write the path of a file")?.into());
+            Ok(())
+        },
+    },
+    Flag {
+        name: "metrics-key-file",
+        short: None,
+        value: "FILE",
+        help: "Private key of the certificate for /metrics, in PEM",
+        repeatable: false,
+        of: EVERY,
+        take: |settings, text| {
+            settings.metrics_key = Some(not_empty(text, "write the path of a file")?.into());
             Ok(())
         },
     },

@@ -19,6 +19,8 @@ pub(crate) struct ManifestSettings {
     pub(crate) replicas: Option<u32>,
     pub(crate) with: BTreeSet<Addition>,
     pub(crate) format: Format,
+    /// The Secret with the certificate of the metrics.
+    pub(crate) metrics_secret: Option<String>,
     /// The folder to write the files to.
     pub(crate) output: Option<PathBuf>,
 }
@@ -28,6 +30,7 @@ pub(crate) struct ManifestSettings {
 pub(crate) enum Addition {
     NetworkPolicy,
     ServiceMonitor,
+    Alerts,
 }
 
 /// What `manifests` writes.
@@ -38,6 +41,16 @@ pub(crate) enum Format {
     Yaml,
     /// A chart.
     Helm,
+}
+
+/// What `alerts` prints.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum AlertFormat {
+    /// A file of rules for Prometheus.
+    #[default]
+    Rules,
+    /// An object for the operator of Prometheus.
+    PrometheusRule,
 }
 
 /// The settings of `uninstall`.
@@ -55,14 +68,14 @@ impl Default for UninstallSettings {
     }
 }
 
-pub(super) static FLAGS: [Flag; 9] = [
+pub(super) static FLAGS: [Flag; 11] = [
     Flag {
         name: "install-namespace",
         short: None,
         value: "NAME",
         help: "Namespace that the program is installed in [default: default]",
         repeatable: false,
-        of: &[Task::Rbac, Task::Manifests, Task::Uninstall],
+        of: &[Task::Rbac, Task::Manifests, Task::Uninstall, Task::Alerts],
         take: |settings, text| {
             name::label(text).map_err(|error| error.to_string())?;
             text.clone_into(&mut settings.install_namespace);
@@ -100,7 +113,7 @@ pub(super) static FLAGS: [Flag; 9] = [
         name: "with",
         short: None,
         value: "LIST",
-        help: "Further manifests: network-policy, service-monitor; repeat it, or write a,b [default: none]",
+        help: "Further manifests: network-policy, service-monitor, alerts; repeat it, or write a,b [default: none]",
         repeatable: true,
         of: &[Task::Manifests],
         take: |settings, text| {
@@ -108,9 +121,23 @@ pub(super) static FLAGS: [Flag; 9] = [
                 settings.manifests.with.insert(match addition {
                     "network-policy" => Addition::NetworkPolicy,
                     "service-monitor" => Addition::ServiceMonitor,
-                    _ => return Err("write `network-policy` or `service-monitor`".to_owned()),
+                    "alerts" => Addition::Alerts,
+                    _ => return Err("write `network-policy`, `service-monitor` or `alerts`".to_owned()),
                 });
             }
+            Ok(())
+        },
+    },
+    Flag {
+        name: "metrics-secret",
+        short: None,
+        value: "NAME",
+        help: "Secret with tls.crt, tls.key and ca.crt, for /metrics over HTTPS [default: none]",
+        repeatable: false,
+        of: &[Task::Manifests],
+        take: |settings, text| {
+            name::subdomain(text).map_err(|error| error.to_string())?;
+            settings.manifests.metrics_secret = Some(text.to_owned());
             Ok(())
         },
     },
@@ -126,6 +153,22 @@ pub(super) static FLAGS: [Flag; 9] = [
                 "yaml" => Format::Yaml,
                 "helm" => Format::Helm,
                 _ => return Err("write `yaml` or `helm`".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    Flag {
+        name: "format",
+        short: None,
+        value: "rules|prometheusrule",
+        help: "A file of rules for Prometheus, or an object for its operator [default: rules]",
+        repeatable: false,
+        of: &[Task::Alerts],
+        take: |settings, text| {
+            settings.alerts = match text {
+                "rules" => AlertFormat::Rules,
+                "prometheusrule" => AlertFormat::PrometheusRule,
+                _ => return Err("write `rules` or `prometheusrule`".to_owned()),
             };
             Ok(())
         },

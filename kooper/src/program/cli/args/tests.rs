@@ -51,7 +51,7 @@ fn without_flags_every_setting_has_its_default() {
 #[test]
 fn every_flag_and_its_variable_have_the_same_effect() {
     type Check = fn(&Settings) -> bool;
-    let cases: [(&str, &str, &str, Check); 21] = [
+    let cases: [(&str, &str, &str, Check); 27] = [
         ("allow-crd-change", "KOOPER_ALLOW_CRD_CHANGE", "a.x@1,b.x@2", |s| s.allowed_crd_changes == ["a.x@1", "b.x@2"]),
         ("kubeconfig", "KOOPER_KUBECONFIG", "/a/b", |s| s.kubeconfig == Some("/a/b".into())),
         ("context", "KOOPER_CONTEXT", "kind", |s| s.context.as_deref() == Some("kind")),
@@ -65,6 +65,12 @@ fn every_flag_and_its_variable_have_the_same_effect() {
         ("listen", "KOOPER_LISTEN", "127.0.0.1:9", |s| s.listen == at("127.0.0.1:9")),
         ("listen", "KOOPER_LISTEN", ":9", |s| s.listen == at("[::]:9")),
         ("listen", "KOOPER_LISTEN", "off", |s| s.listen == Listen::Off),
+        ("listen-probes", "KOOPER_LISTEN_PROBES", ":9", |s| s.listen_probes == Some(at("[::]:9"))),
+        ("listen-probes", "KOOPER_LISTEN_PROBES", "off", |s| s.listen_probes == Some(Listen::Off)),
+        ("metrics-auth", "KOOPER_METRICS_AUTH", "token", |s| s.metrics_auth),
+        ("metrics-auth", "KOOPER_METRICS_AUTH", "none", |s| !s.metrics_auth),
+        ("metrics-cert-file", "KOOPER_METRICS_CERT_FILE", "/a", |s| s.metrics_certificate == Some("/a".into())),
+        ("metrics-key-file", "KOOPER_METRICS_KEY_FILE", "/a", |s| s.metrics_key == Some("/a".into())),
         ("log-format", "KOOPER_LOG_FORMAT", "json", |s| s.log_format == LogFormat::Json),
         ("log-format", "KOOPER_LOG_FORMAT", "text", |s| s.log_format == LogFormat::Text),
         ("log-level", "KOOPER_LOG_LEVEL", "debug", |s| logging::levels("debug").as_ref() == Ok(&s.log_level)),
@@ -109,6 +115,8 @@ fn invalid_values_are_reported_with_their_flag_and_what_to_write() {
         ("wire", "KOOPER_WIRE", "protobuf", "write `auto` or `json`"),
         ("listen", "KOOPER_LISTEN", "8080", "such as `[::]:8080`, `127.0.0.1:8080` or `:8080`, or `off`"),
         ("listen", "KOOPER_LISTEN", "localhost:8080", "write an IP address and a port"),
+        ("listen-probes", "KOOPER_LISTEN_PROBES", "8081", "write an IP address and a port"),
+        ("metrics-auth", "KOOPER_METRICS_AUTH", "basic", "write `none` or `token`"),
         ("log-format", "KOOPER_LOG_FORMAT", "xml", "write `text` or `json`"),
         ("log-level", "KOOPER_LOG_LEVEL", "loud", "`loud` is not a log level: write off, error, warn"),
         ("lease-namespace", "KOOPER_LEASE_NAMESPACE", "A", "\"A\" is not a DNS label"),
@@ -260,4 +268,33 @@ fn dev_takes_files_a_port_and_a_switch_and_no_cluster() {
     assert!(refused("dev --port 70000", &[]).contains("write a port from 1 to 65535, or 0 for any"));
     assert!(refused("run -f a", &[]).contains("unexpected argument '-f'"));
     assert!(refused("dev --clean=never", &[]).starts_with("2: "));
+}
+
+#[test]
+fn probes_are_beside_the_metrics_unless_these_are_secured_or_a_flag_separates_them() {
+    let probes = |line: &str| read(line).probes();
+    for line in ["", "--listen off", "--listen :9", "--metrics-auth none"] {
+        assert_eq!(probes(line), None, "{line}");
+    }
+    for line in ["--metrics-auth token", "--metrics-cert-file a", "manifests --image a --metrics-secret b"] {
+        assert_eq!(probes(line), Some(Listen::Default), "{line}");
+    }
+    assert_eq!(probes("--listen-probes :9"), Some(at("[::]:9")));
+    assert_eq!(probes("--metrics-auth token --listen-probes off"), Some(Listen::Off));
+    assert_eq!(
+        probes("--metrics-auth token --listen off"),
+        Some(Listen::Off),
+        "without a listener there are no probes"
+    );
+    assert_eq!(probes("--metrics-auth token --listen off --listen-probes :9"), Some(at("[::]:9")));
+    assert!(!read("--metrics-auth token --listen off").reviews_tokens());
+}
+
+#[test]
+fn alerts_have_formats_of_their_own() {
+    assert_eq!(read("alerts").alerts, AlertFormat::Rules);
+    assert_eq!(read("alerts --format prometheusrule").alerts, AlertFormat::PrometheusRule);
+    assert!(refused("alerts --format helm", &[]).contains("write `rules` or `prometheusrule`"));
+    assert!(refused("manifests --image a --format rules", &[]).contains("write `yaml` or `helm`"));
+    assert!(refused("dashboard --format rules", &[]).contains("unexpected argument '--format'"));
 }

@@ -31,7 +31,7 @@ pub(super) fn template(name: &str, workload: &Workload) -> Result<String, BoxErr
 fn job(name: &str, workload: &Workload, account: &str) -> Value {
     let labels = expression(&include(name, "labels"));
     let mut container = workload.container();
-    for unused in ["ports", "readinessProbe", "livenessProbe"] {
+    for unused in ["ports", "readinessProbe", "livenessProbe", "volumeMounts"] {
         container.as_object_mut().and_then(|fields| fields.remove(unused));
     }
     container["args"] = expression(&format!(

@@ -37,6 +37,8 @@ pub(super) fn named(name: &str, definitions: &[fn(&mut Program)], plain: &Settin
                     installation: settings.installation(name),
                     namespace: String::new(),
                     lease_namespace: LEASES.to_owned(),
+                    // Added by the template.
+                    reviews_tokens: false,
                 };
                 let grants = rbac::grants(&controllers_quietly(definitions, &settings)?, &place)?;
                 let rules = escaped(&parts(grants.keys()).to_string()).replace(INSTANCE, "{{ .Values.instance }}");
@@ -55,7 +57,9 @@ pub(super) fn named(name: &str, definitions: &[fn(&mut Program)], plain: &Settin
         text += &format!("{{{{- {otherwise}if has $case (list {}) -}}}}\n{rules}\n", cases.join(" "));
     }
     text += "{{- end -}}\n{{- end }}\n\n";
-    Ok(text + &ROLES.replace("PROGRAM", name))
+    let reviews = rbac::REVIEWS
+        .map(|(group, resource)| json!({"apiGroups": [group], "resources": [resource], "verbs": ["create"]}));
+    Ok(text + &ROLES.replace("PROGRAM", name).replace("REVIEWS", &json!(reviews).to_string()))
 }
 
 /// The rules by the place that they are granted in.
@@ -77,7 +81,7 @@ fn parts<'a>(grants: impl Iterator<Item = &'a Grant>) -> Value {
 pub(super) fn own(name: &str) -> String {
     format!(
         "{{{{- include \"{name}.roles\" (dict \"root\" . \"account\" (include \"{name}.account\" .) \"annotations\" (dict) \
-         \"own\" (list)) }}}}\n"
+         \"own\" (list) \"reviews\" true) }}}}\n"
     )
 }
 

@@ -1,8 +1,9 @@
-{{- /* A service account with its roles: `own` are further rules in its own namespace. */ -}}
+{{- /* A service account with its roles: `own` are further rules in its own namespace, and `reviews` is whether it may need to review tokens. */ -}}
 {{- define "PROGRAM.roles" -}}
 {{- $root := .root -}}
 {{- $own := $root.Release.Namespace -}}
 {{- $rules := include "PROGRAM.rules" $root | fromJson -}}
+{{- if and .reviews (include "PROGRAM.reviews" $root) }}{{ $_ := set $rules "cluster" (concat ($rules.cluster | default list) (fromJsonArray `REVIEWS`)) }}{{ end -}}
 {{- $roles := dict -}}
 {{- range $namespace, $some := $rules.others }}{{ $_ := set $roles $namespace $some }}{{ end -}}
 {{- range $namespace := $root.Values.namespaces | default list | uniq -}}

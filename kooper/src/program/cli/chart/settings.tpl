@@ -56,16 +56,88 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- add 10 (sub (unixEpoch $end) (unixEpoch $begin)) -}}
 {{- end }}
 
-{{- /* The port of metrics and probes; empty if they are off. */ -}}
-{{- define "PROGRAM.port" -}}
-{{- $listen := include "PROGRAM.setting" (list . "listen") | default ":8080" -}}
-{{- if ne $listen "off" -}}
+{{- /* Whether the metrics are served over HTTPS. */ -}}
+{{- define "PROGRAM.tls" -}}
+{{- if or .Values.metricsSecret .Values.metricsCertFile }}true{{ end }}
+{{- end }}
+
+{{- /* Whether the tokens of clients are reviewed. */ -}}
+{{- define "PROGRAM.reviews" -}}
+{{- if and (eq (include "PROGRAM.setting" (list . "metricsAuth")) "token") (include "PROGRAM.port" .) }}true{{ end }}
+{{- end }}
+
+{{- /* The port of an address: the root, the value, the address. */ -}}
+{{- define "PROGRAM.portOf" -}}
+{{- $listen := index . 2 -}}
 {{- $port := regexFind "[0-9]+$" $listen -}}
 {{- if or (hasPrefix "127." $listen) (hasPrefix "[::1]" $listen) (lt (int $port) 1024) -}}
-{{- fail (printf "probes and metrics cannot be reached on %s: set `listen` to `[::]:8080`, or another port from 1024 up" $listen) -}}
+{{- fail (printf "probes and metrics cannot be reached on %s: set `%s` to `[::]:8080`, or another port from 1024 up" $listen (index . 1)) -}}
 {{- end -}}
 {{- $port -}}
+{{- end }}
+
+{{- /* The port of the metrics; empty if they are off. */ -}}
+{{- define "PROGRAM.port" -}}
+{{- $listen := include "PROGRAM.setting" (list . "listen") | default ":8080" -}}
+{{- if ne $listen "off" }}{{ include "PROGRAM.portOf" (list . "listen" $listen) }}{{ end -}}
+{{- end }}
+
+{{- define "PROGRAM.portName" -}}
+{{- if include "PROGRAM.tls" . }}https{{ else }}http{{ end -}}
+{{- end }}
+
+{{- /* Whether probes are not on the port of the metrics. */ -}}
+{{- define "PROGRAM.separate" -}}
+{{- $auth := eq (include "PROGRAM.setting" (list . "metricsAuth")) "token" -}}
+{{- if or (include "PROGRAM.setting" (list . "listenProbes")) $auth (include "PROGRAM.tls" .) }}true{{ end -}}
+{{- end }}
+
+{{- /* The port of probes, if they have one of their own. */ -}}
+{{- define "PROGRAM.probePort" -}}
+{{- $metrics := include "PROGRAM.port" . -}}
+{{- $listen := include "PROGRAM.setting" (list . "listenProbes") -}}
+{{- if and (not $listen) (include "PROGRAM.separate" .) $metrics }}{{ $listen = ":8081" }}{{ end -}}
+{{- if and $listen (ne $listen "off") -}}
+{{- $port := include "PROGRAM.portOf" (list . "listenProbes" $listen) -}}
+{{- if eq $port $metrics }}{{ fail "metrics and probes cannot be on the same port: set `listenProbes` to another one" }}{{ end -}}
+{{- $port -}}
 {{- end -}}
+{{- end }}
+
+{{- /* The name of the port of probes; empty if they are off. */ -}}
+{{- define "PROGRAM.probePortName" -}}
+{{- if include "PROGRAM.separate" . }}{{ if include "PROGRAM.probePort" . }}probes{{ end -}}
+{{- else if include "PROGRAM.port" . }}{{ include "PROGRAM.portName" . }}{{ end -}}
+{{- end }}
+
+{{- define "PROGRAM.containerPorts" -}}
+{{- $ports := list -}}
+{{- with include "PROGRAM.port" . }}{{ $ports = append $ports (dict "name" (include "PROGRAM.portName" $) "containerPort" (int .) "protocol" "TCP") }}{{ end -}}
+{{- with include "PROGRAM.probePort" . }}{{ $ports = append $ports (dict "name" "probes" "containerPort" (int .) "protocol" "TCP") }}{{ end -}}
+{{- toJson $ports -}}
+{{- end }}
+
+{{- define "PROGRAM.policyPorts" -}}
+{{- $ports := list -}}
+{{- range include "PROGRAM.containerPorts" . | fromJsonArray }}{{ $ports = append $ports (dict "port" .name "protocol" "TCP") }}{{ end -}}
+{{- toJson $ports -}}
+{{- end }}
+
+{{- define "PROGRAM.servicePorts" -}}
+{{- $name := include "PROGRAM.portName" . -}}
+{{- toJson (list (dict "name" $name "port" (include "PROGRAM.port" . | int) "targetPort" $name "protocol" "TCP")) -}}
+{{- end }}
+
+{{- /* The endpoint of the ServiceMonitor. */ -}}
+{{- define "PROGRAM.endpoint" -}}
+{{- $endpoint := dict "port" (include "PROGRAM.portName" .) "path" "/metrics" -}}
+{{- if include "PROGRAM.tls" . -}}
+{{- $tls := dict "serverName" (printf "%s.%s.svc" (include "PROGRAM.name" .) .Release.Namespace) -}}
+{{- with .Values.metricsSecret }}{{ $_ := set $tls "ca" (dict "secret" (dict "name" . "key" "ca.crt")) }}{{ end -}}
+{{- $_ := set (set $endpoint "scheme" "https") "tlsConfig" $tls -}}
+{{- end -}}
+{{- if include "PROGRAM.reviews" . }}{{ $_ := set $endpoint "bearerTokenFile" "TOKEN_FILE" }}{{ end -}}
+{{- toJson $endpoint -}}
 {{- end }}
 
 {{- /* The settings as environment variables. */ -}}
@@ -75,6 +147,12 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- range $pair := list VARIABLES -}}
 {{- $value := include "PROGRAM.setting" (list $root (first $pair)) -}}
 {{- if $value }}{{ $variables = append $variables (dict "name" (last $pair) "value" $value) }}{{ end -}}
+{{- end -}}
+{{- if .Values.metricsSecret -}}
+{{- if or .Values.metricsCertFile .Values.metricsKeyFile -}}
+{{- fail "`metricsSecret` sets the files of the certificate: remove `metricsCertFile` and `metricsKeyFile`" -}}
+{{- end -}}
+{{- $variables = concat $variables (list CERTIFICATE_VARIABLES) -}}
 {{- end -}}
 {{- $variables = concat $variables (.Values.env | default list) -}}
 {{- if $variables }}{{ toJson $variables }}{{ else }}[]{{ end -}}

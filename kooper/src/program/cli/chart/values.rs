@@ -10,6 +10,9 @@ use crate::program::manifests::{self, Choices};
 /// A DNS label.
 const LABEL: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
 
+/// The name of a Secret.
+const SUBDOMAIN: &str = "^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$";
+
 /// A duration, as in Go.
 const DURATION: &str = "([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))+";
 
@@ -28,6 +31,13 @@ fn name(flag: &Flag) -> String {
 pub(super) fn variables() -> String {
     let pairs = args::pod_flags().map(|flag| format!("(list \"{}\" \"{}\")", name(flag), flag.variable()));
     pairs.collect::<Vec<_>>().join(" ")
+}
+
+/// Variables with their values, if the certificate of the metrics is in a Secret.
+pub(super) fn certificate_variables() -> String {
+    let pairs = manifests::certificate_variables()
+        .map(|(name, file)| format!("(dict \"name\" \"{name}\" \"value\" \"{file}\")"));
+    pairs.join(" ")
 }
 
 /// `values.yaml`, with a comment on each value.
@@ -52,6 +62,12 @@ pub(super) fn yaml(settings: &Settings, choices: &Choices, has_crds: bool) -> Re
         &json!(choices.network_policy),
     )?;
     add("Whether the operator of Prometheus collects the metrics", "serviceMonitor", &json!(choices.service_monitor))?;
+    add("Whether the operator of Prometheus gets alerts for the metrics", "alerts", &json!(choices.alerts))?;
+    add(
+        "The Secret with tls.crt, tls.key and ca.crt, for metrics over HTTPS",
+        "metricsSecret",
+        &json!(choices.security.secret),
+    )?;
     add("Further variables, such as those with values from Secrets", "env", &json!([]))?;
     if !settings.own.flags.is_empty() {
         let mut own = serde_json::Map::new();
@@ -99,6 +115,8 @@ pub(super) fn schema(has_crds: bool, own: &[OwnFlag]) -> Value {
         "tolerations": {"type": "array", "items": {"type": "object"}},
         "networkPolicy": {"type": "boolean"},
         "serviceMonitor": {"type": "boolean"},
+        "alerts": {"type": "boolean"},
+        "metricsSecret": {"anyOf": [{"type": "string", "pattern": SUBDOMAIN}, {"type": "null"}]},
         "env": {"type": "array", "items": {
             "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"],
         }},
@@ -142,6 +160,7 @@ fn of(placeholder: &str) -> Value {
     match placeholder {
         "N" => json!({"type": "integer", "minimum": 1, "maximum": u16::MAX}),
         "NAME" => json!({"type": "string", "pattern": LABEL}),
+        "FILE" => json!({"type": "string", "pattern": "^/.+"}),
         "NAME@HASH" => json!({"type": "string", "pattern": "^[^@,\\s]+@[^@,\\s]+$"}),
         "DURATION" => json!({"type": "string", "pattern": format!("^{DURATION}$")}),
         "DURATION|off" => json!({"anyOf": [

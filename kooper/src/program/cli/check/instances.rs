@@ -115,7 +115,12 @@ mod tests {
         let controller = Controller::builder::<ConfigMap>("shops").leader_election(LeaderElection::default());
         let controller = controller.namespaces(namespaces.iter().copied()).handler(handler).build().unwrap();
         let installation = Installation::new("shop", Some("blue".to_owned()));
-        let place = Place { installation, namespace: "default".to_owned(), lease_namespace: "default".to_owned() };
+        let place = Place {
+            installation,
+            namespace: "default".to_owned(),
+            lease_namespace: "default".to_owned(),
+            reviews_tokens: false,
+        };
         let now = "2026-01-01T00:00:05Z".parse().unwrap();
         let mut overlaps = overlaps(&[controller], &place, &[lease], now);
         overlaps.pop().map(|overlap| (overlap.shared, overlap.has_same_name))

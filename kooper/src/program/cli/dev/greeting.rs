@@ -14,6 +14,8 @@ pub(super) struct Greeting<'a> {
     pub(super) kubeconfig: &'a Path,
     /// The address of metrics and probes.
     pub(super) listen: Option<SocketAddr>,
+    /// Whether the metrics are served over HTTPS.
+    pub(super) has_tls: bool,
     /// The service account that the program runs as.
     pub(super) account: String,
     /// Whether the account has all permissions.
@@ -39,7 +41,8 @@ impl fmt::Display for Greeting<'_> {
         row(f, "runs as", &format!("the service account {account}; permissions: {permissions}"))?;
         row(f, "API server", server)?;
         if let Some(listen) = self.listen {
-            row(f, "metrics", &format!("http://{}/metrics", local(listen)))?;
+            let scheme = if self.has_tls { "https" } else { "http" };
+            row(f, "metrics", &format!("{scheme}://{}/metrics", local(listen)))?;
         }
         for note in &self.notes {
             writeln!(f, "\n  Note: {note}.")?;

@@ -14,6 +14,9 @@ use tracing_subscriber::registry::LookupSpan;
 pub(super) struct Line {
     /// Whether the date is left out: people read the line now.
     pub(super) is_terminal: bool,
+    /// The spans whose trace is in their lines.
+    #[cfg(feature = "otel")]
+    pub(super) exported: super::trace_id::Exported,
 }
 
 impl<S, N> FormatEvent<S, N> for Line
@@ -51,6 +54,10 @@ where
         let mut fields = Fields { writer: &mut writer, style, is_known: &is_known, is_first: true, result: Ok(()) };
         event.record(&mut fields);
         fields.result?;
+        #[cfg(feature = "otel")]
+        if let Some(ids) = self.exported.of(context) {
+            write!(writer, " {}trace_id={}{}", style.dim(), style.end(), ids.trace_id())?;
+        }
         writeln!(writer)
     }
 }

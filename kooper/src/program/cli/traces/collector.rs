@@ -16,6 +16,8 @@ pub(crate) struct Collector {
     pub(crate) endpoint: Uri,
     /// The timeout of a request, including its response.
     pub(crate) timeout: Duration,
+    /// Whether requests are compressed with gzip.
+    pub(crate) gzip: bool,
     /// The certificate authority of the collector, instead of those of the system.
     pub(crate) certificate: Option<PathBuf>,
     /// The service name, instead of the program's name.
@@ -48,11 +50,17 @@ impl Collector {
             let known = text == "http/protobuf";
             known.then_some(()).ok_or("only `http/protobuf` is supported: write that, or leave the variable unset")
         })?;
+        let gzip = variables.read_trace("COMPRESSION", |text| match text {
+            "gzip" => Ok(true),
+            "none" => Ok(false),
+            _ => Err("write `gzip`, or `none`, which is the default"),
+        })?;
         let milliseconds = |text: &str| text.parse().map_err(|_| "write a whole number of milliseconds");
         let timeout = variables.read_trace("TIMEOUT", milliseconds)?;
         Ok(Some(Self {
             endpoint,
             timeout: timeout.map_or(TIMEOUT, Duration::from_millis),
+            gzip: gzip.unwrap_or_default(),
             certificate: variables.read_trace("CERTIFICATE", |text| Ok(text.into()))?,
             service: variables.read("OTEL_SERVICE_NAME", |text| Ok(text.to_owned()))?,
         }))
@@ -163,17 +171,20 @@ mod tests {
     #[test]
     fn variables_for_traces_take_precedence() {
         let plain = collector(&[ENDPOINT]);
-        assert_eq!((plain.timeout, plain.certificate, plain.service), (TIMEOUT, None, None));
+        assert_eq!((plain.timeout, plain.gzip, plain.certificate, plain.service), (TIMEOUT, false, None, None));
         let traces = collector(&[
             ENDPOINT,
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "1"),
             ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "2500"),
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "none"),
+            ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "gzip"),
             ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/a/ca.crt"),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
             ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf"),
             ("OTEL_SERVICE_NAME", "shop"),
         ]);
         assert_eq!(traces.timeout, Duration::from_millis(2500));
+        assert!(traces.gzip);
         assert_eq!(traces.certificate, Some("/a/ca.crt".into()));
         assert_eq!(traces.service.as_deref(), Some("shop"));
     }
@@ -189,6 +200,7 @@ mod tests {
         for (variable, value, expected) in [
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "only `http/protobuf`"),
             ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "10s", "milliseconds"),
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd", "write `gzip`"),
             ("OTEL_TRACES_EXPORTER", "zipkin", "`otlp`"),
         ] {
             let error = found(&[ENDPOINT, (variable, value)]).expect_err(value).to_string();

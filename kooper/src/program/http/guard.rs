@@ -1,0 +1,195 @@
+//! Authentication and authorization of clients, as Kubernetes' own components do it:
+//! the API server reviews a client's token, and whether its user may read the path.
+
+#[cfg(test)]
+mod tests;
+mod verdicts;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use http_body_util::Full;
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
+use k8s_openapi::api::authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use kube::Client;
+use kube::api::{Api, PostParams};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::pages::text_response;
+use crate::error::chain;
+use verdicts::{Question, Verdict, Verdicts};
+
+/// How long the API server may take to answer both reviews.
+const REVIEW: Duration = Duration::from_secs(5);
+
+/// How many clients are reviewed at the same time.
+const REVIEWS: usize = 8;
+
+/// How often an error of reviews is logged.
+const LOG_EVERY: Duration = Duration::from_secs(60);
+
+/// Reviews clients by their tokens, and remembers the verdicts for a while.
+pub(crate) struct Guard {
+    client: Client,
+    verdicts: Mutex<Verdicts>,
+    reviews: Semaphore,
+    logged: Mutex<Option<Instant>>,
+}
+
+/// Why a client gets no page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) text: String,
+}
+
+/// Why there is no verdict.
+#[derive(Debug, thiserror::Error)]
+enum ReviewError {
+    #[error("{what} cannot be created: {}", chain(error))]
+    Request { what: &'static str, error: kube::Error },
+    #[error("the API server did not respond within {} s", REVIEW.as_secs())]
+    Timeout,
+}
+
+impl Guard {
+    pub(crate) fn new(client: Client) -> Self {
+        let (verdicts, logged) = (Mutex::default(), Mutex::default());
+        Self { client, verdicts, reviews: Semaphore::new(REVIEWS), logged }
+    }
+
+    /// Whether a client may read a page.
+    pub(super) async fn check(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
+        let Some(token) = token(headers) else {
+            let text = "write a token of the cluster into the header `Authorization: Bearer TOKEN`\n".to_owned();
+            return Err(Refusal { status: StatusCode::UNAUTHORIZED, text });
+        };
+        let question =
+            Question { token: token.to_owned(), verb: method.as_str().to_lowercase(), path: path.to_owned() };
+        match self.verdict(&question).await {
+            Ok(verdict) => verdict.answer(&question),
+            Err(error) => {
+                self.log(&error);
+                let text = "the API server cannot review the token at present: try again later\n".to_owned();
+                Err(Refusal { status: StatusCode::SERVICE_UNAVAILABLE, text })
+            }
+        }
+    }
+
+    async fn verdict(&self, question: &Question) -> Result<Verdict, ReviewError> {
+        if let Some(known) = self.known(question) {
+            return Ok(known);
+        }
+        let review = async {
+            // It is never closed. A client that waits may learn of the verdict for another request.
+            let _permit = self.reviews.acquire().await;
+            match self.known(question) {
+                Some(known) => Ok(known),
+                None => self.review(question).await,
+            }
+        };
+        let verdict = tokio::time::timeout(REVIEW, review).await.map_err(|_| ReviewError::Timeout)??;
+        let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
+        verdicts.remember(question.clone(), verdict.clone(), Instant::now());
+        Ok(verdict)
+    }
+
+    fn known(&self, question: &Question) -> Option<Verdict> {
+        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner).find(question, Instant::now())
+    }
+
+    async fn review(&self, question: &Question) -> Result<Verdict, ReviewError> {
+        let spec = TokenReviewSpec { token: question.token.clone(), ..Default::default() };
+        let review = TokenReview { spec, ..Default::default() };
+        let tokens: Api<TokenReview> = Api::all(self.client.clone());
+        let failed = |what| move |error| ReviewError::Request { what, error };
+        let reviewed = tokens.create(&PostParams::default(), &review).await.map_err(failed("a TokenReview"))?;
+        let status = reviewed.status.unwrap_or_default();
+        let user = status.user.filter(|_| status.authenticated == Some(true));
+        let Some(user) = user else { return Ok(Verdict::Unknown) };
+        let name = user.username.clone().unwrap_or_default();
+
+        let review = SubjectAccessReview { spec: access(question, user), ..Default::default() };
+        let accesses: Api<SubjectAccessReview> = Api::all(self.client.clone());
+        let failed = failed("a SubjectAccessReview");
+        let reviewed = accesses.create(&PostParams::default(), &review).await.map_err(failed)?;
+        let allowed = reviewed.status.is_some_and(|status| status.allowed && status.denied != Some(true));
+        Ok(if allowed { Verdict::Allowed } else { Verdict::Forbidden { user: name } })
+    }
+
+    /// Logs an error, unless one was logged a short time ago: every scrape has it.
+    fn log(&self, error: &ReviewError) {
+        let now = Instant::now();
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.is_some_and(|last| now.saturating_duration_since(last) < LOG_EVERY) {
+            return;
+        }
+        *logged = Some(now);
+        drop(logged);
+        match error {
+            ReviewError::Request { error: kube::Error::Api(status), .. } if status.code == 403 => tracing::warn!(
+                "the tokens of clients cannot be reviewed: {error}; apply the roles that `rbac --metrics-auth token` prints"
+            ),
+            _ => tracing::warn!("the tokens of clients cannot be reviewed: {error}"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guard").finish_non_exhaustive()
+    }
+}
+
+impl Refusal {
+    pub(super) fn response(self) -> Response<Full<Bytes>> {
+        let mut response = text_response(self.status, self.text);
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl Verdict {
+    fn answer(self, question: &Question) -> Result<(), Refusal> {
+        match self {
+            Self::Allowed => Ok(()),
+            Self::Unknown => Err(Refusal {
+                status: StatusCode::UNAUTHORIZED,
+                text: "the API server does not know this token, or it has expired\n".to_owned(),
+            }),
+            Self::Forbidden { user } => {
+                let Question { verb, path, .. } = question;
+                let text = format!(
+                    "the user `{user}` may not {verb} {path}: bind it to a ClusterRole with `{verb}` for the \
+                     nonResourceURL {path}\n"
+                );
+                Err(Refusal { status: StatusCode::FORBIDDEN, text })
+            }
+        }
+    }
+}
+
+/// The token of a client.
+fn token(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+fn access(question: &Question, user: UserInfo) -> SubjectAccessReviewSpec {
+    let what = NonResourceAttributes { path: Some(question.path.clone()), verb: Some(question.verb.clone()) };
+    SubjectAccessReviewSpec {
+        user: user.username,
+        groups: user.groups,
+        uid: user.uid,
+        extra: user.extra,
+        non_resource_attributes: Some(what),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,179 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use http::{HeaderValue, Request, Response};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// An API server that knows the tokens `reader` and `other`, and lets the first one read `/metrics`.
+#[derive(Clone, Default)]
+struct Server {
+    /// The requests so far.
+    requests: Arc<AtomicUsize>,
+    down: Arc<AtomicBool>,
+    silent: Arc<AtomicBool>,
+    running: Arc<AtomicUsize>,
+    /// The most requests that were running at the same time.
+    most: Arc<AtomicUsize>,
+}
+
+/// A request that is running.
+struct Running(Arc<AtomicUsize>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Server {
+    fn guard(&self) -> Guard {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move { server.answer(request).await }
+        });
+        Guard::new(Client::new(service, "default"))
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, tower::BoxError> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let before = self.running.fetch_add(1, Ordering::Relaxed);
+        self.most.fetch_max(before + 1, Ordering::Relaxed);
+        let _running = Running(self.running.clone());
+        if self.silent.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+        if self.down.load(Ordering::Relaxed) {
+            return Err("connection refused".into());
+        }
+        let path = request.uri().path().to_owned();
+        let mut review: Value = serde_json::from_slice(&request.into_body().collect().await?.to_bytes())?;
+        review["status"] = match path.rsplit('/').next() {
+            Some("tokenreviews") => {
+                let token = review["spec"]["token"].as_str().unwrap_or_default();
+                let known = ["reader", "other"].contains(&token);
+                let user = json!({"username": token, "groups": ["system:authenticated"], "extra": {"pod": ["a"]}});
+                json!({"authenticated": known, "user": if known { user } else { json!({}) }})
+            }
+            _ => {
+                let spec = &review["spec"];
+                assert_eq!(spec["groups"], json!(["system:authenticated"]));
+                assert_eq!(spec["extra"], json!({"pod": ["a"]}));
+                let what = json!({"path": "/metrics", "verb": "get"});
+                json!({"allowed": spec["user"] == "reader" && spec["nonResourceAttributes"] == what})
+            }
+        };
+        Ok(Response::new(Body::from(review.to_string().into_bytes())))
+    }
+
+    fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+}
+
+/// The status for a client with this header.
+async fn status(guard: &Guard, header: Option<&str>) -> u16 {
+    let mut headers = HeaderMap::new();
+    if let Some(header) = header {
+        headers.insert(AUTHORIZATION, HeaderValue::from_str(header).expect("a header"));
+    }
+    let checked = guard.check(&Method::GET, "/metrics", &headers).await;
+    checked.map_or_else(|refusal| refusal.status.as_u16(), |()| 200)
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_client_with_a_valid_token_and_the_permission_is_served() {
+    let guard = Server::default().guard();
+    for (header, expected) in [
+        (None, 401),
+        (Some(""), 401),
+        (Some("Bearer"), 401),
+        (Some("Bearer "), 401),
+        (Some("Basic cmVhZGVy"), 401),
+        (Some("reader"), 401),
+        (Some("Bearer nonsense"), 401),
+        (Some("Bearer other"), 403),
+        (Some("Bearer reader"), 200),
+        (Some("bearer   reader "), 200),
+    ] {
+        assert_eq!(status(&guard, header).await, expected, "{header:?}");
+    }
+    let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer reader"))]);
+    let refused = guard.check(&Method::HEAD, "/metrics", &headers).await.expect_err("another verb");
+    assert_eq!(
+        refused.text,
+        "the user `reader` may not head /metrics: bind it to a ClusterRole with `head` for the nonResourceURL /metrics\n"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_is_reviewed_again_when_its_verdict_has_expired() {
+    let server = Server::default();
+    let guard = server.guard();
+    for _ in 0..3 {
+        assert_eq!(status(&guard, Some("Bearer reader")).await, 200);
+    }
+    assert_eq!(server.requests(), 2, "a token and its access are reviewed once");
+    tokio::time::advance(Duration::from_secs(61)).await;
+    assert_eq!(status(&guard, Some("Bearer reader")).await, 200);
+    assert_eq!(server.requests(), 4);
+    for _ in 0..3 {
+        assert_eq!(status(&guard, Some("Bearer nonsense")).await, 401);
+    }
+    assert_eq!(server.requests(), 5);
+    assert_eq!(status(&guard, None).await, 401);
+    assert_eq!(server.requests(), 5, "there is nothing to review");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_api_server_verdicts_are_valid_until_they_expire() {
+    let server = Server::default();
+    let guard = server.guard();
+    assert_eq!(status(&guard, Some("Bearer reader")).await, 200);
+    server.down.store(true, Ordering::Relaxed);
+    assert_eq!(status(&guard, Some("Bearer reader")).await, 200);
+    assert_eq!(status(&guard, Some("Bearer other")).await, 503);
+    tokio::time::advance(Duration::from_secs(61)).await;
+    assert_eq!(status(&guard, Some("Bearer reader")).await, 503, "it is not served for ever");
+    server.down.store(false, Ordering::Relaxed);
+    assert_eq!(status(&guard, Some("Bearer reader")).await, 200, "an error is not remembered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_api_server_holds_up_a_client_for_five_seconds_only() {
+    let server = Server::default();
+    let guard = Arc::new(server.guard());
+    assert_eq!(status(&guard, Some("Bearer reader")).await, 200);
+    server.silent.store(true, Ordering::Relaxed);
+    let began = Instant::now();
+    let many = (0..10 * REVIEWS).map(|n| {
+        let guard = guard.clone();
+        tokio::spawn(async move { status(&guard, Some(&format!("Bearer {n}"))).await })
+    });
+    for waiting in many.collect::<Vec<_>>() {
+        assert_eq!(waiting.await.expect("no panic"), 503);
+    }
+    assert!(began.elapsed() < REVIEW + Duration::from_secs(1), "{:?}", began.elapsed());
+    assert_eq!(server.most.load(Ordering::Relaxed), REVIEWS, "the number of requests is limited");
+    assert_eq!(status(&guard, Some("Bearer reader")).await, 200, "known clients do not wait");
+}
+
+#[tokio::test(start_paused = true)]
+async fn simultaneous_requests_of_one_client_are_reviewed_a_few_times_at_most() {
+    let server = Server::default();
+    let guard = Arc::new(server.guard());
+    let many: Vec<_> = (0..100)
+        .map(|_| {
+            let guard = guard.clone();
+            tokio::spawn(async move { status(&guard, Some("Bearer reader")).await })
+        })
+        .collect();
+    for one in many {
+        assert_eq!(one.await.expect("no panic"), 200);
+    }
+    assert!(server.requests() <= 2 * REVIEWS, "{}", server.requests());
+}

@@ -1,0 +1,79 @@
+//! Makes the site of a listener.
+
+use std::io;
+
+use prometheus::Registry;
+use tokio::runtime::Handle;
+
+use super::Site;
+use crate::metrics::health::Health;
+#[cfg(feature = "rustls-tls")]
+use crate::program::http::certificate::Certificate;
+use crate::program::http::guard::Guard;
+use crate::program::http::pages::{EVERY, Pages};
+use crate::program::http::{ListenError, Listener, Server};
+
+/// Makes the guard on the runtime of the listener, as its client runs there.
+pub(crate) type GuardMaker = Box<dyn FnOnce() -> io::Result<Guard> + Send>;
+
+/// Which pages a listener has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offer {
+    Everything,
+    Metrics,
+    Probes,
+}
+
+/// What a listener is to serve, and to whom.
+pub(crate) struct SiteBuilder {
+    offer: Offer,
+    guard: Option<GuardMaker>,
+    #[cfg(feature = "rustls-tls")]
+    certificate: Option<Certificate>,
+}
+
+impl SiteBuilder {
+    pub(crate) fn new(offer: Offer) -> Self {
+        Self {
+            offer,
+            guard: None,
+            #[cfg(feature = "rustls-tls")]
+            certificate: None,
+        }
+    }
+
+    pub(crate) fn guard(mut self, guard: Option<GuardMaker>) -> Self {
+        self.guard = guard;
+        self
+    }
+
+    #[cfg(feature = "rustls-tls")]
+    pub(crate) fn certificate(mut self, certificate: Option<Certificate>) -> Self {
+        self.certificate = certificate;
+        self
+    }
+
+    /// Starts to answer.
+    pub(crate) fn serve(
+        self,
+        listener: Listener,
+        registry: Registry,
+        health: Health,
+        program: Handle,
+    ) -> Result<Server, ListenError> {
+        listener.serve_site(move || {
+            let offers = match self.offer {
+                Offer::Everything => EVERY,
+                Offer::Metrics => &["/metrics"],
+                Offer::Probes => &["/healthz", "/readyz"],
+            };
+            let mut site = Site::open(Pages::new(registry, health, program).only(offers));
+            site.guard = self.guard.map(|make| make()).transpose()?;
+            #[cfg(feature = "rustls-tls")]
+            {
+                site.certificate = self.certificate;
+            }
+            Ok(site)
+        })
+    }
+}

@@ -1,0 +1,90 @@
+//! The ports of the program: that of metrics, which may be secured, and that of probes.
+
+use serde_json::{Value, json};
+
+use super::Part;
+
+/// The ports as the documents have them.
+pub(crate) struct Ports {
+    /// Those of the container.
+    pub(crate) container: Value,
+    /// The name of the port of probes.
+    pub(crate) probe: Value,
+    /// Those of the Service.
+    pub(crate) service: Value,
+    /// Those that the NetworkPolicy opens.
+    pub(crate) policy: Value,
+    /// The endpoint of the ServiceMonitor.
+    pub(crate) endpoint: Value,
+    pub(crate) has_any: Part,
+    pub(crate) has_metrics: Part,
+    pub(crate) has_probes: Part,
+}
+
+/// Where probes are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProbePort {
+    /// On the port of the metrics.
+    Shared,
+    Off,
+    Own(u16),
+}
+
+/// How the metrics are secured.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Security {
+    pub(crate) reviews_tokens: bool,
+    pub(crate) has_tls: bool,
+    /// The Secret with the certificate.
+    pub(crate) secret: Option<String>,
+}
+
+/// The name of the port of probes, if they have one of their own.
+const PROBES: &str = "probes";
+
+/// The file in the pods of Prometheus with the token of their service account.
+pub(crate) const TOKEN_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+impl Ports {
+    /// The ports of these numbers; `server` is the name that the certificate has to have.
+    pub(crate) fn new(metrics: Option<u16>, probes: ProbePort, security: &Security, server: &str) -> Self {
+        // Meshes read the protocol from the name.
+        let name = if security.has_tls { "https" } else { "http" };
+        let metrics = metrics.map(|port| (name, port));
+        let probe = match probes {
+            ProbePort::Shared => metrics,
+            ProbePort::Off => None,
+            ProbePort::Own(port) => Some((PROBES, port)),
+        };
+        let own_probe = probe.filter(|_| probes != ProbePort::Shared);
+        let all: Vec<_> = metrics.into_iter().chain(own_probe).collect();
+        let each = |port: fn(&(&str, u16)) -> Value| all.iter().map(port).collect::<Vec<_>>();
+        Self {
+            container: each(|(name, port)| json!({"name": name, "containerPort": port, "protocol": "TCP"})).into(),
+            probe: probe.map(|(name, _)| name).into(),
+            service: metrics
+                .map(|(name, port)| json!([{"name": name, "port": port, "targetPort": name, "protocol": "TCP"}]))
+                .into(),
+            policy: each(|(name, _)| json!({"port": name, "protocol": "TCP"})).into(),
+            endpoint: endpoint(name, security, server),
+            has_any: Part::when(!all.is_empty()),
+            has_metrics: Part::when(metrics.is_some()),
+            has_probes: Part::when(probe.is_some()),
+        }
+    }
+}
+
+fn endpoint(port: &str, security: &Security, server: &str) -> Value {
+    let mut endpoint = json!({"port": port, "path": "/metrics"});
+    if security.has_tls {
+        endpoint["scheme"] = "https".into();
+        endpoint["tlsConfig"] = json!({"serverName": server});
+    }
+    if let Some(secret) = &security.secret {
+        endpoint["tlsConfig"]["ca"] = json!({"secret": {"name": secret, "key": "ca.crt"}});
+    }
+    if security.reviews_tokens {
+        endpoint["bearerTokenFile"] = TOKEN_FILE.into();
+    }
+    endpoint
+}

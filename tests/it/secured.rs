@@ -1,0 +1,223 @@
+//! Metrics for users of the cluster only, and over HTTPS.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::process::Process;
+use kooper_tests::wait::until;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_installed");
+const NAMESPACE: &str = "secured";
+const LOOPBACK: [&str; 4] = ["--listen", "127.0.0.1:0", "--listen-probes", "127.0.0.1:0"];
+
+/// The address after a field of the line about the start.
+fn address(program: &Process, field: &str) -> SocketAddr {
+    let line = program.wait_for_line(&[" starting ", field]);
+    let rest = line.split(&format!(" {field}=\"")).nth(1).and_then(|rest| rest.split('"').next());
+    rest.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("no {field} in {line}"))
+}
+
+/// The status and the body of a page.
+fn get(address: SocketAddr, page: &str, token: Option<&str>) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let header = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
+    write!(stream, "GET {page} HTTP/1.1\r\nHost: localhost\r\n{header}\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    if head.contains(" 401 ") {
+        assert!(head.contains("www-authenticate: Bearer"), "{head}");
+    }
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// Applies what the program prints for `rbac`, and returns a kubeconfig of its account.
+fn account(cluster: &ControlPlane, args: &[&str]) -> PathBuf {
+    let rbac = ["rbac", "--install-namespace", NAMESPACE, "--namespace", NAMESPACE];
+    let printed = Command::new(PROGRAM).args(rbac).args(args).output().unwrap();
+    assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+    let applied = cluster.kubectl_with(&["apply", "--filename=-"], &String::from_utf8_lossy(&printed.stdout));
+    assert!(applied.success, "{}", applied.stderr);
+    let token = token(cluster, "installed");
+    cluster.kubeconfig_with("account", |text| {
+        let line = |line: &str| match line.split_once("token:") {
+            Some((before, _)) => format!("{before}token: {token}"),
+            None => line.to_owned(),
+        };
+        text.lines().map(line).collect::<Vec<_>>().join("\n")
+    })
+}
+
+fn token(cluster: &ControlPlane, account: &str) -> String {
+    cluster.must(&["create", "token", account, "--namespace", NAMESPACE]).trim().to_owned()
+}
+
+#[test]
+fn only_users_of_the_cluster_with_the_permission_read_the_metrics() {
+    let Some(cluster) = ControlPlane::start() else { return };
+    cluster.must(&["create", "namespace", NAMESPACE]);
+    cluster.must(&["create", "serviceaccount", "reader", "--namespace", NAMESPACE]);
+    cluster.must(&["create", "serviceaccount", "other", "--namespace", NAMESPACE]);
+    let kubeconfig = account(&cluster, &["--metrics-auth", "token"]);
+    let role = format!("{NAMESPACE}:installed:metrics-reader");
+    let reader = format!("{NAMESPACE}:reader");
+    let clusterrole = format!("--clusterrole={role}");
+    let subject = format!("--serviceaccount={reader}");
+    cluster.must(&["create", "clusterrolebinding", "reads-metrics", &clusterrole, &subject]);
+
+    let flags = ["--namespace", NAMESPACE, "--metrics-auth", "token", "--kubeconfig", kubeconfig.to_str().unwrap()];
+    let program = Process::start(PROGRAM, &[&flags[..], &LOOPBACK].concat(), &[]);
+    program.wait_for_line(&["clients send their tokens for /metrics without encryption"]);
+    let (metrics, probes) = (address(&program, "listen"), address(&program, "listen_probes"));
+    let (reader, other) = (token(&cluster, "reader"), token(&cluster, "other"));
+    assert_eq!(get(metrics, "/metrics", None).0, 401);
+    assert_eq!(get(metrics, "/metrics", Some("nonsense")).0, 401);
+    let forbidden = get(metrics, "/metrics", Some(&other));
+    let user = format!("the user `system:serviceaccount:{NAMESPACE}:other` may not get /metrics");
+    assert!(forbidden.0 == 403 && forbidden.1.starts_with(&user), "{forbidden:?}");
+    let (status, body) = get(metrics, "/metrics", Some(&reader));
+    assert!(status == 200 && body.contains("workqueue_depth"), "{status}: {body}");
+    assert_eq!(get(metrics, "/readyz", Some(&reader)).0, 404);
+    assert_eq!(get(probes, "/metrics", Some(&reader)).0, 404);
+    assert_eq!(get(probes, "/healthz", None).0, 200);
+
+    cluster.stop_apiserver();
+    assert_eq!(get(metrics, "/metrics", Some(&reader)).0, 200, "a known client is served for a while");
+    assert_eq!(get(metrics, "/metrics", Some("another")).0, 503);
+    assert_eq!(get(metrics, "/metrics", None).0, 401);
+    program.wait_for_line(&["the tokens of clients cannot be reviewed: a TokenReview cannot be created: "]);
+    cluster.start_apiserver();
+    let answer = || get(metrics, "/metrics", Some("another"));
+    until("tokens are reviewed again", || (answer().0 == 401).then_some(()), || format!("{:?}", answer()));
+    assert_eq!(program.count(&["cannot be reviewed"]), 1, "{:?}", program.lines());
+
+    // A grant is seen when the verdict before has expired.
+    let subject = format!("--serviceaccount={NAMESPACE}:other");
+    cluster.must(&["create", "clusterrolebinding", "reads-metrics-too", &clusterrole, &subject]);
+    let answer = || get(metrics, "/metrics", Some(&other));
+    until("the grant is seen", || (answer().0 == 200).then_some(()), || format!("{:?}", answer()));
+}
+
+#[test]
+fn without_the_rules_of_reviews_the_log_says_which_roles_to_apply() {
+    let Some(cluster) = ControlPlane::start() else { return };
+    cluster.must(&["create", "namespace", NAMESPACE]);
+    let kubeconfig = account(&cluster, &[]);
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    let flags = ["--namespace", NAMESPACE, "--metrics-auth", "token", "--kubeconfig", kubeconfig];
+    let program = Process::start(PROGRAM, &[&flags[..], &LOOPBACK].concat(), &[]);
+    assert_eq!(get(address(&program, "listen"), "/metrics", Some("nonsense")).0, 503);
+    program.wait_for_line(&["cannot be reviewed", "apply the roles that `rbac --metrics-auth token` prints"]);
+    let checked = Command::new(PROGRAM).arg("check").args(flags).output().unwrap();
+    let text = String::from_utf8_lossy(&checked.stdout).into_owned();
+    for resource in ["authentication.k8s.io/tokenreviews", "authorization.k8s.io/subjectaccessreviews"] {
+        let line = format!("missing  access {resource}: create, for `--metrics-auth token`: ");
+        assert!(text.contains(&line), "{text}");
+    }
+}
+
+/// The files of a Secret that is mounted: links to those of a folder, which is swapped.
+struct Mount(PathBuf);
+
+impl Mount {
+    fn new(name: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        drop(fs::remove_dir_all(&folder));
+        fs::create_dir_all(&folder).unwrap();
+        for file in ["tls.crt", "tls.key"] {
+            symlink(format!("..data/{file}"), folder.join(file)).unwrap();
+        }
+        Self(folder)
+    }
+
+    fn swap(&self, version: &str, certificate: &str, key: &str) {
+        let data = self.0.join(format!("..{version}"));
+        fs::create_dir_all(&data).unwrap();
+        fs::write(data.join("tls.crt"), certificate).unwrap();
+        fs::write(data.join("tls.key"), key).unwrap();
+        symlink(&data, self.0.join("..data_tmp")).unwrap();
+        fs::rename(self.0.join("..data_tmp"), self.0.join("..data")).unwrap();
+    }
+
+    fn flags(&self) -> [String; 4] {
+        let file = |name: &str| self.0.join(name).display().to_string();
+        ["--metrics-cert-file".to_owned(), file("tls.crt"), "--metrics-key-file".to_owned(), file("tls.key")]
+    }
+}
+
+/// A certificate for loopback that signs itself.
+fn certificate() -> rcgen::CertifiedKey<rcgen::KeyPair> {
+    rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap()
+}
+
+/// Whether a client that trusts only this certificate gets the metrics.
+fn serves(address: SocketAddr, trusted: &rcgen::CertifiedKey<rcgen::KeyPair>) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut config = kube::Config::new(format!("https://{address}").parse().unwrap());
+        config.root_cert = Some(vec![trusted.cert.der().to_vec()]);
+        config.default_retry = false;
+        let client = kube::Client::try_from(config).map_err(|error| error.to_string())?;
+        let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
+        let text = client.request_text(request).await.map_err(|error| format!("{error:?}"))?;
+        if text.contains("process_cpu_seconds_total") { Ok(()) } else { Err(text) }
+    })
+}
+
+#[test]
+fn metrics_are_served_over_https_with_the_certificate_of_the_moment() {
+    let Some(cluster) = ControlPlane::shared() else { return };
+    let (mount, first, second) = (Mount::new("certificate"), certificate(), certificate());
+    mount.swap("1", &first.cert.pem(), &first.signing_key.serialize_pem());
+    let files = mount.flags();
+    let files = files.each_ref().map(String::as_str);
+    let common = ["--kubeconfig", cluster.kubeconfig().to_str().unwrap(), "--namespace", "default"];
+    let program = Process::start(PROGRAM, &[&common[..], &LOOPBACK, &files].concat(), &[]);
+    let metrics = address(&program, "listen");
+    assert_eq!(serves(metrics, &first), Ok(()));
+    assert!(serves(metrics, &second).is_err());
+    let mut plain = TcpStream::connect(metrics).unwrap();
+    plain.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    drop(plain.read_to_end(&mut answer));
+    assert!(!answer.starts_with(b"HTTP/1.1 200"), "without TLS there is nothing to read");
+
+    mount.swap("2", &second.cert.pem(), &second.signing_key.serialize_pem());
+    until("the new certificate is used", || serves(metrics, &second).ok(), || program.lines().join("\n"));
+    program.wait_for_line(&["the certificate of the metrics has been replaced"]);
+    mount.swap("3", &first.cert.pem(), &second.signing_key.serialize_pem());
+    let problem = ["the certificate of the metrics cannot be replaced, and stays in use: ", "cannot be used: "];
+    let logged = || {
+        serves(metrics, &second).unwrap_or_else(|error| panic!("the old one stays: {error}"));
+        (program.count(&problem) == 1).then_some(())
+    };
+    until("the problem is logged", logged, || program.lines().join("\n"));
+    assert_eq!(get(address(&program, "listen_probes"), "/healthz", None).0, 200, "probes have no TLS");
+}
+
+#[test]
+fn a_bad_certificate_at_the_start_is_an_error_that_names_the_file() {
+    let mount = Mount::new("bad-certificate");
+    let files = mount.flags();
+    let files = files.each_ref().map(String::as_str);
+    let exits = |args: &[&str], expected: &str| {
+        let mut program = Process::start(PROGRAM, &[&LOOPBACK[..], args].concat(), &[]);
+        assert_eq!(program.exit_code(), Some(1), "{:?}", program.lines());
+        assert_eq!(program.count(&["cannot start: ", expected]), 1, "{:?}", program.lines());
+    };
+    let of = |name: &str| mount.0.join(name).display().to_string();
+    exits(&files, &format!("the file {} of the metrics' certificate or key cannot be read: ", of("tls.crt")));
+    mount.swap("1", "nonsense", "nonsense");
+    exits(&files, &format!("the file {} has no certificate in PEM", of("tls.crt")));
+    exits(&files[..2], "`--metrics-cert-file` needs `--metrics-key-file`");
+    exits(&files[2..], "`--metrics-key-file` needs `--metrics-cert-file`");
+    let same = ["--metrics-auth", "token", "--listen", "127.0.0.1:4999", "--listen-probes", "127.0.0.1:4999"];
+    let mut program = Process::start(PROGRAM, &same, &[]);
+    assert_eq!(program.exit_code(), Some(1));
+    program.wait_for_line(&["metrics and probes cannot both be on 127.0.0.1:4999"]);
+}

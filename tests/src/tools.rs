@@ -1,0 +1,21 @@
+//! Tools of others that tests hold generated files against.
+
+use std::env;
+use std::io::{self, Write};
+use std::process::Command;
+
+/// Whether a tool is on the path. If it is not, the test is to be skipped, and a message is printed.
+///
+/// # Panics
+///
+/// If the tool is not on the path, and `KOOPER_REQUIRE_TOOLS` names it, as in `helm,promtool`.
+pub fn has(tool: &str) -> bool {
+    if Command::new(tool).arg("--help").output().is_ok() {
+        return true;
+    }
+    let required = env::var("KOOPER_REQUIRE_TOOLS").unwrap_or_default();
+    assert!(!required.split(',').any(|one| one == tool), "{tool} is not on the path");
+    // Written directly to stderr: the test harness hides the output of passing tests.
+    drop(writeln!(io::stderr(), "skipped: {tool} is not on the path"));
+    false
+}
