@@ -64,6 +64,13 @@ pub(crate) fn store(kind: &Kind, object: &mut Value) {
     }
 }
 
+/// Adds what reads show of an object that an update has left out, once it is known to be valid.
+pub(crate) fn complete(kind: &Kind, object: &mut Value) {
+    if kind.custom.is_none() && kind.group.is_empty() && kind.kind == "Service" {
+        service::pair_addresses(object, None);
+    }
+}
+
 /// Refuses a custom object of another type. Its types and limits are not checked, only its rules.
 pub(crate) fn check_type(kind: &Kind, object: &Value, present: Option<&Value>) -> Result<(), Refusal> {
     let Some(definition) = &kind.custom else { return Ok(()) };

@@ -153,7 +153,7 @@ fn keep(service: &mut Value, present: &Value) {
 }
 
 /// `clusterIP` is the first of `clusterIPs`.
-fn pair_addresses(service: &mut Value, present: Option<&Value>) {
+pub(super) fn pair_addresses(service: &mut Value, present: Option<&Value>) {
     let single = text(service, "clusterIP").to_owned();
     let several = service["spec"]["clusterIPs"].as_array().cloned().unwrap_or_default();
     let Some(present) = present else {
@@ -163,8 +163,12 @@ fn pair_addresses(service: &mut Value, present: Option<&Value>) {
         return;
     };
     let before = text(present, "clusterIP");
-    let same = present["spec"]["clusterIPs"].as_array().is_some_and(|before| *before == several);
-    if single != before && (same || several.is_empty()) {
+    let all_before = present["spec"]["clusterIPs"].as_array().cloned().unwrap_or_default();
+    if single == before {
+        if several.is_empty() && !all_before.is_empty() {
+            service["spec"]["clusterIPs"] = json!(all_before);
+        }
+    } else if all_before == several {
         // Whoever changes the old field alone means both.
         if single.is_empty() {
             remove(service, "clusterIPs");

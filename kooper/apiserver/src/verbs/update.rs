@@ -269,6 +269,7 @@ fn next_state(
     if !causes.is_empty() {
         return Err(prepare::invalid(kind, &sent, name, &causes));
     }
+    prepare::complete(kind, &mut object);
     if area == Area::Resize && object["spec"] != present["spec"] {
         admission::resize(call.cluster, kind, &object)?;
     }
