@@ -42,7 +42,8 @@ pub(super) enum Divergence {
 
 impl End {
     pub(super) fn of(objects: &[StoredObject]) -> Self {
-        let counted = objects.iter().filter(|object| !is_noise(object.group(), object.resource()));
+        let counted =
+            objects.iter().filter(|object| !is_noise(object.group(), object.resource()) && !is_server(object));
         let values: Vec<_> = counted.map(StoredObject::json).collect();
         Self::from_json(values)
     }
@@ -90,6 +91,11 @@ impl End {
         found.sort_by_key(|difference| matches!(difference.kind, Divergence::Field { .. }));
         found
     }
+}
+
+/// Whether an object has the address of the server, whose port is another one in each history.
+fn is_server(object: &StoredObject) -> bool {
+    matches!(object.resource(), "endpoints" | "endpointslices") && object.key() == "default/kubernetes"
 }
 
 /// A name that was generated, and what stands for it.
