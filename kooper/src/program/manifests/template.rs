@@ -119,7 +119,6 @@ mod tests {
         let document = json!({
             "image": expression(".Values.image | quote"),
             "name": format!("shop-{}", inline(".Values.instance")),
-            "query": format!("{{job=\"{}\"}}", inline(".Values.job")),
             "ports": optional(".Values.listen", &json!([{"port": expression("$port"), "text": "a {{ b"}])),
             "text": "{{ not an expression }}",
         });
@@ -128,10 +127,14 @@ name: shop-{{ .Values.instance }}
 {{- if .Values.listen }}
 ports: [{"port":{{ $port }},"text":"a {{ "{{" }} b"}]
 {{- end }}
-query: '{job="{{ .Values.job }}"}'
 "#;
         let text = render(&document).expect("YAML");
         assert!(text.starts_with(expected), "{text}");
         assert!(text.contains(r#"{{ "{{" }} not an expression }}"#), "{text}");
+
+        let query = json!({"query": format!("up{{job=\"{}\"}}", inline(".Values.job"))});
+        // In some notations of YAML, quotes within a string are escaped.
+        let text = render(&query).expect("YAML").replace('\\', "");
+        assert!(text.contains(r#"job="{{ .Values.job }}""#), "the quotes of a longer string stay: {text}");
     }
 }
