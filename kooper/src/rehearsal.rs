@@ -27,8 +27,11 @@ use crate::watch::retriever::Scope;
 use entry::Entry;
 use mirrors::Mirrors;
 
+#[cfg(feature = "cli")]
 pub(crate) use graft::changed_fields;
-pub(crate) use pass::{Leaving, Pass, PassResults, Turns};
+#[cfg(feature = "cli")]
+pub(crate) use pass::PassResults;
+pub(crate) use pass::{Leaving, Pass, Turns};
 pub(crate) use request::Id;
 
 /// What a dry run would have written so far.
@@ -81,7 +84,7 @@ impl Rehearsal {
         self.mirrors.add(kind, scope, watched);
     }
 
-    /// What was written until now is no difference: the pass begins with it.
+    /// What was written until now does not count as a difference: the pass begins with it.
     pub(crate) fn begin(&self) {
         let mut entries = lock(&self.entries);
         for entry in entries.values_mut() {

@@ -35,7 +35,7 @@ pub(crate) struct PassResults {
     pub(crate) failed: Vec<(Arc<str>, ObjectKey, String)>,
     /// What could not be tried, each with its controller.
     pub(crate) problems: Vec<(Arc<str>, String)>,
-    /// What is no problem, each with its controller.
+    /// Remarks that are not problems, each with its controller.
     pub(crate) notes: Vec<(Arc<str>, String)>,
     /// The objects of `only` that no call was for, each with its controller.
     pub(crate) unseen: Vec<(Arc<str>, ObjectKey)>,
@@ -150,7 +150,7 @@ impl Turns {
 }
 
 /// Ends the part of a controller with it, even if it panics: the others do not wait
-/// for it for ever.
+/// for it forever.
 #[derive(Debug)]
 pub(crate) struct Leaving(pub(crate) Arc<Turns>);
 

@@ -1,0 +1,209 @@
+//! Writes of objects that the dry run has written before.
+
+use http::StatusCode;
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use serde_json::{Value, json};
+use tower::BoxError;
+
+use super::super::answer::{Answer, formed};
+use super::super::entry::{Entry, UNSTORED};
+use super::super::graft::{merge, merge_patch};
+use super::prepared::{Change, Write, unstored};
+use super::{grace, now};
+
+/// A write of an object of the cluster that the dry run has changed before.
+pub(super) async fn again(client: &Client, write: &Write, entry: &mut Entry) -> Result<Answer, BoxError> {
+    let (Some(base), Some(now)) = (entry.base().cloned(), entry.now().cloned()) else {
+        return Ok(Answer::not_found(&write.target));
+    };
+    match write.change {
+        Change::Apply => {
+            let answer = write.send(client).await?;
+            let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
+            entry.add(write.author(), base, object);
+            Ok(shown(answer, write, entry))
+        }
+        Change::Merge | Change::Operations | Change::Strategic => {
+            if let Some(conflict) = write.conflict(&now) {
+                return Ok(conflict);
+            }
+            let wanted = match patched(write, &now) {
+                Ok(wanted) => wanted,
+                Err(refusal) => return Ok(*refusal),
+            };
+            // All that was written and this, as one patch.
+            let (from, to) = if write.target.is_status() {
+                (json!({"status": base["status"]}), json!({"status": wanted["status"]}))
+            } else {
+                (without_status(&base), without_status(&wanted))
+            };
+            let answer = write.as_merge_patch(merge_patch(&from, &to)).send(client).await?;
+            let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
+            entry.add(None, now, joined(write, &wanted, &object));
+            Ok(shown(answer, write, entry))
+        }
+        Change::Put => {
+            let answer = write.send(client).await?;
+            let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
+            let result = joined(write, &now, &object);
+            entry.add(None, now, result);
+            Ok(shown(answer, write, entry))
+        }
+        Change::Delete | Change::Evict => {
+            let answer = write.send(client).await?;
+            if answer.is_success() {
+                let marked =
+                    write.object(&answer).is_some_and(|object| !object["metadata"]["deletionTimestamp"].is_null());
+                let waits = marked || write.change == Change::Evict;
+                entry.delete(&super::now(), if waits { grace(&now) } else { 0 });
+            }
+            Ok(answer)
+        }
+        // It exists.
+        Change::Create | Change::Other => write.send(client).await,
+    }
+}
+
+/// A write of an object that only the dry run has created, or has deleted.
+pub(super) async fn here(client: &Client, write: &Write, entry: &mut Entry) -> Result<Answer, BoxError> {
+    let Some(now) = entry.now().cloned() else {
+        // It was deleted: only a new one can be written.
+        let creates = write.change == Change::Create || (write.change == Change::Apply && !write.target.is_status());
+        if !creates {
+            return Ok(Answer::not_found(&write.target));
+        }
+        if write.json["metadata"]["uid"].as_str().is_some_and(|uid| !uid.is_empty()) {
+            return Ok(write.conflict(&Value::Null).unwrap_or_else(|| Answer::not_found(&write.target)));
+        }
+        entry.add(write.author(), json!({}), with_identity(&write.json));
+        return Ok(write.answered(StatusCode::CREATED, entry.now().unwrap_or(&Value::Null)));
+    };
+    if let Some(conflict) = write.conflict(&now) {
+        return Ok(conflict);
+    }
+    let is_in_cluster = entry.base().is_some();
+    match write.change {
+        Change::Create => {
+            let id = write.target.id(now["metadata"]["name"].as_str().unwrap_or_default());
+            let message = format!("{} \"{}\" already exists", id.resource(), id.name);
+            return Ok(Answer::refusal(StatusCode::CONFLICT, "AlreadyExists", &id, &message));
+        }
+        Change::Apply if write.target.is_status() => {
+            let status = json!({"status": write.json["status"]});
+            entry.add(write.author(), json!({}), status);
+        }
+        Change::Apply if is_in_cluster => entry.add(write.author(), json!({}), write.json.clone()),
+        Change::Apply => {
+            let answer = write.with(unstored(&write.json)).send(client).await?;
+            let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
+            entry.add(write.author(), json!({}), object);
+        }
+        Change::Put | Change::Merge | Change::Operations | Change::Strategic => {
+            let wanted = match patched(write, &now) {
+                Ok(wanted) => wanted,
+                Err(refusal) => return Ok(*refusal),
+            };
+            if !write.target.is_status() && !is_in_cluster {
+                // Whether the API server would accept it, only a creation can show.
+                let answer = write.as_creation(&wanted)?.send(client).await?;
+                if !answer.is_success() && answer.status() != StatusCode::FORBIDDEN {
+                    return Ok(answer);
+                }
+            }
+            entry.add(None, now.clone(), wanted);
+        }
+        Change::Delete | Change::Evict => {
+            let seconds = if write.target.plural == "pods" { grace(&now) } else { 0 };
+            // A pod without a node ends at once.
+            let runs = !now["spec"]["nodeName"].is_null();
+            entry.delete(&super::now(), if runs { seconds } else { 0 });
+            return Ok(entry.now().map_or_else(Answer::success, |now| write.answered(StatusCode::OK, now)));
+        }
+        Change::Other => return write.send(client).await,
+    }
+    // Without its last finalizer it is gone; the answer is what it was.
+    Ok(write.answered(StatusCode::OK, entry.now().unwrap_or(&now)))
+}
+
+/// The response with the object as it is now; after its removal, as it was before.
+fn shown(answer: Answer, write: &Write, entry: &Entry) -> Answer {
+    match entry.now() {
+        Some(now) => answer.with(&formed(now, write.form)),
+        None => answer,
+    }
+}
+
+/// The object after a patch or an update.
+fn patched(write: &Write, now: &Value) -> Result<Value, Box<Answer>> {
+    let id = write.target.id(write.target.name.as_deref().unwrap_or_default());
+    let invalid =
+        |message: String| Box::new(Answer::refusal(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", &id, &message));
+    let mut wanted = now.clone();
+    match write.change {
+        Change::Operations => {
+            let operations: json_patch::Patch = serde_json::from_value(write.json.clone()).map_err(|error| {
+                Box::new(Answer::refusal(StatusCode::BAD_REQUEST, "BadRequest", &id, &error.to_string()))
+            })?;
+            json_patch::patch(&mut wanted, &operations).map_err(|error| invalid(error.to_string()))?;
+        }
+        Change::Strategic => merge(&mut wanted, &write.json, true),
+        Change::Put => {
+            let metadata = wanted["metadata"].clone();
+            wanted.clone_from(&write.json);
+            for field in ["uid", "creationTimestamp", "resourceVersion", "deletionTimestamp"] {
+                if let Some(value) = metadata.get(field) {
+                    wanted["metadata"][field] = value.clone();
+                }
+            }
+        }
+        _ => merge(&mut wanted, &write.json, false),
+    }
+    // The object and its status are written separately.
+    Ok(if write.target.is_status() {
+        let mut object = now.clone();
+        object["status"] = wanted["status"].clone();
+        object
+    } else {
+        let mut object = wanted;
+        match now.get("status") {
+            Some(status) => object["status"] = status.clone(),
+            None => drop(object.as_object_mut().and_then(|object| object.remove("status"))),
+        }
+        object
+    })
+}
+
+/// An object after a write of one half of it: the object, or its status.
+fn joined(write: &Write, wanted: &Value, answered: &Value) -> Value {
+    let (mut object, status) = if write.target.is_status() {
+        (wanted.clone(), answered.get("status"))
+    } else {
+        (answered.clone(), wanted.get("status"))
+    };
+    match status {
+        Some(status) => object["status"] = status.clone(),
+        None => drop(object.as_object_mut().and_then(|object| object.remove("status"))),
+    }
+    object
+}
+
+fn without_status(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+        if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+    }
+    object
+}
+
+/// An object as if it had been stored.
+fn with_identity(object: &Value) -> Value {
+    let mut object = unstored(object);
+    object["metadata"]["uid"] = format!("dry-run-{}", Timestamp::now().as_nanosecond()).into();
+    object["metadata"]["creationTimestamp"] = now().into();
+    object["metadata"]["resourceVersion"] = UNSTORED.into();
+    object
+}

@@ -1,0 +1,159 @@
+//! A write before it is sent.
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, StatusCode, request};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tower::BoxError;
+
+use super::super::answer::{Answer, formed};
+use super::super::client::UnsentError;
+use super::super::entry::Author;
+use super::super::request::{Form, Target, dry, parameter};
+use super::MERGE_PATCH;
+
+/// A write that is ready to be sent.
+#[derive(Clone)]
+pub(super) struct Write {
+    pub(super) parts: request::Parts,
+    body: Bytes,
+    pub(super) json: Value,
+    pub(super) target: Target,
+    pub(super) form: Form,
+    pub(super) change: Change,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    Create,
+    Put,
+    Apply,
+    Merge,
+    /// A list of operations.
+    Operations,
+    Strategic,
+    Delete,
+    Evict,
+    /// Anything else, such as a scale: the result is not kept.
+    Other,
+}
+
+impl Write {
+    pub(super) async fn read(request: Request<Body>, target: Target) -> Result<Self, BoxError> {
+        let (mut parts, body) = request.into_parts();
+        parts.uri = dry(&parts.uri)?;
+        parts.headers.remove(CONTENT_LENGTH);
+        let form = Form::accept_json(&mut parts.headers);
+        if form == Form::Metadata {
+            // The whole object is needed; the client gets its metadata.
+            parts.headers.insert(http::header::ACCEPT, HeaderValue::from_static("application/json"));
+        }
+        let mut body = body.collect().await?.to_bytes();
+        let json: Option<Value> = if body.is_empty() { Some(Value::Null) } else { serde_json::from_slice(&body).ok() };
+        if parts.method == Method::DELETE && !body.is_empty() {
+            // The API server ignores the parameters of a deletion with a body.
+            let Some(Value::Object(mut options)) = json.clone() else {
+                let (method, path) = (parts.method, parts.uri.path().to_owned());
+                return Err(UnsentError::Body { method, path }.into());
+            };
+            options.insert("dryRun".to_owned(), json!(["All"]));
+            body = Value::Object(options).to_string().into();
+        }
+        let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let change = match (&parts.method, target.subresource.as_deref()) {
+            _ if json.is_none() => Change::Other,
+            (&Method::POST, None) => Change::Create,
+            (&Method::POST, Some("eviction")) => Change::Evict,
+            (_, subresource) if subresource.is_some_and(|subresource| subresource != "status") => Change::Other,
+            (&Method::PUT, _) => Change::Put,
+            (&Method::DELETE, None) => Change::Delete,
+            (&Method::PATCH, _) => match content_type.split(';').next().unwrap_or_default() {
+                "application/apply-patch+yaml" => Change::Apply,
+                MERGE_PATCH => Change::Merge,
+                "application/json-patch+json" => Change::Operations,
+                "application/strategic-merge-patch+json" => Change::Strategic,
+                _ => Change::Other,
+            },
+            _ => Change::Other,
+        };
+        Ok(Self { parts, body, json: json.unwrap_or_default(), target, form, change })
+    }
+
+    pub(super) async fn send(&self, client: &Client) -> Result<Answer, BoxError> {
+        let request = Request::from_parts(self.parts.clone(), Body::from(self.body.clone()));
+        Answer::read(client.send(request).await?).await
+    }
+
+    /// The same request with another body.
+    pub(super) fn with(&self, json: Value) -> Self {
+        Self { body: json.to_string().into(), json, ..self.clone() }
+    }
+
+    /// The same request as a merge patch.
+    pub(super) fn as_merge_patch(&self, patch: Value) -> Self {
+        let mut write = self.with(patch);
+        write.parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(MERGE_PATCH));
+        write
+    }
+
+    /// A request that creates the object of the target.
+    pub(super) fn as_creation(&self, object: &Value) -> Result<Self, BoxError> {
+        let mut write = self.with(unstored(object));
+        write.parts.method = Method::POST;
+        write.parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let manager = parameter(&self.parts.uri, "fieldManager");
+        let manager = manager.map_or(String::new(), |manager| format!("&fieldManager={}", encoded(&manager)));
+        write.parts.uri = format!("{}?dryRun=All{manager}", self.target.path_of(None)).parse()?;
+        Ok(write)
+    }
+
+    pub(super) fn author(&self) -> Option<Author> {
+        let manager = parameter(&self.parts.uri, "fieldManager").unwrap_or_default();
+        (self.change == Change::Apply).then_some((manager, self.target.is_status()))
+    }
+
+    /// The object in a response with a whole object.
+    pub(super) fn object(&self, answer: &Answer) -> Option<Value> {
+        answer.json().filter(|object| object["kind"] != "Status" && object["metadata"]["name"].is_string())
+    }
+
+    /// A successful response with an object.
+    pub(super) fn answered(&self, code: StatusCode, object: &Value) -> Answer {
+        Answer::own(code, &formed(object, self.form))
+    }
+
+    /// Why this object is not the one that the request is for.
+    pub(super) fn conflict(&self, now: &Value) -> Option<Answer> {
+        let (wanted, is) = match self.change {
+            Change::Delete => (&self.json["preconditions"], &now["metadata"]),
+            _ => (&self.json["metadata"], &now["metadata"]),
+        };
+        let differs =
+            |field: &str| wanted[field].as_str().is_some_and(|wanted| !wanted.is_empty() && is[field] != wanted);
+        let field = ["uid", "resourceVersion"].into_iter().find(|field| differs(field))?;
+        let id = self.target.id(self.target.name.as_deref().unwrap_or_default());
+        Some(Answer::conflict(&id, &format!("the {field} of the request is not that of the object")))
+    }
+}
+
+/// An object without what only the dry run knows of it.
+pub(super) fn unstored(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "deletionTimestamp", "generation"]
+        {
+            metadata.remove(field);
+        }
+        metadata.remove("deletionGracePeriodSeconds");
+    }
+    object
+}
+
+/// A text in a query.
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
