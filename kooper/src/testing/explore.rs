@@ -112,6 +112,7 @@ pub struct Exploration {
 pub struct Explored {
     histories: usize,
     possible: usize,
+    unmet: usize,
     seed: u64,
 }
 
@@ -127,12 +128,23 @@ impl Explored {
     pub fn possible(&self) -> usize {
         self.possible
     }
+
+    /// The number of histories without their fault: its write or event did not occur
+    /// again, for example because the name of its object is generated.
+    #[must_use]
+    pub fn unmet(&self) -> usize {
+        self.unmet
+    }
 }
 
 impl fmt::Display for Explored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { histories, possible, seed } = self;
-        write!(f, "{histories} of {possible} histories explored, seed {seed}")
+        let Self { histories, possible, unmet, seed } = self;
+        write!(f, "{histories} of {possible} histories explored, seed {seed}")?;
+        if *unmet > 0 {
+            write!(f, "; {unmet} of them without their fault, as its write or event did not occur again")?;
+        }
+        Ok(())
     }
 }
 
@@ -230,18 +242,20 @@ impl Exploration {
         };
         let possible = trials.len();
         plan::choose(&mut trials, self.limit, self.seed);
+        let mut unmet = 0;
         for trial in &trials {
             let reference = references.of(trial)?;
             let outcome = run(trial);
             if let Some(problem) = reference.judge(trial, &outcome) {
                 return Err(self.finding(trial, problem, &outcome));
             }
+            unmet += usize::from(!outcome.met);
             if replayed.is_some() && !outcome.met {
                 let problem = "its fault was not met: the controllers do not write or receive this any more";
                 return Err(self.finding(trial, Problem::Failed(problem.to_owned()), &outcome));
             }
         }
-        Ok(Explored { histories: trials.len(), possible, seed: self.seed })
+        Ok(Explored { histories: trials.len(), possible, unmet, seed: self.seed })
     }
 
     /// Everything that can go wrong in such a history.
