@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(found(&[], green("*")), one("all namespaces"));
         assert_eq!(found(&[], green("c")), one("namespace c"));
         assert_eq!(found(&["a"], green("c")), None);
-        // Its own Lease, another controller, another program, and one that nobody holds.
+        // Its own Lease, another controller, another program, and one without a holder.
         assert_eq!(found(&["a"], lease("shop-shops.blue", "shop.blue/shops", "a", "a")), None);
         assert_eq!(found(&["a"], lease("shop-carts.green", "shop.green/carts", "a", "a")), None);
         assert_eq!(found(&["a"], lease("bank-shops", "bank/shops", "a", "a")), None);

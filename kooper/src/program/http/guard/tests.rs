@@ -138,7 +138,7 @@ async fn without_the_api_server_verdicts_are_valid_until_they_expire() {
     assert_eq!(status(&guard, Some("Bearer reader")).await, 200);
     assert_eq!(status(&guard, Some("Bearer other")).await, 503);
     tokio::time::advance(Duration::from_secs(61)).await;
-    assert_eq!(status(&guard, Some("Bearer reader")).await, 503, "it is not served for ever");
+    assert_eq!(status(&guard, Some("Bearer reader")).await, 503, "it is not served forever");
     server.down.store(false, Ordering::Relaxed);
     assert_eq!(status(&guard, Some("Bearer reader")).await, 200, "an error is not remembered");
 }
