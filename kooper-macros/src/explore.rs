@@ -9,7 +9,7 @@ use self::args::Args;
 use crate::support::crate_path::CratePath;
 use crate::support::errors::Errors;
 use crate::test::body::Body;
-use crate::test::rejected;
+use crate::test::{definitions, rejected};
 
 /// What the attribute and the item below it expand to.
 pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream {
@@ -26,10 +26,9 @@ pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream 
 fn emit(args: &Args, body: &Body) -> TokenStream {
     let runtime = CratePath::new(args.krate.as_ref());
     let Body { attributes, vis, signature, block, .. } = body;
-    let (ident, controllers, given) = (&signature.ident, &args.controllers, body.given());
+    let (ident, given) = (&signature.ident, body.given());
     let name = format!("::{ident}");
-    let settings =
-        args.settings.iter().map(|settings| quote!(|__program| #runtime::Program::give(__program, #settings)));
+    let controllers = definitions(&runtime, args.settings.as_ref(), &args.controllers);
     let (states, ignored, limit) = (&args.states, &args.ignored, args.limit.iter());
     quote! {
         #(#attributes)*
@@ -39,7 +38,7 @@ fn emit(args: &Args, body: &Body) -> TokenStream {
             #signature #block
             #runtime::explore(
                 ::core::concat!(::core::module_path!(), #name),
-                &[#(#settings,)* #(<#controllers as #runtime::Definition>::define),*],
+                #controllers,
                 // The method exists where tokio has its feature `test-util`.
                 |runtime| { runtime.start_paused(true); },
                 |exploration| exploration #(.state(#states))* #(.ignore(#ignored))* #(.limit(#limit))*,

@@ -1,5 +1,6 @@
 //! Shared parts of the macro: errors, places, lists and tokens.
 
+pub(crate) mod controllers;
 pub(crate) mod crate_path;
 pub(crate) mod entries;
 pub(crate) mod errors;

@@ -5,6 +5,7 @@ pub(crate) mod body;
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::{Expr, Path};
 
 use self::args::Args;
 use self::body::Body;
@@ -34,15 +35,19 @@ pub(crate) fn rejected(
     quote!(#(#errors)* #unused #item)
 }
 
+/// What defines the program of a test: its settings and its controllers.
+pub(crate) fn definitions(runtime: &CratePath, settings: Option<&Expr>, controllers: &[Path]) -> TokenStream {
+    let settings = settings.iter().map(|settings| quote!(|__program| #runtime::Program::give(__program, #settings)));
+    quote!(&[#(#settings,)* #(<#controllers as #runtime::Definition>::define),*])
+}
+
 /// A test of the function's name, which holds the function.
 fn emit(args: &Args, body: &Body) -> TokenStream {
     let runtime = CratePath::new(args.krate.as_ref());
     let Body { attributes, vis, signature, block, .. } = body;
     let (ident, controllers) = (&signature.ident, &args.controllers);
     let given = body.given();
-    let settings =
-        args.settings.iter().map(|settings| quote!(|__program| #runtime::Program::give(__program, #settings)));
-    let controllers = quote!(&[#(#settings,)* #(<#controllers as #runtime::Definition>::define),*]);
+    let controllers = definitions(&runtime, args.settings.as_ref(), controllers);
     let test = match &args.start_paused {
         // The method exists where tokio has its feature `test-util`: its absence is reported at the key.
         Some(key) => quote!(#runtime::paused_test(#controllers, |runtime| { runtime.#key(true); }, #given)),

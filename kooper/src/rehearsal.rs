@@ -1,7 +1,7 @@
 //! A dry run: no write changes the cluster, and later reads have its result.
 //!
-//! The client of a dry run is the one place through which all requests pass, whoever
-//! sends them. It sends every write with `dryRun=All`, keeps the resulting objects,
+//! The client of a dry run is the one place through which all requests pass, also
+//! those of a handler's own `Client`. It sends every write with `dryRun=All`, keeps the resulting objects,
 //! and puts them into the responses of later reads and into the caches.
 
 mod answer;

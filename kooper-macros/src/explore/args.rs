@@ -4,8 +4,9 @@ use proc_macro2::{Ident, Span, TokenStream};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
-use syn::{Expr, Lit, LitInt, LitStr, Path, Token, bracketed};
+use syn::{Expr, LitInt, LitStr, Path, Token, bracketed};
 
+use crate::support::controllers::{is_listed, quoted};
 use crate::support::entries;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
@@ -68,8 +69,8 @@ impl Args {
     }
 
     fn add(&mut self, controller: Path, errors: &mut Errors) {
-        let name = text(&controller);
-        if self.controllers.iter().any(|other| text(other) == name) {
+        if is_listed(&self.controllers, &controller) {
+            let name = text(&controller);
             errors.add(Place::of(&controller), message!("`{name}` is explored twice: write it once"));
         } else {
             self.controllers.push(controller);
@@ -87,14 +88,9 @@ fn unfinished(place: Span) -> syn::Error {
 }
 
 fn entry(input: ParseStream<'_>) -> syn::Result<Entry> {
-    if let Ok(literal) = input.fork().parse::<Lit>() {
-        input.parse::<Lit>()?;
-        let name = match &literal {
-            Lit::Str(name) => name.value(),
-            _ => "shops".to_owned(),
-        };
+    if let Some((place, name)) = quoted(input)? {
         return Err(syn::Error::new(
-            literal.span(),
+            place,
             message!("an explored controller is named by its function: write `{name}`"),
         ));
     }

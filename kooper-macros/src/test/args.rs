@@ -3,8 +3,9 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Expr, Lit, LitBool, Path, Token};
+use syn::{Expr, LitBool, Path, Token};
 
+use crate::support::controllers::{is_listed, quoted};
 use crate::support::entries;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
@@ -51,8 +52,8 @@ impl Args {
     }
 
     fn add(&mut self, controller: Path, errors: &mut Errors) {
-        let name = text(&controller);
-        if self.controllers.iter().any(|other| text(other) == name) {
+        if is_listed(&self.controllers, &controller) {
+            let name = text(&controller);
             errors.add(Place::of(&controller), message!("`{name}` is listed twice: write it once"));
         } else {
             self.controllers.push(controller);
@@ -70,13 +71,8 @@ fn unfinished(place: Span) -> syn::Error {
 }
 
 fn entry(input: ParseStream<'_>) -> syn::Result<Entry> {
-    if let Ok(literal) = input.fork().parse::<Lit>() {
-        input.parse::<Lit>()?;
-        let name = match &literal {
-            Lit::Str(name) => name.value(),
-            _ => "shops".to_owned(),
-        };
-        return Err(syn::Error::new(literal.span(), message!("a controller is named by its function: write `{name}`")));
+    if let Some((place, name)) = quoted(input)? {
+        return Err(syn::Error::new(place, message!("a controller is named by its function: write `{name}`")));
     }
     let ahead = input.fork();
     if let (Ok(key), true) = (ahead.call(Ident::parse_any), ahead.peek(Token![=])) {

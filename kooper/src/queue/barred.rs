@@ -15,7 +15,7 @@ use crate::backoff::Backoff;
 /// The longest time until a granted permission is noticed.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// The least delays between probes: whoever grants a permission takes seconds.
+/// The least delays between probes: a permission is not granted within milliseconds.
 const LEAST: Backoff = Backoff { first: Duration::from_secs(2), longest: LONGEST };
 
 /// The delay of a probe after so many that were refused, and the key's own back-off.

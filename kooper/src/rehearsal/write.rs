@@ -155,7 +155,7 @@ impl Rehearsal {
         let get = Request::get(&path).header(http::header::ACCEPT, "application/json").body(Body::empty())?;
         let answer = Answer::read(client.send(get).await?).await?;
         let answer = if answer.status() == StatusCode::FORBIDDEN {
-            // A patch without changes returns the object to whoever may patch it.
+            // A patch without changes returns the object, where it may be patched but not read.
             let patch = Request::patch(format!("{path}?dryRun=All"))
                 .header(http::header::ACCEPT, "application/json")
                 .header(CONTENT_TYPE, MERGE_PATCH)
