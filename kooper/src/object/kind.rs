@@ -39,7 +39,14 @@ impl<K> Kind for K where K: Resource<DynamicType = (), Scope: 'static> + Deseria
 pub trait Namespaced: Kind {}
 
 #[diagnostic::do_not_recommend]
-impl<K: Kind + Resource<Scope = NamespaceResourceScope>> Namespaced for K {}
+impl<K: Kind<Scope: InNamespaces>> Namespaced for K {}
+
+/// The scope of kinds whose objects are in namespaces: a bound by a trait, as a scope that must be equal would be a
+/// mismatch of types, for which no message can be given.
+#[doc(hidden)]
+pub trait InNamespaces {}
+
+impl InNamespaces for NamespaceResourceScope {}
 
 /// Whether a type is `PartialObjectMeta`, of any kind: only metadata is fetched for it.
 pub(crate) fn is_metadata<K>() -> bool {

@@ -159,11 +159,12 @@ impl Panel {
                 names.push((x(last.objects.into()) + GAP, y((self.value)(last)) + 4.0, name, class));
             }
         }
-        names.sort_by(|one, other| one.1.total_cmp(&other.1));
-        let mut above = f64::NEG_INFINITY;
+        names.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)));
+        let mut above = (f64::NEG_INFINITY, f64::NEG_INFINITY);
         for (x, y, name, class) in names {
-            above = y.max(above + LINE);
-            let _ = writeln!(svg, r#"  <text class="{class}" x="{x:.1}" y="{above:.1}">{name}</text>"#);
+            // Only names of programs that got equally far are below each other.
+            above = (x, if above.0 == x { y.max(above.1 + LINE) } else { y });
+            let _ = writeln!(svg, r#"  <text class="{class}" x="{x:.1}" y="{:.1}">{name}</text>"#, above.1);
         }
     }
 }
