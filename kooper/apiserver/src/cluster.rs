@@ -1,7 +1,9 @@
 //! One cluster: its objects, its kinds, and what is known beside them.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use bytes::Bytes;
 
 use crate::faults;
 use crate::identity::Tokens;
@@ -21,6 +23,8 @@ pub(crate) struct Cluster {
     pub(crate) faults: Arc<faults::State>,
     /// The roles as they were when they were last asked for.
     pub(crate) roles: RwLock<Arc<Roles>>,
+    /// The document of OpenAPI v2 in protobuf, with the kinds that it was made of when it was last requested.
+    pub(crate) openapi: Mutex<Option<(Arc<Kinds>, Bytes)>>,
     /// Whether namespaces have service accounts, and pods act as them.
     pub(crate) accounts: bool,
     /// The certificate authority, in PEM.
@@ -42,6 +46,7 @@ impl Cluster {
             work: Work::default(),
             faults: Arc::default(),
             roles: RwLock::default(),
+            openapi: Mutex::default(),
             accounts,
             authority,
             address,

@@ -6,11 +6,11 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
+use crate::http::accept::{self, Encoding};
 use crate::http::{Answer, Request};
 use crate::kinds::{Kind, Subresource};
 use crate::status::Refusal;
-
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+use crate::verbs::Media;
 
 /// The Kubernetes version whose behaviour is served.
 pub(crate) fn version() -> Value {
@@ -31,43 +31,49 @@ pub(crate) fn version() -> Value {
     })
 }
 
-fn wants_aggregated(request: &Request) -> bool {
-    let wanted = |range: &str| {
-        range.starts_with("application/json") && range.contains("g=apidiscovery.k8s.io") && range.contains("v=v2;")
-            || range.ends_with("v=v2") && range.contains("g=apidiscovery.k8s.io")
-    };
-    request.accepts().find(|range| range.starts_with("application/json")).is_some_and(wanted)
+/// How all groups are encoded in one document, if the client prefers that.
+fn aggregated_encoding(request: &Request) -> Option<Encoding> {
+    let preferred = accept::negotiate(request.accept(), |range, encoding| match range.form() {
+        _ if !accept::streams(range, encoding) => None,
+        None => Some(None),
+        Some(["apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList"]) => Some(Some(encoding)),
+        Some(_) => None,
+    });
+    preferred.flatten()
 }
 
-pub(crate) fn core(cluster: &Arc<Cluster>, request: &Request) -> Answer {
-    if wants_aggregated(request) {
-        return aggregated(cluster, &[String::new()]);
+pub(crate) fn core(cluster: &Arc<Cluster>, request: &Request) -> Result<Answer, Refusal> {
+    if let Some(encoding) = aggregated_encoding(request) {
+        return aggregated(cluster, &[String::new()], encoding);
     }
+    Media::check_plain(request)?;
     let versions = json!({
         "kind": "APIVersions",
         "versions": ["v1"],
         "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": request.header(http::header::HOST).unwrap_or_default()}]
     });
-    Answer::json(StatusCode::OK, &versions)
+    Ok(Answer::json(StatusCode::OK, &versions))
 }
 
-pub(crate) fn groups(cluster: &Arc<Cluster>, request: &Request) -> Answer {
+pub(crate) fn groups(cluster: &Arc<Cluster>, request: &Request) -> Result<Answer, Refusal> {
     let names = group_names(cluster);
-    if wants_aggregated(request) {
-        return aggregated(cluster, &names);
+    if let Some(encoding) = aggregated_encoding(request) {
+        return aggregated(cluster, &names, encoding);
     }
+    Media::check_plain(request)?;
     let groups: Vec<_> = names.iter().map(|name| group_value(cluster, name)).collect();
-    Answer::json(StatusCode::OK, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
+    Ok(Answer::json(StatusCode::OK, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})))
 }
 
-pub(crate) fn group(cluster: &Arc<Cluster>, name: &str) -> Answer {
+pub(crate) fn group(cluster: &Arc<Cluster>, request: &Request, name: &str) -> Result<Answer, Refusal> {
     if name.is_empty() || !cluster.kinds().serves_group(name) {
-        return Answer::no_page();
+        return Ok(Answer::no_page());
     }
+    Media::check_plain(request)?;
     let mut group = group_value(cluster, name);
     group["kind"] = json!("APIGroup");
     group["apiVersion"] = json!("v1");
-    Answer::json(StatusCode::OK, &group)
+    Ok(Answer::json(StatusCode::OK, &group))
 }
 
 /// The groups but the core one, in the order in which they came.
@@ -100,12 +106,18 @@ fn group_value(cluster: &Arc<Cluster>, name: &str) -> Value {
     json!({"name": name, "versions": versions, "preferredVersion": versions.first()})
 }
 
-pub(crate) fn resources(cluster: &Arc<Cluster>, group: &str, version: &str) -> Answer {
+pub(crate) fn resources(
+    cluster: &Arc<Cluster>,
+    request: &Request,
+    group: &str,
+    version: &str,
+) -> Result<Answer, Refusal> {
     let kinds = cluster.kinds();
     if !kinds.serves_group_version(group, version) {
         let builtin = group.is_empty() || kinds.iter().any(|kind| kind.group == group && kind.custom.is_none());
-        return if builtin { Refusal::unknown_resource().into() } else { Answer::no_page() };
+        return if builtin { Err(Refusal::unknown_resource()) } else { Ok(Answer::no_page()) };
     }
+    Media::check_plain(request)?;
     let mut resources = Vec::new();
     for kind in kinds.iter().filter(|kind| kind.group == group && kind.version == version) {
         let mut resource = json!({
@@ -139,10 +151,10 @@ pub(crate) fn resources(cluster: &Arc<Cluster>, group: &str, version: &str) -> A
     if !group.is_empty() {
         list["apiVersion"] = json!("v1");
     }
-    Answer::json(StatusCode::OK, &list)
+    Ok(Answer::json(StatusCode::OK, &list))
 }
 
-fn aggregated(cluster: &Arc<Cluster>, groups: &[String]) -> Answer {
+fn aggregated(cluster: &Arc<Cluster>, groups: &[String], encoding: Encoding) -> Result<Answer, Refusal> {
     let kinds = cluster.kinds();
     let items: Vec<_> = groups
         .iter()
@@ -165,7 +177,12 @@ fn aggregated(cluster: &Arc<Cluster>, groups: &[String]) -> Answer {
     let list = json!({
         "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items
     });
-    Answer::json(StatusCode::OK, &list).with_content_type(AGGREGATED)
+    let content_type = match encoding {
+        Encoding::Json => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        Encoding::Yaml => "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        Encoding::Protobuf => "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+    };
+    Ok(Answer::json(StatusCode::OK, &list).encoded(encoding)?.with_content_type(content_type))
 }
 
 fn aggregated_resource(kind: &Kind) -> Value {

@@ -198,7 +198,7 @@ fn name_form(kind: &Kind) -> form::Check {
         return form::dns_subdomain;
     }
     match (kind.group.as_str(), kind.kind.as_str()) {
-        ("", "Namespace" | "Service") => form::dns_label,
+        ("", "Namespace" | "Service") | ("apps", "StatefulSet") => form::dns_label,
         ("rbac.authorization.k8s.io", _) => form::path_segment,
         _ => form::dns_subdomain,
     }

@@ -2,6 +2,7 @@
 
 mod pod;
 mod service;
+mod warnings;
 mod workload;
 
 use std::borrow::Cow;
@@ -104,7 +105,7 @@ pub(crate) fn invalid(kind: &Kind, sent: &Value, name: &str, causes: &[Cause]) -
 pub(crate) fn warnings(kind: &Kind, object: &Value, present: Option<&Value>) -> Vec<String> {
     if kind.custom.is_none() {
         let service = kind.group.is_empty() && kind.kind == "Service";
-        return if service { service::warnings(object) } else { Vec::new() };
+        return if service { service::warnings(object) } else { warnings::of_pods(kind, object, present) };
     }
     let known = present.map(meta::finalizers).unwrap_or_default();
     let mut added: Vec<_> = meta::finalizers(object).into_iter().filter(|name| !known.contains(name)).collect();

@@ -19,8 +19,17 @@ pub(crate) fn clock() -> SystemTime {
     time + tokio.saturating_duration_since(machine) - machine.saturating_duration_since(tokio)
 }
 
+/// Whether it is later than some seconds since 1970, by however little.
+pub(crate) fn is_past(seconds: u64) -> bool {
+    clock() > UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
 fn at(time: SystemTime) -> String {
-    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    written(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
+}
+
+/// Some seconds since 1970 as a time.
+pub(crate) fn written(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)

@@ -57,18 +57,19 @@ async fn walk(cluster: &Arc<Cluster>, request: &Request, user: &User, route: Rou
         };
     }
     let json = ["application/json".to_owned()];
-    match route {
-        Route::Health => Answer::text(StatusCode::OK, "ok"),
-        Route::Version if !accept::names_any(request.accept(), &json) => Refusal::not_producible(&json).into(),
-        Route::Version => Answer::json(StatusCode::OK, &discovery::version()),
+    let answer = match route {
+        Route::Health => Ok(Answer::text(StatusCode::OK, "ok")),
+        Route::Version if !accept::names_any(request.accept(), &json) => Err(Refusal::not_producible(&json)),
+        Route::Version => Ok(Answer::json(StatusCode::OK, &discovery::version())),
         Route::Core => discovery::core(cluster, request),
         Route::Groups => discovery::groups(cluster, request),
-        Route::Group(group) => discovery::group(cluster, &group),
-        Route::Resources { group, version } => discovery::resources(cluster, &group, &version),
-        Route::OpenApiV2 => openapi::v2::answer(cluster, request.accept()),
-        Route::OpenApi(path) => openapi::answer(cluster, path.as_deref()),
-        Route::Resource(_) | Route::Unknown => Answer::no_page(),
-    }
+        Route::Group(group) => discovery::group(cluster, request, &group),
+        Route::Resources { group, version } => discovery::resources(cluster, request, &group, &version),
+        Route::OpenApiV2 => Ok(openapi::v2::answer(cluster, request.accept())),
+        Route::OpenApi(path) => Ok(openapi::answer(cluster, path.as_deref())),
+        Route::Resource(_) | Route::Unknown => Ok(Answer::no_page()),
+    };
+    answer.unwrap_or_else(Answer::from)
 }
 
 /// The user that the request acts as, if it may do this.

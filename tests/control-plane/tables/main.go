@@ -1,6 +1,6 @@
 // Command tables writes what kube-apiserver knows of its own kinds into tables
 // for the embedded API server: the defaults that it fills in, the JSON that its
-// types leave out or always write, the columns of `kubectl get`, and the names of Go's types.
+// types leave out or always write, the columns of `kubectl get`, the names of Go's types, and the order of their members.
 //
 // Usage: tables FOLDER
 //
@@ -55,6 +55,7 @@ func run(folder string) error {
 		{"defaults.txt", defaults(kinds, enums)},
 		{"columns.txt", columns(kinds)},
 		{"types.txt", types(kinds)},
+		{"orders.txt", orders(kinds)},
 	}
 	for _, table := range tables {
 		text := head + strings.Join(table.lines, "\n") + "\n"

@@ -210,3 +210,43 @@ func types(kinds []schema.GroupVersionKind) []string {
 		"# `name@STRUCT` is a member of an embedded struct.",
 	}, lines...)
 }
+
+// orders lists the members in the order of the structs, of types where that is not the alphabetical one.
+func orders(kinds []schema.GroupVersionKind) []string {
+	seen := map[string]string{}
+	var visit func(reflect.Type)
+	visit = func(of reflect.Type) {
+		name := nameOf(of)
+		if _, known := seen[name]; known || name == "" {
+			return
+		}
+		seen[name] = ""
+		var words []string
+		for _, one := range members(of) {
+			words = append(words, one.name)
+			inner := one.of
+			for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map {
+				inner = inner.Elem()
+			}
+			if isObject(inner) {
+				visit(inner)
+			}
+		}
+		if !sort.StringsAreSorted(words) {
+			seen[name] = strings.Join(words, " ")
+		}
+	}
+	for _, kind := range kinds {
+		visit(typeOf(kind))
+	}
+	var lines []string
+	for name, words := range seen {
+		if words != "" {
+			lines = append(lines, name+" "+words)
+		}
+	}
+	sort.Strings(lines)
+	return append([]string{
+		"# The members of Go types in the order of the structs, one type a line, where that is not the alphabetical one.",
+	}, lines...)
+}

@@ -17,13 +17,16 @@ fn value(found: &mut Value, expected: &Expected) -> Result<(), String> {
         (_, Value::Null) => Ok(()),
         (Of::Struct(name), Value::Object(entries)) => {
             let properties = published::definition(name).and_then(|definition| definition["properties"].as_object());
+            let mut wrong = Vec::new();
             for (key, schema) in properties.into_iter().flatten() {
                 if let Some(found) = entries.get_mut(key) {
                     let (_, go) = published::go_member(name, key);
-                    value(found, &Expected::of(schema, go.map(ToOwned::to_owned)))?;
+                    let converted = value(found, &Expected::of(schema, go.map(ToOwned::to_owned)));
+                    wrong.extend(converted.err().map(|why| (published::place_of(name, key), why)));
                 }
             }
-            Ok(())
+            // Go goes through the members of its type.
+            wrong.into_iter().min_by_key(|(place, _)| *place).map_or(Ok(()), |(_, why)| Err(why))
         }
         (Of::Map(entry), Value::Object(entries)) => {
             let entry = Expected::of(entry, go.strip_prefix("map[string]").map(ToOwned::to_owned));
@@ -106,6 +109,15 @@ mod tests {
         assert_eq!(secret(json!({"type": true})), Err("unrecognized type: string".to_owned()));
         assert_eq!(pod(json!([])), Err("cannot restore struct from: slice".to_owned()));
         assert_eq!(pod(json!({"priority": 1.5})), Err("cannot convert float64 to int32".to_owned()));
+        let both = json!({"binaryData": {"a": 1}, "data": {"a": 1}, "immutable": "no", "apiVersion": 1});
+        assert_eq!(of("io.k8s.api.core.v1.ConfigMap", both.clone()), Err("cannot convert int64 to string".to_owned()));
+        let of_both = |left: &str| {
+            let mut object = both.clone();
+            object.as_object_mut().expect("it is an object").retain(|key, _| left.contains(key));
+            of("io.k8s.api.core.v1.ConfigMap", object)
+        };
+        assert_eq!(of_both("immutable data binaryData"), Err("unrecognized type: bool".to_owned()));
+        assert_eq!(of_both("data binaryData"), Err("cannot convert int64 to string".to_owned()));
         let cut = json!({"spec": {"priority": -1_294_967_296, "activeDeadlineSeconds": 2}});
         assert_eq!(pod(json!({"priority": 3_000_000_000_i64, "activeDeadlineSeconds": 2.0})), Ok(cut));
     }

@@ -226,6 +226,10 @@ fn service_account(entries: &mut Entries) {
 /// What holds for pods and not for the templates of pods.
 fn pod(entries: &mut Entries) {
     let Some(Value::Object(spec)) = entries.get_mut("spec") else { return };
+    // A template of pods keeps what is negative.
+    if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(i64::is_negative) {
+        spec.insert("terminationGracePeriodSeconds".to_owned(), json!(1));
+    }
     let host_network = spec.get("hostNetwork").is_some_and(|flag| *flag == true);
     for list in ["containers", "initContainers"] {
         for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
@@ -363,6 +367,14 @@ mod tests {
         assert_eq!(container["resources"]["requests"], json!({"cpu": "500m", "memory": "1Gi"}));
         assert_eq!(container["ports"][0]["hostPort"], 80);
         assert_eq!(container["ports"][1]["hostPort"], 82);
+    }
+
+    #[test]
+    fn only_a_template_of_pods_keeps_a_negative_grace_period() {
+        let object = json!({"spec": {"terminationGracePeriodSeconds": -1}});
+        let pod = filled("io.k8s.api.core.v1.Pod", object.clone());
+        assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 1);
+        assert_eq!(filled("io.k8s.api.core.v1.PodTemplateSpec", object.clone()), object);
     }
 
     #[test]

@@ -55,11 +55,6 @@ impl Request {
     pub(crate) fn accept(&self) -> &str {
         self.header(header::ACCEPT).unwrap_or_default()
     }
-
-    /// The media ranges that the client accepts, in its order.
-    pub(crate) fn accepts(&self) -> impl Iterator<Item = &str> {
-        self.accept().split(',').map(str::trim)
-    }
 }
 
 async fn read_body<B>(body: B) -> Result<Bytes, Refusal>

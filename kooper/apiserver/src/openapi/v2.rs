@@ -2,12 +2,16 @@
 
 mod message;
 
+use std::sync::{Arc, PoisonError};
+
+use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::{SCHEMAS, custom_schema, list_schema, paths, schema_name};
 use crate::cluster::Cluster;
 use crate::http::Answer;
+use crate::kinds::Kinds;
 use crate::schema::published;
 
 /// What references to schemas begin with.
@@ -24,17 +28,29 @@ pub(crate) fn answer(cluster: &Cluster, accept: &str) -> Answer {
     let mut ranges = accept.split(',').map(|range| range.split(';').next().unwrap_or_default().trim());
     let found = ranges.find(|range| matches!(*range, "*/*" | "application/*" | JSON | PROTOBUF | OLD_PROTOBUF));
     match found {
-        Some(PROTOBUF | OLD_PROTOBUF) => {
-            Answer::bytes(StatusCode::OK, message::of(&document(cluster)).into()).with_content_type(PROTOBUF)
-        }
-        Some(_) => Answer::json(StatusCode::OK, &document(cluster)),
+        Some(PROTOBUF | OLD_PROTOBUF) => Answer::bytes(StatusCode::OK, encoded(cluster)).with_content_type(PROTOBUF),
+        Some(_) => Answer::json(StatusCode::OK, &document(&cluster.kinds())),
         None => Answer::text(StatusCode::NOT_ACCEPTABLE, ""),
     }
 }
 
-/// All paths and schemas.
-fn document(cluster: &Cluster) -> Value {
+/// The document in protobuf, which is made again after the kinds have changed.
+fn encoded(cluster: &Cluster) -> Bytes {
     let kinds = cluster.kinds();
+    let mut last = cluster.openapi.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*last {
+        // Kinds that others hold are never changed: a change makes others.
+        Some((of, encoded)) if Arc::ptr_eq(of, &kinds) => encoded.clone(),
+        _ => {
+            let encoded = Bytes::from(message::of(&document(&kinds)));
+            *last = Some((kinds, encoded.clone()));
+            encoded
+        }
+    }
+}
+
+/// All paths and schemas.
+fn document(kinds: &Kinds) -> Value {
     let all: Map<_, _> =
         kinds.iter().flat_map(|kind| paths::of(kind)).map(|(path, item)| (path, operations(&item))).collect();
     let mut definitions: Map<_, _> =
@@ -127,7 +143,17 @@ fn schema(of: &Value) -> Value {
 mod tests {
     use serde_json::json;
 
-    use super::schema;
+    use super::{encoded, schema};
+    use crate::cluster::Cluster;
+
+    #[test]
+    fn the_document_is_made_once_for_the_same_kinds() {
+        let cluster = Cluster::new("", String::new(), ([127, 0, 0, 1], 0).into(), false);
+        let first = encoded(&cluster);
+        assert_eq!(encoded(&cluster).as_ptr(), first.as_ptr());
+        cluster.change_kinds(|_| ());
+        assert_ne!(encoded(&cluster).as_ptr(), first.as_ptr());
+    }
 
     #[test]
     fn schemas_keep_what_version_2_has() {

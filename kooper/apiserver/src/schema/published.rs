@@ -22,6 +22,12 @@ static GO_TYPES: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
     lines.filter_map(|line| line.split_once(' ')).collect()
 });
 
+/// The members in the order of their Go types, by definition, where that is not the alphabetical one.
+static ORDERS: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
+    let lines = include_str!("../kinds/orders.txt").lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| line.split_once(' ')).collect()
+});
+
 struct Definition {
     text: &'static str,
     value: OnceLock<Value>,
@@ -71,6 +77,12 @@ pub(crate) fn go_member(definition: &str, member: &str) -> (Option<&'static str>
     });
     let (within, of) = found.unwrap_or_default();
     ((!within.is_empty()).then_some(within), of)
+}
+
+/// Where a member is among those of its Go type. Those that all kinds have are before all others.
+pub(crate) fn place_of(definition: &str, member: &str) -> usize {
+    let order = ORDERS.get(definition).copied().unwrap_or_default();
+    order.split(' ').position(|name| name == member).map_or(0, |at| at + 1)
 }
 
 /// All definitions with their names.

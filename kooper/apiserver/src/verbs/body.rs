@@ -22,14 +22,17 @@ pub(super) fn decode(call: &Call<'_>, validation: FieldValidation) -> Result<(Va
     admit(call, Type::of(&call.kind), object, findings, validation)
 }
 
-/// Holds what a patch leads to against the kind.
+/// Holds what a patch leads to against the kind; `strict` has the unknown and duplicate fields of the patch itself.
 pub(super) fn patched(
     call: &Call<'_>,
     object: Value,
+    mut strict: Vec<String>,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Refusal> {
     let definition = call.kind.custom.is_none().then(|| call.kind.typed().name).flatten();
-    let findings = decode::check(&object, definition);
+    let mut findings = decode::check(&object, definition);
+    strict.append(&mut findings.strict);
+    findings.strict = strict;
     admit(call, Type { patched: true, ..Type::of(&call.kind) }, object, findings, validation)
 }
 

@@ -1,20 +1,23 @@
 //! DELETE: marks an object, or removes it when nothing holds it back.
 
+mod grace;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use self::grace::{grace, mark};
 use super::form::{self, Form};
 use super::{Call, answer_object, answer_value, draft, list_head, served};
 use crate::cluster::Cluster;
 use crate::http::{Answer, Query};
 use crate::kinds::Kind;
+use crate::meta;
 use crate::select::Selection;
 use crate::status::{Cause, Refusal, details, success};
 use crate::store::Object;
-use crate::{crd, meta, time};
 
 /// What deletions of Jobs warn of when they set no policy.
 const PRESERVED: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
@@ -310,24 +313,6 @@ pub(super) fn check_preconditions(
     Ok(())
 }
 
-/// The seconds that an object may still live: only pods on a node have any.
-fn grace(kind: &Kind, present: &Value, options: &DeleteOptions) -> i64 {
-    if !is_pod(kind) {
-        return 0;
-    }
-    // A period that runs already only gets shorter.
-    if let Some(running) = present["metadata"]["deletionGracePeriodSeconds"].as_i64() {
-        return options.grace.map_or(running, |asked| asked.min(running)).max(0);
-    }
-    let phase = present["status"]["phase"].as_str().unwrap_or_default();
-    let bound = !present["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
-    if !bound || matches!(phase, "Succeeded" | "Failed") {
-        return 0;
-    }
-    let own = present["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
-    options.grace.unwrap_or(own).max(0)
-}
-
 /// The finalizers that a propagation policy asks for.
 fn change_finalizers(kind: &Kind, object: &mut Value, options: &DeleteOptions) {
     let policy = match (options.propagation.as_deref(), options.orphan) {
@@ -355,27 +340,5 @@ fn change_finalizers(kind: &Kind, object: &mut Value, options: &DeleteOptions) {
         meta::of(object).remove("finalizers");
     } else {
         meta::of(object).insert("finalizers".into(), json!(finalizers));
-    }
-}
-
-/// Sets the deletion mark, or shortens the time that is left.
-fn mark(kind: &Kind, object: &mut Value, grace: i64) {
-    if kind.custom.is_none() && kind.group == crd::GROUP {
-        return crd::mark(object);
-    }
-    if meta::is_deleting(object) {
-        let running = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
-        if running.is_none_or(|running| running <= grace) {
-            return;
-        }
-    } else if let Some(generation) = object["metadata"]["generation"].as_i64().filter(|generation| *generation > 0) {
-        meta::of(object).insert("generation".into(), json!(generation + 1));
-    }
-    let metadata = meta::of(object);
-    metadata.insert("deletionTimestamp".into(), json!(time::after(grace.unsigned_abs())));
-    if !kind.is_namespace() {
-        metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));
-    } else {
-        object["status"]["phase"] = json!("Terminating");
     }
 }

@@ -46,6 +46,12 @@ impl Media {
         }
         if accept::names_any(request.accept(), &types) { Ok(()) } else { Err(Refusal::not_producible(&types)) }
     }
+
+    /// Refuses a request for discovery that prefers no encoding of it.
+    pub(crate) fn check_plain(request: &Request) -> Result<(), Refusal> {
+        Self::check_named(request, false)?;
+        accept::encoding(request.accept()).map(drop).ok_or_else(|| not_acceptable(&whole()))
+    }
 }
 
 /// The media types of answers that have an end.

@@ -49,8 +49,13 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
         let misfit = |why: &str| Refusal::invalid("", "", "", &[Cause::invalid("patch", &shown, why)]);
         if let (Patch::Strategic(_), Some(definition)) = (&patch, call.kind.typed().name) {
             decode::convert(&mut patched, definition).map_err(|why| misfit(&why))?;
+            // The real server has patched a value of its own type.
+            for key in ["kind", "apiVersion"] {
+                patched[key] = present[key].clone();
+            }
         }
-        let (object, unknown) = body::patched(call, patched, options.validation).map_err(|refusal| {
+        let strict = patch.strict(&call.request.body);
+        let (object, unknown) = body::patched(call, patched, strict, options.validation).map_err(|refusal| {
             // What a patch leads to is not what the client sent.
             let why = body::reason(&refusal, &call.kind.kind);
             if refusal.code == StatusCode::BAD_REQUEST { misfit(why) } else { refusal }
@@ -75,7 +80,7 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answ
         if let Some(definition) = kind.typed().name.filter(|_| kind.custom.is_none()) {
             decode::convert(&mut applied, definition).map_err(|why| misfit(config, &why))?;
         }
-        let (object, unknown) = body::patched(call, applied, options.validation)?;
+        let (object, unknown) = body::patched(call, applied, Vec::new(), options.validation)?;
         warnings.replace(unknown);
         update::check_names(call, &object)?;
         Ok(object)
@@ -173,6 +178,23 @@ impl Patch {
         }
     }
 
+    /// The fields of the patch itself that a strict client does not send: those that come twice, and in a JSON patch also
+    /// those that operations do not have.
+    fn strict(&self, bytes: &[u8]) -> Vec<String> {
+        let mut found = decode::check(&mut serde_json::Deserializer::from_slice(bytes), None).strict;
+        if let Self::Json(operations) = self {
+            for (index, operation) in operations.iter().enumerate() {
+                let keys = operation.as_object().into_iter().flat_map(|operation| operation.keys());
+                let unknown = keys.filter(|key| !matches!(key.as_str(), "op" | "path" | "from" | "value"));
+                found.extend(unknown.map(|key| format!("unknown field \"[{index}].{key}\"")));
+            }
+            for field in &mut found {
+                field.insert_str(0, "json patch ");
+            }
+        }
+        found
+    }
+
     /// An apply may create the object.
     fn creates(call: &Call<'_>) -> bool {
         call.request.content_type() == "application/apply-patch+yaml"
@@ -227,12 +249,6 @@ impl Patch {
         if !object.is_object() {
             let cause = Cause::invalid("patch", &object, "the patched object is not an object");
             return Err(Refusal::invalid("", "", "", &[cause]));
-        }
-        if matches!(self, Self::Strategic(_)) {
-            // The real server has patched a value of its own type.
-            for key in ["kind", "apiVersion"] {
-                object[key] = present[key].clone();
-            }
         }
         Ok(object)
     }

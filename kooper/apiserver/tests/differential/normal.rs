@@ -241,6 +241,17 @@ impl Normal {
         format!("VERSION-{}", self.versions.range(..version).count())
     }
 
+    /// A string in which the versions behind some words are their ranks.
+    fn ranked(&self, text: &str, before: &str) -> String {
+        let mut parts = text.split(before);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |all, part| {
+            let (digits, rest) = part.split_at(part.find(|char: char| !char.is_ascii_digit()).unwrap_or(part.len()));
+            let version = digits.parse().map_or_else(|_| digits.to_owned(), |version| self.version(version));
+            all + before + &version + rest
+        })
+    }
+
     /// The last version of the history that a list or a bookmark has reached.
     fn reached(&self, version: &Value) -> String {
         let version = version.as_str().and_then(|text| text.parse::<u64>().ok());
@@ -292,12 +303,14 @@ impl Normal {
             normal = format!("{start}errors:\n{}", errors.join("\n"));
         }
         for before in [
-            "current: ",
-            "the ResourceVersion in record (",
-            "too old resource version: ",
-            "map[resourceVersion:",
-            "] resourceVersion:",
+            "ResourceVersion in the precondition (",
+            "ResourceVersion in record (",
+            "[resourceVersion:",
+            " resourceVersion:",
         ] {
+            normal = self.ranked(&normal, before);
+        }
+        for before in ["current: ", "too old resource version: "] {
             if let Some((start, after)) = normal.split_once(before) {
                 let digits =
                     after.chars().take_while(|char| char.is_ascii_digit() || *char == ' ' || *char == '(').count();
