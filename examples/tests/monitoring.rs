@@ -3,19 +3,18 @@
 //! A test whose tool is not on the path is skipped with a message, see `kooper_tests::tools`.
 
 mod cases;
-mod prometheus;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kooper_tests::prometheus::{Prometheus, filled, queries};
 use kooper_tests::tools::has;
 use serde_json::{Value, json};
 
 use crate::support::{METRICS, cluster, pod, start, stop};
 use cases::{CASES, Case};
-use prometheus::Prometheus;
 
 /// What the example prints for a command.
 fn printed(args: &[&str]) -> String {
@@ -147,37 +146,20 @@ fn prometheus_answers_every_query_with_data() {
     let program = start(METRICS, cluster, namespace, &flags, &[]);
     program.wait_for_metric(r#"controller_runtime_reconcile_total{controller="metrics",result="error"}"#, |n| n > 0.0);
     let labels = json!({"namespace": namespace, "pod": "metrics-0"});
-    let prometheus = Prometheus::start(&folder("prometheus"), program.address(), &labels);
+    let prometheus = Prometheus::start(&folder("prometheus"), &[(program.address(), labels)], &[]);
 
-    let mut queries: Vec<String> = PUBLIC.iter().map(ToString::to_string).collect();
+    let mut all: Vec<String> = PUBLIC.iter().map(ToString::to_string).collect();
     let dashboard: Value = serde_json::from_str(&printed(&["dashboard", "--leader-election", "on"])).expect("JSON");
-    let panels = dashboard["panels"].as_array().expect("a list");
-    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
-    queries.extend(targets.map(|target| target["expr"].as_str().expect("a string").to_owned()));
-    // What the variables of the dashboard choose from.
-    let variables = dashboard["templating"]["list"].as_array().expect("a list");
-    let definitions = variables.iter().filter_map(|variable| variable["query"]["query"].as_str());
-    queries.extend(definitions.map(|definition| {
-        let inner = definition.trim_start_matches("label_values(").trim_end_matches(')');
-        let (selector, label) = inner.rsplit_once(", ").expect("a selector and a label");
-        format!("count by ({label}) ({selector})")
-    }));
+    all.extend(queries(&dashboard));
     // An alert has no value while all is well: the comparison is made to return 0 or 1.
-    queries.extend(rules().1.iter().map(|rule| {
+    all.extend(rules().1.iter().map(|rule| {
         let expression = rule["expr"].as_str().expect("a string");
         let value = expression.strip_prefix("absent(").and_then(|rest| rest.strip_suffix(')')).unwrap_or(expression);
         value.replace(" > ", " > bool ").replace(" == ", " == bool ")
     }));
-    assert!(queries.len() > 60, "{} queries", queries.len());
-    for query in queries {
-        let query = query
-            .replace("$__rate_interval", "1m")
-            .replace("=\"$job\"", "=\"kooper\"")
-            .replace("=\"$namespace\"", &format!("=\"{namespace}\""))
-            .replace("$namespace", ".*")
-            .replace("$job", ".*")
-            .replace("$controller", ".*");
-        prometheus.wait_for_data(&query);
+    assert!(all.len() > 60, "{} queries", all.len());
+    for query in all {
+        prometheus.wait_for_data(&filled(&query, namespace));
     }
     drop(prometheus);
     stop(program);

@@ -8,5 +8,6 @@ pub mod faults;
 pub mod least_role;
 pub mod nodes;
 pub mod process;
+pub mod prometheus;
 pub mod tools;
 pub mod wait;
