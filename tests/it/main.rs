@@ -40,5 +40,6 @@ mod secrets;
 mod secured;
 mod simulation;
 mod uninstall;
+mod walk;
 mod watch_faults;
 mod wire;

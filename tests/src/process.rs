@@ -109,6 +109,12 @@ impl Process {
         assert!(sent.is_ok_and(|status| status.success()), "SIG{name} could not be sent");
     }
 
+    /// Whether it has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.output.lock().closed == 2
+    }
+
     /// Waits for the end and returns the exit code; `None` if a signal ended it.
     ///
     /// # Panics
