@@ -29,7 +29,8 @@ fn emit(args: &Args, body: &Body) -> TokenStream {
     let (ident, given) = (&signature.ident, body.given());
     let name = format!("::{ident}");
     let controllers = definitions(&runtime, args.settings.as_ref(), &args.controllers);
-    let (states, ignored, limit) = (&args.states, &args.ignored, args.limit.iter());
+    let (states, ignored) = (&args.states, &args.ignored);
+    let (limit, seed) = (args.limit.iter(), args.seed.iter());
     quote! {
         #(#attributes)*
         #[::core::prelude::v1::test]
@@ -41,7 +42,7 @@ fn emit(args: &Args, body: &Body) -> TokenStream {
                 #controllers,
                 // The method exists where tokio has its feature `test-util`.
                 |runtime| { runtime.start_paused(true); },
-                |exploration| exploration #(.state(#states))* #(.ignore(#ignored))* #(.limit(#limit))*,
+                |exploration| exploration #(.state(#states))* #(.ignore(#ignored))* #(.limit(#limit))* #(.seed(#seed))*,
                 #given,
             )
         }
@@ -80,6 +81,7 @@ mod tests {
             states = [small(), large()],
             ignore = ["status.opened"],
             limit = 100,
+            seed = 1,
             settings = ShopSettings { greeting: "hi".into() },
             crate = platform::kooper
         );

@@ -77,6 +77,11 @@ impl TokenBucket {
         let full_at = self.full_at.max(now) + self.interval;
         full_at.checked_sub(self.interval * self.burst).map_or(now, |at| at.max(now))
     }
+
+    /// Whether no token is missing.
+    pub(crate) fn is_full(&self, now: Instant) -> bool {
+        self.full_at <= now
+    }
 }
 
 /// A pseudo-random number in `0.0..1.0` that depends on the seed only: it spreads

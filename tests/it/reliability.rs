@@ -3,6 +3,7 @@
 
 mod calls;
 mod crashes;
+mod deleted_again;
 #[cfg(target_os = "linux")]
 mod memory;
 mod silence;

@@ -12,14 +12,15 @@ use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::text::text;
 
-/// The controllers that are explored, the states of an object, what is not compared, how many histories are run, the
-/// program's own settings, and the path to kooper.
+/// The controllers that are explored, the states of an object, what is not compared, how many histories are run, their
+/// seed, the program's own settings, and the path to kooper.
 #[derive(Default)]
 pub(crate) struct Args {
     pub(crate) controllers: Vec<Path>,
     pub(crate) states: Vec<Expr>,
     pub(crate) ignored: Vec<LitStr>,
     pub(crate) limit: Option<LitInt>,
+    pub(crate) seed: Option<LitInt>,
     pub(crate) settings: Option<Expr>,
     pub(crate) krate: Option<Path>,
 }
@@ -29,6 +30,7 @@ enum Entry {
     States(Vec<Expr>),
     Ignored(Vec<LitStr>),
     Limit(LitInt),
+    Seed(LitInt),
     Settings(Expr),
     Crate(Path),
 }
@@ -51,6 +53,7 @@ impl Args {
                     Entry::States(states) => args.states = states,
                     Entry::Ignored(ignored) => args.ignored = ignored,
                     Entry::Limit(limit) => args.limit = Some(limit),
+                    Entry::Seed(seed) => args.seed = Some(seed),
                     Entry::Settings(settings) => args.settings = Some(settings),
                     Entry::Crate(path) => args.krate = Some(path),
                 }
@@ -121,6 +124,10 @@ fn value(key: &Ident, input: ParseStream<'_>) -> syn::Result<Entry> {
                 |limit| if limit.base10_parse::<usize>()? > 0 { Ok(Entry::Limit(limit)) } else { Err(input.error("")) },
             )
             .map_err(wrong(message!("`limit` takes a number from 1 up: write `limit = 200`"))),
+        "seed" => input
+            .parse::<LitInt>()
+            .and_then(|seed| seed.base10_parse::<u64>().map(|_| Entry::Seed(seed)))
+            .map_err(wrong(message!("`seed` takes a number from 0 to 2^64 - 1: write `seed = 1`"))),
         "settings" => input.parse().map(Entry::Settings).map_err(wrong(message!(
             "`settings` of an exploration takes a value: write `settings = ShopSettings {{ .. }}`"
         ))),
@@ -131,7 +138,7 @@ fn value(key: &Ident, input: ParseStream<'_>) -> syn::Result<Entry> {
         _ => Err(syn::Error::new(
             key.span(),
             message!(
-                "unknown key `{key}` of an exploration: expected one of `states`, `ignore`, `limit`, `settings`, `crate`"
+                "unknown key `{key}` of an exploration: expected one of `states`, `ignore`, `limit`, `seed`, `settings`, `crate`"
             ),
         )),
     }

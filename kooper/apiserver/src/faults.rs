@@ -35,7 +35,8 @@
 //! Chance comes from one seed. It is drawn when [`ApiServer::faults`] is first
 //! called, or taken from the environment variable `KOOPER_SEED`. Whether a
 //! request meets a fault depends on the seed, the fault, the object and how
-//! often it was asked for, and not on what other clients do meanwhile.
+//! often it was asked for, and not on what other clients do meanwhile. Watch
+//! events of objects with generated names are counted by what the names begin with.
 //!
 //! If a test panics, the seed and the injected faults are printed, and the
 //! faults are written to a file. With `KOOPER_FAULTS=FILE` exactly those are

@@ -4,6 +4,7 @@ mod arguments;
 mod backing;
 mod caches;
 mod contested;
+mod creations;
 mod former_managers;
 mod kept;
 mod mistaken;
@@ -22,6 +23,7 @@ pub use backing::Backing;
 pub(crate) use backing::Written;
 pub(crate) use caches::Caches;
 pub(crate) use contested::Contested;
+pub(crate) use creations::Creations;
 pub(crate) use former_managers::FormerManagers;
 pub(crate) use kept::KeptEntries;
 

@@ -25,7 +25,7 @@ use super::{Controller, MetricsCompat};
 use crate::backoff::Backoff;
 use crate::call::Tasks;
 use crate::call::events::EventSink;
-use crate::call::extract::{Backing, Contested, FormerManagers, KeptEntries};
+use crate::call::extract::{Backing, Contested, Creations, FormerManagers, KeptEntries};
 use crate::call::finalizer::{Guarded, Unselected};
 use crate::call::handler::Erased;
 use crate::call::settings::GivenSettings;
@@ -129,6 +129,7 @@ impl Runner {
             own: watching.primary(),
             former: FormerManagers::new(config.former_managers(&process.installation.program)),
             contested: Contested::default(),
+            creations: Creations::default(),
             kept: KeptEntries::default(),
             events: EventSink::start(
                 client,

@@ -32,6 +32,7 @@ use crate::object::kind::{Kind, KindInfo};
 pub use arguments::LiveArguments;
 #[doc(hidden)]
 pub use body::{paused_test, test};
+pub(super) use body::{program, runtime};
 pub(super) use mortal::client as mortal;
 pub use named::Named;
 pub use run::Running;

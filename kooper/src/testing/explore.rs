@@ -46,7 +46,7 @@ pub use self::scenario::ScenarioResult;
 /// The histories of an exploration, unless a test sets another limit.
 const LIMIT: usize = 500;
 
-/// The storms of an exploration.
+/// The storms of an exploration, unless the environment sets another number.
 const STORMS: u64 = 10;
 
 /// Explores what controllers make of a scenario when something goes wrong at any
@@ -61,15 +61,17 @@ const STORMS: u64 = 10;
 /// |---|---|
 /// | each write | the process is killed before it is sent, after it is stored but before its answer arrives, or after the answer; the write is rejected; its answer is lost |
 /// | each watch event | it and what follows is 30 seconds late, so that the cache is stale; or everything in these 30 seconds is missed, and only the result is observed |
-/// | random points | storms: errors, resets, lost answers, delays and broken watches |
+/// | random points | ten storms: errors, resets, lost answers, delays and broken watches; `KOOPER_STORMS` sets how many |
 ///
 /// With several [states](Self::state) of an object it also runs sequences of them.
 ///
 /// After each history the objects must be those of a history without faults, as
 /// many must have been created and deleted, the end state must have been reached
 /// in at most ten more calls for each object after a crash, an error or a storm,
-/// and then 50 more calls must change nothing. What the server assigns, times, addresses, generated names and what
-/// already differs without faults are not compared.
+/// and then 50 more calls must change nothing. What the server assigns, times,
+/// addresses, generated names and what already differs without faults are not
+/// compared. What is created for an owner that a stale cache still has is not
+/// counted: it is collected as garbage.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -130,7 +132,7 @@ impl Explored {
     }
 
     /// The number of histories without their fault: its write or event did not occur
-    /// again, for example because the name of its object is generated.
+    /// again, for example because the handler draws the name of its object by chance.
     #[must_use]
     pub fn unmet(&self) -> usize {
         self.unmet
@@ -159,8 +161,8 @@ impl Exploration {
             settings: GivenSettings::default(),
             desired: Vec::new(),
             ignored: Vec::new(),
-            seed: plan::seed(),
-            limit: LIMIT,
+            seed: plan::seed().unwrap_or_else(plan::new_seed),
+            limit: plan::histories().unwrap_or(LIMIT),
         }
     }
 
@@ -185,15 +187,16 @@ impl Exploration {
         self
     }
 
-    /// The most histories; of more, the seed chooses. Default: 500.
+    /// The most histories; of more, the seed chooses. Default: 500. `KOOPER_HISTORIES`
+    /// overrides it.
     pub fn limit(mut self, histories: usize) -> Self {
-        self.limit = histories;
+        self.limit = plan::histories().unwrap_or(histories);
         self
     }
 
-    /// The seed of what is left to chance. Default: `KOOPER_SEED`, or a new one.
+    /// The seed of what is left to chance. Default: a new one. `KOOPER_SEED` overrides it.
     pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
+        self.seed = plan::seed().unwrap_or(seed);
         self
     }
 
@@ -268,7 +271,8 @@ impl Exploration {
             .events
             .iter()
             .flat_map(|(of, nth)| trial::Gap::ALL.map(move |gap| Trial::Event { of: of.clone(), nth: *nth, gap }));
-        let storms = (0..STORMS).map(|number| Trial::Storm { seed: self.seed.wrapping_add(number) });
+        let storms =
+            (0..plan::storms().unwrap_or(STORMS)).map(|number| Trial::Storm { seed: self.seed.wrapping_add(number) });
         let sequences = Sequence::all(self.desired.len()).into_iter().map(Trial::Sequence);
         writes.chain(events).chain(sequences).chain(storms).collect()
     }

@@ -438,29 +438,34 @@ async fn from_zero<const FIXED: bool>(
     statuses: StatusWriter<Shop>,
 ) -> Result<()> {
     let begins = !begun.swap(true, Ordering::Relaxed);
-    let count = if begins && !FIXED { 0 } else { (shop.seen().count + 1).min(30) };
+    let count = if begins && !FIXED { 0 } else { (shop.seen().count + 1).min(16) };
     statuses.apply_status(&shop, &ShopStatus { count, ..Shop::opened() }).await?;
     Ok(())
 }
 
+/// A lock that is taken by its creation. After a crash its holder has it already, and a stale cache must not take it
+/// once more.
 async fn locked<const FIXED: bool>(
     shop: Arc<Shop>,
+    shops: Getter<Shop>,
     creator: Creator<ConfigMap>,
     notes: Getter<ConfigMap>,
     deleter: Deleter<ConfigMap>,
     secrets: OwnedApplier<Secret>,
     statuses: StatusWriter<Shop>,
 ) -> Result<Action> {
-    if shop.is_open() {
+    let lock = ObjectKey::namespaced("default", "lock");
+    let own = ObjectKey::namespaced("default", &shop.name_any());
+    let is_open = if FIXED { shops.fetch(&own).await?.is_none_or(|shop| shop.is_open()) } else { shop.is_open() };
+    if is_open {
         if FIXED {
-            deleter.delete(&ObjectKey::namespaced("default", "lock")).await?;
+            deleter.delete(&lock).await?;
         }
         return Ok(Action::done());
     }
     match creator.create(&Shop::note("lock", &json!({"holder": shop.name_any()}))).await {
         Err(error) if error.code() == Some(409) => {
-            let lock = notes.fetch(&ObjectKey::namespaced("default", "lock")).await?;
-            let holder = lock.and_then(|lock| lock.data?.remove("holder"));
+            let holder = notes.fetch(&lock).await?.and_then(|lock| lock.data?.remove("holder"));
             if !FIXED || holder != Some(shop.name_any()) {
                 return Ok(Action::requeue_after(Duration::from_secs(10)));
             }
@@ -469,6 +474,6 @@ async fn locked<const FIXED: bool>(
     }
     secrets.apply_owned(&shop, &shop.secret("key")).await?;
     statuses.apply_status(&shop, &Shop::opened()).await?;
-    deleter.delete(&ObjectKey::namespaced("default", "lock")).await?;
+    deleter.delete(&lock).await?;
     Ok(Action::done())
 }

@@ -92,7 +92,7 @@ impl Reply {
 
     /// The reason and the message that a server gives with this code.
     fn usual(&self, request: &Sighting) -> (String, String) {
-        let Sighting { resource, namespace, name, user, verb } = request;
+        let Sighting { resource, namespace, name, user, verb, .. } = request;
         let (reason, message) = match self.code {
             400 => ("BadRequest", "the server could not understand the request".to_owned()),
             401 => ("Unauthorized", "Unauthorized".to_owned()),

@@ -18,6 +18,8 @@ pub(crate) struct Sighting {
     pub(super) resource: String,
     pub(super) namespace: String,
     pub(super) name: String,
+    /// What the name was generated from, if it was.
+    prefix: Option<String>,
     pub(super) user: String,
 }
 
@@ -83,6 +85,7 @@ impl Sighting {
             resource,
             namespace: text(&target.namespace),
             name: text(&target.name),
+            prefix: None,
             user: user.name().to_owned(),
         }
     }
@@ -93,7 +96,9 @@ impl Sighting {
             return Self { verb: String::new(), ..self.clone() };
         };
         let (resource, user) = (self.resource.clone(), self.user.clone());
-        Self { verb: event, resource, namespace: metadata.namespace, name: metadata.name, user }
+        let Metadata { name, namespace, generate_name } = metadata;
+        let prefix = Some(generate_name).filter(|prefix| !prefix.is_empty() && name.starts_with(prefix.as_str()));
+        Self { verb: event, resource, namespace, name, prefix, user }
     }
 
     /// Whether it is for a resource as [`Requests::of`](super::Requests::of) names it.
@@ -117,9 +122,12 @@ impl Sighting {
         route::key(&self.namespace, &self.name)
     }
 
-    /// What it is counted by.
+    /// What it is counted by. A name that was generated is another one in each run: its objects are counted together.
     pub(super) fn address(&self) -> String {
-        self.to_string()
+        match &self.prefix {
+            Some(prefix) => Self { name: format!("{prefix}…"), ..self.clone() }.to_string(),
+            None => self.to_string(),
+        }
     }
 }
 
@@ -172,5 +180,15 @@ mod tests {
         let line = br#"{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a","namespace":"b"},"spec":{}}}"#;
         assert_eq!(watch.event(line).to_string(), "ADDED pods b/a");
         assert_eq!(watch.event(b"{").to_string(), " pods");
+    }
+
+    #[test]
+    fn objects_with_generated_names_are_counted_together() {
+        let watch = Sighting { verb: "watch".to_owned(), ..of("pods") };
+        let line = br#"{"type":"ADDED","object":{"metadata":{"name":"a-x7k2p","generateName":"a-","namespace":"b"}}}"#;
+        let event = watch.event(line);
+        assert_eq!((event.object(), event.address()), ("b/a-x7k2p".to_owned(), "ADDED pods b/a-…".to_owned()));
+        let named = br#"{"type":"ADDED","object":{"metadata":{"name":"c","generateName":"a-","namespace":"b"}}}"#;
+        assert_eq!(watch.event(named).address(), "ADDED pods b/c");
     }
 }

@@ -1,5 +1,7 @@
 //! Errors of capabilities.
 
+use std::time::Duration;
+
 use kooper_grammar::access::Rule;
 use kube::core::Status;
 
@@ -55,6 +57,10 @@ pub enum AccessError {
         /// The object.
         object: ObjectKey,
     },
+    /// The child was created several times, and deleted each time. It is created
+    /// again after a pause, and nothing is written until then.
+    #[error(transparent)]
+    DeletedAgain(crate::error::HandlerError),
     /// The object is invalid: its name or namespace is missing or invalid, or the
     /// owner cannot own it. It is not retried.
     #[error(transparent)]
@@ -163,6 +169,13 @@ impl AccessError {
 
     pub(super) fn wrong(problem: impl Into<BoxError>) -> Self {
         Self::Wrong(crate::error::HandlerError::permanent(problem))
+    }
+
+    pub(super) fn deleted_again(kind: &str, object: &ObjectKey, owner: &str, pause: Duration) -> Self {
+        let problem = format!(
+            "{kind} `{object}` was created several times, and deleted each time: another client deletes it, or {owner} was deleted and the cache does not have that yet"
+        );
+        Self::DeletedAgain(crate::error::HandlerError::retry_after(pause, problem))
     }
 
     /// The error of a failed request.

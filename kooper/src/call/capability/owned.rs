@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::error::AccessError;
 use super::grant::MayApplyOwned;
@@ -52,6 +53,11 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// returned child then has the metadata of the cache, and for the rest the
     /// fields that were passed.
     ///
+    /// A child that is deleted again and again is created at once five times, and
+    /// then every ten seconds; the error between is [`AccessError::DeletedAgain`].
+    /// It is what happens while the cache does not have the deletion of the owner
+    /// yet, because the garbage collector deletes the child.
+    ///
     /// If `owns` selects some children only, a child that would not be selected is
     /// rejected before anything is written. A child that another client has taken
     /// out of the selection is found, and its labels are restored.
@@ -73,7 +79,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// ```
     ///
     /// # Errors
-    /// [`AccessError::NotOurs`], see above. Also if the owner cannot own the
+    /// [`AccessError::NotOurs`] and [`AccessError::DeletedAgain`], see above. Also if the owner cannot own the
     /// child, `owns` does not select it, or the API server rejects the request or does not respond.
     pub fn apply_owned<'a, O, M>(&'a self, owner: &O, child: &T) -> Request<'a, T>
     where
@@ -182,6 +188,7 @@ impl Objects<'_> {
         let known = match known {
             Some(known) => known,
             None => {
+                self.check_pause(parent, key)?;
                 body["metadata"]["resourceVersion"] = NEVER.into();
                 match self.apply(key, body.clone()).await {
                     Err(error) if error.is_conflict() => {
@@ -191,7 +198,9 @@ impl Objects<'_> {
                         self.hidden_child(key).await?
                     }
                     applied => {
-                        return Ok(self.reveal(parent, key, &body, applied?.0).await?.map(Arc::new));
+                        let applied = applied?;
+                        self.backing.creations.note(&self.kind, key, Instant::now());
+                        return Ok(self.reveal(parent, key, &body, applied.0).await?.map(Arc::new));
                     }
                 }
             }
@@ -209,6 +218,14 @@ impl Objects<'_> {
         }
         let applied = self.heal(parent, key, known.uid(), body.clone()).await?;
         Ok(self.reveal(parent, key, &body, applied).await?.map(Arc::new))
+    }
+
+    /// Rejects the creation of a child that was created and deleted again and again.
+    fn check_pause(&self, parent: &Parent, key: &ObjectKey) -> Result<(), AccessError> {
+        match self.backing.creations.pause(&self.kind, key, Instant::now()) {
+            Some(pause) => Err(AccessError::deleted_again(&self.kind.kind, key, &parent.name, pause)),
+            None => Ok(()),
+        }
     }
 
     /// Applies to a cached child, unless that is known to change nothing. After a

@@ -9,6 +9,7 @@ use kube::Client;
 
 use super::caches::Caches;
 use super::contested::Contested;
+use super::creations::Creations;
 use super::former_managers::FormerManagers;
 use super::kept::KeptEntries;
 use crate::call::events::EventSink;
@@ -46,6 +47,8 @@ pub struct Backing {
     pub(crate) former: FormerManagers,
     /// Owners that wait for a child that belongs to another one.
     pub(crate) contested: Contested,
+    /// How often children were created.
+    pub(crate) creations: Creations,
     /// Entries of other clients that are not removed again.
     pub(crate) kept: KeptEntries,
     /// Writes Kubernetes Events.
@@ -111,6 +114,7 @@ impl Backing {
             subsets: HashMap::new(),
             former: FormerManagers::new(Vec::new()),
             contested: Contested::default(),
+            creations: Creations::default(),
             kept: KeptEntries::default(),
             queue: Arc::new(WorkQueue::new(QueueOptions::default())),
             events: EventSink::default(),

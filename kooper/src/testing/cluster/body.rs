@@ -5,7 +5,7 @@ use std::process::{ExitCode, Termination};
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 
 use super::server::{Server, Skipped};
 use super::{Cluster, PATIENCE, Running};
@@ -39,13 +39,24 @@ where
     run(&mut builder, definitions, body)
 }
 
+/// The runtime of a test.
+pub(in crate::testing) fn runtime(builder: &mut Builder) -> Runtime {
+    let runtime = builder.enable_all().build();
+    runtime.unwrap_or_else(|error| panic!("tokio's runtime cannot be built: {error}"))
+}
+
+/// The controllers and settings that a test lists.
+pub(in crate::testing) fn program(definitions: &[fn(&mut Program)]) -> Program {
+    let mut program = Program::default();
+    definitions.iter().for_each(|define| define(&mut program));
+    program
+}
+
 fn run<F>(builder: &mut Builder, definitions: &[fn(&mut Program)], body: impl FnOnce(Cluster) -> F) -> ExitCode
 where
     F: Future<Output: Termination>,
 {
-    let runtime = builder.enable_all().build();
-    let runtime = runtime.unwrap_or_else(|error| panic!("tokio's runtime cannot be built: {error}"));
-    runtime.block_on(async {
+    runtime(builder).block_on(async {
         let (cluster, running) = match start(definitions).await {
             Ok(started) => started,
             Err(Failed { error, report }) => return failed(&error.to_string(), &report),
@@ -90,10 +101,7 @@ struct Failed {
 
 async fn start(definitions: &[fn(&mut Program)]) -> Result<(Cluster, Option<Running>), Failed> {
     let early = |error: BoxError| Failed { error, report: String::new() };
-    let mut program = Program::default();
-    for define in definitions {
-        define(&mut program);
-    }
+    let program = program(definitions);
     let settings = program.given_settings();
     let controllers = program.into_controllers().map_err(|error| early(error.into()))?;
     let server = Server::start().await.map_err(early)?.skipping();

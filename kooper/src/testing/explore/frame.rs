@@ -8,6 +8,7 @@ use tokio::runtime::Builder;
 use super::{Exploration, ScenarioResult};
 use crate::program::Program;
 use crate::testing::Cluster;
+use crate::testing::cluster::{program, runtime};
 
 /// Explores the controllers of a test with its scenario. `pause` pauses the clock of a runtime, and `arrange` sets
 /// what else the attribute has.
@@ -25,24 +26,16 @@ where
         eprintln!("skipped: the real server injects no faults, and its clock cannot be paused");
         return ExitCode::SUCCESS;
     }
+    let settings = program(definitions).given_settings();
     let definitions = definitions.to_vec();
-    let define = move || {
-        let mut program = Program::default();
-        for define in &definitions {
-            define(&mut program);
-        }
-        program
-    };
-    let settings = define().given_settings();
-    let mut exploration = Exploration::of(move || define().into_controllers());
+    let mut exploration = Exploration::of(move || program(&definitions).into_controllers());
     exploration.settings = settings;
     // The tests of a crate are named without it.
     let test = test.split_once("::").map_or(test, |(_, test)| test);
     let runtime = || {
         let mut builder = Builder::new_current_thread();
         pause(&mut builder);
-        let runtime = builder.enable_all().build();
-        runtime.unwrap_or_else(|error| panic!("tokio's runtime cannot be built: {error}"))
+        runtime(&mut builder)
     };
     match arrange(exploration.named(test)).run(runtime, scenario) {
         Ok(explored) => {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +12,10 @@ use super::trial::Trial;
 /// The environment variable that names the file of a history.
 pub(super) const REPLAY: &str = "KOOPER_REPLAY";
 
-/// The environment variable of the seed.
+/// The environment variables of the seed, of the most histories and of the number of storms.
 const SEED: &str = "KOOPER_SEED";
+const HISTORIES: &str = "KOOPER_HISTORIES";
+const STORMS: &str = "KOOPER_STORMS";
 
 /// The history that a file has.
 #[derive(Deserialize, Serialize)]
@@ -45,13 +48,30 @@ pub(super) fn write(test: &str, seed: u64, trial: &Trial) -> std::io::Result<Pat
     Ok(file)
 }
 
-/// The seed of the environment, or a new one.
-pub(super) fn seed() -> u64 {
-    match std::env::var(SEED) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{SEED}={text}: it is not a number from 0 to 2^64 - 1")),
-        // Hashers of the standard library begin with random keys.
-        Err(_) => RandomState::new().hash_one(0) % 1_000_000,
-    }
+/// The seed of the environment.
+pub(super) fn seed() -> Option<u64> {
+    number(SEED)
+}
+
+/// A seed that no run had before, probably.
+pub(super) fn new_seed() -> u64 {
+    // Hashers of the standard library begin with random keys.
+    RandomState::new().hash_one(0) % 1_000_000
+}
+
+/// The most histories, if the environment sets them.
+pub(super) fn histories() -> Option<usize> {
+    number(HISTORIES)
+}
+
+/// The number of storms, if the environment sets it.
+pub(super) fn storms() -> Option<u64> {
+    number(STORMS)
+}
+
+fn number<T: FromStr>(name: &str) -> Option<T> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}: it is not a number from 0 to 2^64 - 1")))
 }
 
 /// Keeps so many, chosen by the seed, in their order.

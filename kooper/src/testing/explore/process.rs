@@ -143,7 +143,8 @@ impl Shared {
             controller.add_source(stream::poll_fn(move |context| keys.poll_recv(context)).boxed());
         }
         self.calls.begin(&dead);
-        let client = tape::client(self.cluster.controllers_client()?, dead.clone(), self.tape.clone());
+        let (cluster, tape) = (self.cluster.clone(), self.tape.clone());
+        let client = tape::client(cluster.controllers_client()?, cluster, dead.clone(), tape);
         let operator = self.cluster.operator(client, controllers).health(health.clone());
         let operator = operator.metrics(self.calls.clone()).build()?;
         let mut state = self.lock();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{Method, Request, Response};
+use kooper_apiserver::StoredObject;
 use kube::Client;
 use kube::client::Body;
 use serde_json::Value;
@@ -11,8 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::trial::Mishap;
 use crate::error::BoxError;
-use crate::testing::Sent;
+use crate::object::key::ObjectKey;
 use crate::testing::cluster::{is_noise, mortal};
+use crate::testing::{Cluster, Sent};
 
 /// How many writes a history may have: more are a loop that never ends.
 const MOST: usize = 5000;
@@ -48,15 +50,17 @@ pub(super) struct Written {
     pub(super) of_subresource: bool,
     /// The code of the answer; `None` if it was not sent.
     pub(super) status: Option<u16>,
+    /// Whether all owners of the created object were deleted before: it is collected as garbage.
+    pub(super) is_garbage: bool,
     /// The object in the answer: its uid and version.
     pub(super) uid: Option<String>,
     pub(super) version: Option<u64>,
 }
 
 impl Written {
-    /// Whether it created an object.
+    /// Whether it created an object that stays: a cache that is stale may have an owner that was deleted.
     pub(super) fn creates(&self) -> bool {
-        self.status == Some(201) && !self.of_subresource
+        self.status == Some(201) && !self.of_subresource && !self.is_garbage
     }
 
     /// Whether it was accepted.
@@ -92,9 +96,9 @@ impl Tape {
     }
 
     /// Counts a write that is about to be sent.
-    fn begin(&self, sent: &Sent) -> (usize, Option<Mishap>) {
+    fn begin(&self, sent: &Sent, cluster: &Cluster) -> (usize, Option<Mishap>) {
+        let what = address(sent, cluster);
         let mut state = self.lock();
-        let what = sent.to_string();
         let count = state.counts.entry(what.clone()).or_default();
         *count += 1;
         let nth = *count;
@@ -114,12 +118,13 @@ impl Tape {
     }
 
     /// Notes the server's answer.
-    fn end(&self, index: usize, status: u16, answer: &[u8]) {
+    fn end(&self, index: usize, status: u16, answer: &[u8], cluster: &Cluster) {
         let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let metadata = &answer["metadata"];
         if let Some(written) = self.lock().written.get_mut(index) {
             written.status = Some(status);
+            written.is_garbage = status == 201 && is_garbage(&answer, cluster);
             // A deletion is answered with a Status that names the object.
             written.uid = text(&metadata["uid"]).or_else(|| text(&answer["details"]["uid"]));
             written.version = metadata["resourceVersion"].as_str().and_then(|version| version.parse().ok());
@@ -131,12 +136,39 @@ impl Tape {
     }
 }
 
-/// Puts a client on tape. Once `dead` is cancelled, nothing more passes; a crash cancels it.
-pub(super) fn client(client: Client, dead: CancellationToken, tape: Arc<Tape>) -> Client {
+/// What a write is counted by. A name that was generated is another one in each history: its objects are counted
+/// together, by what their names begin with.
+fn address(sent: &Sent, cluster: &Cluster) -> String {
+    let key = sent.key.to_string();
+    let is_written = |object: &StoredObject| {
+        (object.group(), object.resource(), object.key()) == (sent.group.as_str(), sent.resource.as_str(), key.as_str())
+    };
+    let prefix = cluster.objects().iter().find(|object| is_written(object)).and_then(|object| {
+        let prefix = object.json()["metadata"]["generateName"].as_str()?.to_owned();
+        sent.key.name().starts_with(&prefix).then_some(prefix)
+    });
+    match prefix {
+        Some(prefix) => {
+            Sent { key: ObjectKey::new(sent.key.namespace(), &format!("{prefix}…")), ..sent.clone() }.to_string()
+        }
+        None => sent.to_string(),
+    }
+}
+
+/// Whether an object has owners, and none of them exists any more.
+fn is_garbage(object: &Value, cluster: &Cluster) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    let uids: Vec<_> = owners.into_iter().flatten().filter_map(|owner| owner["uid"].as_str()).collect();
+    !uids.is_empty() && !cluster.objects().iter().any(|object| uids.contains(&object.uid()))
+}
+
+/// Puts a client of a cluster on tape. Once `dead` is cancelled, nothing more passes; a crash cancels it.
+pub(super) fn client(client: Client, cluster: Cluster, dead: CancellationToken, tape: Arc<Tape>) -> Client {
     let namespace = client.default_namespace().to_owned();
     let reads = mortal(client.clone(), dead.clone());
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, reads, dead, tape) = (client.clone(), reads.clone(), dead.clone(), tape.clone());
+        let cluster = cluster.clone();
         async move {
             if request.method() == Method::GET {
                 return Ok(reads.send(request).await?);
@@ -146,7 +178,7 @@ pub(super) fn client(client: Client, dead: CancellationToken, tape: Arc<Tape>) -
             let sent = Sent::read(&parts, &body);
             let request = Request::from_parts(parts, Body::from(body));
             if is_write(&sent, request.uri().query().unwrap_or_default()) {
-                write(&client, dead, &tape, &sent, request).await
+                write(&client, dead, (&tape, &cluster), &sent, request).await
             } else {
                 Ok(reads.send(request).await?)
             }
@@ -158,14 +190,14 @@ pub(super) fn client(client: Client, dead: CancellationToken, tape: Arc<Tape>) -
 async fn write(
     client: &Client,
     dead: CancellationToken,
-    tape: &Tape,
+    (tape, cluster): (&Tape, &Cluster),
     sent: &Sent,
     request: Request<Body>,
 ) -> Result<Response<Body>, BoxError> {
     if dead.is_cancelled() {
         return Err(KILLED.into());
     }
-    let (index, mishap) = tape.begin(sent);
+    let (index, mishap) = tape.begin(sent, cluster);
     if tape.is_endless() || mishap == Some(Mishap::KilledBefore) {
         dead.cancel();
         return Err(KILLED.into());
@@ -176,7 +208,7 @@ async fn write(
     let served = async {
         let (parts, body) = client.send(request).await?.into_parts();
         let body = body.collect_bytes().await?;
-        tape.end(index, parts.status.as_u16(), &body);
+        tape.end(index, parts.status.as_u16(), &body, cluster);
         Ok::<_, BoxError>(Response::from_parts(parts, Body::from(body)))
     };
     match mishap {

@@ -1,0 +1,88 @@
+//! How often children are created, so that one that is deleted again and again is
+//! not created without a pause.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::backoff::TokenBucket;
+use crate::object::key::ObjectKey;
+use crate::object::kind::KindInfo;
+
+/// How often a child is created without a pause.
+const BURST: u32 = 5;
+
+/// The pause between two creations after that.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// The children that were created lately.
+#[derive(Debug, Default)]
+pub(crate) struct Creations(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    children: HashMap<(KindInfo, ObjectKey), TokenBucket>,
+    /// When those that are not limited any more are next forgotten.
+    sweep_at: Option<Instant>,
+}
+
+impl Creations {
+    /// The time until a child may be created again, if it was created too often.
+    pub(crate) fn pause(&self, kind: &KindInfo, child: &ObjectKey, now: Instant) -> Option<Duration> {
+        let state = self.lock();
+        let next = state.children.get(&(kind.clone(), child.clone()))?.next(now);
+        (next > now).then(|| next - now)
+    }
+
+    /// Notes that a child was created.
+    pub(crate) fn note(&self, kind: &KindInfo, child: &ObjectKey, now: Instant) {
+        let mut state = self.lock();
+        // What is created after a minute finds only those of this minute.
+        if state.sweep_at.is_none_or(|at| at <= now) {
+            state.children.retain(|_, bucket| !bucket.is_full(now));
+            state.sweep_at = Some(now + PAUSE * BURST);
+        }
+        let new = || TokenBucket::every(PAUSE, BURST, now);
+        let bucket = state.children.entry((kind.clone(), child.clone())).or_insert_with(new);
+        // Two calls may create it at the same time; both are counted.
+        let _ = bucket.take(now);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Secret;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_child_that_is_created_again_and_again_is_created_with_pauses() {
+        let (creations, kind) = (Creations::default(), KindInfo::of::<Secret>());
+        let [a, b] = ["a", "b"].map(|name| ObjectKey::namespaced("default", name));
+        for _ in 0..BURST {
+            assert_eq!(creations.pause(&kind, &a, Instant::now()), None);
+            creations.note(&kind, &a, Instant::now());
+        }
+        assert_eq!(creations.pause(&kind, &a, Instant::now()), Some(PAUSE));
+        assert_eq!(creations.pause(&kind, &b, Instant::now()), None);
+        tokio::time::sleep(PAUSE).await;
+        assert_eq!(creations.pause(&kind, &a, Instant::now()), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_child_that_stays_is_forgotten() {
+        let (creations, kind) = (Creations::default(), KindInfo::of::<Secret>());
+        for number in 0..1000 {
+            creations.note(&kind, &ObjectKey::cluster_scoped(&number.to_string()), Instant::now());
+        }
+        tokio::time::sleep(PAUSE * BURST).await;
+        creations.note(&kind, &ObjectKey::cluster_scoped("last"), Instant::now());
+        assert_eq!(creations.lock().children.len(), 1);
+    }
+}
