@@ -19,6 +19,7 @@ mod panic_safe;
 pub(crate) mod process;
 mod recorder;
 mod series;
+pub(crate) mod status;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;

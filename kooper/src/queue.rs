@@ -13,8 +13,10 @@ mod entry;
 pub(crate) mod reason;
 mod state;
 mod urgency;
+mod waiting;
 mod writes;
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +25,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::backoff::Backoff;
 use crate::metrics::held::{Held, drop_aside};
+use crate::metrics::status::QueueCounts;
 use crate::object::key::ObjectKey;
 use crate::queue::reason::{Reason, Reasons};
 
@@ -30,7 +33,12 @@ use state::QueueState;
 
 pub(crate) use completion::{Completion, Returned};
 pub(crate) use urgency::Urgency;
+pub(crate) use waiting::{KeyView, KeyViews};
 pub(crate) use writes::{Echo, Revision, View};
+
+/// The most entries that are looked at in one step, because the queue is locked
+/// meanwhile.
+const STEP: usize = 256;
 
 /// Identifies the entry of a key while it exists.
 type EntryId = u32;
@@ -309,6 +317,56 @@ impl WorkQueue {
         self.ready.notify_one();
     }
 
+    /// How many keys there are.
+    pub(crate) fn counts(&self) -> QueueCounts {
+        self.lock().state.counts()
+    }
+
+    /// What the keys wait for: first these keys, then the others in the order in which
+    /// they run.
+    pub(crate) fn describe(&self, first: &[ObjectKey], most: usize) -> KeyViews {
+        let mut views = Views::default();
+        for step in first.chunks(STEP) {
+            let shared = self.lock();
+            let ids = step.iter().filter_map(|key| shared.state.id_of(key));
+            views.add(&shared.state, ids.collect(), most);
+        }
+        // What is described already may be among them.
+        let ids = self.lock().state.upcoming(4 * most);
+        for step in ids.chunks(STEP) {
+            views.add(&self.lock().state, step.to_vec(), most);
+        }
+        let more = self.counts().known.saturating_sub(views.shown.len());
+        KeyViews { shown: views.shown, more }
+    }
+
+    /// What the keys wait for that contain `text`: first these keys, then others in no
+    /// particular order.
+    pub(crate) fn search(&self, first: &[ObjectKey], text: &str, most: usize) -> KeyViews {
+        let mut views = Views::default();
+        let matches = |key: &ObjectKey| key.as_str().contains(text);
+        for step in first.chunks(STEP) {
+            let shared = self.lock();
+            let ids = step.iter().filter(|key| matches(key)).filter_map(|key| shared.state.id_of(key));
+            views.add(&shared.state, ids.collect(), most);
+        }
+        let (all, mut found) = (self.lock().state.ids(), 0_usize);
+        for start in all.clone().step_by(STEP) {
+            let step = start..all.end.min(start.saturating_add(STEP as EntryId));
+            {
+                let shared = self.lock();
+                let is_match = |id: &EntryId| shared.state.key_of(*id).is_some_and(matches);
+                let ids: Vec<EntryId> = step.filter(is_match).collect();
+                found += ids.len();
+                views.add(&shared.state, ids, most);
+            }
+            // The search is not urgent.
+            std::thread::yield_now();
+        }
+        let more = found.saturating_sub(views.shown.len());
+        KeyViews { shown: views.shown, more }
+    }
+
     fn update<T>(&self, change: impl FnOnce(&mut QueueState, Instant) -> T) -> T {
         let mut shared = self.lock();
         let now = Instant::now();
@@ -330,6 +388,29 @@ impl WorkQueue {
     fn lock(&self) -> Held<MutexGuard<'_, Shared>> {
         // No user code runs under the lock, so the state is valid even if it is poisoned.
         Held::new(self.shared.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Keys that are described, each once: an entry may get another key between two steps.
+#[derive(Default)]
+struct Views {
+    shown: Vec<KeyView>,
+    known: BTreeSet<ObjectKey>,
+}
+
+impl Views {
+    fn add(&mut self, state: &QueueState, ids: Vec<EntryId>, most: usize) {
+        let now = Instant::now();
+        for id in ids {
+            if self.shown.len() >= most {
+                return;
+            }
+            let is_known = state.key_of(id).is_none_or(|key| self.known.contains(key));
+            if !is_known && let Some(view) = state.view(id, now) {
+                self.known.insert(view.key.clone());
+                self.shown.push(view);
+            }
+        }
     }
 }
 

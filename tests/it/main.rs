@@ -39,6 +39,7 @@ mod same_end;
 mod secrets;
 mod secured;
 mod simulation;
+mod status_page;
 mod uninstall;
 mod walk;
 mod watch_faults;

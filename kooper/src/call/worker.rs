@@ -31,7 +31,7 @@ use crate::queue::reason::Reason;
 use crate::queue::{Completion, Item, Returned, Ticket};
 use crate::rehearsal::Turns;
 
-pub(crate) use busy::Busy;
+pub(crate) use busy::{Busy, Running};
 pub(crate) use failing::Failing;
 pub(crate) use functions::{Cleanup, Deletions, Functions};
 pub(crate) use report::Reporter;
@@ -209,7 +209,7 @@ impl Workers {
         // Dropping the operator cancels its calls.
         let _cancel = token.clone().drop_guard();
         let mut handle = AbortOnDropHandle::new(tokio::spawn(future.instrument(attempt.span.clone())));
-        let running = self.reporter.busy.start(attempt.started);
+        let running = self.reporter.busy.start(attempt.started, &attempt.key, attempt.number);
         let limit = async {
             match self.limits.timeout {
                 Some(limit) => sleep(limit).await,

@@ -3,6 +3,7 @@
 mod crd;
 mod dispatch;
 mod election;
+mod inspect;
 mod namespaces;
 mod pass;
 mod watching;
@@ -10,7 +11,7 @@ mod watching;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
@@ -44,6 +45,7 @@ use crate::watch::blocking::off_the_runtime;
 use crate::watch::informer::SharedWatches;
 
 use dispatch::{Closing, Gate};
+use inspect::View;
 use watching::Watching;
 
 /// The delays between retries of an `init` that fails.
@@ -95,6 +97,7 @@ pub(crate) struct Runner {
     busy: Arc<Busy>,
     failing: Arc<Failing>,
     starting: Arc<Starting>,
+    view: Arc<View>,
     /// Its part of a dry run.
     turns: Option<Arc<Turns>>,
     /// Background tasks, until the controller ends.
@@ -158,6 +161,19 @@ impl Runner {
         process.health.add(starting.clone());
         // A state whose client is fenced by one Lease is not shared.
         let states = if config.leader.is_some() { Arc::default() } else { process.states.clone() };
+        let view = Arc::new(View {
+            backing: backing.clone(),
+            namespaces: watching.namespaces(),
+            leadership: leadership.clone(),
+            identity: config.leader.is_some().then(|| process.identity.clone()),
+            election: OnceLock::new(),
+            workers: config.workers,
+            watches: watching.all(),
+            busy: busy.clone(),
+            failing: failing.clone(),
+            starting: starting.clone(),
+        });
+        process.health.inspected().add(&name, controller.kind.resource(), view.weak());
         let runner = Self {
             gate: gate.into(),
             process: process.clone(),
@@ -170,6 +186,7 @@ impl Runner {
             busy,
             failing,
             starting,
+            view,
             turns,
             background: JoinSet::new(),
         };

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::status::Inspected;
+
 /// The health of the process, as `/healthz` and `/readyz` report it. Clones share
 /// their state.
 ///
@@ -26,6 +28,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Default)]
 pub struct Health {
     probes: Arc<Mutex<Vec<Arc<dyn Probe>>>>,
+    /// What the status page shows.
+    inspected: Inspected,
 }
 
 /// A part of the process whose health is checked.
@@ -42,6 +46,10 @@ pub(crate) trait Probe: Send + Sync {
 impl Health {
     pub(crate) fn add(&self, probe: Arc<dyn Probe>) {
         self.probes.lock().unwrap_or_else(PoisonError::into_inner).push(probe);
+    }
+
+    pub(crate) fn inspected(&self) -> &Inspected {
+        &self.inspected
     }
 
     /// Whether every watch is synced and receives events. The string begins with

@@ -1,4 +1,4 @@
-//! The listener for `/metrics`, `/healthz` and `/readyz`.
+//! The listener for `/metrics`, `/healthz` and `/readyz`, and for the status page.
 //!
 //! It runs on a separate thread and runtime, so that probes are answered while
 //! handlers block the program's runtime. A program may have two: one for the metrics,
@@ -34,6 +34,7 @@ pub(crate) mod guard;
 mod pages;
 mod pulse;
 mod site;
+mod status;
 #[cfg(test)]
 mod tests;
 
@@ -59,6 +60,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
+    /// The title of the status page, if there is one.
+    status: Option<String>,
 }
 
 /// Why the listener cannot listen.
@@ -107,7 +110,7 @@ impl Listener {
         });
         let ready = |socket: TcpListener| {
             socket.set_nonblocking(true)?;
-            Ok(Self { address: socket.local_addr()?, socket })
+            Ok(Self { address: socket.local_addr()?, socket, status: None })
         };
         socket.and_then(ready).map_err(|error| ListenError::Bind { address, error })
     }
@@ -127,13 +130,39 @@ impl Listener {
         self.address
     }
 
+    /// Adds `/status`, a page for people: the controllers with their watches, queues
+    /// and running calls, and what each key waits for, with its last error. It is
+    /// read-only, has at most 1 000 rows and no contents of objects, which errors may
+    /// quote, though.
+    ///
+    /// ```
+    /// use kooper::Health;
+    /// use kooper::http::Listener;
+    /// use kooper::prometheus::Registry;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> kooper::Result<()> {
+    /// let health = Health::default(); // that of the operator
+    /// let listener = Listener::bind("127.0.0.1:0".parse()?)?.status_page("shop");
+    /// let server = listener.serve(Registry::new(), health, tokio::runtime::Handle::current())?;
+    /// println!("http://{}/status", server.local_addr());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn status_page(mut self, title: impl Into<String>) -> Self {
+        self.status = Some(title.into());
+        self
+    }
+
     /// Starts to answer. `/healthz` also fails when `program`, the runtime of
     /// the controllers, runs no task for a minute.
     ///
     /// # Errors
     /// When the system has no thread left.
-    pub fn serve(self, registry: Registry, health: Health, program: Handle) -> Result<Server, ListenError> {
-        self.serve_site(|| Ok(Site::open(Pages::new(registry, health, program))))
+    pub fn serve(mut self, registry: Registry, health: Health, program: Handle) -> Result<Server, ListenError> {
+        let status = self.status.take();
+        self.serve_site(|| Ok(Site::open(Pages::new(registry, health, program).with_status(status))))
     }
 
     /// Starts to answer with what `site` makes on the thread and the runtime of the

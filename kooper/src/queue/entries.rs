@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 
 use super::EntryId;
 use super::entry::KeyEntry;
@@ -83,6 +84,12 @@ impl Entries {
         self.known
     }
 
+    /// The range of the entries' ids. Not every id in it has an entry.
+    pub(super) fn ids(&self) -> Range<EntryId> {
+        let chunks = self.chunks.len().saturating_sub(1) * CHUNK;
+        0..(chunks + self.chunks.last().map_or(0, Vec::len)) as EntryId
+    }
+
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &KeyEntry> {
         self.chunks.iter().flatten().flatten()
@@ -125,6 +132,7 @@ mod tests {
             assert_eq!(entries.get_or_create(&key(n)), n);
         }
         assert_eq!(std::ptr::from_ref(entries.get(first).unwrap()), address);
+        assert_eq!(entries.ids(), 0..100_000);
         let largest = entries.ids.iter().map(HashMap::len).max().unwrap();
         assert!(largest < 2 * 100_000 / SHARDS, "{largest} keys in one map");
     }
@@ -135,7 +143,7 @@ mod tests {
         let id = entries.get_or_create(&key(1));
         entries.remove(id);
         entries.remove(id);
-        assert_eq!((entries.find(&key(1)), entries.len()), (None, 0));
+        assert_eq!((entries.find(&key(1)), entries.len(), entries.ids()), (None, 0, 0..1));
         assert_eq!(entries.get_or_create(&key(2)), id);
         assert_eq!((entries.find(&key(2)), entries.len()), (Some(id), 1));
     }

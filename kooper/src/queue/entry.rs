@@ -38,6 +38,8 @@ pub(super) struct KeyEntry {
     pub(super) reasons: Reasons,
     /// Its position in the queue.
     pub(super) place: Option<QueuePlace>,
+    /// The lane of this position, or of the parked one.
+    pub(super) lane: Lane,
     /// The position to which it returns when the caches have its calls' writes;
     /// until then it is not in the queue.
     pub(super) parked: Option<QueuePlace>,
@@ -103,6 +105,7 @@ impl KeyEntry {
             key,
             reasons: Reasons::default(),
             place: None,
+            lane: Lane::Background,
             parked: None,
             added_at: None,
             run: None,

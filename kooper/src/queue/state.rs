@@ -1,6 +1,7 @@
 //! The queue's state. It never waits: every transition takes the time as an
 //! argument.
 
+mod inspect;
 mod timers;
 
 use std::collections::BTreeSet;
@@ -38,6 +39,8 @@ pub(super) struct QueueState {
     options: QueueOptions,
     entries: Entries,
     waiting: BTreeSet<QueuePlace>,
+    /// The number of waiting keys in each lane.
+    lanes: [usize; 3],
     /// Requeues, and changes that the back-off delays.
     delayed: BTreeSet<(Instant, EntryId)>,
     /// Failed keys; each retry needs a token.
@@ -71,6 +74,7 @@ impl QueueState {
             options,
             entries: Entries::default(),
             waiting: BTreeSet::new(),
+            lanes: [0; 3],
             delayed: BTreeSet::new(),
             retries: BTreeSet::new(),
             resyncs: BTreeSet::new(),
@@ -183,6 +187,7 @@ impl QueueState {
             let id = place.2;
             let Some(entry) = self.entries.get_mut(id) else { continue };
             entry.place = None;
+            self.lanes[entry.lane as usize] -= 1;
             if entry.writes.is_awaiting() {
                 entry.parked = Some(place);
                 continue;
@@ -436,14 +441,17 @@ impl QueueState {
         }
         let place = (at, self.arrivals, id);
         self.arrivals += 1;
+        let before = std::mem::replace(&mut entry.lane, lane);
         if entry.parked.is_some() {
             entry.parked = Some(place);
             return;
         }
-        if let Some(before) = entry.place.replace(place) {
-            self.waiting.remove(&before);
+        if let Some(earlier) = entry.place.replace(place) {
+            self.waiting.remove(&earlier);
+            self.lanes[before as usize] -= 1;
         }
         self.waiting.insert(place);
+        self.lanes[lane as usize] += 1;
     }
 
     /// Queues a key again when the caches have its calls' writes.
@@ -452,6 +460,7 @@ impl QueueState {
         if let Some(place) = entry.parked.take() {
             entry.place = Some(place);
             self.waiting.insert(place);
+            self.lanes[entry.lane as usize] += 1;
         }
     }
 

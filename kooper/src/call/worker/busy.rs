@@ -1,21 +1,34 @@
 //! The calls that run now, for metrics and probes.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::metrics::health::Probe;
+use crate::object::key::ObjectKey;
 
 /// When each running call of a controller started, and how many are stuck.
 #[derive(Debug)]
 pub(crate) struct Busy {
     controller: Arc<str>,
     workers: usize,
-    calls: Mutex<BTreeSet<(Instant, u64)>>,
+    calls: Mutex<Calls>,
     next: AtomicU64,
     stuck: AtomicUsize,
+}
+
+/// The running calls by their start: the key of each, and its attempt.
+type Calls = BTreeMap<(Instant, u64), (ObjectKey, u32)>;
+
+/// A running call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Running {
+    pub(crate) key: ObjectKey,
+    pub(crate) attempt: u32,
+    pub(crate) age: Duration,
 }
 
 /// A call that runs as long as this lives.
@@ -29,9 +42,9 @@ impl Busy {
         Self { controller, workers, calls: Mutex::default(), next: AtomicU64::new(0), stuck: AtomicUsize::new(0) }
     }
 
-    pub(crate) fn start(self: &Arc<Self>, started: Instant) -> Guard {
+    pub(crate) fn start(self: &Arc<Self>, started: Instant, key: &ObjectKey, attempt: u32) -> Guard {
         let call = (started, self.next.fetch_add(1, Ordering::Relaxed));
-        self.lock().insert(call);
+        self.lock().insert(call, (key.clone(), attempt));
         Guard { busy: self.clone(), call }
     }
 
@@ -42,12 +55,23 @@ impl Busy {
 
     /// The seconds that all of them have run, in total.
     pub(crate) fn unfinished(&self) -> f64 {
-        self.lock().iter().map(|(started, _)| started.elapsed().as_secs_f64()).sum()
+        self.lock().keys().map(|(started, _)| started.elapsed().as_secs_f64()).sum()
     }
 
     /// The seconds that the longest one has run.
     pub(crate) fn longest(&self) -> f64 {
-        self.lock().first().map_or(0.0, |(started, _)| started.elapsed().as_secs_f64())
+        self.lock().first_key_value().map_or(0.0, |((started, _), _)| started.elapsed().as_secs_f64())
+    }
+
+    /// The calls that run, the longest one first.
+    pub(crate) fn running(&self) -> Vec<Running> {
+        let calls = self.lock();
+        let running = calls.iter().map(|((started, _), (key, attempt))| Running {
+            key: key.clone(),
+            attempt: *attempt,
+            age: started.elapsed(),
+        });
+        running.collect()
     }
 
     /// How many have not ended after they were aborted.
@@ -65,7 +89,7 @@ impl Busy {
         self.stuck.fetch_sub(1, Ordering::SeqCst);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<(Instant, u64)>> {
+    fn lock(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -97,6 +121,22 @@ impl Probe for Busy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn running_calls_are_known_with_their_age_until_they_end() {
+        let busy = Arc::new(Busy::new("shop".into(), 2));
+        let key = |name: &str| ObjectKey::namespaced("shop", name);
+        let first = busy.start(Instant::now(), &key("a"), 1);
+        tokio::time::advance(Duration::from_secs(3)).await;
+        let again = [busy.start(Instant::now(), &key("b"), 7), busy.start(Instant::now(), &key("b"), 7)];
+        let running =
+            |name: &str, attempt, seconds| Running { key: key(name), attempt, age: Duration::from_secs(seconds) };
+        assert_eq!(busy.running(), [running("a", 1, 3), running("b", 7, 0), running("b", 7, 0)]);
+        drop(first);
+        assert_eq!(busy.running().len(), 2);
+        drop(again);
+        assert_eq!(busy.running(), []);
+    }
 
     #[test]
     fn the_liveness_probe_fails_when_every_worker_and_its_replacement_is_stuck() {

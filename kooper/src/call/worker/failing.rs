@@ -23,6 +23,44 @@ struct FailingKeys {
     keys: BTreeMap<ObjectKey, Failures>,
     /// The keys whose object could not be decoded in the last call.
     undecodable: BTreeSet<ObjectKey>,
+    /// The last errors of the keys, as long as there is room.
+    errors: Errors,
+}
+
+/// The last errors of some keys, for the status page.
+#[derive(Debug, Default)]
+struct Errors {
+    texts: BTreeMap<ObjectKey, Box<str>>,
+    bytes: usize,
+}
+
+/// The bytes of all errors that are kept, with `ENTRY` for each.
+const ROOM: usize = 2 << 20;
+
+/// The bytes of an entry besides its text.
+const ENTRY: usize = 128;
+
+/// The longest part of an error that is kept, in characters.
+const LONGEST: usize = 512;
+
+impl Errors {
+    /// Keeps an error, cut off at the end of a character.
+    fn keep(&mut self, key: &ObjectKey, text: &str) {
+        self.forget(key);
+        let end = text.char_indices().nth(LONGEST).map(|(end, _)| end);
+        let kept: Box<str> = end.and_then(|end| text.get(..end)).map_or(text.into(), |kept| format!("{kept}…").into());
+        let bytes = self.bytes + kept.len() + ENTRY;
+        if bytes <= ROOM {
+            self.bytes = bytes;
+            self.texts.insert(key.clone(), kept);
+        }
+    }
+
+    fn forget(&mut self, key: &ObjectKey) {
+        if let Some(text) = self.texts.remove(key) {
+            self.bytes -= text.len() + ENTRY;
+        }
+    }
 }
 
 /// The failed calls of a key since its last success.
@@ -111,13 +149,14 @@ impl Failing {
 
     /// Notes a failed call, and the text of its error.
     pub(super) fn note(&self, key: &ObjectKey, error: &str, undecodable: bool) -> Noted {
-        let (now, error) = (Instant::now(), hash(error));
+        let (now, text, error) = (Instant::now(), error, hash(error));
         let mut state = self.lock();
         let same = SameError { error, calls: 0, since: now };
         let first = Failures { calls: 0, since: now, same, logged: now, reported: None, gave_up: false };
         let failures = state.keys.entry(key.clone()).or_insert(first);
         failures.calls = failures.calls.saturating_add(1);
-        if failures.same.error != error {
+        let is_other = failures.calls == 1 || failures.same.error != error;
+        if is_other {
             failures.same = same;
         }
         failures.same.calls = failures.same.calls.saturating_add(1);
@@ -126,6 +165,9 @@ impl Failing {
             failures.logged = now;
         }
         let noted = Noted { failures: *failures, is_logged };
+        if is_other {
+            state.errors.keep(key, text);
+        }
         if undecodable {
             state.undecodable.insert(key.clone());
         } else {
@@ -156,6 +198,7 @@ impl Failing {
     pub(crate) fn forget(&self, key: &ObjectKey) -> Option<Failures> {
         let mut state = self.lock();
         state.undecodable.remove(key);
+        state.errors.forget(key);
         state.keys.remove(key)
     }
 
@@ -168,6 +211,23 @@ impl Failing {
     /// How many keys have failed since their last success.
     pub(crate) fn keys(&self) -> usize {
         self.lock().keys.len()
+    }
+
+    /// Some of the keys, first those whose error is known.
+    pub(crate) fn some_keys(&self, most: usize) -> Vec<ObjectKey> {
+        let state = self.lock();
+        let known = state.errors.texts.keys().take(most);
+        let unknown = state.keys.keys().filter(|key| !state.errors.texts.contains_key(key));
+        // Of more keys than that, enough have a known error.
+        known.chain(unknown.take(most)).take(most).cloned().collect()
+    }
+
+    /// The last error of a key, and how many of its calls have failed.
+    pub(crate) fn last_error(&self, key: &ObjectKey) -> Option<(String, u32)> {
+        let state = self.lock();
+        let calls = state.keys.get(key)?.calls;
+        let error = state.errors.texts.get(key).map_or("the log has it: too many objects fail", |error| error);
+        Some((error.to_owned(), calls))
     }
 
     /// Whether the key's object did not decode in the last call. Any change may
@@ -279,6 +339,36 @@ mod tests {
         assert!(note().is_outdated(Some(11 * second)), "it would be wrong for a long time");
         tokio::time::advance(8 * second).await;
         assert!(note().is_outdated(None));
+    }
+
+    #[test]
+    fn the_last_error_of_each_key_is_kept_as_long_as_there_is_room() {
+        let failing = Failing::new("shoes".into());
+        assert_eq!(failing.last_error(&key("a")), None);
+        failing.note(&key("a"), "shut", false);
+        failing.note(&key("a"), "shut", false);
+        assert_eq!(failing.last_error(&key("a")), Some(("shut".to_owned(), 2)));
+        failing.note(&key("a"), &"é".repeat(LONGEST + 1), false);
+        assert_eq!(failing.last_error(&key("a")), Some(("é".repeat(LONGEST) + "…", 3)));
+        failing.note(&key("a"), &"é".repeat(LONGEST), false);
+        assert_eq!(failing.last_error(&key("a")), Some(("é".repeat(LONGEST), 4)));
+        for number in 0..5_000 {
+            failing.note(&key(&number.to_string()), &"long ".repeat(200), false);
+        }
+        let bytes = |failing: &Failing| failing.lock().errors.bytes;
+        assert!((ROOM - 700..=ROOM).contains(&bytes(&failing)), "{}", bytes(&failing));
+        let some = failing.some_keys(4_500);
+        assert_eq!((some.len(), failing.some_keys(9_000).len(), failing.some_keys(3).len()), (4_500, 5_001, 3));
+        assert!(
+            failing.last_error(&key("4999")).is_some_and(|(error, calls)| error.starts_with("the log") && calls == 1)
+        );
+        failing.note(&key("4999"), "short", false);
+        failing.forget(&key("a"));
+        assert_eq!(failing.last_error(&key("a")), None);
+        for number in 0..5_000 {
+            failing.forget(&key(&number.to_string()));
+        }
+        assert_eq!((bytes(&failing), failing.some_keys(3).len()), (0, 0));
     }
 
     #[test]

@@ -26,6 +26,8 @@ impl Runner {
         let events = self.lease_events();
         let Some(mut elector) = self.elector(events.clone()) else { return Ok(()) };
         self.process.health.add(elector.status());
+        // There is one elector in a run.
+        drop(self.view.election.set(elector.status()));
         loop {
             if shutdown.run_until_cancelled(elector.campaign()).await.is_none() {
                 // It may have acquired the lease just now.

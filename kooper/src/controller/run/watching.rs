@@ -91,6 +91,14 @@ impl Watching {
         each
     }
 
+    /// Every watch once, the controller's own first.
+    pub(super) fn all(&self) -> Vec<Arc<Watched>> {
+        let mut all = self.primary.watched.clone();
+        let is_own = |one: &Arc<Watched>| self.primary.watched.iter().any(|own| Arc::ptr_eq(own, one));
+        all.extend(self.each().into_iter().map(|(_, one)| one).filter(|one| !is_own(one)).cloned());
+        all
+    }
+
     /// The namespaces, and which of them may be handled.
     pub(super) fn namespaces(&self) -> Arc<Namespaces> {
         self.namespaces.clone()

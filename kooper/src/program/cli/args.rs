@@ -130,6 +130,8 @@ pub(crate) struct Settings {
     pub(crate) metrics_auth: bool,
     pub(crate) metrics_certificate: Option<PathBuf>,
     pub(crate) metrics_key: Option<PathBuf>,
+    /// Whether there is a status page; `None` for the default of the command.
+    pub(crate) status_page: Option<bool>,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: Targets,
     pub(crate) drain_timeout: Duration,
@@ -206,6 +208,7 @@ impl Default for Settings {
             metrics_auth: false,
             metrics_certificate: None,
             metrics_key: None,
+            status_page: None,
             log_format: LogFormat::Text,
             log_level: logging::levels("").unwrap_or_default(),
             drain_timeout: DRAIN,

@@ -58,6 +58,7 @@ pub(super) fn dev(
     if settings.clean {
         return clean(&name);
     }
+    let has_status_page = *settings.status_page.get_or_insert(settings.listen != Listen::Off);
     let lease_namespace = settings.lease_namespace.get_or_insert_with(|| NAMESPACE.to_owned()).clone();
     let controllers = controllers::controllers(definitions, &settings)?;
     // Report errors in files before anything starts.
@@ -114,6 +115,7 @@ pub(super) fn dev(
         server: connection.server.clone(),
         kubeconfig: &folder.kubeconfig(),
         listen: listeners.addresses().0,
+        has_status_page,
         has_tls: settings.metrics_certificate.is_some(),
         account: format!("{}/{}", place.namespace, place.account()),
         unrestricted: identity.unrestricted.is_some(),

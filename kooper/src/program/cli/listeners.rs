@@ -83,6 +83,9 @@ impl Listeners {
                  `--metrics-key-file`"
             );
         }
+        if settings.status_page == Some(true) && settings.listen == Listen::Off {
+            tracing::warn!("there is no status page: `--listen off` disables its listener");
+        }
         #[cfg(not(feature = "rustls-tls"))]
         if pair.is_some() {
             return Err(SecurityError::NoTls.into());
@@ -107,19 +110,21 @@ impl Listeners {
     /// Starts to answer. The servers stop when they are dropped.
     pub(super) fn serve(
         self,
+        program: &str,
         settings: &Settings,
         connection: Option<&Connection>,
         registry: &Registry,
         health: &Health,
-        program: &Handle,
+        runtime: &Handle,
     ) -> Result<Vec<Server>, ListenError> {
         let serve =
-            |listener, site: SiteBuilder| site.serve(listener, registry.clone(), health.clone(), program.clone());
+            |listener, site: SiteBuilder| site.serve(listener, registry.clone(), health.clone(), runtime.clone());
         let mut servers = Vec::new();
         if let Some(listener) = self.main {
             let offer = if self.probes.is_some() { Offer::Metrics } else { Offer::Everything };
+            let status = (settings.status_page == Some(true)).then(|| settings.installation(program).to_string());
             let connection = connection.filter(|_| settings.reviews_tokens());
-            let site = SiteBuilder::new(offer).guard(connection.map(guard));
+            let site = SiteBuilder::new(offer).status_page(status).guard(connection.map(guard));
             #[cfg(feature = "rustls-tls")]
             let site = site.certificate(self.certificate);
             servers.push(serve(listener, site)?);

@@ -88,7 +88,7 @@ impl<'a> Run<'a> {
             let _context = runtime.enter();
             operator.build()?
         };
-        let servers = listeners.serve(settings, connection.as_ref(), &registry, &health, runtime.handle())?;
+        let servers = listeners.serve(program, settings, connection.as_ref(), &registry, &health, runtime.handle())?;
 
         if let Some(connection) = connection {
             runtime.spawn(preflight(connection));

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
 use k8s_openapi::api::authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::Client;
@@ -19,7 +20,7 @@ use kube::api::{Api, PostParams};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::pages::text_response;
+use super::pages::{Page, text_response};
 use crate::error::chain;
 use verdicts::{Question, Verdict, Verdicts};
 
@@ -45,6 +46,8 @@ pub(crate) struct Guard {
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
     pub(super) text: String,
+    /// Whether a browser may ask its user for the token.
+    pub(super) asks: bool,
 }
 
 /// Why there is no verdict.
@@ -63,19 +66,21 @@ impl Guard {
     }
 
     /// Whether a client may read a page.
-    pub(super) async fn check(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
-        let Some(token) = token(headers) else {
-            let text = "write a token of the cluster into the header `Authorization: Bearer TOKEN`\n".to_owned();
-            return Err(Refusal { status: StatusCode::UNAUTHORIZED, text });
+    pub(super) async fn check(&self, method: &Method, page: Page, headers: &HeaderMap) -> Result<(), Refusal> {
+        let asks = page.is_for_people();
+        let Some(token) = token(headers, asks) else {
+            let password = if asks { ", or as the password of any user name" } else { "" };
+            let text =
+                format!("write a token of the cluster into the header `Authorization: Bearer TOKEN`{password}\n");
+            return Err(Refusal { status: StatusCode::UNAUTHORIZED, text, asks });
         };
-        let question =
-            Question { token: token.to_owned(), verb: method.as_str().to_lowercase(), path: path.to_owned() };
+        let question = Question { token, verb: method.as_str().to_lowercase(), path: page.permission().to_owned() };
         match self.verdict(&question).await {
-            Ok(verdict) => verdict.answer(&question),
+            Ok(verdict) => verdict.answer(&question, asks),
             Err(error) => {
                 self.log(&error);
                 let text = "the API server cannot review the token at present: try again later\n".to_owned();
-                Err(Refusal { status: StatusCode::SERVICE_UNAVAILABLE, text })
+                Err(Refusal { status: StatusCode::SERVICE_UNAVAILABLE, text, asks })
             }
         }
     }
@@ -150,18 +155,23 @@ impl Refusal {
         let mut response = text_response(self.status, self.text);
         if self.status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            if self.asks {
+                let basic = HeaderValue::from_static("Basic realm=\"a token of the cluster as the password\"");
+                response.headers_mut().append(WWW_AUTHENTICATE, basic);
+            }
         }
         response
     }
 }
 
 impl Verdict {
-    fn answer(self, question: &Question) -> Result<(), Refusal> {
+    fn answer(self, question: &Question, asks: bool) -> Result<(), Refusal> {
         match self {
             Self::Allowed => Ok(()),
             Self::Unknown => Err(Refusal {
                 status: StatusCode::UNAUTHORIZED,
                 text: "the API server does not know this token, or it has expired\n".to_owned(),
+                asks,
             }),
             Self::Forbidden { user } => {
                 let Question { verb, path, .. } = question;
@@ -169,17 +179,24 @@ impl Verdict {
                     "the user `{user}` may not {verb} {path}: bind it to a ClusterRole with `{verb}` for the \
                      nonResourceURL {path}\n"
                 );
-                Err(Refusal { status: StatusCode::FORBIDDEN, text })
+                Err(Refusal { status: StatusCode::FORBIDDEN, text, asks })
             }
         }
     }
 }
 
-/// The token of a client.
-fn token(headers: &HeaderMap) -> Option<&str> {
+/// The token of a client. A browser can only send a password.
+fn token(headers: &HeaderMap, password: bool) -> Option<String> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;
-    let token = token.trim();
-    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+    let token = match token.trim() {
+        token if scheme.eq_ignore_ascii_case("bearer") => token.to_owned(),
+        pair if password && scheme.eq_ignore_ascii_case("basic") => {
+            let ByteString(pair) = serde_json::from_value(pair.into()).ok()?;
+            String::from_utf8(pair).ok()?.split_once(':')?.1.trim().to_owned()
+        }
+        _ => return None,
+    };
+    (!token.is_empty()).then_some(token)
 }
 
 fn access(question: &Question, user: UserInfo) -> SubjectAccessReviewSpec {

@@ -1,14 +1,18 @@
 //! The pages of the listener.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
 use prometheus::{Registry, TEXT_FORMAT, TextEncoder};
 use tokio::runtime::Handle;
 
 use super::pulse::Pulse;
+use super::status;
 use crate::metrics::health::Health;
+use crate::metrics::status::Query;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -18,10 +22,20 @@ pub(super) struct Pages {
     health: Health,
     pulse: Pulse,
     offers: &'static [&'static str],
+    /// The title of the status page, if there is one.
+    status: Option<String>,
 }
 
 /// A page of a listener.
-pub(super) type Page = fn(&Pages) -> Response<Full<Bytes>>;
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Page {
+    Metrics,
+    Alive,
+    Ready,
+    Status,
+    StatusStyle,
+    StatusScript,
+}
 
 /// What there is at a path.
 pub(super) enum Found {
@@ -35,7 +49,13 @@ pub(super) const EVERY: &[&str] = &["/metrics", "/healthz", "/readyz"];
 
 impl Pages {
     pub(super) fn new(registry: Registry, health: Health, program: Handle) -> Self {
-        Self { registry, health, pulse: Pulse::new(program), offers: EVERY }
+        Self { registry, health, pulse: Pulse::new(program), offers: EVERY, status: None }
+    }
+
+    /// With a status page of this title, if there is one.
+    pub(super) fn with_status(mut self, title: Option<String>) -> Self {
+        self.status = title;
+        self
     }
 
     /// Only these pages.
@@ -47,14 +67,10 @@ impl Pages {
 
     /// The page of a path, or the response if there is none.
     pub(super) fn find(&self, method: &Method, path: &str) -> Found {
-        let page: Page = match path {
-            _ if !self.offers.contains(&path) => {
-                let text = format!("no such page: this listener has {}\n", listed(self.offers));
-                return Found::Nothing(text_response(StatusCode::NOT_FOUND, text));
-            }
-            "/metrics" => Self::metrics,
-            "/healthz" => |pages| verdict(pages.alive()),
-            _ => |pages| verdict(pages.health.ready()),
+        let Some(page) = self.page(path) else {
+            let offers: Vec<&str> = self.status.iter().map(|_| "/status").chain(self.offers.iter().copied()).collect();
+            let text = format!("no such page: this listener has {}\n", listed(&offers));
+            return Found::Nothing(text_response(StatusCode::NOT_FOUND, text));
         };
         if method == Method::GET || method == Method::HEAD {
             return Found::Page(page);
@@ -63,6 +79,37 @@ impl Pages {
         let mut rejection = text_response(StatusCode::METHOD_NOT_ALLOWED, text);
         rejection.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         Found::Nothing(rejection)
+    }
+
+    fn page(&self, path: &str) -> Option<Page> {
+        Some(match path {
+            "/status" if self.status.is_some() => Page::Status,
+            "/status.css" if self.status.is_some() => Page::StatusStyle,
+            "/status.js" if self.status.is_some() => Page::StatusScript,
+            _ if !self.offers.contains(&path) => return None,
+            "/metrics" => Page::Metrics,
+            "/healthz" => Page::Alive,
+            _ => Page::Ready,
+        })
+    }
+
+    /// The response with a page. `query` is that of its URL.
+    pub(super) fn show(&self, page: Page, query: Option<&str>) -> Response<Full<Bytes>> {
+        match page {
+            Page::Metrics => self.metrics(),
+            Page::Alive => verdict(self.alive()),
+            Page::Ready => verdict(self.health.ready()),
+            Page::Status => for_browsers("text/html; charset=utf-8", self.status(query)),
+            Page::StatusStyle => for_browsers("text/css; charset=utf-8", status::STYLE),
+            Page::StatusScript => for_browsers("text/javascript; charset=utf-8", status::SCRIPT),
+        }
+    }
+
+    fn status(&self, query: Option<&str>) -> String {
+        let search = status::search(query);
+        let states = self.health.inspected().inspect(&Query { search: search.clone(), most: status::MOST_ROWS });
+        let title = self.status.as_deref().unwrap_or_default();
+        status::page(title, &search, &self.health.ready(), &states)
     }
 
     fn metrics(&self) -> Response<Full<Bytes>> {
@@ -82,6 +129,39 @@ impl Pages {
             (Err(reasons), Err(stalled)) => Err(format!("{stalled}\n{reasons}")),
         }
     }
+}
+
+impl Page {
+    /// The path that the permission to read it names.
+    #[cfg(feature = "cli")]
+    pub(super) fn permission(self) -> &'static str {
+        match self {
+            Self::Metrics => "/metrics",
+            Self::Alive => "/healthz",
+            Self::Ready => "/readyz",
+            Self::Status | Self::StatusStyle | Self::StatusScript => "/status",
+        }
+    }
+
+    /// Whether people open it in a browser.
+    #[cfg(feature = "cli")]
+    pub(super) fn is_for_people(self) -> bool {
+        matches!(self, Self::Status | Self::StatusStyle | Self::StatusScript)
+    }
+}
+
+/// A response that a browser does not guess the type of, keep, or combine with others.
+fn for_browsers(content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = response(StatusCode::OK, content_type, body);
+    for (header, value) in [
+        (CONTENT_SECURITY_POLICY, status::POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (CACHE_CONTROL, "no-store"),
+    ] {
+        response.headers_mut().insert(header, HeaderValue::from_static(value));
+    }
+    response
 }
 
 /// `a, b and c`

@@ -3,20 +3,23 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Response;
 use http::request::Parts;
+use http::{Response, StatusCode};
 use http_body_util::Full;
+use tokio::sync::Semaphore;
 
 #[cfg(feature = "cli")]
 mod builder;
 
-use super::pages::{Found, Pages};
+use super::pages::{Found, Page, Pages, text_response};
 #[cfg(feature = "cli")]
 pub(crate) use builder::{GuardMaker, Offer, SiteBuilder};
 
 /// The pages of a listener, and what protects them.
 pub(super) struct Site {
     pages: Arc<Pages>,
+    /// One status page is made at a time.
+    turn: Semaphore,
     #[cfg(feature = "cli")]
     guard: Option<super::guard::Guard>,
     #[cfg(all(feature = "cli", feature = "rustls-tls"))]
@@ -28,6 +31,7 @@ impl Site {
     pub(super) fn open(pages: Pages) -> Self {
         Self {
             pages: Arc::new(pages),
+            turn: Semaphore::new(1),
             #[cfg(feature = "cli")]
             guard: None,
             #[cfg(all(feature = "cli", feature = "rustls-tls"))]
@@ -44,11 +48,24 @@ impl Site {
         };
         #[cfg(feature = "cli")]
         if let Some(guard) = &self.guard
-            && let Err(refusal) = guard.check(&request.method, request.uri.path(), &request.headers).await
+            && let Err(refusal) = guard.check(&request.method, page, &request.headers).await
         {
             return refusal.response();
         }
-        page(&self.pages)
+        let query = request.uri.query();
+        if page == Page::Status { self.status(query).await } else { self.pages.show(page, query) }
+    }
+
+    /// The status page. With many keys it takes a while, which must not delay probes.
+    async fn status(&self, query: Option<&str>) -> Response<Full<Bytes>> {
+        // It is never closed.
+        let _turn = self.turn.acquire().await;
+        let (pages, query) = (Arc::clone(&self.pages), query.map(str::to_owned));
+        let made = tokio::task::spawn_blocking(move || pages.show(Page::Status, query.as_deref())).await;
+        made.unwrap_or_else(|_| {
+            let text = "the page cannot be made: the log has the reason\n".to_owned();
+            text_response(StatusCode::INTERNAL_SERVER_ERROR, text)
+        })
     }
 
     /// What accepts TLS connections; `None` without TLS.

@@ -67,6 +67,75 @@ fn the_response_to_other_paths_and_methods_lists_the_pages() {
 }
 
 #[test]
+fn the_status_page_is_served_if_it_is_on() {
+    let (_program, server) = served(Registry::new());
+    for path in ["/status", "/status.css", "/status.js"] {
+        let absent = request(server.local_addr(), "GET", path);
+        assert!(absent.starts_with("HTTP/1.1 404 Not Found\r\n"), "{absent}");
+    }
+    let program = tokio::runtime::Runtime::new().expect("a runtime");
+    let listener = Listener::bind(any(Ipv4Addr::LOCALHOST)).expect("a free port").status_page("shop");
+    let server = listener.serve(Registry::new(), Health::default(), program.handle().clone()).expect("a thread");
+    for (path, content_type, content) in [
+        ("/status?q=a%3Cb", "text/html", "value=\"a&lt;b\""),
+        ("/status", "text/html", "There is no controller yet."),
+        ("/status.css", "text/css", "border-collapse"),
+        ("/status.js", "text/javascript", "fetch(location.href"),
+    ] {
+        let answer = request(server.local_addr(), "GET", path);
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains(content), "{answer}");
+        for header in [
+            &format!("content-type: {content_type}; charset=utf-8\r\n"),
+            "content-security-policy: default-src 'none'; ",
+            "cache-control: no-store\r\n",
+            "x-content-type-options: nosniff\r\n",
+            "referrer-policy: no-referrer\r\n",
+        ] {
+            assert!(answer.contains(header), "{header}: {answer}");
+        }
+        let head = request(server.local_addr(), "HEAD", path);
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+    }
+    for method in ["POST", "PUT", "DELETE"] {
+        let refused = request(server.local_addr(), method, "/status");
+        assert!(refused.starts_with("HTTP/1.1 405 Method Not Allowed\r\n"), "{refused}");
+    }
+    for path in ["/", "/status/", "/status/x", "/status.html"] {
+        let absent = request(server.local_addr(), "GET", path);
+        assert!(absent.starts_with("HTTP/1.1 404 Not Found\r\n"), "{absent}");
+        assert!(absent.ends_with("this listener has /status, /metrics, /healthz and /readyz\n"), "{absent}");
+    }
+}
+
+#[test]
+fn a_status_page_that_takes_long_delays_no_probe() {
+    use crate::metrics::status::{ControllerState, Inspect, Query};
+
+    /// A controller whose state is not known until the channel is closed.
+    struct Slow(std::sync::Mutex<mpsc::Receiver<()>>);
+    impl Inspect for Slow {
+        fn inspect(&self, _: &Query) -> ControllerState {
+            let _ = self.0.lock().expect("not poisoned").recv();
+            ControllerState { name: "slow".to_owned(), ..ControllerState::default() }
+        }
+    }
+    let program = tokio::runtime::Runtime::new().expect("a runtime");
+    let (release, blocked) = mpsc::channel();
+    let slow: Arc<dyn Inspect> = Arc::new(Slow(blocked.into()));
+    let health = Health::default();
+    health.inspected().add("slow", "pods".to_owned(), Arc::downgrade(&slow));
+    let listener = Listener::bind(any(Ipv4Addr::LOCALHOST)).expect("a free port").status_page("shop");
+    let server = listener.serve(Registry::new(), health, program.handle().clone()).expect("a thread");
+    let address = server.local_addr();
+    let pages: Vec<_> = (0..3).map(|_| std::thread::spawn(move || request(address, "GET", "/status?q=a"))).collect();
+    assert!(request(address, "GET", "/healthz").starts_with("HTTP/1.1 200 OK\r\n"));
+    drop(release);
+    for page in pages {
+        assert!(page.join().expect("no panic").contains("<h2>slow "));
+    }
+}
+
+#[test]
 fn a_blocked_program_does_not_block_probes() {
     let program = Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
     let listener = Listener::bind(any(Ipv4Addr::LOCALHOST)).expect("a free port");

@@ -4,8 +4,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::backoff::Backoff;
+use crate::metrics::status::QueueCounts;
 
 mod failing;
+mod inspect;
 mod model;
 mod writes;
 

@@ -217,6 +217,25 @@ impl WatchStatus {
         self.lock().missing && !self.required.load(Ordering::Relaxed)
     }
 
+    /// The resource, the name of the only object, and the namespace.
+    pub(crate) fn place(&self) -> String {
+        let name = self.name.as_ref().map_or(String::new(), |name| format!(" {name}"));
+        let namespace = self.namespace.as_ref().map_or(String::new(), |namespace| format!(" in {namespace}"));
+        format!("{}{name}{namespace}", self.resource)
+    }
+
+    /// Why the objects are not up to date, if so.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let is_synced = self.is_synced();
+        let state = self.lock();
+        let is_silent = state.heard.elapsed() > HEARD_WITHIN && self.from_server && !state.stopped;
+        match &state.error {
+            Some(error) => Some(error.clone()),
+            None if !is_synced => Some("it is not listed yet".to_owned()),
+            None => is_silent.then(|| "it receives neither events nor bookmarks".to_owned()),
+        }
+    }
+
     /// The time since the last event or bookmark.
     pub(crate) fn age(&self) -> Duration {
         self.lock().heard.elapsed()

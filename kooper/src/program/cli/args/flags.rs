@@ -57,7 +57,7 @@ impl Flag {
     }
 }
 
-pub(super) static COMMON: [Flag; 24] = [
+pub(super) static COMMON: [Flag; 25] = [
     Flag {
         name: "kubeconfig",
         short: None,
@@ -211,6 +211,18 @@ pub(super) static COMMON: [Flag; 24] = [
         },
     },
     Flag {
+        name: "status-page",
+        short: None,
+        value: "on|off",
+        help: "Whether there is a page for people at /status [default: on in dev, otherwise off]",
+        repeatable: false,
+        of: EVERY,
+        take: |settings, text| {
+            settings.status_page = Some(on_or_off(text)?);
+            Ok(())
+        },
+    },
+    Flag {
         name: "log-format",
         short: None,
         value: "text|json",
@@ -284,11 +296,7 @@ pub(super) static COMMON: [Flag; 24] = [
         repeatable: false,
         of: EVERY,
         take: |settings, text| {
-            settings.leader_election = Some(match text {
-                "on" => true,
-                "off" => false,
-                _ => return Err("write `on` or `off`".to_owned()),
-            });
+            settings.leader_election = Some(on_or_off(text)?);
             Ok(())
         },
     },
@@ -398,6 +406,14 @@ fn account(text: &str) -> Result<String, String> {
     name::label(namespace).map_err(|error| error.to_string())?;
     name::subdomain(account).map_err(|error| error.to_string())?;
     Ok(format!("{PREFIX}{namespace}:{account}"))
+}
+
+fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("write `on` or `off`".to_owned()),
+    }
 }
 
 /// The value of a switch.

@@ -51,7 +51,7 @@ fn without_flags_every_setting_has_its_default() {
 #[test]
 fn every_flag_and_its_variable_have_the_same_effect() {
     type Check = fn(&Settings) -> bool;
-    let cases: [(&str, &str, &str, Check); 27] = [
+    let cases: [(&str, &str, &str, Check); 29] = [
         ("allow-crd-change", "KOOPER_ALLOW_CRD_CHANGE", "a.x@1,b.x@2", |s| s.allowed_crd_changes == ["a.x@1", "b.x@2"]),
         ("kubeconfig", "KOOPER_KUBECONFIG", "/a/b", |s| s.kubeconfig == Some("/a/b".into())),
         ("context", "KOOPER_CONTEXT", "kind", |s| s.context.as_deref() == Some("kind")),
@@ -71,6 +71,8 @@ fn every_flag_and_its_variable_have_the_same_effect() {
         ("metrics-auth", "KOOPER_METRICS_AUTH", "none", |s| !s.metrics_auth),
         ("metrics-cert-file", "KOOPER_METRICS_CERT_FILE", "/a", |s| s.metrics_certificate == Some("/a".into())),
         ("metrics-key-file", "KOOPER_METRICS_KEY_FILE", "/a", |s| s.metrics_key == Some("/a".into())),
+        ("status-page", "KOOPER_STATUS_PAGE", "on", |s| s.status_page == Some(true)),
+        ("status-page", "KOOPER_STATUS_PAGE", "off", |s| s.status_page == Some(false)),
         ("log-format", "KOOPER_LOG_FORMAT", "json", |s| s.log_format == LogFormat::Json),
         ("log-format", "KOOPER_LOG_FORMAT", "text", |s| s.log_format == LogFormat::Text),
         ("log-level", "KOOPER_LOG_LEVEL", "debug", |s| logging::levels("debug").as_ref() == Ok(&s.log_level)),
@@ -117,6 +119,7 @@ fn invalid_values_are_reported_with_their_flag_and_what_to_write() {
         ("listen", "KOOPER_LISTEN", "localhost:8080", "write an IP address and a port"),
         ("listen-probes", "KOOPER_LISTEN_PROBES", "8081", "write an IP address and a port"),
         ("metrics-auth", "KOOPER_METRICS_AUTH", "basic", "write `none` or `token`"),
+        ("status-page", "KOOPER_STATUS_PAGE", "true", "write `on` or `off`"),
         ("log-format", "KOOPER_LOG_FORMAT", "xml", "write `text` or `json`"),
         ("log-level", "KOOPER_LOG_LEVEL", "loud", "`loud` is not a log level: write off, error, warn"),
         ("lease-namespace", "KOOPER_LEASE_NAMESPACE", "A", "\"A\" is not a DNS label"),

@@ -14,6 +14,7 @@ pub(super) struct Greeting<'a> {
     pub(super) kubeconfig: &'a Path,
     /// The address of metrics and probes.
     pub(super) listen: Option<SocketAddr>,
+    pub(super) has_status_page: bool,
     /// Whether the metrics are served over HTTPS.
     pub(super) has_tls: bool,
     /// The service account that the program runs as.
@@ -43,6 +44,9 @@ impl fmt::Display for Greeting<'_> {
         if let Some(listen) = self.listen {
             let scheme = if self.has_tls { "https" } else { "http" };
             row(f, "metrics", &format!("{scheme}://{}/metrics", local(listen)))?;
+            if self.has_status_page {
+                row(f, "status page", &format!("{scheme}://{}/status", local(listen)))?;
+            }
         }
         for note in &self.notes {
             writeln!(f, "\n  Note: {note}.")?;

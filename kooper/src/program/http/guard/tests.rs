@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// An API server that knows the tokens `reader` and `other`, and lets the first one read `/metrics`.
+/// An API server that knows the tokens `reader`, `person` and `other`. It lets the first one read `/metrics`, and the
+/// second one `/status`.
 #[derive(Clone, Default)]
 struct Server {
     /// The requests so far.
@@ -55,7 +56,7 @@ impl Server {
         review["status"] = match path.rsplit('/').next() {
             Some("tokenreviews") => {
                 let token = review["spec"]["token"].as_str().unwrap_or_default();
-                let known = ["reader", "other"].contains(&token);
+                let known = ["reader", "person", "other"].contains(&token);
                 let user = json!({"username": token, "groups": ["system:authenticated"], "extra": {"pod": ["a"]}});
                 json!({"authenticated": known, "user": if known { user } else { json!({}) }})
             }
@@ -63,8 +64,13 @@ impl Server {
                 let spec = &review["spec"];
                 assert_eq!(spec["groups"], json!(["system:authenticated"]));
                 assert_eq!(spec["extra"], json!({"pod": ["a"]}));
-                let what = json!({"path": "/metrics", "verb": "get"});
-                json!({"allowed": spec["user"] == "reader" && spec["nonResourceAttributes"] == what})
+                let what = |path: &str| json!({"path": path, "verb": "get"});
+                let allowed = match spec["user"].as_str() {
+                    Some("reader") => what("/metrics"),
+                    Some("person") => what("/status"),
+                    _ => Value::Null,
+                };
+                json!({"allowed": spec["nonResourceAttributes"] == allowed})
             }
         };
         Ok(Response::new(Body::from(review.to_string().into_bytes())))
@@ -81,7 +87,7 @@ async fn status(guard: &Guard, header: Option<&str>) -> u16 {
     if let Some(header) = header {
         headers.insert(AUTHORIZATION, HeaderValue::from_str(header).expect("a header"));
     }
-    let checked = guard.check(&Method::GET, "/metrics", &headers).await;
+    let checked = guard.check(&Method::GET, Page::Metrics, &headers).await;
     checked.map_or_else(|refusal| refusal.status.as_u16(), |()| 200)
 }
 
@@ -103,11 +109,43 @@ async fn only_a_client_with_a_valid_token_and_the_permission_is_served() {
         assert_eq!(status(&guard, header).await, expected, "{header:?}");
     }
     let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer reader"))]);
-    let refused = guard.check(&Method::HEAD, "/metrics", &headers).await.expect_err("another verb");
+    let refused = guard.check(&Method::HEAD, Page::Metrics, &headers).await.expect_err("another verb");
     assert_eq!(
         refused.text,
         "the user `reader` may not head /metrics: bind it to a ClusterRole with `head` for the nonResourceURL /metrics\n"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_page_has_a_permission_of_its_own_and_takes_the_token_as_a_password() {
+    let server = Server::default();
+    let guard = server.guard();
+    let encoded = |pair: &str| serde_json::to_value(ByteString(pair.as_bytes().to_vec())).expect("a value");
+    let basic = |pair: &str| format!("Basic {}", encoded(pair).as_str().expect("a string"));
+    for (header, expected) in [
+        ("Bearer person".to_owned(), 200),
+        (basic("any:person"), 200),
+        (basic(":person"), 200),
+        (basic("any:reader"), 403),
+        (basic("any:nonsense"), 401),
+        (basic("person:"), 401),
+        (basic("person"), 401),
+        ("Basic person".to_owned(), 401),
+        ("Basic ####".to_owned(), 401),
+        ("Basic /w==".to_owned(), 401),
+    ] {
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_str(&header).expect("a header"))]);
+        for page in [Page::Status, Page::StatusStyle, Page::StatusScript] {
+            let checked = guard.check(&Method::GET, page, &headers).await;
+            assert_eq!(checked.as_ref().map_or_else(|refusal| refusal.status.as_u16(), |()| 200), expected, "{header}");
+            let response = checked.err().filter(|refusal| refusal.status == 401).map(Refusal::response);
+            let asked = |response: Response<Full<Bytes>>| response.headers().get_all(WWW_AUTHENTICATE).iter().count();
+            assert!(response.is_none_or(|response| asked(response) == 2), "a browser asks for the password");
+        }
+        let other = guard.check(&Method::GET, Page::Metrics, &headers).await;
+        assert!(other.is_err_and(|refusal| refusal.status != 401 || !refusal.asks), "{header}");
+    }
+    assert_eq!(server.requests(), 7, "the three paths have one permission");
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,6 +27,7 @@ pub(crate) enum Offer {
 /// What a listener is to serve, and to whom.
 pub(crate) struct SiteBuilder {
     offer: Offer,
+    status: Option<String>,
     guard: Option<GuardMaker>,
     #[cfg(feature = "rustls-tls")]
     certificate: Option<Certificate>,
@@ -36,10 +37,17 @@ impl SiteBuilder {
     pub(crate) fn new(offer: Offer) -> Self {
         Self {
             offer,
+            status: None,
             guard: None,
             #[cfg(feature = "rustls-tls")]
             certificate: None,
         }
+    }
+
+    /// With a status page of this title, if there is one.
+    pub(crate) fn status_page(mut self, title: Option<String>) -> Self {
+        self.status = title;
+        self
     }
 
     pub(crate) fn guard(mut self, guard: Option<GuardMaker>) -> Self {
@@ -67,7 +75,7 @@ impl SiteBuilder {
                 Offer::Metrics => &["/metrics"],
                 Offer::Probes => &["/healthz", "/readyz"],
             };
-            let mut site = Site::open(Pages::new(registry, health, program).only(offers));
+            let mut site = Site::open(Pages::new(registry, health, program).only(offers).with_status(self.status));
             site.guard = self.guard.map(|make| make()).transpose()?;
             #[cfg(feature = "rustls-tls")]
             {

@@ -97,6 +97,7 @@ fn every_add_is_followed_by_a_run_and_memory_is_that_of_live_keys() {
                 }
             }
         }
+        assert_eq!(queue.state.counts().lanes, queue.lanes());
         assert!(queue.state.known() <= 12, "more keys than there are");
         if operation % 1000 == 0 {
             model.settle(&mut queue);

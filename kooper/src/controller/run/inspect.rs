@@ -1,0 +1,155 @@
+//! What the status page shows of a controller.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use super::Starting;
+use super::namespaces::Namespaces;
+use crate::call::extract::Backing;
+use crate::call::worker::{Busy, Failing, Running};
+use crate::leader::Leadership;
+use crate::metrics::health::Probe;
+use crate::metrics::status::{CallState, ControllerState, Inspect, KeyState, Query, Role, Rows, WatchState, shown};
+use crate::object::key::ObjectKey;
+use crate::queue::{KeyView, KeyViews};
+use crate::watch::informer::Watched;
+
+/// The parts of a running controller that the page describes.
+pub(super) struct View {
+    pub(super) backing: Arc<Backing>,
+    pub(super) namespaces: Arc<Namespaces>,
+    pub(super) leadership: Leadership,
+    /// The identity in the Lease; `None` without leader election.
+    pub(super) identity: Option<String>,
+    /// The state of the election, once it has begun.
+    pub(super) election: OnceLock<Arc<dyn Probe>>,
+    pub(super) workers: usize,
+    pub(super) watches: Vec<Arc<Watched>>,
+    pub(super) busy: Arc<Busy>,
+    pub(super) failing: Arc<Failing>,
+    pub(super) starting: Arc<Starting>,
+}
+
+impl Inspect for View {
+    fn inspect(&self, query: &Query) -> ControllerState {
+        let (role, problem) = (self.role(), self.problem());
+        let mut running = self.busy.running();
+        running.retain(|call| call.key.as_str().contains(&query.search));
+        let ages: HashMap<ObjectKey, Duration> = running.iter().map(|call| (call.key.clone(), call.age)).collect();
+        // At least half of the rows are for the keys.
+        let calls = Rows::first(running, query.most / 4);
+        let watches = self.watches(query.most / 4);
+        let most = query.most - calls.shown.len() - watches.shown.len();
+
+        let mut first: Vec<ObjectKey> = calls.shown.iter().map(|call| call.key.clone()).collect();
+        let asked = key(&query.search);
+        let KeyViews { shown: views, more } = if query.search.is_empty() {
+            first.extend(self.failing.some_keys(most));
+            first.truncate(most);
+            self.backing.queue.describe(&first, most)
+        } else {
+            first.splice(..0, asked.clone());
+            self.backing.queue.search(&first, &query.search, most)
+        };
+        let why = |view: &KeyView| match (ages.get(&view.key), &problem) {
+            (Some(age), _) if view.waiting.run.is_some() => format!("{}; so far for {}", view.waiting, shown(*age)),
+            (_, Some(problem)) if view.waiting.is_queued() => {
+                format!("it waits until the controller starts: {problem}")
+            }
+            _ => view.waiting.to_string(),
+        };
+        let described = views.iter().map(|view| KeyState {
+            key: view.key.to_string(),
+            why: why(view),
+            reasons: view.reasons.to_string(),
+            error: self.failing.last_error(&view.key),
+        });
+        let keys: Vec<KeyState> = described.collect();
+        let unknown = asked.filter(|_| keys.is_empty()).and_then(|key| self.unknown(&key, &role, problem.as_deref()));
+        ControllerState {
+            name: self.backing.controller.to_string(),
+            resource: self.backing.kind.resource(),
+            unknown,
+            role,
+            problem,
+            workers: self.workers,
+            queue: self.backing.queue.counts(),
+            watches,
+            calls: calls.map(|Running { key, attempt, age }| CallState { key: key.to_string(), attempt, age }),
+            keys: Rows { shown: keys, more },
+        }
+    }
+}
+
+impl View {
+    pub(super) fn weak(self: &Arc<Self>) -> Weak<dyn Inspect> {
+        let view: Arc<dyn Inspect> = self.clone();
+        Arc::downgrade(&view)
+    }
+
+    fn role(&self) -> Role {
+        match &self.identity {
+            None => Role::Alone,
+            Some(identity) if self.leadership.is_held() => Role::Leader(identity.clone()),
+            Some(_) => Role::Standby(match self.election.get().map(|election| election.ready()) {
+                Some(Ok(Some(remark)) | Err(remark)) => self.without_name(&remark).to_owned(),
+                Some(Ok(None)) | None => "standby".to_owned(),
+            }),
+        }
+    }
+
+    /// Why no handler is called, if so.
+    fn problem(&self) -> Option<String> {
+        self.starting.ready().err().map(|problem| self.without_name(&problem).to_owned())
+    }
+
+    /// A remark without the name of the controller, which the page has above it.
+    fn without_name<'a>(&self, remark: &'a str) -> &'a str {
+        let rest = remark.strip_prefix(&*self.backing.controller).and_then(|rest| rest.strip_prefix(": "));
+        rest.unwrap_or(remark)
+    }
+
+    /// The watches, those with a problem first.
+    fn watches(&self, most: usize) -> Rows<WatchState> {
+        let state = |watched: &Arc<Watched>| WatchState {
+            place: watched.status.place(),
+            objects: watched.store.size().0,
+            heard: watched.status.age(),
+            problem: watched.status.problem(),
+        };
+        let mut all: Vec<_> = self.watches.iter().map(state).collect();
+        all.sort_by_key(|watch| watch.problem.is_none());
+        Rows::first(all, most)
+    }
+
+    /// Why the queue does not know a key.
+    fn unknown(&self, key: &ObjectKey, role: &Role, problem: Option<&str>) -> Option<String> {
+        if key.namespace().is_some() != self.backing.kind.namespaced {
+            return None;
+        }
+        if self.backing.own.get(key).is_none() {
+            return Some(format!(
+                "{key} is not in the cache: it does not exist, it is not selected, or its namespace is not watched"
+            ));
+        }
+        Some(match (role, problem) {
+            (Role::Standby(_), _) => format!("{key} is handled by the leader, which is another replica"),
+            (_, Some(problem)) => format!("{key} waits until the controller starts: {problem}"),
+            _ if !self.namespaces.is_synced(key.namespace()) => {
+                format!("{key} waits for the first lists of its namespace")
+            }
+            _ => format!("{key} waits for a change: nothing else is planned for it"),
+        })
+    }
+}
+
+/// The key that a search is, if it may be a whole one.
+fn key(search: &str) -> Option<ObjectKey> {
+    match search.split_once('/') {
+        None if search.is_empty() => None,
+        None => Some(ObjectKey::cluster_scoped(search)),
+        Some((namespace, name)) if namespace.is_empty() || name.is_empty() || name.contains('/') => None,
+        Some((namespace, name)) => Some(ObjectKey::namespaced(namespace, name)),
+    }
+}

@@ -1,0 +1,76 @@
+//! The queue's state for people, in steps that are short however many keys there are.
+
+use std::ops::Range;
+
+use tokio::time::Instant;
+
+use super::QueueState;
+use crate::metrics::status::QueueCounts;
+use crate::object::key::ObjectKey;
+use crate::queue::EntryId;
+use crate::queue::entry::KeyEntry;
+use crate::queue::waiting::{BarredKey, KeyView, Run, Waiting};
+
+impl QueueState {
+    /// How many keys there are.
+    pub(in crate::queue) fn counts(&self) -> QueueCounts {
+        QueueCounts {
+            lanes: self.lanes,
+            delayed: self.delayed.len(),
+            retries: self.retries.len(),
+            known: self.entries.len(),
+        }
+    }
+
+    /// The first entries in the order in which they run: those that wait for a worker,
+    /// then those that wait for a timer. An entry may be in it several times.
+    pub(in crate::queue) fn upcoming(&self, most: usize) -> Vec<EntryId> {
+        let waiting = self.waiting.iter().map(|place| place.2);
+        let timers = self.retries.iter().chain(&self.delayed).chain(&self.resyncs).map(|(_, id)| *id);
+        waiting.chain(timers).take(most).collect()
+    }
+
+    /// The entries that there may be.
+    pub(in crate::queue) fn ids(&self) -> Range<EntryId> {
+        self.entries.ids()
+    }
+
+    pub(in crate::queue) fn id_of(&self, key: &ObjectKey) -> Option<EntryId> {
+        self.entries.find(key)
+    }
+
+    pub(in crate::queue) fn key_of(&self, id: EntryId) -> Option<&ObjectKey> {
+        Some(&self.entries.get(id)?.key)
+    }
+
+    /// What the key of an entry waits for.
+    pub(in crate::queue) fn view(&self, id: EntryId, now: Instant) -> Option<KeyView> {
+        let entry = self.entries.get(id)?;
+        let waiting = self.waiting_of(id, entry, now);
+        Some(KeyView { key: entry.key.clone(), waiting, reasons: entry.reasons.clone() })
+    }
+
+    fn waiting_of(&self, id: EntryId, entry: &KeyEntry, now: Instant) -> Waiting {
+        let until = |at: Instant| at.saturating_duration_since(now);
+        let barred = entry.failing.as_ref().and_then(|failing| failing.barred).map(|(refusal, place)| BarredKey {
+            is_first: self.barred.is_first(refusal, place, id),
+            probe: self.barred.next_of(refusal).map(until),
+        });
+        Waiting {
+            run: entry.run.as_ref().map(|run| match (run.again, &run.heard[..]) {
+                (None, []) => Run::Last,
+                _ => Run::MayFollow,
+            }),
+            queued: entry.place.map(|_| {
+                let since = entry.added_at.unwrap_or(now);
+                (now.saturating_duration_since(since), entry.lane)
+            }),
+            parked: entry.parked.is_some(),
+            timer: entry.pending.map(|(at, timer)| (until(at), timer)),
+            failures: entry.failing.as_ref().map(|failing| failing.failures),
+            barred,
+            // The retry of a failed key schedules its next resync.
+            resync: entry.resync_at.filter(|_| !entry.is_held()).map(until),
+        }
+    }
+}

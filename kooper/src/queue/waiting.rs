@@ -1,0 +1,206 @@
+//! What a key waits for.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::Lane;
+use super::entry::Timer;
+use super::writes::PATIENCE;
+use crate::object::key::ObjectKey;
+use crate::queue::reason::Reasons;
+
+/// A key, what it waits for, and the reasons of its next call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeyView {
+    pub(crate) key: ObjectKey,
+    pub(crate) waiting: Waiting,
+    pub(crate) reasons: Reasons,
+}
+
+/// Some keys, and how many others there are.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeyViews {
+    pub(crate) shown: Vec<KeyView>,
+    pub(crate) more: usize,
+}
+
+/// What the queue knows about the next run of a key. It is a sentence in the
+/// language of users when it is displayed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) run: Option<Run>,
+    /// How long it has waited for a worker, and in which lane.
+    pub(super) queued: Option<(Duration, Lane)>,
+    /// Whether it waits for a cache.
+    pub(super) parked: bool,
+    /// The time until it is added, zero if that is due, and what adds it.
+    pub(super) timer: Option<(Duration, Timer)>,
+    /// The failures in a row, if it has failed.
+    pub(super) failures: Option<u32>,
+    pub(super) barred: Option<BarredKey>,
+    /// The time until its resync.
+    pub(super) resync: Option<Duration>,
+}
+
+/// A run of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Run {
+    Last,
+    /// The key was added, or an event was received, since it began.
+    MayFollow,
+}
+
+/// A key that lacks a permission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BarredKey {
+    /// Whether it is the next one of those that lack it.
+    pub(super) is_first: bool,
+    /// The time until one of them is tried; `None` if one has succeeded.
+    pub(super) probe: Option<Duration>,
+}
+
+impl Waiting {
+    /// Whether it waits for a worker.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.queued.is_some()
+    }
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.run {
+            Some(Run::Last) => return f.write_str("it runs"),
+            Some(Run::MayFollow) => {
+                return f.write_str("it runs, and once more afterwards unless all changes since are its own");
+            }
+            None => {}
+        }
+        if let Some((time, lane)) = self.queued {
+            return write!(f, "it has waited {} for a worker, in the lane of {}", Time(time), described(lane));
+        }
+        if self.parked {
+            return write!(f, "it waits until the caches contain what its last call wrote, {} at most", Time(PATIENCE));
+        }
+        if let Some(barred) = self.barred {
+            write!(f, "it lacks a permission: ")?;
+            match (barred.probe, barred.is_first) {
+                (None, _) => write!(f, "another object has it now, so it is retried, at the common rate of retries")?,
+                (Some(time), true) => write!(f, "it is retried in {}", Time(time))?,
+                (Some(time), false) => {
+                    write!(f, "one of the objects that lack it is retried in {}", Time(time))?;
+                    write!(f, ", and this one after that succeeds")?;
+                }
+            }
+            return match self.timer {
+                Some((time, _)) => write!(f, "; a change runs it in {}", Time(time)),
+                None => Ok(()),
+            };
+        }
+        let failures = self.failures.unwrap_or(0);
+        match self.timer {
+            Some((Duration::ZERO, Timer::Retry)) => {
+                f.write_str("its retry is due, and waits for the common rate of retries")
+            }
+            Some((time, Timer::Retry)) => write!(f, "it is retried in {}, after {}", Time(time), Failures(failures)),
+            Some((time, Timer::Held)) => {
+                write!(f, "it has changed, and is called in {}, after {}", Time(time), Failures(failures))
+            }
+            Some((time, Timer::Requeue)) => write!(f, "its requeue is in {}", Time(time)),
+            None => {
+                if self.failures.is_some() {
+                    f.write_str("it is not retried: ")?;
+                }
+                f.write_str("it waits for a change")?;
+                self.resync.map_or(Ok(()), |time| write!(f, ", or for its resync in {}", Time(time)))
+            }
+        }
+    }
+}
+
+fn described(lane: Lane) -> &'static str {
+    match lane {
+        Lane::Event => "events",
+        Lane::Retry => "retries and requeues",
+        Lane::Background => "resyncs and first lists",
+    }
+}
+
+/// `1 failure`, `2 failures`
+struct Failures(u32);
+
+impl fmt::Display for Failures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} failure{}", self.0, if self.0 == 1 { "" } else { "s" })
+    }
+}
+
+/// A duration for people: in tenths of a second below ten seconds, else in seconds.
+struct Time(Duration);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&crate::metrics::status::shown(self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn what_a_key_waits_for_is_a_sentence() {
+        let none = Waiting::default;
+        let barred = |is_first, probe| Some(BarredKey { is_first, probe });
+        for (waiting, expected) in [
+            (none(), "it waits for a change"),
+            (Waiting { resync: Some(90 * SECOND), ..none() }, "it waits for a change, or for its resync in 1m30s"),
+            (Waiting { run: Some(Run::Last), ..none() }, "it runs"),
+            (
+                Waiting { run: Some(Run::MayFollow), ..none() },
+                "it runs, and once more afterwards unless all changes since are its own",
+            ),
+            (
+                Waiting { queued: Some((SECOND / 4, Lane::Event)), failures: Some(3), ..none() },
+                "it has waited 0.2s for a worker, in the lane of events",
+            ),
+            (
+                Waiting { parked: true, ..none() },
+                "it waits until the caches contain what its last call wrote, 5.0s at most",
+            ),
+            (
+                Waiting { timer: Some((2 * SECOND, Timer::Retry)), failures: Some(1), ..none() },
+                "it is retried in 2.0s, after 1 failure",
+            ),
+            (
+                Waiting { timer: Some((Duration::ZERO, Timer::Retry)), failures: Some(2), ..none() },
+                "its retry is due, and waits for the common rate of retries",
+            ),
+            (
+                Waiting { timer: Some((SECOND, Timer::Held)), failures: Some(2), resync: Some(SECOND), ..none() },
+                "it has changed, and is called in 1.0s, after 2 failures",
+            ),
+            (Waiting { timer: Some((3600 * SECOND, Timer::Requeue)), ..none() }, "its requeue is in 1h"),
+            (
+                Waiting { failures: Some(2), resync: Some(60 * SECOND), ..none() },
+                "it is not retried: it waits for a change, or for its resync in 1m",
+            ),
+            (
+                Waiting { barred: barred(true, Some(SECOND)), failures: Some(1), ..none() },
+                "it lacks a permission: it is retried in 1.0s",
+            ),
+            (
+                Waiting { barred: barred(false, Some(SECOND)), timer: Some((SECOND, Timer::Held)), ..none() },
+                "it lacks a permission: one of the objects that lack it is retried in 1.0s, and this one after that \
+                 succeeds; a change runs it in 1.0s",
+            ),
+            (
+                Waiting { barred: barred(false, None), ..none() },
+                "it lacks a permission: another object has it now, so it is retried, at the common rate of retries",
+            ),
+        ] {
+            assert_eq!(waiting.to_string(), expected);
+        }
+    }
+}

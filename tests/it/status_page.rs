@@ -1,0 +1,162 @@
+//! The status page of a running operator.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kooper::http::{Listener, Server};
+use kooper::prelude::*;
+use kooper::retriever::channel;
+use kooper::{CancellationToken, Health, Operator};
+use kooper_tests::wait::until;
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
+
+fn config(name: &str) -> ConfigMap {
+    let mut config = ConfigMap::default();
+    config.metadata.namespace = Some("shop".into());
+    config.metadata.name = Some(name.into());
+    config.data = Some([("secret".to_owned(), "content-of-the-object".to_owned())].into());
+    config
+}
+
+/// The status page of a program.
+struct Page(Server);
+
+impl Page {
+    fn serve(health: &Health) -> Result<Self> {
+        let listener = Listener::bind("127.0.0.1:0".parse()?)?.status_page("shop");
+        Ok(Self(listener.serve(prometheus::Registry::new(), health.clone(), Handle::current())?))
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.0.local_addr()
+    }
+
+    /// The response with its head.
+    fn get(&self, query: &str) -> String {
+        let mut stream = TcpStream::connect(self.address()).unwrap();
+        write!(stream, "GET /status{query} HTTP/1.1\r\nhost: test\r\n\r\n").unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).unwrap();
+        page
+    }
+
+    /// Waits until the page has all of these parts.
+    fn has(&self, query: &str, parts: &[&str]) {
+        let holds = || parts.iter().all(|part| self.get(query).contains(part)).then_some(());
+        block_in_place(|| until(&format!("the page of `{query}` has {parts:?}"), holds, || self.get(query)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_status_page_shows_calls_errors_and_what_each_key_waits_for() -> Result<()> {
+    async fn handle(config: Arc<ConfigMap>, call: Call) -> Result<()> {
+        match config.name_any().as_str() {
+            "fails" => Err("the <shop> is\n\"closed\"".into()),
+            "hangs" => {
+                call.cancelled().await;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+    let (retriever, events) = channel(["fails", "hangs", "works"].map(config))?;
+    let controller = ConfigMap::controller("shops").retriever(retriever).handler(handle).build()?;
+    let (again, _events) = channel([config("other")])?;
+    let other = ConfigMap::controller("others").retriever(again).resync(None).handler(|_: Arc<ConfigMap>| async {});
+    let health = Health::default();
+    let operator = Operator::builder().program("shop").health(health.clone());
+    let page = Page::serve(&health)?;
+    assert!(page.get("").contains("There is no controller yet."));
+    let operator = operator.controller(controller).controller(other.build()?).build()?;
+    for name in ["shops", "others"] {
+        page.has("", &[&format!("<h2>{name} "), "it is starting"]);
+    }
+
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(operator.run(stop.clone()));
+    page.has(
+        "",
+        &[
+            "the &lt;shop&gt; is\n&quot;closed&quot;",
+            "failed calls",
+            "it is retried in",
+            "<td>shop/hangs</td><td>1</td>",
+        ],
+    );
+    page.has("?q=works", &["<td>shop/works</td><td>it waits for a change, or for its resync in"]);
+    page.has(
+        "?q=hangs",
+        &["<td>shop/hangs</td><td>it runs; so far for ", "running calls that match the search</dt><dd>1"],
+    );
+    let found = page.get("?q=shop%2Fworks");
+    assert!(!found.contains("shop/fails</td>") && !found.contains("shop/hangs</td>"), "{found}");
+    page.has(
+        "?q=shop/other",
+        &["shop/other waits for a change: nothing else is planned for it", "shop/other is not in the cache"],
+    );
+    page.has("?q=nothing", &["No key of the queue contains the search."]);
+    assert!(!page.get("").contains("content-of-the-object"));
+
+    // A key that runs, and has changed since.
+    let mut changed = config("hangs");
+    changed.metadata.labels = Some([("mood".to_owned(), "good".to_owned())].into());
+    events.modify(&changed)?;
+    page.has("?q=hangs", &["it runs, and once more afterwards", "<td>modified</td>"]);
+
+    stop.cancel();
+    running.await??;
+    page.has("", &["shops <small>configmaps · <span class=\"bad\">has ended</span>", "others <small>configmaps · "]);
+    assert!(!page.get("").contains("<table>"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_whose_init_fails_is_shown_with_the_reason() -> Result<()> {
+    static OPEN: AtomicBool = AtomicBool::new(false);
+    async fn init() -> Result<()> {
+        if OPEN.load(Ordering::Relaxed) { Ok(()) } else { Err("the <till> is missing".into()) }
+    }
+    async fn handle(_: Arc<ConfigMap>, _: State<()>) -> Result<()> {
+        Ok(())
+    }
+    let (retriever, _events) = channel(["a", "b"].map(config))?;
+    let controller = ConfigMap::controller("shops").retriever(retriever).init(init).handler(handle).build()?;
+    let health = Health::default();
+    let operator = Operator::builder().program("shop").health(health.clone()).controller(controller).build()?;
+    let page = Page::serve(&health)?;
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(operator.run(stop.clone()));
+    page.has("", &["not ready", "<p class=\"bad\">`init` failed: the &lt;till&gt; is missing</p>"]);
+    page.has("?q=a", &["<td>shop/a</td><td>it waits until the controller starts: `init` failed"]);
+    OPEN.store(true, Ordering::Relaxed);
+    page.has("", &["<b class=\"good\">ready", "<td>shop/a</td><td>it waits for a change, or for its resync"]);
+    stop.cancel();
+    Ok(running.await??)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_keys_a_thousand_are_shown_and_the_others_counted() -> Result<()> {
+    let objects: Vec<_> = (0..3_000).map(|number| config(&format!("c{number}"))).collect();
+    async fn handle(_: Arc<ConfigMap>, call: Call) -> Result<()> {
+        call.cancelled().await;
+        Ok(())
+    }
+    let (retriever, _events) = channel(objects)?;
+    let controller = ConfigMap::controller("shops").retriever(retriever).workers(2).handler(handle).build()?;
+    let health = Health::default();
+    let operator = Operator::builder().program("shop").health(health.clone()).controller(controller).build()?;
+    let page = Page::serve(&health)?;
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(operator.run(stop.clone()));
+    // A watch, two calls, and the keys.
+    let more = "<p>and 2\u{a0}003 more: search for a part of their key</p>";
+    page.has("", &[more, "2\u{a0}998 resyncs and first lists", "<dd>3\u{a0}000</dd>"]);
+    assert_eq!(page.get("").matches("<tr><td>").count(), 1_000);
+    page.has("?q=c29", &["<td>shop/c2999</td><td>it has waited "]);
+    assert!(!page.get("?q=c29").contains("shop/c1</td>"));
+    stop.cancel();
+    Ok(running.await??)
+}
