@@ -142,10 +142,10 @@ pub(super) fn check_version(
             let cause = Cause::other("FieldValueInvalid", "metadata.resourceVersion", message);
             return Err(Refusal::invalid(&kind.group, &kind.resource, name, &[cause]));
         }
-        return same_object(call, uid, found);
+        return Ok(());
     }
     match version.parse::<u64>() {
-        Ok(version) if version == stored.version => same_object(call, uid, found),
+        Ok(version) if version == stored.version => Ok(()),
         Ok(_) => Err(Refusal::modified(kind, name)),
         Err(_) if call.target.subresource.as_deref() == Some("scale") => {
             let message = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
@@ -163,13 +163,18 @@ pub(super) fn check_version(
     }
 }
 
-/// A patch has found the object by itself: its uid is a change.
-fn same_object(call: &Call<'_>, uid: &str, found: &str) -> Result<(), Refusal> {
-    if uid.is_empty() || uid == found {
-        return Ok(());
-    }
-    let cause = Cause::invalid("metadata.uid", &json!(uid), "field is immutable");
-    Err(Refusal::invalid_object(&call.kind, call.target.name.as_deref().unwrap_or_default(), &[cause]))
+/// The cause to refuse a change of the uid, which only a patch can be: it has found the object by itself. Of a custom
+/// object, only a write of the whole object brings metadata.
+fn changed_uid(call: &Call<'_>, wanted: &Value, present: &Value) -> Option<Cause> {
+    let kind = &call.kind;
+    let brings_metadata = match call.target.subresource.as_deref() {
+        None => true,
+        Some("status") => kind.custom.is_none() && !kind.strategy.bare_status,
+        Some(_) => kind.custom.is_none(),
+    };
+    let uid = meta::text(wanted, "uid");
+    let changed = brings_metadata && !uid.is_empty() && uid != meta::text(present, "uid");
+    changed.then(|| Cause::invalid("metadata.uid", &json!(uid), "field is immutable"))
 }
 
 /// The refusal to replace an object by one with another uid.
@@ -215,6 +220,7 @@ fn next_state(
     if kind.custom.is_some() && sent["apiVersion"].as_str().is_none_or(str::is_empty) {
         return Err(no_version());
     }
+    let changed = changed_uid(call, &wanted, present);
     // A client owns what it has sent, whatever becomes of it.
     let wanted = match owners {
         Owners::Found => {
@@ -231,7 +237,8 @@ fn next_state(
             definition.fill_defaults(&mut object);
         }
     }
-    let mut causes = Vec::from_iter(meta::validate_system(&object, present));
+    let mut causes = Vec::from_iter(changed);
+    causes.extend(meta::validate_system(&object, present));
     causes.extend(validate::frozen(present, &empty));
     if area == Area::Whole {
         admission::update(call.cluster, kind, &mut object, present)?;
