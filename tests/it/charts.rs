@@ -222,6 +222,8 @@ fn the_documents_of_the_chart_are_those_of_manifests() {
             json!({"drainTimeout": "500ms", "logLevel": "info,kube=debug"}),
             "--drain-timeout 500ms --log-level info,kube=debug",
         ),
+        (json!({"statusPage": true}), "--status-page on"),
+        (json!({"statusPage": "off", "metricsAuth": "token"}), "--status-page off --metrics-auth token"),
         (json!({"drainTimeout": "1m30s", "namespaces": ["a", "b"]}), "--drain-timeout 1m30s --namespace a,b"),
         (json!({"settings": {"greeting": "hello", "quiet": true}}), "--quiet --greeting hello"),
         (
@@ -266,6 +268,7 @@ fn bad_values_are_refused_with_their_name() {
         (json!({"listen": "off", "serviceMonitor": true}), "serviceMonitor needs the metrics"),
         (json!({"listen": "off", "alerts": true}), "alerts needs the metrics"),
         (json!({"metricsAuth": "basic"}), "metricsAuth"),
+        (json!({"statusPage": "yes"}), "statusPage"),
         (json!({"metricsSecret": "a", "metricsCertFile": "/b"}), "`metricsSecret` sets the files"),
         (json!({"listenProbes": ":8080"}), "metrics and probes cannot be on the same port"),
         (json!({"instance": "x".repeat(60)}), "longer than 63 characters"),

@@ -104,6 +104,38 @@ fn only_users_of_the_cluster_with_the_permission_read_the_metrics() {
 }
 
 #[test]
+fn the_status_page_is_protected_as_the_metrics_and_never_beside_probes() {
+    let Some(cluster) = ControlPlane::start() else { return };
+    cluster.must(&["create", "namespace", NAMESPACE]);
+    for name in ["person", "scraper"] {
+        cluster.must(&["create", "serviceaccount", name, "--namespace", NAMESPACE]);
+    }
+    let kubeconfig = account(&cluster, &["--metrics-auth", "token"]);
+    cluster.must(&["create", "clusterrole", "status-reader", "--verb=get", "--non-resource-url=/status"]);
+    for (binding, role, name) in [
+        ("reads-status", "status-reader".to_owned(), "person"),
+        ("reads-metrics", format!("{NAMESPACE}:installed:metrics-reader"), "scraper"),
+    ] {
+        let (role, subject) = (format!("--clusterrole={role}"), format!("--serviceaccount={NAMESPACE}:{name}"));
+        cluster.must(&["create", "clusterrolebinding", binding, &role, &subject]);
+    }
+    let flags = ["--namespace", NAMESPACE, "--metrics-auth", "token", "--kubeconfig", kubeconfig.to_str().unwrap()];
+    let on = ["--status-page", "on"];
+    let program = Process::start(PROGRAM, &[&flags[..], &LOOPBACK, &on].concat(), &[]);
+    let (metrics, probes) = (address(&program, "listen"), address(&program, "listen_probes"));
+    let (person, scraper) = (token(&cluster, "person"), token(&cluster, "scraper"));
+    for page in ["/status", "/status?q=tea", "/status.css", "/status.js"] {
+        assert_eq!(get(metrics, page, None).0, 401, "{page}");
+        assert_eq!(get(metrics, page, Some(&scraper)).0, 403, "{page}");
+        assert_eq!(get(metrics, page, Some(&person)).0, 200, "{page}");
+        assert_eq!(get(probes, page, Some(&person)).0, 404, "{page}");
+    }
+    assert_eq!(get(metrics, "/metrics", Some(&person)).0, 403);
+    let (_, page) = get(metrics, "/status", Some(&person));
+    assert!(page.contains("<title>installed: status</title>"), "{page}");
+}
+
+#[test]
 fn without_the_rules_of_reviews_the_log_says_which_roles_to_apply() {
     let Some(cluster) = ControlPlane::start() else { return };
     cluster.must(&["create", "namespace", NAMESPACE]);
