@@ -21,11 +21,14 @@ use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 use serde_json::{from_value, json};
 
+/// The most replicas of a Redis.
+const MOST: i32 = 9;
+
 /// A Redis of this many replicas.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Deserialize, Serialize)]
 #[kube(group = "example.com", version = "v1", kind = "Redis", plural = "redises", namespaced, status = "RedisStatus")]
 struct RedisSpec {
-    #[schemars(range(min = 1, max = 9))]
+    #[schemars(range(min = 1, max = MOST))]
     replicas: i32,
 }
 
@@ -72,9 +75,9 @@ async fn redis(
     Ok(())
 }
 
-/// A StatefulSet leaves the volumes of its pods behind.
+/// A StatefulSet leaves the volumes of its pods behind, also when it is scaled down.
 async fn delete_data(redis: Arc<Redis>, claims: Deleter<PersistentVolumeClaim>) -> Result<()> {
-    for replica in 0..redis.spec.replicas {
+    for replica in 0..MOST {
         claims.delete(&key(&redis, &format!("data-{}-{replica}", redis.name_any()))).await?;
     }
     Ok(())
@@ -197,6 +200,9 @@ mod tests {
         cluster.wait("sessions", is_ready).await;
         let claims: Vec<PersistentVolumeClaim> = cluster.list().await?;
         assert_eq!(claims.len(), 2);
+        cluster.patch(&sessions, json!({"spec": {"replicas": 1}})).await?;
+        let has_one = |redis: &Redis| redis.status.as_ref().is_some_and(|status| status.ready_replicas == 1);
+        cluster.wait("sessions", has_one).await;
         cluster.delete(&sessions).await?;
         cluster.wait_deleted(&sessions).await;
         for claim in claims {
