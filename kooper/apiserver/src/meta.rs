@@ -130,9 +130,10 @@ pub(crate) fn normalize(kind: &Kind, object: &mut Value) -> Result<Vec<String>, 
             }
         }
     }
-    // An empty list of owners ends the tracking of a built-in object.
+    // An empty list of owners ends the tracking of a built-in object, and a period of 0 is one.
     let builtin = kind.custom.is_none();
-    metadata.retain(|key, value| !is_empty(value) || builtin && key == "managedFields");
+    let counts = |key: &str| key == "deletionGracePeriodSeconds" || builtin && key == "managedFields";
+    metadata.retain(|key, value| !is_empty(value) || counts(key));
     Ok(unknown)
 }
 
