@@ -94,7 +94,8 @@ impl View {
             Some(identity) if self.leadership.is_held() => Role::Leader(identity.clone()),
             Some(_) => Role::Standby(match self.election.get().map(|election| election.ready()) {
                 Some(Ok(Some(remark)) | Err(remark)) => self.without_name(&remark).to_owned(),
-                Some(Ok(None)) | None => "standby".to_owned(),
+                Some(Ok(None)) => "standby".to_owned(),
+                None => "the election has not begun: the first lists come before it".to_owned(),
             }),
         }
     }
@@ -128,6 +129,9 @@ impl View {
         if key.namespace().is_some() != self.backing.kind.namespaced {
             return None;
         }
+        if !self.namespaces.is_synced(key.namespace()) {
+            return Some(format!("{key} waits for the first lists of its namespace"));
+        }
         if self.backing.own.get(key).is_none() {
             return Some(format!(
                 "{key} is not in the cache: it does not exist, it is not selected, or its namespace is not watched"
@@ -136,9 +140,6 @@ impl View {
         Some(match (role, problem) {
             (Role::Standby(_), _) => format!("{key} is handled by the leader, which is another replica"),
             (_, Some(problem)) => format!("{key} waits until the controller starts: {problem}"),
-            _ if !self.namespaces.is_synced(key.namespace()) => {
-                format!("{key} waits for the first lists of its namespace")
-            }
             _ => format!("{key} waits for a change: nothing else is planned for it"),
         })
     }
