@@ -120,7 +120,7 @@ fn scoop(pod: &Pod) -> Scoop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kooper::testing::{FakeCluster, Reply};
+    use kooper::testing::{Cluster, FakeCluster, Reply};
 
     #[tokio::test]
     async fn a_deployment_that_is_rejected_is_shown_in_the_status() -> Result<()> {
@@ -128,7 +128,7 @@ mod tests {
         cluster.reply(|sent| {
             (sent.resource == "deployments").then(|| Reply::rejected(403, "Forbidden", "exceeded quota"))
         });
-        let mut vanilla = IceCream::new("vanilla", IceCreamSpec { deployment_name: "vanilla".to_owned(), replicas: 2 });
+        let mut vanilla = vanilla(2);
         let mut before = Conditions::of(&vanilla, &[]);
         before.ready("Served", "all replicas are available");
         vanilla.status = Some(IceCreamStatus { conditions: before.into_vec(), ..Default::default() });
@@ -146,6 +146,22 @@ mod tests {
             (&ready["type"], &ready["status"], &ready["reason"]),
             (&json!("Ready"), &json!("False"), &json!("ApplyFailed"))
         );
+        Ok(())
+    }
+
+    fn vanilla(replicas: i32) -> IceCream {
+        IceCream::new("vanilla", IceCreamSpec { deployment_name: "vanilla".to_owned(), replicas })
+    }
+
+    #[kooper::explore(icecream, states = [vanilla(1), vanilla(3)], limit = 8, seed = 1)]
+    async fn whatever_goes_wrong_an_icecream_is_what_it_should_be(_: Cluster) {}
+
+    #[kooper::explore(icecream, limit = 8, seed = 1)]
+    async fn whatever_goes_wrong_an_icecream_leaves_nothing_behind(cluster: Cluster) -> Result<()> {
+        let vanilla = cluster.create(&vanilla(1)).await?;
+        cluster.settle().await;
+        cluster.delete(&vanilla).await?;
+        cluster.wait_deleted(&vanilla).await;
         Ok(())
     }
 }
