@@ -132,7 +132,7 @@ impl Explored {
     }
 
     /// The number of histories without their fault: its write or event did not occur
-    /// again, for example because the handler draws the name of its object by chance.
+    /// again, for example because the handler chooses a random name for its object.
     #[must_use]
     pub fn unmet(&self) -> usize {
         self.unmet
