@@ -86,10 +86,10 @@ const TASKS: [(&str, Task, &str); 10] = [
     ("alerts", Task::Alerts, "Prints alerts for the metrics, as rules of Prometheus or a PrometheusRule"),
 ];
 
-/// All tasks.
+/// All tasks; that with a server of its own is the first.
 const EVERY: &[Task] = &[
-    Task::Run,
     Task::Dev,
+    Task::Run,
     Task::Crd,
     Task::Rbac,
     Task::Manifests,
@@ -101,17 +101,10 @@ const EVERY: &[Task] = &[
 ];
 
 /// The tasks for a cluster: all but that with a server of its own.
-const CLUSTER: &[Task] = &[
-    Task::Run,
-    Task::Crd,
-    Task::Rbac,
-    Task::Manifests,
-    Task::Diff,
-    Task::Check,
-    Task::Uninstall,
-    Task::Dashboard,
-    Task::Alerts,
-];
+const CLUSTER: &[Task] = match EVERY {
+    [Task::Dev, cluster @ ..] => cluster,
+    _ => panic!("the first task is `dev`"),
+};
 
 /// The values of all flags; `None` or empty for those that are built in.
 #[derive(Debug, Clone)]
