@@ -157,17 +157,42 @@ func embedding(of reflect.Type, index []int) string {
 	return strings.Join(names, ".")
 }
 
-// types lists the members whose Go types have names that their schemas do not
-// have, and the embedded structs that members are in.
-func types(kinds []schema.GroupVersionKind) []string {
-	seen := map[string]string{}
+// described lists the structs within the kinds, one a line, with the words that
+// describe has for each; those without words are left out.
+func described(kinds []schema.GroupVersionKind, describe func(reflect.Type) []string) []string {
+	seen := map[string]bool{}
+	var lines []string
 	var visit func(reflect.Type)
 	visit = func(of reflect.Type) {
 		name := nameOf(of)
-		if _, known := seen[name]; known || name == "" {
+		if name == "" || seen[name] {
 			return
 		}
-		seen[name] = ""
+		seen[name] = true
+		if words := describe(of); len(words) > 0 {
+			lines = append(lines, name+" "+strings.Join(words, " "))
+		}
+		for _, one := range members(of) {
+			inner := one.of
+			for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map {
+				inner = inner.Elem()
+			}
+			if isObject(inner) {
+				visit(inner)
+			}
+		}
+	}
+	for _, kind := range kinds {
+		visit(typeOf(kind))
+	}
+	sort.Strings(lines)
+	return lines
+}
+
+// types lists the members whose Go types have names that their schemas do not
+// have, and the embedded structs that members are in.
+func types(kinds []schema.GroupVersionKind) []string {
+	lines := described(kinds, func(of reflect.Type) []string {
 		var words []string
 		for _, one := range members(of) {
 			goType := one.of
@@ -184,27 +209,10 @@ func types(kinds []schema.GroupVersionKind) []string {
 			if word != one.name {
 				words = append(words, word)
 			}
-			inner := one.of
-			for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map {
-				inner = inner.Elem()
-			}
-			if isObject(inner) {
-				visit(inner)
-			}
 		}
 		sort.Strings(words)
-		seen[name] = strings.Join(words, " ")
-	}
-	for _, kind := range kinds {
-		visit(typeOf(kind))
-	}
-	var lines []string
-	for name, words := range seen {
-		if words != "" {
-			lines = append(lines, name+" "+words)
-		}
-	}
-	sort.Strings(lines)
+		return words
+	})
 	return append([]string{
 		"# The Go types, one a line. `name=TYPE` is a member of a type that its schema does not name;",
 		"# `name@STRUCT` is a member of an embedded struct.",
@@ -213,39 +221,16 @@ func types(kinds []schema.GroupVersionKind) []string {
 
 // orders lists the members in the order of the structs, of types where that is not the alphabetical one.
 func orders(kinds []schema.GroupVersionKind) []string {
-	seen := map[string]string{}
-	var visit func(reflect.Type)
-	visit = func(of reflect.Type) {
-		name := nameOf(of)
-		if _, known := seen[name]; known || name == "" {
-			return
-		}
-		seen[name] = ""
-		var words []string
+	lines := described(kinds, func(of reflect.Type) []string {
+		var names []string
 		for _, one := range members(of) {
-			words = append(words, one.name)
-			inner := one.of
-			for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map {
-				inner = inner.Elem()
-			}
-			if isObject(inner) {
-				visit(inner)
-			}
+			names = append(names, one.name)
 		}
-		if !sort.StringsAreSorted(words) {
-			seen[name] = strings.Join(words, " ")
+		if sort.StringsAreSorted(names) {
+			return nil
 		}
-	}
-	for _, kind := range kinds {
-		visit(typeOf(kind))
-	}
-	var lines []string
-	for name, words := range seen {
-		if words != "" {
-			lines = append(lines, name+" "+words)
-		}
-	}
-	sort.Strings(lines)
+		return names
+	})
 	return append([]string{
 		"# The members of Go types in the order of the structs, one type a line, where that is not the alphabetical one.",
 	}, lines...)
