@@ -47,24 +47,9 @@ impl Display for Escaped<'_> {
 
 /// The search of a query string: the value of `q`.
 pub(super) fn search(query: Option<&str>) -> String {
-    let value = query.unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix("q="));
-    let mut bytes = Vec::new();
-    let mut rest = value.unwrap_or_default().as_bytes().iter();
-    while let Some(&byte) = rest.next() {
-        let hex = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        match (byte, rest.as_slice()) {
-            (b'+', _) => bytes.push(b' '),
-            (b'%', [high, low, ..]) => match (hex(*high), hex(*low)) {
-                (Some(high), Some(low)) => {
-                    bytes.push(high * 16 + low);
-                    rest.nth(1);
-                }
-                _ => bytes.push(b'%'),
-            },
-            (byte, _) => bytes.push(byte),
-        }
-    }
-    String::from_utf8_lossy(&bytes).trim().to_owned()
+    let mut pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    let value = pairs.find_map(|(name, value)| (name == "q").then_some(value));
+    value.unwrap_or_default().trim().to_owned()
 }
 
 /// The page. `ready` is the answer of `/readyz`.

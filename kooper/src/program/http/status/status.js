@@ -2,26 +2,35 @@
 
 // Renews the page, and keeps what is being typed or selected.
 const PAUSE = 2000;
+// A program that does not answer for so long is shown as one that has ended.
+const PATIENCE = 15000;
 const main = document.querySelector("main");
+
+function mayChange() {
+  return !document.hidden && document.getSelection().isCollapsed;
+}
 
 async function renew() {
   const began = performance.now();
-  if (!document.hidden && document.getSelection().isCollapsed) {
+  let pause = PAUSE;
+  if (mayChange()) {
     let stale = true;
     try {
-      const answer = await fetch(location.href, { cache: "no-store" });
+      const answer = await fetch(location.href, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
       if (answer.ok) {
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        main.replaceChildren(...page.querySelector("main").childNodes);
+        // Something may have been selected while the page was on its way.
+        if (mayChange()) main.replaceChildren(...page.querySelector("main").childNodes);
         stale = false;
+        // A page that takes long to make is renewed less often.
+        pause = Math.max(PAUSE, 10 * (performance.now() - began));
       }
     } catch {
       // The program is stopped, or busy: the page shows that it is old.
     }
     document.body.classList.toggle("stale", stale);
   }
-  // A page that takes long to make is renewed less often.
-  setTimeout(renew, Math.max(PAUSE, 10 * (performance.now() - began)));
+  setTimeout(renew, pause);
 }
 
 setTimeout(renew, PAUSE);
