@@ -3,6 +3,7 @@
 mod events;
 mod instances;
 mod mistakes;
+mod pages;
 mod replica;
 mod terms;
 mod trouble;

@@ -56,9 +56,8 @@ fn kubeconfig(cluster: &ControlPlane, name: &str, output: &str) -> String {
 }
 
 fn start(kubeconfig: &str) -> Process {
-    let flags =
-        ["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0", "--namespace", "canary", "--log-level", "trace"];
-    Process::start(env!("CARGO_BIN_EXE_canary"), &flags, &[])
+    let flags = ["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0", "--namespace", "canary", "--status-page", "on"];
+    Process::start(env!("CARGO_BIN_EXE_canary"), &[&flags[..], &["--log-level", "trace"]].concat(), &[])
 }
 
 #[test]
@@ -112,6 +111,13 @@ fn no_output_contains_a_secret() {
     for page in ["/metrics", "/readyz", "/healthz"] {
         let (_, body) = program.get(page).expect("it is served");
         assert_secret(page, &body, &token);
+    }
+    // The status page has the errors.
+    for query in ["", "?q=large", "?q=canary/misread"] {
+        let page = format!("/status{query}");
+        let (_, body) = program.get(&page).expect("it is served");
+        assert!(body.contains("<td class=\"bad\">"), "{page}: {body}");
+        assert_secret(&page, &body, &token);
     }
     assert_secret("an Event", &events(), &token);
     let lines = program.lines();

@@ -22,10 +22,10 @@ fn config(name: &str) -> ConfigMap {
 }
 
 /// The status page of a program.
-struct Page(Server);
+pub(crate) struct Page(Server);
 
 impl Page {
-    fn serve(health: &Health) -> Result<Self> {
+    pub(crate) fn serve(health: &Health) -> Result<Self> {
         let listener = Listener::bind("127.0.0.1:0".parse()?)?.status_page("shop");
         Ok(Self(listener.serve(prometheus::Registry::new(), health.clone(), Handle::current())?))
     }
@@ -35,7 +35,7 @@ impl Page {
     }
 
     /// The response with its head.
-    fn get(&self, query: &str) -> String {
+    pub(crate) fn get(&self, query: &str) -> String {
         let mut stream = TcpStream::connect(self.address()).unwrap();
         write!(stream, "GET /status{query} HTTP/1.1\r\nhost: test\r\n\r\n").unwrap();
         let mut page = String::new();
@@ -44,7 +44,7 @@ impl Page {
     }
 
     /// Waits until the page has all of these parts.
-    fn has(&self, query: &str, parts: &[&str]) {
+    pub(crate) fn has(&self, query: &str, parts: &[&str]) {
         let holds = || parts.iter().all(|part| self.get(query).contains(part)).then_some(());
         block_in_place(|| until(&format!("the page of `{query}` has {parts:?}"), holds, || self.get(query)));
     }

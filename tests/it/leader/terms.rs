@@ -206,7 +206,7 @@ fn a_program_whose_handler_ignores_its_abort_after_leadership_was_lost_exits_wit
 /// A patch that changes the holder, as another client would.
 const TAKEN: &str = r#"{"spec":{"holderIdentity":"somebody"}}"#;
 
-fn holder(cluster: &ControlPlane, namespace: &str, lease: &str) -> String {
+pub(super) fn holder(cluster: &ControlPlane, namespace: &str, lease: &str) -> String {
     cluster.must(&["-n", namespace, "get", "lease", lease, "--output", "jsonpath={.spec.holderIdentity}"])
 }
 

@@ -10,6 +10,7 @@ use kooper::retriever::channel;
 
 use super::{number, paused};
 use crate::fixture::{config, eventually, run};
+use crate::status_page::Page;
 
 const TEST: &str = "reliability::memory::memory_depends_on_the_objects_that_exist_and_not_on_what_happened";
 
@@ -23,6 +24,13 @@ fn resident() -> f64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
+/// How many keys the queue knows, as the status page shows it.
+fn known(page: &Page) -> usize {
+    let html = page.get("");
+    let shown = html.split("<dt>known keys</dt><dd>").nth(1).and_then(|rest| rest.split('<').next());
+    shown.unwrap().chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap()
+}
+
 /// An hour with changes of objects, of which so many exist at a time.
 async fn hour(live: u64, changes: u64) {
     let (retriever, events) = channel::<ConfigMap>([]).unwrap();
@@ -32,6 +40,7 @@ async fn hour(live: u64, changes: u64) {
     }
     let controller = ConfigMap::controller("changes").retriever(retriever).handler(handle).build().unwrap();
     let running = run([controller]);
+    let page = Page::serve(&running.health).unwrap();
     let mut random = fastrand::Rng::with_seed(1);
     let mut there: VecDeque<u64> = VecDeque::new();
     let mut next = 0;
@@ -56,12 +65,21 @@ async fn hour(live: u64, changes: u64) {
             before = resident();
         }
     }
-    let exist = there.len() as f64;
-    let known = || running.metric("kooper_store_objects{controller=\"changes\"}") == Some(exist);
-    eventually("the store has the objects that exist", known).await;
+    // The store, the queue and what is kept of failed calls: no more than what exists.
+    let are_known = |exist: &VecDeque<u64>| {
+        let fail = exist.iter().filter(|number| *number % 10 == 7).count();
+        let metric = |name: &str| running.metric(&format!("{name}{{controller=\"changes\"}}"));
+        let stored = [metric("kooper_store_objects"), metric("kooper_failing_keys")];
+        stored == [exist.len(), fail].map(|count| Some(count as f64)) && known(&page) == exist.len()
+    };
+    eventually("the objects that exist are known, and no others", || are_known(&there)).await;
     let after = resident();
     println!("{live} objects, {changes} changes: {before} KiB after a quarter, {after} KiB at the end");
     assert!(after <= before * 1.1, "{before} KiB after a quarter, {after} KiB at the end");
+    for number in there.drain(..) {
+        events.delete(&object(number, 0)).unwrap();
+    }
+    eventually("nothing is known of objects that were deleted", || are_known(&there)).await;
     running.stop().await.unwrap();
 }
 
