@@ -45,7 +45,7 @@ const LENGTH: usize = 120;
 /// How many random histories are sent at the same time, each in a namespace of its own.
 ///
 /// A consistent list of the real server may wait 100 ms for etcd, during which others continue.
-const AT_ONCE: usize = 12;
+const AT_ONCE: usize = 32;
 
 fn number(variable: &str, default: u64) -> u64 {
     env::var(variable).ok().map_or(default, |value| value.parse().expect("the variable is a number"))
@@ -177,12 +177,12 @@ impl Found {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_histories_get_the_answers_of_a_real_server() {
     let requests = number("KOOPER_REQUESTS", REQUESTS);
-    let Some(real) = Real::start(&["--without-controller-manager"]) else { return };
-    let real = Arc::new(real);
+    let Some(mut real) = Real::start(&["--without-controller-manager"]) else { return };
     run::install_fixture(&real.server).await;
     // So that the first version is too old for a watch of any kind.
     real.restart();
     run::install_fixture(&real.server).await;
+    let real = Arc::new(real);
     let seed = number("KOOPER_SEED", 1);
     // How many kinds of differences are shown by a shortest history.
     let shortened = number("KOOPER_SHORTEN", 3) as usize;

@@ -274,8 +274,11 @@ impl Normal {
                 let named = self.named(&rest[..length], "ADDRESS");
                 normal.push_str(&named);
                 rest = &rest[length..];
-            } else if let Some(port) =
-                rest.strip_prefix(':').and_then(|rest| rest.get(..5)).filter(|port| is_port(port))
+            } else if let Some(port) = rest
+                .strip_prefix(':')
+                .filter(|_| !normal.ends_with("resourceVersion"))
+                .and_then(|rest| rest.get(..5))
+                .filter(|port| is_port(port))
             {
                 let named = self.named(port, "PORT");
                 normal.push(':');

@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use tokio::sync::OnceCell;
+
 use crate::server::Server;
 
 /// An instance in which nothing writes but the cases, and the controllers that were asked for.
@@ -55,7 +57,8 @@ impl Real {
 
 impl Real {
     /// Restarts the server with the same data: its watch caches have forgotten the past.
-    pub(crate) fn restart(&self) {
+    pub(crate) fn restart(&mut self) {
+        self.server.fixture = OnceCell::new();
         for (script, option) in [("stop", "--apiserver-only"), ("start", "--reuse")] {
             let mut command = Command::new(scripts().join(script));
             let status = command.arg(option).arg(&self.dir).stdout(Stdio::null()).status();

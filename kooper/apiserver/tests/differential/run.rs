@@ -1,7 +1,6 @@
 //! A history on its way: requests are sent one after the other, watches are read beside them.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -95,10 +94,13 @@ async fn release_addresses(server: &Server, namespace: &str) {
     }
 }
 
-/// Installs the definitions that random histories use, if they are not there yet.
+/// Installs the definitions that random histories use, once for each server.
 pub(crate) async fn install_fixture(server: &Server) {
-    let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differential/random/definitions.jsonl");
-    for definition in std::fs::read_to_string(definitions).expect("there are definitions").lines() {
+    server.fixture.get_or_init(|| install_definitions(server)).await;
+}
+
+async fn install_definitions(server: &Server) {
+    for definition in include_str!("random/definitions.jsonl").lines() {
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned();
         let step = Step { method: "POST".into(), path, body: definition.to_owned(), ..Step::default() };
         let answer = server.send(&step).await;

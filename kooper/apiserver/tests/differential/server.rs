@@ -4,6 +4,7 @@ use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
 use kooper_apiserver::ApiServer;
 use kube::client::Body;
+use tokio::sync::OnceCell;
 
 use crate::case::Step;
 use crate::wire;
@@ -23,6 +24,8 @@ pub(crate) struct Server {
     token: Option<String>,
     /// Whether answers come without a socket and without delay.
     pub(crate) is_embedded: bool,
+    /// Whether the definitions that random histories use are served.
+    pub(crate) fixture: OnceCell<()>,
 }
 
 impl Server {
@@ -30,7 +33,7 @@ impl Server {
     pub(crate) async fn embedded() -> (ApiServer, Self) {
         let server = ApiServer::builder().without_accounts().start().await.expect("loopback can be listened on");
         let client = server.client();
-        (server, Self { client, token: None, is_embedded: true })
+        (server, Self { client, token: None, is_embedded: true, fixture: OnceCell::new() })
     }
 
     /// A real server at an address.
@@ -40,7 +43,7 @@ impl Server {
         config.accept_invalid_certs = true;
         config.default_retry = false;
         let client = kube::Client::try_from(config).expect("the client can be made");
-        Self { client, token: Some(token.to_owned()), is_embedded: false }
+        Self { client, token: Some(token.to_owned()), is_embedded: false, fixture: OnceCell::new() }
     }
 
     /// Sends a request; the answer's body may still grow.

@@ -87,7 +87,31 @@ pub(crate) fn configuration(rng: &mut Rng, subject: &Subject, name: &str) -> Val
             metadata.retain(|_, value| *value != json!([]) && *value != json!({}));
         }
     }
+    // The real server stops at a field that is not declared, on its way through the fields in the order of a Go map: what
+    // else is wrong is named or not.
+    if let Some(bogus) = object["spec"].get("bogus").cloned() {
+        object["spec"] = json!({"bogus": bogus, "owner": "me"});
+        if let Some(object) = object.as_object_mut() {
+            object.remove("status");
+        }
+    }
     object
+}
+
+/// Adds to a configuration the labels and annotations that are owned although they have no owned entry: of a custom
+/// object, the real server stores such a map when it is empty, so the next write of the same is a change.
+pub(crate) fn keep_owned(configuration: &mut Value, present: &Value) {
+    let owners = present["metadata"]["managedFields"].as_array().into_iter().flatten();
+    for owned in owners.map(|owner| &owner["fieldsV1"]["f:metadata"]) {
+        for (key, entries) in [("labels", json!({"app": "x"})), ("annotations", json!({"note": "1"}))] {
+            let fields = owned[format!("f:{key}")].as_object();
+            if fields.is_some_and(|fields| fields.keys().all(|field| field == "."))
+                && configuration["metadata"].get(key).is_none()
+            {
+                configuration["metadata"][key] = entries;
+            }
+        }
+    }
 }
 
 /// One field and a value for it.
