@@ -43,7 +43,12 @@ pub(crate) fn read(body: &[u8], api_version: &str, kind: &str, custom: bool) -> 
 
 /// The kind of an object, if it has an encoding.
 fn kind_of(object: &Value) -> Option<Kind> {
-    Kind::of(object["apiVersion"].as_str()?, object["kind"].as_str()?)
+    let kind = object["kind"].as_str()?;
+    match object["apiVersion"].as_str() {
+        Some(version) => Kind::of(version, kind),
+        // The discovery of the oldest group.
+        None => Kind::of("v1", kind).map(Kind::without_version),
+    }
 }
 
 /// An answer's body; `None` where it has no encoding and stays what it is.

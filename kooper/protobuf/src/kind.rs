@@ -29,6 +29,12 @@ impl Kind {
         Some(Self { message, api_version, name })
     }
 
+    /// This kind without group and version in the envelope, as a Kubernetes API server answers `/api` and `/api/v1`.
+    #[must_use]
+    pub fn without_version(self) -> Self {
+        Self { api_version: "", ..self }
+    }
+
     /// The group and version, such as `apps/v1`.
     #[must_use]
     pub fn api_version(self) -> &'static str {

@@ -45,6 +45,9 @@ pub(crate) fn lines(bytes: &[u8]) -> Cow<'_, str> {
 
 fn object(bytes: &[u8]) -> Option<Value> {
     let envelope = Envelope::open(bytes).ok()?;
-    let kind = Kind::of(envelope.api_version(), envelope.kind())?;
+    let kind = match envelope.api_version() {
+        "" => Kind::of("v1", envelope.kind())?.without_version(),
+        version => Kind::of(version, envelope.kind())?,
+    };
     Some(kind.decode_value(envelope.raw()).expect("a server sends what can be decoded"))
 }
