@@ -6,6 +6,7 @@ mod event;
 mod query;
 mod request;
 pub(crate) mod syntax;
+mod warnings;
 
 pub(crate) use self::answer::Answer;
 pub use self::answer::Body;

@@ -11,6 +11,7 @@ use http_body::{Frame, SizeHint};
 use serde_json::Value;
 
 use super::accept::{self, Encoding};
+use super::warnings;
 use crate::protobuf;
 use crate::status::Refusal;
 
@@ -95,6 +96,8 @@ impl http_body::Body for Body {
 pub(crate) struct Answer {
     status: StatusCode,
     headers: Vec<(HeaderName, HeaderValue)>,
+    /// What the user of the client is warned of.
+    warnings: Vec<String>,
     body: Body,
     /// The encoding that a verb has chosen. Until a fault has passed, a watch still has lines.
     encoding: Option<Encoding>,
@@ -106,7 +109,7 @@ impl Answer {
             (header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private")),
             (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
         ];
-        Self { status, headers, body: Body(body), encoding: None }
+        Self { status, headers, warnings: Vec::new(), body: Body(body), encoding: None }
     }
 
     pub(crate) fn json(status: StatusCode, value: &Value) -> Self {
@@ -226,12 +229,10 @@ impl Answer {
         self
     }
 
-    /// Adds a warning for the user of the client.
+    /// Adds warnings for the user of the client, before those that the answer has: what is around a verb finds its own
+    /// first.
     pub(crate) fn with_warnings(mut self, warnings: &[String]) -> Self {
-        for warning in warnings {
-            let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
-            self = self.with_header(header::WARNING, &format!("299 - \"{text}\""));
-        }
+        self.warnings.splice(..0, warnings.iter().cloned());
         self
     }
 
@@ -241,6 +242,9 @@ impl Answer {
         *response.status_mut() = self.status;
         for (name, value) in self.headers {
             response.headers_mut().append(name, value);
+        }
+        for warning in warnings::headers(&self.warnings) {
+            response.headers_mut().append(header::WARNING, warning);
         }
         response
     }

@@ -1,9 +1,13 @@
 //! What kinds with pods warn of: what is valid, but has no effect or a surprising one.
 
+mod annotations;
+mod volumes;
+
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
+use self::annotations::Annotations;
 use crate::form;
 use crate::kinds::Kind;
 use crate::meta;
@@ -64,7 +68,7 @@ pub(super) fn of_pods(kind: &Kind, object: &Value, present: Option<&Value>) -> V
         _ => present["metadata"]["generation"] != object["metadata"]["generation"],
     });
     if is_new {
-        Pods { path, spec: &template["spec"] }.warn(&mut warnings);
+        Pods { path, spec: &template["spec"] }.warn(&template["metadata"]["annotations"], &mut warnings);
     }
     if kind.kind == "StatefulSet" && object["spec"]["revisionHistoryLimit"].as_i64().is_some_and(i64::is_negative) {
         let why = "a negative value retains all historical revisions; a value >= 0 is recommended";
@@ -106,21 +110,31 @@ impl<'a> Pods<'a> {
     }
 
     /// Adds the warnings in the order of the real server.
-    fn warn(&self, to: &mut Vec<String>) {
+    fn warn(&self, annotations: &Value, to: &mut Vec<String>) {
+        let annotations = Annotations { path: self.path, of: annotations };
         self.node_labels(to);
+        annotations.ignored(to);
         for (index, volume) in items(&self.spec["volumes"]) {
             for (name, why) in OLD_VOLUMES.iter().filter(|(name, _)| !volume[*name].is_null()) {
                 let name = if *name == "storageos" { "storageOS" } else { name };
                 to.push(format!("{}: {why}", self.at(&format!("volumes[{index}].{name}"))));
             }
+            let resources = &volume["ephemeral"]["volumeClaimTemplate"]["spec"]["resources"];
+            for list in ["requests", "limits"] {
+                let path = format!("volumes[{index}].ephemeral.volumeClaimTemplate.spec.resources.{list}");
+                fractions(&resources[list], &self.at(&path), &["storage"], to);
+            }
         }
+        volumes::warn(&self.spec["volumes"], to);
         self.repeated("hostAliases", "ip", to);
         self.repeated("imagePullSecrets", "name", to);
         for (index, _) in items(&self.spec["imagePullSecrets"]).filter(|(_, secret)| text(secret, "name").is_empty()) {
             to.push(format!("{}: invalid empty name \"\"", self.at(&format!("imagePullSecrets[{index}].name"))));
         }
         fractions(&self.spec["overhead"], &self.at("overhead"), &["memory", "ephemeral-storage"], to);
+        annotations.pod(self.spec, to);
         for (path, container) in self.containers() {
+            annotations.container(self.spec, container, to);
             for resource in ["memory", "ephemeral-storage"] {
                 for list in ["limits", "requests"] {
                     fractions(&container["resources"][list], &format!("{path}.resources.{list}"), &[resource], to);
