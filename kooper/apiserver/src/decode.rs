@@ -6,9 +6,10 @@ mod literal;
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::LazyLock;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 pub(crate) use self::convert::convert;
 use crate::schema::published;
@@ -33,6 +34,26 @@ pub(crate) fn check<'de, D: Deserializer<'de>>(object: D, definition: Option<&'s
     // Syntax errors are found before.
     drop(Reader { state: &mut state, expected }.deserialize(object));
     Findings { error: state.fatal.or(state.error), strict: state.strict }
+}
+
+/// The operations of a JSON patch.
+pub(crate) fn check_operations(patch: &[u8]) -> Findings {
+    let mut state = State::default();
+    let expected = Expected::Typed { of: Of::List(&OPERATIONS["items"]), go: format!("[]{OPERATION}") };
+    drop(Reader { state: &mut state, expected }.deserialize(&mut serde_json::Deserializer::from_slice(patch)));
+    Findings { error: state.fatal.or(state.error), strict: state.strict }
+}
+
+/// What Go calls an operation of a JSON patch, and its definition.
+const OPERATION: &str = "handlers.jsonPatchOp";
+static OPERATIONS: LazyLock<Value> = LazyLock::new(|| {
+    let text = json!({"type": "string"});
+    json!({"items": {"$ref": OPERATION}, "properties": {"op": text, "path": text, "from": text, "value": true}})
+});
+
+fn properties(of: &str) -> Option<&'static Map<String, Value>> {
+    let definition = if of == OPERATION { Some(&*OPERATIONS) } else { published::definition(of) };
+    definition?["properties"].as_object()
 }
 
 /// What a value is decoded into.
@@ -67,9 +88,13 @@ enum Of {
 impl Expected {
     /// What a published schema stands for; `go` is the name of the Go type where that is another one.
     fn of(schema: &'static Value, go: Option<String>) -> Self {
+        if *schema == Value::Bool(true) {
+            return Self::Free;
+        }
         let reference = schema.get("$ref").or_else(|| schema["allOf"].get(0).and_then(|schema| schema.get("$ref")));
         let named = reference.and_then(Value::as_str).and_then(|reference| reference.rsplit('/').next());
         let (of, plain) = match named {
+            Some(OPERATION) => (Of::Struct(OPERATION), OPERATION.to_owned()),
             Some(name) => match published::definition_named(name) {
                 Some((name, definition)) => match name.rsplit('.').next().unwrap_or_default() {
                     "Time" => (Of::Time { micros: false }, "string".to_owned()),
@@ -338,7 +363,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
 
 /// The members of a struct.
 fn members<'de, A: MapAccess<'de>>(state: &mut State, of: &'static str, mut entries: A) -> Result<(), A::Error> {
-    let Some(properties) = published::definition(of).and_then(|definition| definition["properties"].as_object()) else {
+    let Some(properties) = properties(of) else {
         return keys(state, &Expected::Raw, entries);
     };
     let mut seen: Vec<&'static str> = Vec::new();
@@ -386,7 +411,7 @@ fn keys<'de, A: MapAccess<'de>>(state: &mut State, expected: &Expected, mut entr
 }
 
 /// Finds a member by its name.
-struct Member(&'static serde_json::Map<String, Value>);
+struct Member(&'static Map<String, Value>);
 
 impl<'de> DeserializeSeed<'de> for Member {
     type Value = Result<(&'static str, &'static Value), String>;

@@ -22,15 +22,20 @@ pub(super) fn decode(call: &Call<'_>, validation: FieldValidation) -> Result<(Va
     admit(call, Type::of(&call.kind), object, findings, validation)
 }
 
-/// Holds what a patch leads to against the kind; `strict` has the unknown and duplicate fields of the patch itself.
+/// Holds what a patch leads to against the kind; `strict` has the unknown and duplicate fields of the patch itself, and
+/// `text` the object where fields come twice in it.
 pub(super) fn patched(
     call: &Call<'_>,
     object: Value,
+    text: Option<String>,
     mut strict: Vec<String>,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Refusal> {
     let definition = call.kind.custom.is_none().then(|| call.kind.typed().name).flatten();
-    let mut findings = decode::check(&object, definition);
+    let mut findings = match text {
+        Some(text) => decode::check(&mut serde_json::Deserializer::from_str(&text), definition),
+        None => decode::check(&object, definition),
+    };
     strict.append(&mut findings.strict);
     findings.strict = strict;
     admit(call, Type { patched: true, ..Type::of(&call.kind) }, object, findings, validation)

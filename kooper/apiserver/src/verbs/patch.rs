@@ -1,5 +1,7 @@
 //! PATCH: how each content type changes the present state.
 
+mod parse;
+
 use std::cell::RefCell;
 
 use http::StatusCode;
@@ -9,18 +11,16 @@ use super::area::Area;
 use super::update::{self, Owners};
 use super::{Call, WriteOptions, body};
 use crate::cause::Cause;
-use crate::http::{Answer, syntax};
+use crate::http::Answer;
 use crate::kinds::Kind;
 use crate::patch::apply::kind_of;
+use crate::patch::doubled;
 use crate::patch::format::display;
 use crate::patch::json::json_patch;
 use crate::patch::merge::merge_patch;
 use crate::patch::strategic::{consumed, strategic_merge};
 use crate::status::Refusal;
 use crate::{decode, fields, meta};
-
-/// The operations that one JSON patch may have, as on the real server.
-const MOST_OPERATIONS: usize = 10_000;
 
 /// A patch that was parsed, in one of its languages.
 pub(super) enum Patch {
@@ -38,7 +38,7 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
         // What is not there is not found, whatever the patch says.
         super::present(call)?;
     }
-    let patch = Patch::parse(call)?;
+    let patch = Patch::parse(call, options.validation)?;
     if let Patch::Apply(config) = &patch {
         return apply(call, &options, config);
     }
@@ -54,12 +54,14 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
                 patched[key] = present[key].clone();
             }
         }
-        let strict = patch.strict(&call.request.body);
-        let (object, unknown) = body::patched(call, patched, strict, options.validation).map_err(|refusal| {
-            // What a patch leads to is not what the client sent.
-            let why = body::reason(&refusal, &call.kind.kind);
-            if refusal.code == StatusCode::BAD_REQUEST { misfit(why) } else { refusal }
-        })?;
+        let bytes = &call.request.body;
+        let text = matches!(patch, Patch::Json(_)).then(|| doubled::patched(present, bytes)).flatten();
+        let (object, unknown) =
+            body::patched(call, patched, text, patch.strict(bytes), options.validation).map_err(|refusal| {
+                // What a patch leads to is not what the client sent.
+                let why = body::reason(&refusal, &call.kind.kind);
+                if refusal.code == StatusCode::BAD_REQUEST { misfit(why) } else { refusal }
+            })?;
         warnings.replace(unknown);
         update::check_names(call, &object)?;
         Ok(object)
@@ -80,7 +82,7 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answ
         if let Some(definition) = kind.typed().name.filter(|_| kind.custom.is_none()) {
             decode::convert(&mut applied, definition).map_err(|why| misfit(config, &why))?;
         }
-        let (object, unknown) = body::patched(call, applied, Vec::new(), options.validation)?;
+        let (object, unknown) = body::patched(call, applied, None, Vec::new(), options.validation)?;
         warnings.replace(unknown);
         update::check_names(call, &object)?;
         Ok(object)
@@ -118,81 +120,12 @@ fn misfit(config: &Value, why: &str) -> Refusal {
 }
 
 impl Patch {
-    pub(super) fn parse(call: &Call<'_>) -> Result<Self, Refusal> {
-        let bytes = &call.request.body;
-        let decoded = || {
-            let decoded = serde_json::from_slice::<Value>(bytes);
-            decoded.map_err(|error| syntax::error(bytes).unwrap_or_else(|| error.to_string()))
-        };
-        let refused = |why: String| Refusal::bad_request(format!("error decoding patch: {why}"));
-        let not_a = |found: &Value, wanted: &str| {
-            format!("json: cannot unmarshal {} into Go value of type {wanted}", body::json_type(found))
-        };
-        match call.request.content_type() {
-            "application/json-patch+json" => {
-                let Value::Array(operations) = decoded().map_err(refused)? else {
-                    let found = decoded().unwrap_or_default();
-                    return Err(refused(not_a(&found, "[]handlers.jsonPatchOp")));
-                };
-                if let Some(found) = operations.iter().find(|operation| !operation.is_object()) {
-                    return Err(refused(not_a(found, "handlers.jsonPatchOp")));
-                }
-                if operations.len() > MOST_OPERATIONS {
-                    return Err(Refusal::new(
-                        StatusCode::PAYLOAD_TOO_LARGE,
-                        "RequestEntityTooLarge",
-                        format!(
-                            "Request entity too large: The allowed maximum operations in a JSON patch is \
-                             {MOST_OPERATIONS}, got {}",
-                            operations.len()
-                        ),
-                    ));
-                }
-                Ok(Self::Json(operations))
-            }
-            "application/merge-patch+json" => match decoded().map_err(refused)? {
-                patch @ Value::Object(_) => Ok(Self::Merge(patch)),
-                Value::Null => Err(Refusal::bad_request("Invalid JSON Patch")),
-                other => Err(refused(not_a(&other, "map[string]interface {}"))),
-            },
-            "application/strategic-merge-patch+json" if call.kind.custom.is_none() => {
-                match decoded().map_err(Refusal::bad_request)? {
-                    patch @ Value::Object(_) => Ok(Self::Strategic(patch)),
-                    other => Err(Refusal::bad_request(not_a(&other, "map[string]interface {}"))),
-                }
-            }
-            "application/apply-patch+yaml" => {
-                let config =
-                    body::yaml(bytes).map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))?;
-                Ok(Self::Apply(config))
-            }
-            _ => Err(Self::unknown_language(call)),
-        }
-    }
-
     /// What a message shows of a patch that leads to something that is not of the kind.
     fn shown(&self, kind: &Kind, present: &Value, patched: &Value) -> Value {
         match self {
             Self::Strategic(patch) => display(&consumed(present, patch, &kind.typed().schema)).into(),
             _ => patched.to_string().into(),
         }
-    }
-
-    /// The fields of the patch itself that a strict client does not send: those that come twice, and in a JSON patch also
-    /// those that operations do not have.
-    fn strict(&self, bytes: &[u8]) -> Vec<String> {
-        let mut found = decode::check(&mut serde_json::Deserializer::from_slice(bytes), None).strict;
-        if let Self::Json(operations) = self {
-            for (index, operation) in operations.iter().enumerate() {
-                let keys = operation.as_object().into_iter().flat_map(|operation| operation.keys());
-                let unknown = keys.filter(|key| !matches!(key.as_str(), "op" | "path" | "from" | "value"));
-                found.extend(unknown.map(|key| format!("unknown field \"[{index}].{key}\"")));
-            }
-            for field in &mut found {
-                field.insert_str(0, "json patch ");
-            }
-        }
-        found
     }
 
     /// An apply may create the object.
@@ -247,7 +180,12 @@ impl Patch {
             }
         }
         if !object.is_object() {
-            let cause = Cause::invalid("patch", &object, "the patched object is not an object");
+            let why = format!(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ \
+                 APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+                body::json_type(&object)
+            );
+            let cause = Cause::invalid("patch", &object.to_string().into(), why);
             return Err(Refusal::invalid("", "", "", &[cause]));
         }
         Ok(object)

@@ -48,7 +48,7 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
     let options = WriteOptions::parse(call.request, "PatchOptions")?;
     // What is not there is not found, whatever the patch says.
     super::present(call)?;
-    let patch = Patch::parse(call)?;
+    let patch = Patch::parse(call, options.validation)?;
     write(call, &options, |present| {
         let scale = of(call, present);
         if let Patch::Apply(config) = &patch {
