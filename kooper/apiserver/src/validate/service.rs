@@ -60,7 +60,12 @@ pub(super) fn service(object: &At<'_>, present: Option<&Value>) {
         }
     }
     let external = spec.field("externalTrafficPolicy");
-    if !external.is_empty() && matches!(kind, "ClusterIP" | "ExternalName") && spec.field("externalIPs").is_empty() {
+    let accessible = match kind {
+        "LoadBalancer" | "NodePort" => true,
+        "ClusterIP" => !spec.field("externalIPs").is_empty(),
+        _ => false,
+    };
+    if !external.is_empty() && !accessible {
         external.invalid("may only be set for externally-accessible services");
     } else {
         external.one_of(&["Cluster", "Local"]);

@@ -246,57 +246,38 @@ pub(super) fn check_matching(query: &Query, watching: bool) -> Result<(), Refusa
     let version = query.get("resourceVersion");
     let matching = query.get("resourceVersionMatch");
     let initial = query.get("sendInitialEvents");
+    let continued = query.get("continue").is_some();
     let field = "resourceVersionMatch";
-    let refused = |causes: &[Cause]| Err(Refusal::invalid("meta.k8s.io", "ListOptions", "", causes));
     if let Some(text) = version.filter(|_| watching) {
         parse_version(text)?;
     }
-    if initial.is_some() {
-        if !watching {
-            return refused(&[Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")]);
-        }
-        if matching.is_none() {
-            return refused(&[Cause::forbidden(
-                field,
-                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            )]);
-        }
-    }
     // A watch of the state and what follows is one with initial events.
     let from_now = watching && initial.is_none() && matches!(version, None | Some("" | "0"));
-    if from_now && query.get("continue").is_some() {
-        return refused(&[Cause::forbidden(field, "resourceVersionMatch is forbidden when continue is provided")]);
-    }
-    let Some(matching) = matching else { return Ok(()) };
-    if watching {
-        let mut causes = Vec::new();
-        if initial.is_none() {
-            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-            causes.push(Cause::forbidden(field, why));
-        }
-        if matching != "NotOlderThan" {
-            if initial.is_some() {
-                let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-                causes.push(Cause::forbidden(field, why));
-            }
-            causes.push(Cause::not_supported(field, &format!("{matching:?}"), &["NotOlderThan"]));
-        }
-        return if causes.is_empty() { Ok(()) } else { refused(&causes) };
-    }
+    let known: &[&str] = if watching { &["NotOlderThan"] } else { &["Exact", "NotOlderThan", ""] };
     let mut causes = Vec::new();
-    if version.is_none() {
-        causes.push(Cause::forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided"));
+    let mut forbid = |field: &str, why: &str| causes.push(Cause::forbidden(field, why));
+    if watching && initial.is_some() && matching != Some("NotOlderThan") {
+        forbid(field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
     }
-    if query.get("continue").is_some() {
-        causes.push(Cause::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
+    if watching && initial.is_none() && matching.is_some() {
+        forbid(field, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
     }
-    if !matches!(matching, "Exact" | "NotOlderThan") {
-        causes.push(Cause::not_supported(field, &format!("{matching:?}"), &["Exact", "NotOlderThan", ""]));
+    if !watching && version.is_none() && matching.is_some() {
+        forbid(field, "resourceVersionMatch is forbidden unless resourceVersion is provided");
     }
-    if matching == "Exact" && version == Some("0") {
-        causes.push(Cause::forbidden(field, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
+    if continued && (from_now || matching.is_some()) {
+        forbid(field, "resourceVersionMatch is forbidden when continue is provided");
     }
-    if causes.is_empty() { Ok(()) } else { refused(&causes) }
+    if !watching && matching == Some("Exact") && version == Some("0") {
+        forbid(field, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+    }
+    if !watching && initial.is_some() {
+        forbid("sendInitialEvents", "sendInitialEvents is forbidden for list");
+    }
+    if let Some(matching) = matching.filter(|matching| !known.contains(matching)) {
+        causes.push(Cause::not_supported(field, &format!("{matching:?}"), known));
+    }
+    if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid("meta.k8s.io", "ListOptions", "", &causes)) }
 }
 
 pub(super) fn parse_version(text: &str) -> Result<u64, Refusal> {

@@ -36,6 +36,7 @@ pub(super) enum Owners {
 
 /// The name of the body is that of the path.
 pub(super) fn check_names(call: &Call<'_>, object: &Value) -> Result<(), Refusal> {
+    body::check_namespace(call, object)?;
     let wanted = call.target.name.as_deref().unwrap_or_default();
     let found = meta::text(object, "name");
     if found.is_empty() {
@@ -48,7 +49,7 @@ pub(super) fn check_names(call: &Call<'_>, object: &Value) -> Result<(), Refusal
             "the name of the object ({found}) does not match the name on the URL ({wanted})"
         )));
     }
-    body::check_namespace(call, object)
+    Ok(())
 }
 
 /// Writes the next state of an object, made by `next` from the present one, and retries while others write.
