@@ -162,6 +162,10 @@ mod tests {
         cluster.settle().await;
         cluster.delete(&vanilla).await?;
         cluster.wait_deleted(&vanilla).await;
-        Ok(())
+        cluster.settle().await;
+        match cluster.list::<Deployment>().await?.len() {
+            0 => Ok(()),
+            _ => Err("its Deployment is left over".into()),
+        }
     }
 }

@@ -151,3 +151,49 @@ impl PodTerminatorSpec {
         (total * number(self.termination_percent) / 100).min(total.saturating_sub(number(self.minimum_instances)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kooper::testing::Cluster;
+    use serde_json::{from_value, json};
+
+    /// Keeps two pods.
+    fn terminator(period: i32, termination_percent: i32) -> PodTerminator {
+        let selector = [("app".to_owned(), "web".to_owned())].into();
+        let spec = PodTerminatorSpec { selector, namespaces: vec!["default".to_owned()], ..Default::default() };
+        let limits = PodTerminatorSpec { period_seconds: Some(period), minimum_instances: 2, ..spec };
+        PodTerminator::new("web", PodTerminatorSpec { termination_percent, ..limits })
+    }
+
+    async fn create_pods(cluster: &Cluster) -> Result<()> {
+        for _ in 0..5 {
+            let pod: Pod = from_value(json!({
+                "metadata": {"generateName": "web-", "labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "web"}]},
+            }))?;
+            cluster.create(&pod).await?;
+        }
+        Ok(())
+    }
+
+    /// Whichever of these is the current one, two pods remain.
+    #[kooper::explore(pod_terminator, states = [terminator(60, 50), terminator(90, 100)], limit = 8, seed = 1)]
+    async fn whatever_goes_wrong_the_least_number_of_pods_remains(cluster: Cluster) -> Result<()> {
+        create_pods(&cluster).await
+    }
+
+    #[kooper::explore(pod_terminator, limit = 8, seed = 1)]
+    async fn whatever_goes_wrong_a_terminator_that_is_deleted_terminates_no_pods(cluster: Cluster) -> Result<()> {
+        let terminator = cluster.create(&terminator(300, 100)).await?;
+        cluster.settle().await;
+        cluster.delete(&terminator).await?;
+        cluster.wait_deleted(&terminator).await;
+        create_pods(&cluster).await?;
+        cluster.settle().await;
+        match cluster.list::<Pod>().await?.len() {
+            5 => Ok(()),
+            left => Err(format!("{left} of 5 pods are left").into()),
+        }
+    }
+}

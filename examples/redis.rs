@@ -17,6 +17,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kooper::prelude::*;
+use kube::api::{DeleteParams, Preconditions};
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 use serde_json::{from_value, json};
@@ -75,12 +76,28 @@ async fn redis(
     Ok(())
 }
 
-/// A StatefulSet leaves the volumes of its pods behind, also when it is scaled down.
-async fn delete_data(redis: Arc<Redis>, claims: Deleter<PersistentVolumeClaim>) -> Result<()> {
-    for replica in 0..MOST {
-        claims.delete(&key(&redis, &format!("data-{}-{replica}", redis.name_any()))).await?;
+/// A StatefulSet leaves the volumes of its pods behind, also when it is scaled down. It is deleted first, with its
+/// pods: while it starts, it creates volumes.
+async fn delete_data(
+    redis: Arc<Redis>,
+    getter: Getter<StatefulSet>,
+    sets: Deleter<StatefulSet>,
+    claims: Deleter<PersistentVolumeClaim>,
+) -> Result<Action> {
+    let name = redis.name_any();
+    if let Some(set) = getter.fetch(&key(&redis, &name)).await? {
+        if !set.owner_references().iter().any(|owner| Some(&owner.uid) == redis.uid().as_ref()) {
+            return Ok(Action::done()); // It has another owner, and so have its volumes.
+        }
+        let this = Preconditions { uid: set.uid(), resource_version: None };
+        sets.delete_with(&key(&redis, &name), DeleteParams::foreground().preconditions(this)).await?;
+        // Its deletion calls this function earlier.
+        return Ok(Action::requeue_after(Duration::from_secs(60)));
     }
-    Ok(())
+    for replica in 0..MOST {
+        claims.delete(&key(&redis, &format!("data-{name}-{replica}"))).await?;
+    }
+    Ok(Action::done())
 }
 
 fn key(redis: &Redis, name: &str) -> ObjectKey {
@@ -139,11 +156,16 @@ fn labels(redis: &Redis) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use k8s_openapi::api::core::v1::Pod;
     use kooper::apiserver::faults::{Requests, Verb};
     use kooper::testing::{Cluster, FakeCluster};
 
     fn sessions() -> Redis {
-        Redis::new("sessions", RedisSpec { replicas: 2 })
+        sized(2)
+    }
+
+    fn sized(replicas: i32) -> Redis {
+        Redis::new("sessions", RedisSpec { replicas })
     }
 
     fn is_ready(redis: &Redis) -> bool {
@@ -220,6 +242,77 @@ mod tests {
         faults.on(Verb::Patch.of("redises/status")).nth(1).reply(409);
         cluster.create(&sessions()).await?;
         cluster.wait("sessions", is_ready).await;
+        Ok(())
+    }
+
+    #[kooper::test(redis)]
+    async fn the_data_of_another_owner_are_kept(cluster: Cluster) -> Result<()> {
+        cluster.create(&stateful_set(&sessions())?).await?;
+        cluster.wait("data-sessions-1", |_: &PersistentVolumeClaim| true).await;
+        let sessions = cluster.create(&sessions()).await?;
+        cluster.wait("sessions", |redis: &Redis| !redis.finalizers().is_empty()).await;
+        cluster.delete(&sessions).await?;
+        cluster.wait_deleted(&sessions).await;
+        let claims: Vec<PersistentVolumeClaim> = cluster.list().await?;
+        assert_eq!(claims.iter().filter(|claim| claim.metadata.deletion_timestamp.is_none()).count(), 2);
+        Ok(())
+    }
+
+    // A StatefulSet keeps the claims of replicas that it no longer has.
+    #[kooper::explore(redis, states = [sized(1), sized(3)], ignore = ["PersistentVolumeClaim"], limit = 8, seed = 1)]
+    async fn whatever_goes_wrong_a_redis_is_what_it_should_be(_: Cluster) {}
+
+    #[kooper::explore(redis, limit = 8, seed = 1)]
+    async fn whatever_goes_wrong_a_redis_that_grows_keeps_its_password(cluster: Cluster) -> Result<()> {
+        let sessions = cluster.create(&sessions()).await?;
+        cluster.settle().await;
+        let password =
+            async || Ok::<_, kube::Error>(cluster.get::<Secret>("sessions-password").await?.map(|it| it.data));
+        let before = password().await?;
+        cluster.patch(&sessions, json!({"spec": {"replicas": 3}})).await?;
+        cluster.settle().await;
+        if password().await? != before { Err("its password has changed".into()) } else { Ok(()) }
+    }
+
+    #[kooper::explore(redis, limit = 8, seed = 1)]
+    async fn whatever_goes_wrong_a_redis_that_is_deleted_while_it_starts_leaves_nothing(
+        cluster: Cluster,
+    ) -> Result<()> {
+        // The other finalizer keeps it for longer than its data.
+        let mut sessions = sessions();
+        sessions.finalizers_mut().push("example.com/other".to_owned());
+        let sessions = cluster.create(&sessions).await?;
+        cluster.settle().await;
+        second_pod_is_ready(&cluster, false).await?;
+        cluster.patch(&sessions, json!({"spec": {"replicas": 4}})).await?;
+        cluster.settle().await;
+
+        cluster.delete(&sessions).await?;
+        cluster.wait("sessions", |redis: &Redis| redis.finalizers() == ["example.com/other"]).await;
+        second_pod_is_ready(&cluster, true).await?;
+        cluster.settle().await;
+        cluster.patch(&sessions, json!({"metadata": {"finalizers": null}})).await?;
+        cluster.wait_deleted(&sessions).await;
+        cluster.settle().await;
+        none_is_left::<PersistentVolumeClaim>(&cluster).await?;
+        none_is_left::<Service>(&cluster).await?;
+        none_is_left::<Secret>(&cluster).await
+    }
+
+    /// Without the owner reference or the cleanup, the object would be left over in all histories.
+    async fn none_is_left<K: Kind>(cluster: &Cluster) -> Result<()> {
+        match cluster.list::<K>().await?.into_iter().find(|object| object.name_any().contains("sessions")) {
+            Some(object) => Err(format!("the {} `{}` is left over", K::kind(&()), object.name_any()).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// The StatefulSet waits for the second pod before it creates others.
+    async fn second_pod_is_ready(cluster: &Cluster, is_ready: bool) -> Result<()> {
+        if let Some(pod) = cluster.get::<Pod>("sessions-1").await? {
+            let ready = json!({"type": "Ready", "status": if is_ready { "True" } else { "False" }});
+            cluster.patch_status(&pod, json!({"status": {"conditions": [ready]}})).await?;
+        }
         Ok(())
     }
 }

@@ -46,3 +46,7 @@ async fn it_recovers_from_an_error_of_the_server(cluster: Cluster) -> Result<()>
     assert_eq!(refused.times(), 1);
     Ok(())
 }
+
+/// `KOOPER_HISTORIES=10000 cargo test` runs all histories.
+#[kooper::explore({{kind | snake_case}}, states = [sample()], limit = 10)]
+async fn whatever_goes_wrong_it_is_what_it_should_be(_: Cluster) {}

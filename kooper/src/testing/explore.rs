@@ -49,6 +49,10 @@ const LIMIT: usize = 500;
 /// The storms of an exploration, unless the environment sets another number.
 const STORMS: u64 = 10;
 
+/// How many of the first writes fail, at most: with more, the back-off would be longer than a cluster is quiet before
+/// it counts as at rest.
+const FAILURES: usize = 12;
+
 /// Explores what controllers make of a scenario when something goes wrong at any
 /// point of it. [`kooper::explore`](macro@crate::explore) is the shorthand for tests.
 ///
@@ -60,10 +64,13 @@ const STORMS: u64 = 10;
 /// | at | goes wrong |
 /// |---|---|
 /// | each write | the process is killed before it is sent, after it is stored but before its answer arrives, or after the answer; the write is rejected; its answer is lost |
+/// | the first writes | the same happens to each of the first 2, 3 and so on; at most 12 are rejected or lose their answer |
 /// | each watch event | it and what follows is 30 seconds late, so that the cache is stale; or everything in these 30 seconds is missed, and only the result is observed |
 /// | random points | ten storms: errors, resets, lost answers, delays and broken watches; `KOOPER_STORMS` sets how many |
 ///
 /// With several [states](Self::state) of an object it also runs sequences of them.
+///
+/// There is one process at a time, which runs without leader election.
 ///
 /// After each history the objects must be those of a history without faults, as
 /// many must have been created and deleted, the end state must have been reached
@@ -175,9 +182,10 @@ impl Exploration {
         self
     }
 
-    /// Ignores a field with everything below it, such as `status.lastRun`, in all objects.
-    pub fn ignore(mut self, path: impl Into<String>) -> Self {
-        self.ignored.push(path.into());
+    /// Ignores a field with everything below it, such as `status.lastRun`, in all objects;
+    /// or all objects of a kind, such as `PersistentVolumeClaim`.
+    pub fn ignore(mut self, path_or_kind: impl Into<String>) -> Self {
+        self.ignored.push(path_or_kind.into());
         self
     }
 
@@ -267,6 +275,11 @@ impl Exploration {
             let (of, nth) = (written.what.clone(), written.nth);
             trial::Mishap::ALL.map(move |mishap| Trial::Write { of: of.clone(), nth, mishap })
         });
+        let prefixes = (2..=outcome.written.len()).flat_map(|writes| {
+            let mishaps = trial::Mishap::ALL.into_iter();
+            let mishaps = mishaps.filter(move |mishap| writes <= FAILURES || !mishap.is_retried());
+            mishaps.map(move |mishap| Trial::Prefix { writes, mishap })
+        });
         let events = outcome
             .events
             .iter()
@@ -274,7 +287,7 @@ impl Exploration {
         let storms =
             (0..plan::storms().unwrap_or(STORMS)).map(|number| Trial::Storm { seed: self.seed.wrapping_add(number) });
         let sequences = Sequence::all(self.desired.len()).into_iter().map(Trial::Sequence);
-        writes.chain(events).chain(sequences).chain(storms).collect()
+        writes.chain(prefixes).chain(events).chain(sequences).chain(storms).collect()
     }
 
     fn finding(&self, trial: &Trial, problem: Problem, outcome: &Outcome) -> Finding {

@@ -87,6 +87,7 @@ fn versions_are_those_of_the_workspace() {
         ("docs/guide/01-first-controller.md", &custom[..1]),
         ("docs/guide/03-custom-resources.md", &custom),
         ("examples/template/Cargo.toml.liquid", &custom),
+        ("examples/template/Cargo.toml.liquid", &["tokio"]),
     ];
     for (page, names) in pages {
         let guide = text(page);

@@ -58,24 +58,20 @@ impl Setting<'_> {
     pub(super) async fn run(&self, trial: &Trial) -> Result<Outcome> {
         let cluster = Cluster::with(self.settings.clone()).await?.with_patience(PATIENCE);
         let faults = cluster.faults();
-        let planned = match trial {
-            Trial::Write { of, nth, mishap } => Some((of.clone(), *nth, *mishap)),
-            _ => None,
-        };
         match trial {
             Trial::Event { of, nth, gap } => faults.replay(&line(of, *nth, *gap))?,
             // It delays nothing, and notes the events.
             Trial::Undisturbed => drop(faults.on_event(WatchEvents::all().by(CONTROLLERS)).delay(Duration::ZERO)),
             _ => {}
         }
-        let tape = Arc::new(Tape::new(planned));
+        let tape = Arc::new(Tape::new(trial));
         let history = History { setting: self, trial, cluster, faults, tape };
         let mut outcome = Outcome::default();
         if let Err(problem) = history.pass(&mut outcome).await {
             outcome.problem = Some(problem);
         }
         outcome.met = match trial {
-            Trial::Write { .. } => history.tape.met(),
+            Trial::Write { .. } | Trial::Prefix { .. } => history.tape.met(),
             Trial::Event { .. } => history.faults.injected().lines().count() > 1,
             _ => true,
         };
@@ -107,10 +103,13 @@ impl History<'_, '_> {
         if let Trial::Storm { .. } = self.trial {
             sleep(STORM).await;
             self.faults.clear();
-            calm = process.calls();
+            calm = self.tape.calls();
         }
-        let mut calls = process.calls();
-        let rest = self.cluster.rest(|| calls = process.calls()).await;
+        let mut calls = self.tape.calls();
+        let rest = self.cluster.rest(|| calls = self.tape.calls()).await;
+        if let Trial::Prefix { .. } = self.trial {
+            calm = self.tape.calm();
+        }
         ended(&process)?;
         rest.map_err(|Restless(objects)| Problem::Restless(objects))?;
         outcome.events = events(&self.faults).split_off(before);

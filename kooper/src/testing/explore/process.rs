@@ -1,6 +1,5 @@
 //! The controllers of a history, as a process that is killed and started again.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -70,7 +69,8 @@ impl Process {
             return Err(RunError::NoControllers.into());
         }
         cluster.prepare(&mut controllers).await?;
-        let shared = Arc::new(Shared { cluster, make, tape, calls: Arc::default(), state: Mutex::default() });
+        let calls = Arc::new(Calls { tape: tape.clone(), dead: Mutex::default() });
+        let shared = Arc::new(Shared { cluster, make, tape, calls, state: Mutex::default() });
         let first = shared.begin(controllers)?;
         let running = tokio::spawn(shared.clone().live(first));
         let process = Self { shared, running };
@@ -114,11 +114,6 @@ impl Process {
         objects.iter().filter(is_handled).count().try_into().unwrap_or(u64::MAX)
     }
 
-    /// How many calls there were.
-    pub(super) fn calls(&self) -> u64 {
-        self.shared.calls.count.load(Ordering::Relaxed)
-    }
-
     /// Why the controllers run no more, if so.
     pub(super) fn ended(&self) -> Option<String> {
         self.shared.lock().ended.clone()
@@ -137,6 +132,9 @@ impl Shared {
         let (health, dead) = (Health::default(), CancellationToken::new());
         let mut wakers = Vec::new();
         for controller in &mut controllers {
+            // There is one process, and the next one does not have to wait for the Lease of the last one. The
+            // renewals of so many minutes would take most of a history's time.
+            controller.set_leader_election(None)?;
             let (waker, mut keys) = unbounded_channel();
             let kind = controller.kind_info();
             wakers.push((kind.group.clone(), kind.plural.clone(), waker));
@@ -208,9 +206,8 @@ impl Drop for Life {
 }
 
 /// Counts the calls of all controllers, and ends a life that has too many.
-#[derive(Default)]
 struct Calls {
-    count: AtomicU64,
+    tape: Arc<Tape>,
     dead: Mutex<CancellationToken>,
 }
 
@@ -220,7 +217,7 @@ impl Calls {
     }
 
     fn are_endless(&self) -> bool {
-        self.count.load(Ordering::Relaxed) >= MOST
+        self.tape.calls() >= MOST
     }
 }
 
@@ -236,7 +233,7 @@ impl MetricsRecorder for Calls {
     }
 
     fn observe_work_duration(&self, _: &str, _: Duration) {
-        self.count.fetch_add(1, Ordering::Relaxed);
+        self.tape.called();
         if self.are_endless() {
             self.dead.lock().unwrap_or_else(PoisonError::into_inner).cancel();
         }

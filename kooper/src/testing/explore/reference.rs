@@ -18,7 +18,7 @@ pub(super) struct Reference {
     by_chance: BTreeSet<(String, Option<String>)>,
     /// Resources whose numbers of creations or deletions differ.
     uncounted: BTreeSet<(String, &'static str)>,
-    /// Paths that the test ignores.
+    /// Paths and kinds that the test ignores.
     ignored: Vec<String>,
 }
 
@@ -58,7 +58,9 @@ impl Reference {
             Trial::Event { .. } => self.miscounted(outcome),
             // What was stored although its answer was lost is not on tape.
             Trial::Storm { .. } => self.late(outcome),
-            Trial::Undisturbed | Trial::Write { .. } => self.miscounted(outcome).or_else(|| self.late(outcome)),
+            Trial::Undisturbed | Trial::Write { .. } | Trial::Prefix { .. } => {
+                self.miscounted(outcome).or_else(|| self.late(outcome))
+            }
         };
         other.or_else(|| outcome.unrest.clone())
     }
@@ -71,6 +73,9 @@ impl Reference {
 
     fn matters(&self, difference: &Difference) -> bool {
         let kind = |object: &str| object.split(' ').next().unwrap_or_default().to_owned();
+        if self.ignored.contains(&kind(&difference.object)) {
+            return false;
+        }
         let Divergence::Field { path, .. } = &difference.kind else {
             // Names that the controllers draw by chance: only their number is compared.
             let drawn = self.by_chance.iter().filter(|(_, path)| path.is_none());

@@ -1,6 +1,7 @@
 //! The writes of controllers, as their client sends them, and what goes wrong with one of them.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{Method, Request, Response};
@@ -10,7 +11,7 @@ use kube::client::Body;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::trial::Mishap;
+use super::trial::{Mishap, Trial};
 use crate::error::BoxError;
 use crate::object::key::ObjectKey;
 use crate::testing::cluster::{is_noise, mortal};
@@ -26,6 +27,7 @@ const KILLED: &str = "the controllers were killed";
 #[derive(Default)]
 pub(super) struct Tape {
     state: Mutex<State>,
+    calls: AtomicU64,
 }
 
 #[derive(Default)]
@@ -33,8 +35,10 @@ struct State {
     written: Vec<Written>,
     /// How often each write was begun.
     counts: HashMap<String, u64>,
-    planned: Option<(String, u64, Mishap)>,
+    planned: Option<Trial>,
     met: bool,
+    /// The calls before the last thing that went wrong.
+    calm: u64,
 }
 
 /// A write, and what the server answered, whether or not the answer arrived.
@@ -71,8 +75,24 @@ impl Written {
 
 impl Tape {
     /// A tape with something that goes wrong.
-    pub(super) fn new(planned: Option<(String, u64, Mishap)>) -> Self {
-        Self { state: Mutex::new(State { planned, ..State::default() }) }
+    pub(super) fn new(trial: &Trial) -> Self {
+        let state = State { planned: Some(trial.clone()), ..State::default() };
+        Self { state: Mutex::new(state), calls: AtomicU64::default() }
+    }
+
+    /// Counts a call of a handler.
+    pub(super) fn called(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many calls there were.
+    pub(super) fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// How many of them there were when the last write went wrong.
+    pub(super) fn calm(&self) -> u64 {
+        self.lock().calm
     }
 
     /// The writes so far.
@@ -102,9 +122,14 @@ impl Tape {
         let count = state.counts.entry(what.clone()).or_default();
         *count += 1;
         let nth = *count;
-        let is_planned = |(of, at, _): &&(String, u64, Mishap)| *of == what && *at == nth;
-        let mishap = state.planned.as_ref().filter(is_planned).map(|(_, _, mishap)| *mishap);
-        state.met |= mishap.is_some();
+        let mishap = match &state.planned {
+            Some(Trial::Write { of, nth: at, mishap }) if *of == what && *at == nth => Some(*mishap),
+            Some(Trial::Prefix { writes, mishap }) if state.written.len() < *writes => Some(*mishap),
+            _ => None,
+        };
+        if mishap.is_some() {
+            (state.met, state.calm) = (true, self.calls());
+        }
         let group = if sent.group.is_empty() { String::new() } else { format!(".{}", sent.group) };
         state.written.push(Written {
             what,

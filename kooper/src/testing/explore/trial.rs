@@ -12,6 +12,8 @@ pub(super) enum Trial {
     Undisturbed,
     /// Something happens to the nth write of its kind, such as `apply secrets default/a`.
     Write { of: String, nth: u64, mishap: Mishap },
+    /// The same happens to each of the first writes, so many.
+    Prefix { writes: usize, mishap: Mishap },
     /// Something happens to the nth watch event of its kind, such as `MODIFIED secrets default/a`.
     Event { of: String, nth: u64, gap: Gap },
     /// Everything that may go wrong does by chance, for a while.
@@ -39,6 +41,11 @@ pub(super) enum Mishap {
 impl Mishap {
     pub(super) const ALL: [Self; 5] =
         [Self::KilledBefore, Self::KilledUnanswered, Self::KilledAfter, Self::Rejected, Self::Unanswered];
+
+    /// Whether the process lives on, and retries what failed.
+    pub(super) fn is_retried(self) -> bool {
+        matches!(self, Self::Rejected | Self::Unanswered)
+    }
 }
 
 /// What happens to a watch event.
@@ -133,6 +140,18 @@ impl fmt::Display for Trial {
                     Mishap::Unanswered => write!(f, "with the answer to the {nth} `{of}` lost"),
                 }
             }
+            Self::Prefix { writes, mishap } => match mishap {
+                Mishap::KilledBefore => write!(f, "with a crash before each of the first {writes} writes was sent"),
+                Mishap::KilledUnanswered => {
+                    write!(
+                        f,
+                        "with a crash after each of the first {writes} writes was stored and before its answer arrived"
+                    )
+                }
+                Mishap::KilledAfter => write!(f, "with a crash after the answer to each of the first {writes} writes"),
+                Mishap::Rejected => write!(f, "with the first {writes} writes rejected"),
+                Mishap::Unanswered => write!(f, "with the answers to the first {writes} writes lost"),
+            },
             Self::Event { of, nth, gap } => {
                 let nth = Ordinal(*nth);
                 match gap {
@@ -179,6 +198,10 @@ mod tests {
             (
                 Trial::Write { of: of(), nth: 2, mishap: Mishap::KilledUnanswered },
                 "with a crash after the 2nd `apply secrets default/a` was stored and before its answer arrived",
+            ),
+            (
+                Trial::Prefix { writes: 3, mishap: Mishap::KilledAfter },
+                "with a crash after the answer to each of the first 3 writes",
             ),
             (
                 Trial::Event { of: "ADDED secrets default/a".to_owned(), nth: 11, gap: Gap::Missed },
