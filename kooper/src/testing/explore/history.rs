@@ -33,6 +33,9 @@ const GAP: Duration = Duration::from_secs(30);
 /// How long a storm lasts after the scenario.
 const STORM: Duration = Duration::from_secs(60);
 
+/// How long a storm lasts at most: a scenario may wait for what cannot succeed in it.
+const LONGEST_STORM: Duration = Duration::from_secs(900);
+
 /// How many calls for each object change nothing in the desired state.
 const QUIET_CALLS: usize = 50;
 
@@ -98,7 +101,10 @@ impl History<'_, '_> {
         if let Trial::Storm { seed } = self.trial {
             storm(&self.faults, *seed);
         }
-        self.scenario(&process).await?;
+        tokio::select! {
+            passed = self.scenario(&process) => passed?,
+            () = self.blow_over() => {}
+        }
         let mut calm = 0;
         if let Trial::Storm { .. } = self.trial {
             sleep(STORM).await;
@@ -119,6 +125,15 @@ impl History<'_, '_> {
         outcome.written = self.tape.written();
         outcome.unrest = self.quiet(&process, outcome).await.err();
         Ok(())
+    }
+
+    /// Ends a storm that lasts too long. It never returns.
+    async fn blow_over(&self) {
+        if let Trial::Storm { .. } = self.trial {
+            sleep(LONGEST_STORM).await;
+            self.faults.clear();
+        }
+        std::future::pending().await
     }
 
     /// What the user does.
