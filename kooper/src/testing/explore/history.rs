@@ -133,7 +133,7 @@ impl History<'_, '_> {
             sleep(LONGEST_STORM).await;
             self.faults.clear();
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// What the user does.
