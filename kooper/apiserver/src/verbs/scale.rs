@@ -18,9 +18,17 @@ use crate::status::Refusal;
 /// The type of a Scale.
 const SCALE: (&str, &str, &str) = ("autoscaling", "v1", "Scale");
 
+/// What stands for replicas that a custom object lacks, while a patch is applied.
+const UNSET: i64 = i32::MIN as i64;
+
 pub(super) fn get(call: &Call<'_>) -> Result<Answer, Refusal> {
     let stored = super::present(call)?;
     let object = served(&call.kind, &stored);
+    if lacks_replicas(call, &object) {
+        let why = format!("the spec replicas field {:?} does not exist", specified_path(call));
+        let refusal = Refusal::internal(format!("Internal error occurred: {why}"));
+        return Err(refusal.with_details(json!({"causes": [{"message": why}]})));
+    }
     Ok(Answer::json(StatusCode::OK, &of(call, &object)))
 }
 
@@ -50,7 +58,10 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
     super::present(call)?;
     let patch = Patch::parse(call, options.validation)?;
     write(call, &options, |present| {
-        let scale = of(call, present);
+        let mut scale = of(call, present);
+        if lacks_replicas(call, present) {
+            scale["spec"]["replicas"] = json!(UNSET);
+        }
         if let Patch::Apply(config) = &patch {
             let write = ScaleWrite::Applied { config, force: options.force };
             return fields::scaled(call.cluster, &call.kind, present, &scale, write, &options.manager);
@@ -102,6 +113,10 @@ fn replicas(call: &Call<'_>, scale: &Value) -> Result<i64, Refusal> {
         Value::Null => 0,
         value => value.as_i64().ok_or_else(|| Refusal::bad_request("spec.replicas of a Scale is a whole number"))?,
     };
+    if replicas == UNSET && call.kind.custom.is_some() {
+        let why = format!("the spec replicas field {:?} cannot be empty", specified_path(call));
+        return Err(Refusal::bad_request(why));
+    }
     // The schema of a custom kind may allow it.
     if replicas < 0 && call.kind.custom.is_none() {
         let why = "must be greater than or equal to 0";
@@ -113,14 +128,19 @@ fn replicas(call: &Call<'_>, scale: &Value) -> Result<i64, Refusal> {
 }
 
 /// Where the kind has its wanted replicas.
+fn specified_path<'a>(call: &'a Call<'_>) -> &'a str {
+    let scale = call.kind.custom.as_ref().and_then(|definition| definition.scale.as_ref());
+    scale.map_or(".spec.replicas", |scale| scale.specified.as_str())
+}
+
 fn specified(call: &Call<'_>) -> Vec<String> {
-    let path = call
-        .kind
-        .custom
-        .as_ref()
-        .and_then(|definition| definition.scale.as_ref())
-        .map(|scale| scale.specified.as_str());
-    path_of(path.unwrap_or(".spec.replicas"))
+    path_of(specified_path(call))
+}
+
+/// Whether a custom object has no wanted replicas, not even by default.
+fn lacks_replicas(call: &Call<'_>, object: &Value) -> bool {
+    let value = specified(call).iter().try_fold(object, |value, key| value.get(key));
+    call.kind.custom.is_some() && value.is_none()
 }
 
 fn path_of(path: &str) -> Vec<String> {

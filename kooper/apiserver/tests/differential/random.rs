@@ -224,6 +224,10 @@ impl Writer {
                 request("PATCH", &item, &queries::write(&mut self.rng, false), body)
             }
         };
+        // A patch may have copied a generated name to where a later body takes it from.
+        for (name, reference) in self.references.places.iter().filter(|(name, _)| name.starts_with("generated-")) {
+            step.body = step.body.replace(name, reference);
+        }
         if let Some(media) = content_type(verb) {
             step.headers.push(("content-type".into(), media.into()));
         }
