@@ -24,7 +24,13 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 pub(super) async fn list(call: &Call<'_>) -> Result<Answer, Refusal> {
     let query = &call.request.query;
-    let selection = Selection::parse(query, &call.kind, None)?;
+    let selection = Selection::parse(query, &call.kind, None).or_else(|refusal| {
+        // Whether fields can be selected is found out last.
+        if refusal.message().starts_with("field label not supported") {
+            check_matching(query, false)?;
+        }
+        Err(refusal)
+    })?;
     let mut page = Page::parse(query)?;
     // One object is read as it is now, unless the client insists, and has no second page.
     let placed = call.target.namespace.is_some() || !call.kind.namespaced;

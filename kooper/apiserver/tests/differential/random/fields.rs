@@ -86,7 +86,8 @@ const BAD_CONTAINERS: &[&str] = &[
 const POD: &[Field] = &[
     field(&["spec", "containers"], 980, CONTAINERS, BAD_CONTAINERS),
     field(&["spec", "restartPolicy"], 100, &[r#""Always""#, r#""Never""#], &[r#""Sometimes""#, "1", "null"]),
-    field(&["spec", "terminationGracePeriodSeconds"], 150, &["0", "5", "30"], &["-1", r#""5""#, "1.5", "null"]),
+    // Long ones: what is left of a period depends on how fast a server is.
+    field(&["spec", "terminationGracePeriodSeconds"], 150, &["0", "500", "3000"], &["-1", r#""5""#, "1.5", "null"]),
     field(&["spec", "activeDeadlineSeconds"], 100, &["60", "30"], &["0", "true"]),
     field(&["spec", "nodeName"], 150, &[r#""n""#], &[r#""N""#, "1"]),
     field(&["spec", "nodeSelector"], 80, &[r#"{"a": "b"}"#, "{}"], &[r#"{"a": "!"}"#, r#"{"a": 1}"#, "[]"]),

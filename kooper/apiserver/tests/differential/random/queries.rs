@@ -137,7 +137,7 @@ pub(crate) fn delete(rng: &mut Rng) -> String {
     let mut parts = Vec::new();
     match rng.u32(..12) {
         0..=1 => parts.push("propagationPolicy=Background".to_owned()),
-        2 => parts.push(format!("gracePeriodSeconds={}", one(rng, &[0, 5]))),
+        2 => parts.push(format!("gracePeriodSeconds={}", one(rng, &[0, 300]))),
         3 if chance(rng, 400) => parts.push("propagationPolicy=Some".to_owned()),
         4 if chance(rng, 400) => parts.push("dryRun=All".to_owned()),
         _ => {}
