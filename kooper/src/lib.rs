@@ -72,6 +72,8 @@
 pub mod __private;
 pub mod backoff;
 mod call;
+#[cfg(feature = "cli")]
+pub mod client;
 mod clock;
 #[cfg(feature = "apiserver")]
 mod cluster;

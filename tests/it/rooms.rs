@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The folders in order, as in `docs/contributing/architecture.md`.
-const ROOMS: [&str; 15] = [
+const ROOMS: [&str; 16] = [
     "error",
     "clock",
     "backoff",
     "metrics",
+    "client",
     "object",
     "watch",
     "leader",

@@ -3,7 +3,6 @@
 mod args;
 mod chart;
 mod check;
-mod client;
 mod connect;
 mod controllers;
 #[cfg(feature = "apiserver")]

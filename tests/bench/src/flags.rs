@@ -48,11 +48,20 @@ impl Flags {
     pub async fn client(&self) -> anyhow::Result<kube::Client> {
         client(&self.kubeconfig).await
     }
+
+    /// The configuration of such a client.
+    pub async fn config(&self) -> anyhow::Result<kube::Config> {
+        config(&self.kubeconfig).await
+    }
 }
 
 /// A client of the API server that a kubeconfig names.
 pub async fn client(kubeconfig: &Path) -> anyhow::Result<kube::Client> {
+    Ok(kube::Client::try_from(config(kubeconfig).await?)?)
+}
+
+/// The configuration in a kubeconfig.
+async fn config(kubeconfig: &Path) -> anyhow::Result<kube::Config> {
     let file = Kubeconfig::read_from(kubeconfig).context("reading --kubeconfig")?;
-    let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
-    Ok(kube::Client::try_from(config)?)
+    Ok(kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
 }

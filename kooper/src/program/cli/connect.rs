@@ -13,7 +13,7 @@ use kube::Client;
 use kube::config::{Config, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
 
 use super::args::Settings;
-use super::client::client;
+use crate::client;
 use crate::controller::installation::Installation;
 use crate::error::chain;
 use crate::metrics::Prometheus;
@@ -120,7 +120,7 @@ fn clients(program: &str, mut config: Config, in_pod: bool, metrics: &Prometheus
     let layer = metrics.client_layer(&config.cluster_url);
     let client = move |config: Config| {
         let (layer, has_plugin) = (layer.clone(), config.auth_info.exec.is_some());
-        let build = move || client(config.clone(), &layer).map_err(ConnectError::Client);
+        let build = move || client::connect(config.clone(), &layer).map_err(ConnectError::Client);
         if has_plugin { Renewal::client(build) } else { build() }
     };
     let quick = for_leases(config.clone());

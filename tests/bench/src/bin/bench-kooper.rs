@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::Parser;
 use futures_util::Stream;
 use k8s_openapi::api::core::v1::Pod;
+use kooper::metrics::Prometheus;
 use kooper::prelude::PartialObjectMeta;
+use kooper::prometheus::Registry;
 use kooper::retriever::{ApiRetriever, Event, ListRequest, Page, RetrieveError, Scope, WatchRequest};
 use kooper::{CancellationToken, ConfigError, Controller, Operator, Retriever, State};
 use kooper_bench::{Flags, Kind, Subject, Tally, Widget, console, sent};
@@ -38,7 +40,9 @@ struct Form {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let Arguments { flags, metadata_only, form } = Arguments::parse();
-    let client = flags.client().await?;
+    let config = flags.config().await?;
+    let layer = Prometheus::new(&Registry::new())?.client_layer(&config.cluster_url);
+    let client = kooper::client::connect(config, &layer)?;
     let tally = Arc::new(Tally::new(flags.expect));
     console::serve(tally.clone());
     let controller = match (flags.kind, metadata_only) {

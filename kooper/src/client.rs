@@ -1,5 +1,7 @@
-//! The program's client: kube's layers over a separate connector, which detects a
-//! connection whose peer is gone.
+//! A Kubernetes client for operators: kube's layers over a connector that detects a
+//! connection whose peer is gone, with a connection of its own for each watch.
+
+mod watches;
 
 use std::time::Duration;
 
@@ -24,12 +26,25 @@ const PROBES: u32 = 3;
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(25);
 
-/// A client that counts its requests and retries none.
+/// A client that counts its requests in metrics and retries none; programs of
+/// [`main!`](crate::main) have it.
 ///
-/// kube's own connector is used with a proxy; with an exec plugin, as only kube
-/// knows when its certificate expires; and with two crypto providers, between which
-/// kube chooses.
-pub(super) fn client(config: Config, layer: &ClientLayer) -> kube::Result<Client> {
+/// A connection whose peer is gone is detected within 30 seconds. A watch is read
+/// from a connection of its own, in the task of its reader, which takes less CPU
+/// than kube's own client. That one is used with a proxy; with an exec plugin, as
+/// only kube knows when its certificate expires; and with two crypto providers,
+/// between which kube chooses.
+///
+/// ```
+/// # fn client(metrics: &kooper::metrics::Prometheus, config: kube::Config) -> kube::Result<kube::Client> {
+/// let layer = metrics.client_layer(&config.cluster_url);
+/// kooper::client::connect(config, &layer)
+/// # }
+/// ```
+///
+/// # Errors
+/// If the configuration's certificates, keys or credentials cannot be used.
+pub fn connect(config: Config, layer: &ClientLayer) -> kube::Result<Client> {
     let undecided = cfg!(all(feature = "ring", feature = "aws-lc-rs"));
     if config.proxy_url.is_some() || config.auth_info.exec.is_some() || undecided {
         return Ok(ClientBuilder::try_from(config)?.with_layer(layer).build());
@@ -48,17 +63,24 @@ pub(super) fn client(config: Config, layer: &ClientLayer) -> kube::Result<Client
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
-    let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new()).build(connector);
+    let pool: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new()).build(connector.clone());
     let traced = tower::service_fn(move |request: http::Request<Body>| {
         let (method, url) = (request.method(), request.uri());
         let span = tracing::debug_span!("HTTP", http.method = %method, http.url = %url, otel.kind = "client");
-        http.request(request).instrument(span)
+        let (connector, pool) = (connector.clone(), pool.clone());
+        let response = async move {
+            if watches::is_watch(request.uri()) {
+                return watches::send(connector, request).await;
+            }
+            let response = pool.request(request).await?;
+            Ok::<_, BoxError>(response.map(watches::Driven::from))
+        };
+        response.instrument(span)
     });
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
-        .map_err(BoxError::from)
         .service(traced);
     Ok(ClientBuilder::new(service, config.default_namespace).with_layer(layer).build())
 }
