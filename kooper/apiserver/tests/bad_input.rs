@@ -4,6 +4,8 @@
 
 #[path = "bad_input/mutated.rs"]
 mod mutated;
+#[path = "bad_input/tokens.rs"]
+mod tokens;
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
