@@ -5,15 +5,17 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use futures_util::{Stream, stream};
+use bytes::Bytes;
+use futures_util::{FutureExt, Stream, stream};
 use http::header::{ACCEPT, HeaderValue};
 use http::{Request, Response};
 use http_body_util::BodyExt;
+use hyper::body::Frame;
 use kooper_protobuf::Kind;
 use kube::client::Body;
 use kube::core::params::{ListParams, WatchParams};
 use kube::{Client, Resource};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::frames::{EventReader, PageReader};
 use super::status::status_error;
@@ -185,7 +187,7 @@ impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
                 }
                 error => error,
             })?;
-            Ok(events(response))
+            Ok(events(response, request.initial_events))
         }
     }
 
@@ -199,21 +201,42 @@ impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
     }
 }
 
+/// For how long objects of a streaming list are collected once all that arrived were
+/// read. The server sends each by itself: if each were awaited, it would wake the
+/// reader as often, for which a server on the same machine takes longer.
+const COLLECTING: Duration = Duration::from_millis(1);
+
 /// The events in a body, one chunk at a time.
-fn events(response: Response<Body>) -> impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static {
+fn events(
+    response: Response<Body>,
+    listing: bool,
+) -> impl Stream<Item = Result<Event, RetrieveError>> + Send + 'static {
     struct Reading {
         body: Body,
         events: EventReader,
         ready: VecDeque<Result<Event, RetrieveError>>,
+        /// Whether objects of a list are still to come.
+        listing: bool,
+    }
+    impl Reading {
+        async fn frame(&mut self) -> Option<Result<Frame<Bytes>, kube::Error>> {
+            if self.listing {
+                if let Some(frame) = self.body.frame().now_or_never() {
+                    return frame;
+                }
+                sleep(COLLECTING).await;
+            }
+            self.body.frame().await
+        }
     }
     let events = EventReader::of(response.headers());
-    let reading = Reading { body: response.into_body(), events, ready: VecDeque::new() };
+    let reading = Reading { body: response.into_body(), events, ready: VecDeque::new(), listing };
     stream::unfold(reading, |mut reading| async move {
         loop {
             if let Some(event) = reading.ready.pop_front() {
                 return Some((event, reading));
             }
-            let chunk = match reading.body.frame().await? {
+            let chunk = match reading.frame().await? {
                 Ok(frame) => match frame.into_data() {
                     Ok(chunk) => chunk,
                     Err(_trailers) => continue,
@@ -226,6 +249,9 @@ fn events(response: Response<Body>) -> impl Stream<Item = Result<Event, Retrieve
             match reading.events.push(chunk) {
                 Ok(()) => {
                     while let Some(event) = reading.events.next() {
+                        if let Ok(Event::Bookmark { initial_events_end: true, .. }) = event {
+                            reading.listing = false;
+                        }
                         reading.ready.push_back(event);
                     }
                 }
