@@ -177,9 +177,14 @@ impl Normal {
                     }
                     if key == "cells" {
                         for cell in value.as_array_mut().into_iter().flatten() {
-                            // How old an object is depends on how fast the servers are.
-                            if cell.as_str().is_some_and(is_age) {
-                                *cell = "AGE".into();
+                            // How old an object is depends on how fast the servers are, and on the day.
+                            if let Value::String(text) = cell {
+                                let word = |word| if is_age(word) { "AGE" } else { word };
+                                let of_restart = text.split_once(" (").and_then(|(count, rest)| {
+                                    let age = word(rest.strip_suffix(" ago)")?);
+                                    Some(format!("{count} ({age} ago)"))
+                                });
+                                *text = of_restart.unwrap_or_else(|| word(text).to_owned());
                             }
                         }
                     }
@@ -378,8 +383,11 @@ fn is_uid(text: &str) -> bool {
     })
 }
 
+/// Seconds, or days and years.
 fn is_age(text: &str) -> bool {
+    let days = text.strip_suffix('d').map(|days| days.split_once('y').unwrap_or(("0", days)));
     text.strip_suffix('s').is_some_and(|seconds| seconds.parse::<u8>().is_ok())
+        || days.is_some_and(|(years, days)| years.parse::<u8>().is_ok() && days.parse::<u16>().is_ok())
 }
 
 fn is_time(text: &str) -> bool {
