@@ -172,7 +172,7 @@ fn remove_finalizer(cluster: &Arc<Cluster>, kind: &Arc<Kind>, key: &str, finaliz
             continue;
         }
         meta::of(&mut object).insert("finalizers".into(), json!(rest));
-        if kind.table.put(key, Some(stored.version), verbs::draft(kind, &object)).is_ok() {
+        if kind.table.put(key, Some(stored.version), verbs::draft(kind, &object).hiding(stored.traits())).is_ok() {
             return;
         }
     }
@@ -184,7 +184,7 @@ fn change(kind: &Arc<Kind>, key: &str, change: impl Fn(&mut Value)) {
         let Some(stored) = kind.table.get(key) else { return };
         let mut object = stored.value();
         change(&mut object);
-        if kind.table.put(key, Some(stored.version), verbs::draft(kind, &object)).is_ok() {
+        if kind.table.put(key, Some(stored.version), verbs::draft(kind, &object).hiding(stored.traits())).is_ok() {
             return;
         }
     }

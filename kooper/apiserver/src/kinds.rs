@@ -127,7 +127,19 @@ impl Facts {
                 .map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or_default().into()))
                 .collect(),
             fields: self.fields.iter().map(|path| self.field(object, path).into()).collect(),
+            hidden: self.hidden(object).map(Into::into),
         }
+    }
+
+    pub(crate) fn is_service(&self) -> bool {
+        self.group.is_empty() && self.kind == "Service"
+    }
+
+    /// What of an object is stored, but not read: a Service that becomes an ExternalName keeps its internal policy, which
+    /// it shows again when it becomes another Service.
+    pub(crate) fn hidden<'a>(&self, object: &'a Value) -> Option<&'a str> {
+        let spec = self.is_service().then(|| &object["spec"])?;
+        if spec["type"] == "ExternalName" { spec["internalTrafficPolicy"].as_str() } else { None }
     }
 
     /// The value that a field selector compares.

@@ -14,6 +14,7 @@ pub(crate) use self::workload::drop_template_generation;
 use crate::cause::Cause;
 use crate::kinds::{Kind, split_group_version};
 use crate::status::Refusal;
+use crate::store::Traits;
 use crate::validate::Write;
 use crate::{defaults, meta, time};
 
@@ -67,7 +68,7 @@ pub(crate) fn store(kind: &Kind, object: &mut Value) {
 
 /// Adds what reads show of an object that an update has left out, once it is known to be valid.
 pub(crate) fn complete(kind: &Kind, object: &mut Value) {
-    if kind.custom.is_none() && kind.group.is_empty() && kind.kind == "Service" {
+    if kind.is_service() {
         service::pair_addresses(object, None);
     }
 }
@@ -104,8 +105,7 @@ pub(crate) fn invalid(kind: &Kind, sent: &Value, name: &str, causes: &[Cause]) -
 /// What the kind warns of: fields without effect, and finalizers of custom objects that may be those of others.
 pub(crate) fn warnings(kind: &Kind, object: &Value, present: Option<&Value>) -> Vec<String> {
     if kind.custom.is_none() {
-        let service = kind.group.is_empty() && kind.kind == "Service";
-        return if service { service::warnings(object) } else { warnings::of_pods(kind, object, present) };
+        return if kind.is_service() { service::warnings(object) } else { warnings::of_pods(kind, object, present) };
     }
     let known = present.map(meta::finalizers).unwrap_or_default();
     let mut added: Vec<_> = meta::finalizers(object).into_iter().filter(|name| !known.contains(name)).collect();
@@ -122,16 +122,24 @@ pub(crate) fn warnings(kind: &Kind, object: &Value, present: Option<&Value>) -> 
     foreign.map(warning).collect()
 }
 
-/// The state of an object with what is stored, but not read: of a Service that became an ExternalName, the real server
-/// keeps the internal policy.
-pub(crate) fn revealed<'a>(kind: &Kind, present: &'a Value) -> Cow<'a, Value> {
-    let service = kind.custom.is_none() && kind.group.is_empty() && kind.kind == "Service";
-    if service && service::hides_policy(present) {
-        let mut revealed = present.clone();
-        revealed["spec"]["internalTrafficPolicy"] = json!("Cluster");
-        return Cow::Owned(revealed);
+/// The state of an object with what is stored, but not read.
+pub(crate) fn revealed(mut shown: Value, stored: &Traits) -> Value {
+    if let Some(policy) = &stored.hidden {
+        shown["spec"]["internalTrafficPolicy"] = json!(policy);
     }
-    Cow::Borrowed(present)
+    shown
+}
+
+/// The state of an object as it is read.
+pub(crate) fn shown<'a>(kind: &Kind, object: &'a Value) -> Cow<'a, Value> {
+    if kind.hidden(object).is_none() {
+        return Cow::Borrowed(object);
+    }
+    let mut shown = object.clone();
+    if let Value::Object(spec) = &mut shown["spec"] {
+        spec.remove("internalTrafficPolicy");
+    }
+    Cow::Owned(shown)
 }
 
 /// Readies the next state of an object.

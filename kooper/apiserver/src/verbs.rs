@@ -28,7 +28,6 @@ use self::form::Form;
 pub(crate) use self::media::Media;
 pub(crate) use self::options::{FieldValidation, WriteOptions};
 use crate::cluster::Cluster;
-use crate::defaults;
 use crate::faults::{Sighting, View};
 use crate::http::{Answer, Request};
 use crate::identity::User;
@@ -36,6 +35,7 @@ use crate::kinds::Kind;
 use crate::route::Target;
 use crate::status::Refusal;
 use crate::store::{Draft, Object};
+use crate::{defaults, prepare};
 
 /// One request for a resource that is served.
 pub(crate) struct Call<'a> {
@@ -181,7 +181,7 @@ pub(crate) fn draft(kind: &Kind, object: &Value) -> Draft {
             stored["apiVersion"] = format!("{}/{}", kind.group, definition.storage_version).into();
             Draft::new(&stored, kind.traits(object))
         }
-        _ => Draft::new(object, kind.traits(object)),
+        _ => Draft::new(&prepare::shown(kind, object), kind.traits(object)),
     }
 }
 

@@ -56,13 +56,6 @@ pub(super) fn allocate(
     Err(Refusal::invalid_object(kind, meta::text(service, "name"), &causes))
 }
 
-/// Whether the policy for internal traffic has an owner, though an ExternalName shows none.
-pub(super) fn hides_policy(service: &Value) -> bool {
-    let owners = service["metadata"]["managedFields"].as_array().into_iter().flatten();
-    let mut owned = owners.map(|owner| &owner["fieldsV1"]["f:spec"]["f:internalTrafficPolicy"]);
-    !is_internal(service) && owned.any(Value::is_object)
-}
-
 /// Whether a point of a load balancer has an address, but does not say how it takes traffic.
 pub(super) fn lacks_modes(service: &Value) -> bool {
     let points = service["status"]["loadBalancer"]["ingress"].as_array().into_iter().flatten();
@@ -209,9 +202,6 @@ fn drop_unneeded(service: &mut Value, present: &Value) {
         if before && !after && same(service, key) {
             remove(service, key);
         }
-    }
-    if !is_internal(service) {
-        remove(service, "internalTrafficPolicy");
     }
     if !balanced(service) {
         service["status"]["loadBalancer"] = json!({});

@@ -26,6 +26,8 @@ pub(crate) struct Traits {
     pub(crate) labels: Box<[(Box<str>, Box<str>)]>,
     /// The values of the kind's selectable fields, in the kind's order.
     pub(crate) fields: Box<[Box<str>]>,
+    /// What is stored, but not read: the internal policy of a Service that has a name outside of the cluster.
+    pub(crate) hidden: Option<Box<str>>,
 }
 
 /// An object that is encoded but has no version yet.
@@ -79,6 +81,12 @@ impl Draft {
         let tail = tail.replacen(&*self.traits.uid, uid, 1).replace(made, time).into_bytes();
         let traits = Traits { uid: uid.into(), ..self.traits.clone() };
         Self { head: self.head.clone(), tail, metadata: self.metadata, traits }
+    }
+
+    /// The same object with what is stored of an earlier state, but not read.
+    pub(crate) fn hiding(mut self, earlier: &Traits) -> Self {
+        self.traits.hidden.clone_from(&earlier.hidden);
+        self
     }
 
     pub(crate) fn at(self, version: u64) -> Object {

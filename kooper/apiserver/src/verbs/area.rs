@@ -38,7 +38,7 @@ impl Area {
     /// Whether a write of this part may create the object. That of a Service's status does so, without anything that
     /// the server allocates.
     pub(super) fn creates(self, call: &Call<'_>) -> bool {
-        let service = call.kind.custom.is_none() && call.kind.group.is_empty() && call.kind.kind == "Service";
+        let service = call.kind.is_service();
         self == Self::Whole || service && self == Self::Status
     }
 

@@ -75,7 +75,7 @@ pub(super) fn create_object(
             if kind.table.get(&key).is_some() {
                 return Ok(Answer::from(taken(kind, &key, &name)).with_warnings(&warnings));
             }
-            return Ok(answer_value(call, StatusCode::CREATED, &object).with_warnings(&warnings));
+            return Ok(answer_value(call, StatusCode::CREATED, &prepare::shown(kind, &object)).with_warnings(&warnings));
         }
         if !meta::text(&object, "resourceVersion").is_empty() {
             let why = "resourceVersion should not be set on objects to be created";

@@ -253,9 +253,12 @@ pub(crate) fn remove_object(
                 return Ok(Deleted::Marked(stored));
             }
             if options.is_dry_run() {
-                return Ok(Deleted::Marked(Arc::new(draft(kind, &next).at(stored.version))));
+                return Ok(Deleted::Marked(Arc::new(draft(kind, &next).hiding(stored.traits()).at(stored.version))));
             }
-            let Ok(marked) = kind.table.put(key, Some(stored.version), draft(kind, &next)) else { continue };
+            let Ok(marked) = kind.table.put(key, Some(stored.version), draft(kind, &next).hiding(stored.traits()))
+            else {
+                continue;
+            };
             cluster.work.after_write(kind, &next);
             return Ok(Deleted::Marked(marked));
         }
@@ -265,7 +268,7 @@ pub(crate) fn remove_object(
         let mut last = stored;
         if next != present {
             // A pod is marked first, and gone at once when no node has it.
-            match kind.table.put(key, Some(last.version), draft(kind, &next)) {
+            match kind.table.put(key, Some(last.version), draft(kind, &next).hiding(last.traits())) {
                 Ok(marked) => last = marked,
                 Err(_) => continue,
             }

@@ -78,16 +78,15 @@ pub(super) fn write(
             meta::of(&mut object).remove("resourceVersion");
             return create::create_object(call, object, options, track);
         };
-        let present = served(kind, &stored);
-        let revealed = prepare::revealed(kind, &present);
-        let wanted = next(&revealed)?;
+        let present = prepare::revealed(served(kind, &stored), stored.traits());
+        let wanted = next(&present)?;
         check_version(call, &wanted, &stored, options.dry_run)?;
-        let object = next_state(call, owners, wanted, (&present, &revealed), options)?;
+        let object = next_state(call, owners, wanted, &present, options)?;
         // A write of a part warns of nothing.
         let whole = call.target.subresource.is_none();
         let warnings = if whole { prepare::warnings(kind, &object, Some(&present)) } else { Vec::new() };
         if options.dry_run {
-            return Ok(answer_value(call, StatusCode::OK, &object).with_warnings(&warnings));
+            return Ok(answer_value(call, StatusCode::OK, &prepare::shown(kind, &object)).with_warnings(&warnings));
         }
         if object == present && !stale(call, &stored) {
             return Ok(answer_object(call, StatusCode::OK, &stored).with_warnings(&warnings));
@@ -97,7 +96,7 @@ pub(super) fn write(
                 continue;
             }
             call.cluster.work.after_delete(kind, &present);
-            return Ok(answer_value(call, StatusCode::OK, &object).with_warnings(&warnings));
+            return Ok(answer_value(call, StatusCode::OK, &prepare::shown(kind, &object)).with_warnings(&warnings));
         }
         if let Ok(written) = kind.table.put(&key, Some(stored.version), draft(kind, &object)) {
             let answer = answer_object(call, StatusCode::OK, &written);
@@ -203,13 +202,11 @@ fn storage_path(call: &Call<'_>) -> String {
 }
 
 /// The state that an update leads to: what the client may set, and what it may not.
-///
-/// The present state comes as it is read, and as fields are tracked.
 fn next_state(
     call: &Call<'_>,
     owners: Owners,
     mut wanted: Value,
-    (present, revealed): (&Value, &Value),
+    present: &Value,
     options: &WriteOptions,
 ) -> Result<Value, Refusal> {
     let kind = &call.kind;
@@ -226,7 +223,7 @@ fn next_state(
     let wanted = match owners {
         Owners::Found => {
             let subresource = call.target.subresource.as_deref().unwrap_or_default();
-            fields::tracked(call.cluster, kind, subresource, revealed, wanted, &options.manager)
+            fields::tracked(call.cluster, kind, subresource, present, wanted, &options.manager)
         }
         Owners::Applied => wanted,
     };

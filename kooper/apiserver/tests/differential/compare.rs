@@ -43,6 +43,18 @@ impl Difference {
         self.step.is_watch() || unranked(&self.ours) == unranked(&self.theirs)
     }
 
+    /// Whether the real server only warns of more. It warns of what a write leads to from a state in its cache, which may
+    /// be late, and again when it has found that another state is stored.
+    pub(crate) fn only_warns(&self) -> bool {
+        let silent = |answer: &Answer| {
+            let mut answer = answer.clone();
+            answer.headers.retain(|(name, _)| name != "warning");
+            answer
+        };
+        silent(&self.ours) == silent(&self.theirs)
+            && self.ours.headers.iter().all(|header| self.theirs.headers.contains(header))
+    }
+
     /// The line of `known.txt` that stands for it: where owners of fields differ, it does not say which.
     pub(crate) fn line(&self) -> String {
         let owners = self.what.find("managedFields").map_or(self.what.len(), |at| at + "managedFields".len());
@@ -52,9 +64,11 @@ impl Difference {
 
 /// A body in which all versions are the same.
 fn without_ranks(body: &str) -> String {
-    let mut parts = body.split("VERSION-");
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |all, part| all + part.trim_start_matches(|char: char| char.is_ascii_digit()))
+    ["VERSION-", "AFTER-"].into_iter().fold(body.to_owned(), |body, before| {
+        let mut parts = body.split(before);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |all, part| all + part.trim_start_matches(|char: char| char.is_ascii_digit()))
+    })
 }
 
 fn what(step: &Step, ours: &Answer, theirs: &Answer) -> String {

@@ -3,10 +3,15 @@
 //! Versions become their rank among those of the history, so that their order
 //! is compared. A list has the rank of the last version before it.
 
+mod ports;
+mod shapes;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use self::ports::{Ports, State};
+use self::shapes::{address, generated, is_age, is_part, is_port, is_time, is_uid};
 use crate::server::Answer;
 
 /// The headers that are compared.
@@ -20,7 +25,9 @@ pub(crate) fn normal(answers: Vec<Answer>) -> Vec<Answer> {
     let mut bodies: Vec<Body> = answers.iter().map(|answer| Body::parse(&answer.body)).collect();
     let mut versions = BTreeSet::new();
     bodies.iter().flat_map(Body::values).for_each(|value| collect_versions(value, &mut versions));
-    let mut normal = Normal { versions, ..Normal::default() };
+    let mut ports = Ports::default();
+    bodies.iter().flat_map(Body::values).for_each(|value| ports.collect(value));
+    let mut normal = Normal { versions, ports, ..Normal::default() };
     let answers = answers.into_iter().zip(&mut bodies).map(|(answer, body)| {
         let headers = answer.headers.into_iter().filter(|(name, _)| COMPARED.contains(&name.as_str()));
         Answer {
@@ -97,6 +104,9 @@ struct Normal {
     uids: BTreeMap<String, String>,
     names: BTreeMap<String, String>,
     versions: BTreeSet<u64>,
+    ports: Ports,
+    /// The object that is made normal.
+    state: State,
 }
 
 impl Normal {
@@ -121,6 +131,10 @@ impl Normal {
 
     fn value(&mut self, value: &mut Value, key: &str) {
         let bookmark = is_bookmark(value);
+        // A row of a table has its object beside its cells.
+        if let Some(state) = ports::state(value).or_else(|| ports::state(value.get("object")?)) {
+            self.state = state;
+        }
         match value {
             Value::Object(entries) => {
                 // A review is never stored: who owns its fields means nothing.
@@ -190,7 +204,7 @@ impl Normal {
                     }
                     // Ports that nodes open are drawn from a range.
                     if matches!(key.as_str(), "nodePort" | "healthCheckNodePort") && is_port(&value.to_string()) {
-                        *value = self.named(&value.to_string(), "PORT").into();
+                        *value = self.port(&value.to_string()).into();
                     }
                     if key == "metadata"
                         && is_list
@@ -235,10 +249,15 @@ impl Normal {
         format!("{start}Invalid value: {object}{rest}")
     }
 
-    /// The name that stands for a value of this history.
-    fn named(&mut self, value: &str, what: &str) -> String {
-        let next = format!("{what}-{}", self.names.len());
-        self.names.entry(value.to_owned()).or_insert(next).clone()
+    /// The name that stands for an address of this history.
+    fn named(&mut self, address: &str) -> String {
+        let next = format!("ADDRESS-{}", self.names.len());
+        self.names.entry(address.to_owned()).or_insert(next).clone()
+    }
+
+    /// The name of a port that nodes open for the object.
+    fn port(&mut self, port: &str) -> String {
+        self.ports.name(&self.state, port.parse().unwrap_or_default())
     }
 
     /// The rank of a version.
@@ -263,41 +282,51 @@ impl Normal {
         version.map_or_else(String::new, |version| format!("AFTER-{}", self.versions.range(..=version).count()))
     }
 
+    /// What stands for the part of a string that begins here, if anything does, and how long that part is.
+    fn stand_in(&mut self, text: &str, at: usize) -> Option<(String, usize)> {
+        let bytes = &text.as_bytes()[at..];
+        let is = |index: usize, byte: u8| bytes.get(index) == Some(&byte);
+        match bytes[0] {
+            b'0'..=b'9' | b'a'..=b'f' if is(8, b'-') && text[at..].get(..36).is_some_and(is_uid) => {
+                let next = format!("UID-{}", self.uids.len());
+                Some((self.uids.entry(text[at..at + 36].to_owned()).or_insert(next).clone(), 36))
+            }
+            b'0'..=b'9' if is(4, b'-') && text[at..].get(..20).is_some_and(is_time) => Some(("TIME".to_owned(), 20)),
+            b'1' if is(1, b'0') && is(2, b'.') && !text[..at].ends_with(is_part) => {
+                let length = address(&text[at..])?;
+                Some((self.named(&text[at..at + length]), length))
+            }
+            b':' if bytes.get(1).is_some_and(u8::is_ascii_digit) && !text[..at].ends_with("resourceVersion") => {
+                let port = text[at + 1..].get(..5).filter(|port| is_port(port))?;
+                Some((format!(":{}", self.port(port)), 6))
+            }
+            b'g' => {
+                let (base, after) = generated(&text[at..])?;
+                Some((format!("{base}RANDOM"), text.len() - at - after.len()))
+            }
+            _ => None,
+        }
+    }
+
     /// A string: uids become names, times and versions in messages are masked.
     fn text(&mut self, text: &str) -> String {
         let mut normal = String::new();
-        let mut rest = text;
-        while !rest.is_empty() {
-            if rest.get(..36).is_some_and(is_uid) {
-                let next = format!("UID-{}", self.uids.len());
-                normal.push_str(self.uids.entry(rest[..36].to_owned()).or_insert(next));
-                rest = &rest[36..];
-            } else if rest.get(..20).is_some_and(is_time) {
-                normal.push_str("TIME");
-                rest = &rest[20..];
-            } else if let Some(length) = address(rest).filter(|_| !normal.ends_with(is_part)) {
-                let named = self.named(&rest[..length], "ADDRESS");
-                normal.push_str(&named);
-                rest = &rest[length..];
-            } else if let Some(port) = rest
-                .strip_prefix(':')
-                .filter(|_| !normal.ends_with("resourceVersion"))
-                .and_then(|rest| rest.get(..5))
-                .filter(|port| is_port(port))
-            {
-                let named = self.named(port, "PORT");
-                normal.push(':');
-                normal.push_str(&named);
-                rest = &rest[6..];
-            } else if let Some((base, after)) = generated(rest) {
-                normal.push_str(base);
-                normal.push_str("RANDOM");
-                rest = after;
-            } else {
-                let char = rest.chars().next().unwrap_or_default();
-                normal.push(char);
-                rest = &rest[char.len_utf8()..];
+        let (mut copied, mut at) = (0, 0);
+        while at < text.len() {
+            match self.stand_in(text, at) {
+                Some((stand_in, length)) => {
+                    normal.push_str(&text[copied..at]);
+                    normal.push_str(&stand_in);
+                    at += length;
+                    copied = at;
+                }
+                None => at += 1,
             }
+        }
+        normal.push_str(&text[copied..]);
+        // What follows is about messages.
+        if !normal.as_bytes().contains(&b' ') {
+            return normal;
         }
         // How the parts of a pod that may not change differ is shown as a difference of Go values.
         if let Some((start, rest)) = normal.split_once("if it was previously negative)\n") {
@@ -329,18 +358,6 @@ impl Normal {
     }
 }
 
-/// A name that was generated from a base, `generated-` with or without a letter, and what is behind it.
-fn generated(text: &str) -> Option<(&str, &str)> {
-    let rest = text.strip_prefix("generated-")?;
-    let rest = match rest.as_bytes() {
-        [letter, b'-', ..] if letter.is_ascii_lowercase() => &rest[2..],
-        _ => rest,
-    };
-    let suffix = rest.get(..5)?;
-    let random = suffix.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-    random.then(|| (&text[..text.len() - rest.len()], &rest[5..]))
-}
-
 /// Where a string of Go ends that began before.
 fn closing_quote(text: &str) -> Option<usize> {
     let mut escaped = false;
@@ -358,41 +375,4 @@ fn sorted(message: &str) -> String {
     let mut causes: Vec<_> = list.split(", ").collect();
     causes.sort_unstable();
     format!("{start}: [{}]", causes.join(", "))
-}
-
-/// The length of an address within the cluster, whose network is a setting of the server.
-fn address(text: &str) -> Option<usize> {
-    let length = text.find(|char| !is_part(char)).unwrap_or(text.len());
-    let address = text[..length].trim_end_matches('.');
-    (address.starts_with("10.") && address.parse::<std::net::Ipv4Addr>().is_ok()).then_some(address.len())
-}
-
-fn is_part(char: char) -> bool {
-    char.is_ascii_digit() || char == '.'
-}
-
-/// One of the ports that nodes open, but for those that cases choose.
-fn is_port(text: &str) -> bool {
-    text.parse::<u16>().is_ok_and(|port| (30_086..32_768).contains(&port))
-}
-
-fn is_uid(text: &str) -> bool {
-    text.bytes().enumerate().all(|(index, byte)| match index {
-        8 | 13 | 18 | 23 => byte == b'-',
-        _ => byte.is_ascii_hexdigit(),
-    })
-}
-
-/// Seconds, or days and years.
-fn is_age(text: &str) -> bool {
-    let days = text.strip_suffix('d').map(|days| days.split_once('y').unwrap_or(("0", days)));
-    text.strip_suffix('s').is_some_and(|seconds| seconds.parse::<u8>().is_ok())
-        || days.is_some_and(|(years, days)| years.parse::<u8>().is_ok() && days.parse::<u16>().is_ok())
-}
-
-fn is_time(text: &str) -> bool {
-    let shape = "0000-00-00T00:00:00Z";
-    text.bytes()
-        .zip(shape.bytes())
-        .all(|(byte, shape)| if shape == b'0' { byte.is_ascii_digit() } else { byte == shape })
 }
