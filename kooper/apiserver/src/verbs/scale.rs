@@ -1,7 +1,6 @@
 //! The `scale` subresource: the replicas of an object, whatever its kind.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -13,6 +12,7 @@ use crate::cause::Cause;
 use crate::fields::{self, ScaleWrite};
 use crate::http::Answer;
 use crate::meta;
+use crate::schema::ScalePaths;
 use crate::status::Refusal;
 
 /// The type of a Scale.
@@ -25,7 +25,7 @@ pub(super) fn get(call: &Call<'_>) -> Result<Answer, Refusal> {
     let stored = super::present(call)?;
     let object = served(&call.kind, &stored);
     if lacks_replicas(call, &object) {
-        let why = format!("the spec replicas field {:?} does not exist", specified_path(call));
+        let why = format!("the spec replicas field {:?} does not exist", specified(call));
         let refusal = Refusal::internal(format!("Internal error occurred: {why}"));
         return Err(refusal.with_details(json!({"causes": [{"message": why}]})));
     }
@@ -86,7 +86,7 @@ fn write(
     let next = |present: &Value| {
         let (scale, owners) = next(present)?;
         let mut object = present.clone();
-        set(&mut object, &specified(call), json!(replicas(call, &scale)?));
+        set(&mut object, &path_of(specified(call)), json!(replicas(call, &scale)?));
         let metadata = meta::of(&mut object);
         metadata.insert("managedFields".into(), json!(owners));
         for key in ["resourceVersion", "uid"] {
@@ -114,7 +114,7 @@ fn replicas(call: &Call<'_>, scale: &Value) -> Result<i64, Refusal> {
         value => value.as_i64().ok_or_else(|| Refusal::bad_request("spec.replicas of a Scale is a whole number"))?,
     };
     if replicas == UNSET && call.kind.custom.is_some() {
-        let why = format!("the spec replicas field {:?} cannot be empty", specified_path(call));
+        let why = format!("the spec replicas field {:?} cannot be empty", specified(call));
         return Err(Refusal::bad_request(why));
     }
     // The schema of a custom kind may allow it.
@@ -128,19 +128,23 @@ fn replicas(call: &Call<'_>, scale: &Value) -> Result<i64, Refusal> {
 }
 
 /// Where the kind has its wanted replicas.
-fn specified_path<'a>(call: &'a Call<'_>) -> &'a str {
-    let scale = call.kind.custom.as_ref().and_then(|definition| definition.scale.as_ref());
-    scale.map_or(".spec.replicas", |scale| scale.specified.as_str())
+fn specified<'a>(call: &'a Call<'_>) -> &'a str {
+    scale_of(call).map_or(".spec.replicas", |scale| &scale.specified)
 }
 
-fn specified(call: &Call<'_>) -> Vec<String> {
-    path_of(specified_path(call))
+/// Where a custom kind has its replicas and their selector.
+fn scale_of<'a>(call: &'a Call<'_>) -> Option<&'a ScalePaths> {
+    call.kind.custom.as_ref()?.scale.as_ref()
 }
 
 /// Whether a custom object has no wanted replicas, not even by default.
 fn lacks_replicas(call: &Call<'_>, object: &Value) -> bool {
-    let value = specified(call).iter().try_fold(object, |value, key| value.get(key));
-    call.kind.custom.is_some() && value.is_none()
+    call.kind.custom.is_some() && at(object, specified(call)).is_none()
+}
+
+/// The value at a path, such as `.spec.replicas`.
+fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path_of(path).iter().try_fold(object, |value, key| value.get(key))
 }
 
 fn path_of(path: &str) -> Vec<String> {
@@ -161,13 +165,13 @@ fn set(object: &mut Value, path: &[String], value: Value) {
 
 /// The scale of an object.
 fn of(call: &Call<'_>, object: &Value) -> Value {
-    let at = |path: &str| path_of(path).iter().try_fold(object, |value, key| value.get(key));
-    let definition = call.kind.custom.as_ref().map(Arc::clone);
-    let paths = definition.as_ref().and_then(|definition| definition.scale.as_ref());
-    let (specified, current) = paths
-        .map_or((".spec.replicas", ".status.replicas"), |paths| (paths.specified.as_str(), paths.current.as_str()));
-    let selector = match paths {
-        Some(paths) => paths.selector.as_deref().and_then(at).and_then(Value::as_str).unwrap_or_default().to_owned(),
+    let current = scale_of(call).map_or(".status.replicas", |scale| &scale.current);
+    let count = |path: &str| at(object, path).and_then(Value::as_i64).unwrap_or(0);
+    let selector = match scale_of(call) {
+        Some(scale) => {
+            let selector = scale.selector.as_deref().and_then(|path| at(object, path));
+            selector.and_then(Value::as_str).unwrap_or_default().to_owned()
+        }
         None => {
             let selector = &object["spec"]["selector"];
             // A ReplicationController selects by labels alone.
@@ -182,10 +186,11 @@ fn of(call: &Call<'_>, object: &Value) -> Value {
         }
     }
     let mut spec = json!({});
-    if let Some(replicas) = at(specified).and_then(Value::as_i64).filter(|replicas| *replicas != 0) {
-        spec["replicas"] = json!(replicas);
+    let wanted = count(specified(call));
+    if wanted != 0 {
+        spec["replicas"] = json!(wanted);
     }
-    let mut status = json!({"replicas": at(current).and_then(Value::as_i64).unwrap_or(0)});
+    let mut status = json!({"replicas": count(current)});
     if !selector.is_empty() {
         status["selector"] = json!(selector);
     }
