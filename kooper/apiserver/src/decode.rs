@@ -2,16 +2,17 @@
 //! are unknown or come twice. All are found in the order of the document.
 
 mod convert;
+mod expected;
 mod literal;
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::LazyLock;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 pub(crate) use self::convert::convert;
+use self::expected::{Expected, Of, properties};
 use crate::schema::published;
 
 /// How many unknown and duplicate fields are named.
@@ -28,111 +29,20 @@ pub(crate) struct Findings {
 
 /// Reads an object of a built-in kind by the name of its definition, or any JSON, of which only duplicates are found.
 pub(crate) fn check<'de, D: Deserializer<'de>>(object: D, definition: Option<&'static str>) -> Findings {
-    let mut state = State::default();
     let go = definition.map(published::go_name).unwrap_or_default();
-    let expected = definition.map_or(Expected::Free, |name| Expected::Typed { of: Of::Struct(name), go });
-    // Syntax errors are found before.
-    drop(Reader { state: &mut state, expected }.deserialize(object));
-    Findings { error: state.fatal.or(state.error), strict: state.strict }
+    read(object, definition.map_or(Expected::Free, |name| Expected::Typed { of: Of::Struct(name), go }))
 }
 
-/// The operations of a JSON patch.
+/// Reads the operations of a JSON patch.
 pub(crate) fn check_operations(patch: &[u8]) -> Findings {
+    read(&mut serde_json::Deserializer::from_slice(patch), Expected::operations())
+}
+
+fn read<'de, D: Deserializer<'de>>(json: D, expected: Expected) -> Findings {
     let mut state = State::default();
-    let expected = Expected::Typed { of: Of::List(&OPERATIONS["items"]), go: format!("[]{OPERATION}") };
-    drop(Reader { state: &mut state, expected }.deserialize(&mut serde_json::Deserializer::from_slice(patch)));
+    // Syntax errors are found before.
+    drop(Reader { state: &mut state, expected }.deserialize(json));
     Findings { error: state.fatal.or(state.error), strict: state.strict }
-}
-
-/// What Go calls an operation of a JSON patch, and its definition.
-const OPERATION: &str = "handlers.jsonPatchOp";
-static OPERATIONS: LazyLock<Value> = LazyLock::new(|| {
-    let text = json!({"type": "string"});
-    json!({"items": {"$ref": OPERATION}, "properties": {"op": text, "path": text, "from": text, "value": true}})
-});
-
-fn properties(of: &str) -> Option<&'static Map<String, Value>> {
-    let definition = if of == OPERATION { Some(&*OPERATIONS) } else { published::definition(of) };
-    definition?["properties"].as_object()
-}
-
-/// What a value is decoded into.
-#[derive(Clone)]
-enum Expected {
-    /// Anything, which is kept as it is: nothing is looked for.
-    Raw,
-    /// Anything, in which no field comes twice.
-    Free,
-    Typed {
-        of: Of,
-        go: String,
-    },
-}
-
-#[derive(Clone, Copy)]
-enum Of {
-    Struct(&'static str),
-    List(&'static Value),
-    Map(&'static Value),
-    Text,
-    Bytes,
-    Bool,
-    Int32,
-    Int64,
-    Float,
-    Time { micros: bool },
-    Quantity,
-    IntOrString,
-}
-
-impl Expected {
-    /// What a published schema stands for; `go` is the name of the Go type where that is another one.
-    fn of(schema: &'static Value, go: Option<String>) -> Self {
-        if *schema == Value::Bool(true) {
-            return Self::Free;
-        }
-        let reference = schema.get("$ref").or_else(|| schema["allOf"].get(0).and_then(|schema| schema.get("$ref")));
-        let named = reference.and_then(Value::as_str).and_then(|reference| reference.rsplit('/').next());
-        let (of, plain) = match named {
-            Some(OPERATION) => (Of::Struct(OPERATION), OPERATION.to_owned()),
-            Some(name) => match published::definition_named(name) {
-                Some((name, definition)) => match name.rsplit('.').next().unwrap_or_default() {
-                    "Time" => (Of::Time { micros: false }, "string".to_owned()),
-                    "MicroTime" => (Of::Time { micros: true }, "string".to_owned()),
-                    "Quantity" => (Of::Quantity, "resource.Quantity".to_owned()),
-                    "IntOrString" => (Of::IntOrString, "int32".to_owned()),
-                    _ if definition.get("properties").is_none() => return Self::Raw,
-                    _ => (Of::Struct(name), published::go_name(name)),
-                },
-                None => return Self::Raw,
-            },
-            None => match (schema["type"].as_str(), schema["format"].as_str()) {
-                (Some("string"), Some("byte")) => (Of::Bytes, "[]uint8".to_owned()),
-                (Some("string"), _) => (Of::Text, "string".to_owned()),
-                (Some("boolean"), _) => (Of::Bool, "bool".to_owned()),
-                (Some("integer"), Some("int32")) => (Of::Int32, "int32".to_owned()),
-                (Some("integer"), _) => (Of::Int64, "int64".to_owned()),
-                (Some("number"), _) => (Of::Float, "float64".to_owned()),
-                (Some("array"), _) => {
-                    let item = &schema["items"];
-                    (Of::List(item), format!("[]{}", Self::of(item, None).go()))
-                }
-                (Some("object"), _) if schema["additionalProperties"].is_object() => {
-                    let item = &schema["additionalProperties"];
-                    (Of::Map(item), format!("map[string]{}", Self::of(item, None).go()))
-                }
-                _ => return Self::Raw,
-            },
-        };
-        Self::Typed { of, go: go.unwrap_or(plain) }
-    }
-
-    fn go(&self) -> &str {
-        match self {
-            Self::Typed { go, .. } => go,
-            _ => "interface {}",
-        }
-    }
 }
 
 /// A step from the root to a value.

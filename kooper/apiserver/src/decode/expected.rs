@@ -1,0 +1,104 @@
+//! The Go types that values are decoded into, from published schemas.
+
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value, json};
+
+use crate::schema::published;
+
+/// What Go calls an operation of a JSON patch, and its definition.
+const OPERATION: &str = "handlers.jsonPatchOp";
+static OPERATIONS: LazyLock<Value> = LazyLock::new(|| {
+    let text = json!({"type": "string"});
+    json!({"items": {"$ref": OPERATION}, "properties": {"op": text, "path": text, "from": text, "value": true}})
+});
+
+/// The members of a struct.
+pub(super) fn properties(of: &str) -> Option<&'static Map<String, Value>> {
+    let definition = if of == OPERATION { Some(&*OPERATIONS) } else { published::definition(of) };
+    definition?["properties"].as_object()
+}
+
+/// What a value is decoded into.
+#[derive(Clone)]
+pub(super) enum Expected {
+    /// Anything, which is kept as it is: nothing is looked for.
+    Raw,
+    /// Anything, in which no field comes twice.
+    Free,
+    Typed {
+        of: Of,
+        go: String,
+    },
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Of {
+    Struct(&'static str),
+    List(&'static Value),
+    Map(&'static Value),
+    Text,
+    Bytes,
+    Bool,
+    Int32,
+    Int64,
+    Float,
+    Time { micros: bool },
+    Quantity,
+    IntOrString,
+}
+
+impl Expected {
+    /// The operations of a JSON patch.
+    pub(super) fn operations() -> Self {
+        Self::Typed { of: Of::List(&OPERATIONS["items"]), go: format!("[]{OPERATION}") }
+    }
+
+    /// What a published schema stands for; `go` is the name of the Go type where that is another one.
+    pub(super) fn of(schema: &'static Value, go: Option<String>) -> Self {
+        if *schema == Value::Bool(true) {
+            return Self::Free;
+        }
+        let reference = schema.get("$ref").or_else(|| schema["allOf"].get(0).and_then(|schema| schema.get("$ref")));
+        let named = reference.and_then(Value::as_str).and_then(|reference| reference.rsplit('/').next());
+        let (of, plain) = match named {
+            Some(OPERATION) => (Of::Struct(OPERATION), OPERATION.to_owned()),
+            Some(name) => match published::definition_named(name) {
+                Some((name, definition)) => match name.rsplit('.').next().unwrap_or_default() {
+                    "Time" => (Of::Time { micros: false }, "string".to_owned()),
+                    "MicroTime" => (Of::Time { micros: true }, "string".to_owned()),
+                    "Quantity" => (Of::Quantity, "resource.Quantity".to_owned()),
+                    "IntOrString" => (Of::IntOrString, "int32".to_owned()),
+                    _ if definition.get("properties").is_none() => return Self::Raw,
+                    _ => (Of::Struct(name), published::go_name(name)),
+                },
+                None => return Self::Raw,
+            },
+            None => match (schema["type"].as_str(), schema["format"].as_str()) {
+                (Some("string"), Some("byte")) => (Of::Bytes, "[]uint8".to_owned()),
+                (Some("string"), _) => (Of::Text, "string".to_owned()),
+                (Some("boolean"), _) => (Of::Bool, "bool".to_owned()),
+                (Some("integer"), Some("int32")) => (Of::Int32, "int32".to_owned()),
+                (Some("integer"), _) => (Of::Int64, "int64".to_owned()),
+                (Some("number"), _) => (Of::Float, "float64".to_owned()),
+                (Some("array"), _) => {
+                    let item = &schema["items"];
+                    (Of::List(item), format!("[]{}", Self::of(item, None).go()))
+                }
+                (Some("object"), _) if schema["additionalProperties"].is_object() => {
+                    let item = &schema["additionalProperties"];
+                    (Of::Map(item), format!("map[string]{}", Self::of(item, None).go()))
+                }
+                _ => return Self::Raw,
+            },
+        };
+        Self::Typed { of, go: go.unwrap_or(plain) }
+    }
+
+    pub(super) fn go(&self) -> &str {
+        match self {
+            Self::Typed { go, .. } => go,
+            _ => "interface {}",
+        }
+    }
+}
