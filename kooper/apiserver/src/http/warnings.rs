@@ -1,5 +1,7 @@
 //! The Warning headers of an answer: each warning once, and not more than a client can be expected to take.
 
+use std::collections::HashSet;
+
 use http::HeaderValue;
 
 /// How many characters all warnings may have before each is cut.
@@ -9,12 +11,8 @@ const CUT: usize = 256;
 
 /// The headers of warnings, in their order.
 pub(super) fn headers(warnings: &[String]) -> Vec<HeaderValue> {
-    let mut once: Vec<&str> = Vec::new();
-    for warning in warnings {
-        if !warning.is_empty() && !once.contains(&warning.as_str()) {
-            once.push(warning);
-        }
-    }
+    let mut seen = HashSet::new();
+    let mut once: Vec<_> = warnings.iter().map(String::as_str).filter(|warning| seen.insert(*warning)).collect();
     let length = |text: &str| text.chars().count();
     if once.iter().map(|text| length(text)).sum::<usize>() > MOST {
         let mut written = 0;

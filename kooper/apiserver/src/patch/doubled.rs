@@ -3,6 +3,7 @@
 //! The real server keeps the values of a JSON patch as they are written until
 //! it decodes the patched object, so fields that come twice are found in both.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -10,31 +11,54 @@ use serde_json::{Map, Value, json};
 
 use super::json::json_patch;
 
-/// The JSON of the object that a patch leads to, with the fields that come twice within the patch's values; `None` where
-/// there are none.
-pub(crate) fn patched(present: &Value, patch: &[u8]) -> Option<String> {
-    let Ok(Doubled::List(operations)) = serde_json::from_slice(patch) else { return None };
-    let mut kept = Vec::new();
-    let mut plain = |operation: &Doubled| {
-        let Doubled::Object(members) = operation else { return Value::Null };
-        let members = members.iter().map(|(key, value)| {
-            if key != "value" || !value.is_doubled() {
-                return (key.clone(), value.to_value());
-            }
-            let stands_for = Value::String(format!("\u{1}{}\u{1}", kept.len()));
-            kept.push((stands_for.to_string(), value.to_string()));
-            (key.clone(), stands_for)
-        });
-        Value::Object(members.collect::<Map<_, _>>())
-    };
-    let operations: Vec<_> = operations.iter().map(&mut plain).filter(|operation| operation["op"] != "test").collect();
-    if kept.is_empty() {
-        return None;
+/// What encloses the number of a value that a string stands for, in the JSON of that string.
+const MARK: (&str, &str) = ("\"\\u0001", "\\u0001\"");
+
+/// A JSON patch with values in which a field comes twice.
+pub(crate) struct DoubledPatch {
+    /// Its operations, with a string for each of these values.
+    operations: Vec<Value>,
+    /// The JSON of these values.
+    values: Vec<String>,
+}
+
+impl DoubledPatch {
+    /// `None` where no field comes twice within a value.
+    pub(crate) fn parse(patch: &[u8]) -> Option<Self> {
+        let Ok(Doubled::List(operations)) = serde_json::from_slice(patch) else { return None };
+        let mut values = Vec::new();
+        let mut plain = |operation: &Doubled| {
+            let Doubled::Object(members) = operation else { return Value::Null };
+            let members = members.iter().map(|(key, value)| {
+                if key != "value" || !value.is_doubled() {
+                    return (key.clone(), value.to_value());
+                }
+                values.push(value.to_string());
+                (key.clone(), Value::String(format!("\u{1}{}\u{1}", values.len() - 1)))
+            });
+            Value::Object(members.collect::<Map<_, _>>())
+        };
+        let operations = operations.iter().map(&mut plain).filter(|operation| operation["op"] != "test").collect();
+        if values.is_empty() { None } else { Some(Self { operations, values }) }
     }
-    let mut object = present.clone();
-    // An operation within such a value makes it one in which each field comes once.
-    json_patch(&mut object, &operations).ok()?;
-    Some(kept.iter().fold(json!(object).to_string(), |text, (stands_for, value)| text.replace(stands_for, value)))
+
+    /// The JSON of the object that the patch leads to, with what comes twice.
+    pub(crate) fn patched(&self, present: &Value) -> Option<String> {
+        let mut object = present.clone();
+        // An operation within such a value makes it one in which each field comes once.
+        json_patch(&mut object, &self.operations).ok()?;
+        let text = object.to_string();
+        let mut parts = text.split(MARK.0);
+        let mut patched = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let value = part.split_once(MARK.1).and_then(|(number, rest)| {
+                let value = self.values.get(number.parse::<usize>().ok()?)?;
+                Some([value, rest])
+            });
+            patched.extend(value.unwrap_or([MARK.0, part]));
+        }
+        Some(patched)
+    }
 }
 
 enum Doubled {
@@ -48,9 +72,8 @@ impl Doubled {
     fn is_doubled(&self) -> bool {
         match self {
             Self::Object(members) => {
-                let twice =
-                    |(at, (key, _)): (usize, &(String, Self))| members[..at].iter().any(|(other, _)| other == key);
-                members.iter().enumerate().any(twice) || members.iter().any(|(_, value)| value.is_doubled())
+                let mut keys = HashSet::new();
+                members.iter().any(|(key, value)| !keys.insert(key) || value.is_doubled())
             }
             Self::List(items) => items.iter().any(Self::is_doubled),
             Self::Other(_) => false,
@@ -152,17 +175,34 @@ impl<'de> Visitor<'de> for Any {
 mod tests {
     use serde_json::json;
 
-    use super::patched;
+    use super::DoubledPatch;
 
     #[test]
     fn values_stay_as_they_are_written() {
         let present = json!({"a": {"b": 1}});
-        let of = |patch: &str| patched(&present, patch.as_bytes());
+        let of = |patch: &str| DoubledPatch::parse(patch.as_bytes())?.patched(&present);
         let patch = r#"[{"op": "test", "path": "/a/b", "value": 2}, {"op": "add", "path": "/c", "value": [{"x": "\"", "x": null}]}]"#;
         assert_eq!(of(patch).as_deref(), Some(r#"{"a":{"b":1},"c":[{"x":"\"","x":null}]}"#));
         assert_eq!(of(r#"[{"op": "add", "path": "/c", "value": {"x": 1}, "value": {"x": 2}}]"#), None);
         let within =
             r#"[{"op": "add", "path": "/c", "value": {"x": 1, "x": 2}}, {"op": "add", "path": "/c/y", "value": 1}]"#;
         assert_eq!(of(within), None);
+    }
+
+    #[test]
+    fn many_values_and_many_fields_take_no_longer_than_they_are() {
+        let fields: Vec<_> = (0..100_000).map(|field| format!(r#""{field}":1"#)).collect();
+        let operations = (0..5_000).map(|field| format!(r#"{{"op":"add","path":"/{field}","value":{{"x":1,"x":2}}}}"#));
+        let wide = format!(r#"{{"op":"add","path":"/wide","value":{{{}}}}}"#, fields.join(","));
+        let patch = format!("[{}]", operations.chain([wide]).collect::<Vec<_>>().join(","));
+        let patched = DoubledPatch::parse(patch.as_bytes()).unwrap().patched(&json!({})).unwrap();
+        assert_eq!(patched.matches(r#"{"x":1,"x":2}"#).count(), 5_000);
+    }
+
+    #[test]
+    fn a_string_that_looks_like_one_that_stands_for_a_value_stays() {
+        let patch = r#"[{"op": "add", "path": "/c", "value": {"x": 1, "x": 2}}, {"op": "add", "path": "/d", "value": "\u0001 7"}]"#;
+        let patched = DoubledPatch::parse(patch.as_bytes()).unwrap().patched(&json!({})).unwrap();
+        assert_eq!(patched, r#"{"c":{"x":1,"x":2},"d":"\u0001 7"}"#);
     }
 }

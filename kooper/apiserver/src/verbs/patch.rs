@@ -14,7 +14,7 @@ use crate::cause::Cause;
 use crate::http::Answer;
 use crate::kinds::Kind;
 use crate::patch::apply::kind_of;
-use crate::patch::doubled;
+use crate::patch::doubled::DoubledPatch;
 use crate::patch::format::display;
 use crate::patch::json::json_patch;
 use crate::patch::merge::merge_patch;
@@ -42,6 +42,9 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
     if let Patch::Apply(config) = &patch {
         return apply(call, &options, config);
     }
+    let bytes = &call.request.body;
+    let strict = patch.strict(bytes);
+    let doubled = if let Patch::Json(_) = patch { DoubledPatch::parse(bytes) } else { None };
     let warnings = RefCell::default();
     let next = |present: &Value| {
         let mut patched = patch.apply(&call.kind, present)?;
@@ -54,10 +57,9 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
                 patched[key] = present[key].clone();
             }
         }
-        let bytes = &call.request.body;
-        let text = matches!(patch, Patch::Json(_)).then(|| doubled::patched(present, bytes)).flatten();
+        let text = doubled.as_ref().and_then(|doubled| doubled.patched(present));
         let (object, unknown) =
-            body::patched(call, patched, text, patch.strict(bytes), options.validation).map_err(|refusal| {
+            body::patched(call, patched, text, strict.clone(), options.validation).map_err(|refusal| {
                 // What a patch leads to is not what the client sent.
                 let why = body::reason(&refusal, &call.kind.kind);
                 if refusal.code == StatusCode::BAD_REQUEST { misfit(why) } else { refusal }
