@@ -6,7 +6,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::header::HOST;
@@ -94,7 +94,7 @@ impl http_body::Body for Driven {
             return Poll::Ready(frame);
         }
         drive(&mut this.connection, cx);
-        Poll::Ready(ready!(Pin::new(&mut this.body).poll_frame(cx)))
+        Pin::new(&mut this.body).poll_frame(cx)
     }
 
     fn is_end_stream(&self) -> bool {
