@@ -1,4 +1,4 @@
-//! The writes of controllers, as their client sends them, and what goes wrong with one of them.
+//! The writes of controllers, as their client sends them, and what goes wrong with them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,11 +23,12 @@ const MOST: usize = 5000;
 /// Why a request after the end of its process fails.
 const KILLED: &str = "the controllers were killed";
 
-/// The writes of all processes of one history.
-#[derive(Default)]
+/// The writes and calls of all processes of one history.
 pub(super) struct Tape {
-    state: Mutex<State>,
+    /// What goes wrong.
+    planned: Trial,
     calls: AtomicU64,
+    state: Mutex<State>,
 }
 
 #[derive(Default)]
@@ -35,7 +36,6 @@ struct State {
     written: Vec<Written>,
     /// How often each write was begun.
     counts: HashMap<String, u64>,
-    planned: Option<Trial>,
     met: bool,
     /// The calls before the last thing that went wrong.
     calm: u64,
@@ -76,8 +76,7 @@ impl Written {
 impl Tape {
     /// A tape with something that goes wrong.
     pub(super) fn new(trial: &Trial) -> Self {
-        let state = State { planned: Some(trial.clone()), ..State::default() };
-        Self { state: Mutex::new(state), calls: AtomicU64::default() }
+        Self { planned: trial.clone(), calls: AtomicU64::default(), state: Mutex::default() }
     }
 
     /// Counts a call of a handler.
@@ -122,9 +121,9 @@ impl Tape {
         let count = state.counts.entry(what.clone()).or_default();
         *count += 1;
         let nth = *count;
-        let mishap = match &state.planned {
-            Some(Trial::Write { of, nth: at, mishap }) if *of == what && *at == nth => Some(*mishap),
-            Some(Trial::Prefix { writes, mishap }) if state.written.len() < *writes => Some(*mishap),
+        let mishap = match &self.planned {
+            Trial::Write { of, nth: at, mishap } if *of == what && *at == nth => Some(*mishap),
+            Trial::Prefix { writes, mishap } if state.written.len() < *writes => Some(*mishap),
             _ => None,
         };
         if mishap.is_some() {
