@@ -26,34 +26,45 @@ enum Field {
     Other(usize),
 }
 
-impl Selection {
-    pub(crate) fn parse(query: &Query, kind: &Kind, name: Option<&str>) -> Result<Self, Refusal> {
-        let labels = match query.get("labelSelector") {
-            Some(text) => Some(
-                Selector::parse(text)
-                    .map_err(|error| Refusal::bad_request(wrong::error(text).unwrap_or_else(|| error.to_string())))?,
-            ),
-            None => None,
-        };
-        let mut fields = Vec::new();
-        if let Some(text) = query.get("fieldSelector") {
+/// The selectors of a request, before it is known which fields its kind has.
+#[derive(Debug)]
+pub(crate) struct Selectors {
+    labels: Option<Selector>,
+    fields: Option<FieldSelector>,
+}
+
+impl Selectors {
+    pub(crate) fn parse(query: &Query) -> Result<Self, Refusal> {
+        let labels = query.get("labelSelector").map(|text| {
+            Selector::parse(text)
+                .map_err(|error| Refusal::bad_request(wrong::error(text).unwrap_or_else(|| error.to_string())))
+        });
+        let fields = query.get("fieldSelector").map(|text| {
             // A last comma ends nothing.
             let text = text.strip_suffix(',').filter(|rest| !rest.ends_with('\\')).unwrap_or(text);
-            let selector = FieldSelector::parse(text).map_err(|_| {
+            FieldSelector::parse(text).map_err(|_| {
                 let term = text.split(',').find(|term| !term.contains('=')).unwrap_or(text);
                 Refusal::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'"))
-            })?;
-            for (path, equal, value) in selector.terms() {
-                fields.push((Self::field(kind, path)?, equal, value.to_owned()));
-            }
+            })
+        });
+        Ok(Self { labels: labels.transpose()?, fields: fields.transpose()? })
+    }
+
+    /// What they select of a kind; with `name`, only the object of that name.
+    pub(crate) fn of(self, kind: &Kind, name: Option<&str>) -> Result<Selection, Refusal> {
+        let mut fields = Vec::new();
+        for (path, equal, value) in self.fields.iter().flat_map(FieldSelector::terms) {
+            fields.push((Selection::field(kind, path)?, equal, value.to_owned()));
         }
         // A watch of one name is a watch with a field selector.
         if let Some(name) = name {
             fields.push((Field::Name, true, name.to_owned()));
         }
-        Ok(Self { labels, fields })
+        Ok(Selection { labels: self.labels, fields })
     }
+}
 
+impl Selection {
     fn field(kind: &Kind, path: &str) -> Result<Field, Refusal> {
         match path {
             "metadata.name" => return Ok(Field::Name),

@@ -69,12 +69,12 @@ fn returns_object(kind: &Kind) -> bool {
 }
 
 pub(super) fn delete_collection(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let selection = super::list::selection(call, false)?;
     let options = DeleteOptions::parse(call)?;
-    Ok(options.warn(&call.kind, delete_all(call, &options).unwrap_or_else(Answer::from)))
+    Ok(options.warn(&call.kind, delete_all(call, &selection, &options).unwrap_or_else(Answer::from)))
 }
 
-fn delete_all(call: &Call<'_>, options: &DeleteOptions) -> Result<Answer, Refusal> {
-    let selection = Selection::parse(&call.request.query, &call.kind, None)?;
+fn delete_all(call: &Call<'_>, selection: &Selection, options: &DeleteOptions) -> Result<Answer, Refusal> {
     let snapshot = call.kind.table.snapshot();
     let prefix = call.target.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
     let limit = super::list::number(&call.request.query, "limit")?.filter(|limit| *limit > 0);

@@ -15,7 +15,7 @@ use crate::faults::View;
 use crate::http::accept::Encoding;
 use crate::http::{Answer, Query};
 use crate::protobuf::{self, Kind};
-use crate::select::Selection;
+use crate::select::{Selection, Selectors};
 use crate::status::{Cause, Refusal};
 use crate::store::{Object, Snapshot};
 
@@ -23,14 +23,8 @@ use crate::store::{Object, Snapshot};
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub(super) async fn list(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let selection = selection(call, false)?;
     let query = &call.request.query;
-    let selection = Selection::parse(query, &call.kind, None).or_else(|refusal| {
-        // Whether fields can be selected is found out last.
-        if refusal.message().starts_with("field label not supported") {
-            check_matching(query, false)?;
-        }
-        Err(refusal)
-    })?;
     let mut page = Page::parse(query)?;
     // One object is read as it is now, unless the client insists, and has no second page.
     let placed = call.target.namespace.is_some() || !call.kind.namespaced;
@@ -225,8 +219,6 @@ impl Page {
         let limit = number(query, "limit")?
             .filter(|limit| *limit > 0)
             .map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
-        number(query, "timeoutSeconds")?;
-        check_matching(query, false)?;
         let given = query.get("resourceVersion");
         if let Some(text) = query.get("continue") {
             let (version, after) = read_token(text)?;
@@ -247,16 +239,25 @@ impl Page {
     }
 }
 
+/// Which objects a list, a watch or a DELETE of a collection is about. Of several mistakes in its options, the real server
+/// reports what cannot be parsed before what contradicts itself, and that before fields that cannot be selected.
+pub(super) fn selection(call: &Call<'_>, watching: bool) -> Result<Selection, Refusal> {
+    let query = &call.request.query;
+    for option in ["timeoutSeconds", "limit"] {
+        number(query, option)?;
+    }
+    let selectors = Selectors::parse(query)?;
+    check_matching(query, watching)?;
+    selectors.of(&call.kind, call.target.name.as_deref())
+}
+
 /// Refuses combinations of the list options that contradict each other.
-pub(super) fn check_matching(query: &Query, watching: bool) -> Result<(), Refusal> {
+fn check_matching(query: &Query, watching: bool) -> Result<(), Refusal> {
     let version = query.get("resourceVersion");
     let matching = query.get("resourceVersionMatch");
     let initial = query.get("sendInitialEvents");
     let continued = query.get("continue").is_some();
     let field = "resourceVersionMatch";
-    if let Some(text) = version.filter(|_| watching) {
-        parse_version(text)?;
-    }
     // A watch of the state and what follows is one with initial events.
     let from_now = watching && initial.is_none() && matches!(version, None | Some("" | "0"));
     let known: &[&str] = if watching { &["NotOlderThan"] } else { &["Exact", "NotOlderThan", ""] };
@@ -286,7 +287,7 @@ pub(super) fn check_matching(query: &Query, watching: bool) -> Result<(), Refusa
     if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid("meta.k8s.io", "ListOptions", "", &causes)) }
 }
 
-pub(super) fn parse_version(text: &str) -> Result<u64, Refusal> {
+fn parse_version(text: &str) -> Result<u64, Refusal> {
     text.parse().map_err(|_| {
         Refusal::bad_request(format!(
             "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: \

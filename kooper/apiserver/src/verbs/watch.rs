@@ -29,18 +29,15 @@ const MOST_WATCHERS: usize = 50_000;
 const LASTS: Duration = Duration::from_secs(1800);
 
 pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, Refusal> {
+    let selection = list::selection(call, true)?;
     let query = &call.request.query;
-    if let Some(text) = query.get("resourceVersion").filter(|text| text.parse::<u64>().is_err()) {
-        return Err(list::bad_version(text));
-    }
-    list::check_matching(query, true)?;
-    let selection = Selection::parse(query, &call.kind, call.target.name.as_deref())?;
+    let version = |text: &str| text.parse::<u64>().map_err(|_| list::bad_version(text));
+    let from = query.get("resourceVersion").map(version).transpose()?;
     let seconds = list::number(query, "timeoutSeconds")?.filter(|seconds| *seconds > 0);
     let lasts = seconds.map_or_else(
         || LASTS + Duration::from_secs(u64::from(crate::random::uid().as_bytes()[0]) * 7),
         |seconds| Duration::from_secs(seconds.unsigned_abs()),
     );
-    let from = query.get("resourceVersion").map(list::parse_version).transpose()?;
     let bookmarks = query.flag("allowWatchBookmarks");
     let initial = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
     let table = &call.kind.table;
