@@ -53,3 +53,8 @@ mod testing {}
 #[cfg(feature = "apiserver")]
 #[doc = include_str!("../../docs/guide/16-recipes.md")]
 mod recipes {}
+
+/// Its tests need the embedded API server.
+#[cfg(feature = "apiserver")]
+#[doc = include_str!("../../docs/guide/17-faults-and-exploration.md")]
+mod faults_and_exploration {}
