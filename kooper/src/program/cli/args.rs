@@ -340,7 +340,10 @@ fn command(program: &Described<'_>) -> Command {
         .after_help(AFTER_HELP)
         .subcommands(TASKS.map(|(name, task, about)| {
             let own = every_flag().filter(move |flag| !flag.is_global() && flag.of.contains(&task));
-            Command::new(name).about(about).after_help(AFTER_HELP).args(own.map(Flag::arg))
+            // They may precede any command, so the error is ours; its help does not offer them.
+            let refused = every_flag().filter(move |flag| flag.is_global() && !flag.of.contains(&task));
+            let refused = refused.map(|flag| flag.arg().hide(true));
+            Command::new(name).about(about).after_help(AFTER_HELP).args(own.map(Flag::arg)).args(refused)
         }))
         .args(every_flag().filter(|flag| flag.is_global()).map(Flag::arg));
     match program.own {

@@ -166,6 +166,19 @@ fn help_lists_every_flag_and_how_variables_are_named() {
 }
 
 #[test]
+fn the_help_of_a_command_lists_its_flags_and_no_others() {
+    for (name, task, _) in TASKS {
+        let help = refused(&format!("{name} --help"), &[]);
+        for flag in every_flag() {
+            let listed =
+                help.lines().any(|line| line.split_whitespace().any(|word| word == format!("--{}", flag.name)));
+            let known = every_flag().any(|other| other.name == flag.name && other.of.contains(&task));
+            assert_eq!(listed, known, "{name} --{}: {help}", flag.name);
+        }
+    }
+}
+
+#[test]
 fn each_command_exists_and_has_the_common_flags() {
     for (name, expected, _) in TASKS {
         let required = match expected {
