@@ -294,3 +294,55 @@ fn retry_after(response: &Response<Body>) -> Option<Duration> {
     let seconds = response.headers().get(http::header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
     Some(Duration::from_secs(seconds))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::future::ready;
+    use std::pin::pin;
+
+    use futures_util::StreamExt;
+    use http_body_util::StreamBody;
+    use tokio::sync::mpsc::unbounded_channel;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    fn frame(kind: &str, metadata: &str) -> Frame<Bytes> {
+        let object = format!(r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{metadata}}}"#);
+        Frame::data(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_objects_of_a_list_are_collected_and_later_events_are_read_at_once() {
+        let (server, mut sent) = unbounded_channel();
+        let body = stream::poll_fn(move |cx| sent.poll_recv(cx)).map(Ok::<_, Infallible>);
+        let mut response = Some(Response::new(StreamBody::new(body)));
+        let service = tower::service_fn(move |_: Request<Body>| ready(Ok::<_, Infallible>(response.take().unwrap())));
+        let response = Client::new(service, "default").send(Request::new(Body::empty())).await.unwrap();
+        let mut events = pin!(events(response, true));
+        let object = |name: &str| frame("ADDED", &format!(r#"{{"name":"{name}","resourceVersion":"1"}}"#));
+        let end = frame("BOOKMARK", r#"{"resourceVersion":"2","annotations":{"k8s.io/initial-events-end":"true"}}"#);
+        let start = Instant::now();
+
+        // What is there is not waited for.
+        server.send(object("a")).unwrap();
+        assert!(matches!(events.next().await, Some(Ok(Event::Added(_)))));
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        // All that arrives while it waits is read together.
+        let arrive = async {
+            for frame in [object("b"), object("c"), end] {
+                server.send(frame).unwrap();
+            }
+        };
+        let (second, ()) = tokio::join!(events.next(), arrive);
+        assert!(matches!(second, Some(Ok(Event::Added(_)))));
+        assert!(matches!(events.next().await, Some(Ok(Event::Added(_)))));
+        assert!(matches!(events.next().await, Some(Ok(Event::Bookmark { initial_events_end: true, .. }))));
+        assert_eq!(start.elapsed(), COLLECTING);
+        // The list has ended.
+        let (change, ()) = tokio::join!(events.next(), async { server.send(object("d")).unwrap() });
+        assert!(matches!(change, Some(Ok(Event::Added(_)))));
+        assert_eq!(start.elapsed(), COLLECTING);
+    }
+}
