@@ -6,7 +6,7 @@
 mod ports;
 mod shapes;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 
@@ -22,54 +22,68 @@ pub(crate) const MASKED: [(&str, &str); 1] = [("continue", "the token is opaque 
 
 /// The answers of a history in a form that does not depend on when and where they were given.
 pub(crate) fn normal(answers: Vec<Answer>) -> Vec<Answer> {
-    let mut bodies: Vec<Body> = answers.iter().map(|answer| Body::parse(&answer.body)).collect();
-    let mut versions = BTreeSet::new();
-    bodies.iter().flat_map(Body::values).for_each(|value| collect_versions(value, &mut versions));
-    let mut ports = Ports::default();
-    bodies.iter().flat_map(Body::values).for_each(|value| ports.collect(value));
+    let mut parts = Parts::default();
+    let bodies: Vec<Vec<usize>> = answers.iter().map(|answer| parts.of(&answer.body)).collect();
+    let (mut versions, mut ports) = (BTreeSet::new(), Ports::default());
+    for value in parts.all.iter().filter_map(|part| part.value.as_ref().ok()) {
+        collect_versions(value, &mut versions);
+        ports.collect(value);
+    }
+    let mut all = parts.all;
     let mut normal = Normal { versions, ports, ..Normal::default() };
-    let answers = answers.into_iter().zip(&mut bodies).map(|(answer, body)| {
+    let answers = answers.into_iter().zip(bodies).map(|(answer, body)| {
         let headers = answer.headers.into_iter().filter(|(name, _)| COMPARED.contains(&name.as_str()));
-        Answer {
-            status: answer.status,
-            headers: headers.map(|(name, value)| (name, normal.text(&value))).collect(),
-            body: normal.body(body),
-        }
+        let headers = headers.map(|(name, value)| (name, normal.text(&value))).collect();
+        let body: Vec<_> = body.into_iter().map(|index| normal.part(&mut all[index])).collect();
+        Answer { status: answer.status, headers, body: body.join("\n") }
     });
     answers.collect()
 }
 
-/// A body, decoded where it is JSON.
-enum Body {
-    One(Value),
-    /// A stream, or a text.
-    Lines(Vec<Result<Value, String>>),
+/// The parts of all bodies. Watches of the same objects show the same events: each is made normal once.
+#[derive(Default)]
+struct Parts<'a> {
+    known: HashMap<&'a str, usize>,
+    all: Vec<Part>,
 }
 
-impl Body {
-    fn parse(text: &str) -> Self {
-        let line = |line: &str| serde_json::from_str(line).map_err(|_| line.to_owned());
-        match serde_json::from_str(text) {
-            Ok(value) if !is_event(&value) => Self::One(value),
+/// A body, or a line of a stream or a text, decoded where it is JSON.
+struct Part {
+    value: Result<Value, String>,
+    is_line: bool,
+    normal: Option<String>,
+}
+
+impl<'a> Parts<'a> {
+    /// The indexes of the parts of a body.
+    fn of(&mut self, text: &'a str) -> Vec<usize> {
+        if text.starts_with(r#"{"type":"#) {
+            return text.lines().map(|line| self.line(line)).collect();
+        }
+        let value = match serde_json::from_str(text) {
+            Ok(value) => value,
             // An object in YAML; how its strings are quoted is up to the writer.
-            Err(_) if text.starts_with("apiVersion:") => {
-                serde_saphyr::from_str(text).map_or_else(|error| Self::Lines(vec![Err(error.to_string())]), Self::One)
-            }
-            _ => Self::Lines(text.lines().map(line).collect()),
+            Err(_) if text.starts_with("apiVersion:") => match serde_saphyr::from_str(text) {
+                Ok(value) => value,
+                Err(error) => return vec![self.add(text, Err(error.to_string()), true)],
+            },
+            Err(_) => return text.lines().map(|line| self.line(line)).collect(),
+        };
+        vec![self.add(text, Ok(value), false)]
+    }
+
+    fn line(&mut self, line: &'a str) -> usize {
+        match self.known.get(line) {
+            Some(index) => *index,
+            None => self.add(line, serde_json::from_str(line).map_err(|_| line.to_owned()), true),
         }
     }
 
-    fn values(&self) -> impl Iterator<Item = &Value> {
-        let (one, lines) = match self {
-            Self::One(value) => (Some(value), [].as_slice()),
-            Self::Lines(lines) => (None, lines.as_slice()),
-        };
-        one.into_iter().chain(lines.iter().filter_map(|line| line.as_ref().ok()))
+    fn add(&mut self, text: &'a str, value: Result<Value, String>, is_line: bool) -> usize {
+        self.known.insert(text, self.all.len());
+        self.all.push(Part { value, is_line, normal: None });
+        self.all.len() - 1
     }
-}
-
-fn is_event(value: &Value) -> bool {
-    value.get("type").is_some() && value.get("object").is_some() && value.get("kind").is_none()
 }
 
 fn is_list(entries: &serde_json::Map<String, Value>) -> bool {
@@ -110,23 +124,18 @@ struct Normal {
 }
 
 impl Normal {
-    fn body(&mut self, body: &mut Body) -> String {
-        match body {
-            Body::One(value) => {
-                self.value(value, "");
-                serde_json::to_string_pretty(value).expect("a value can be written")
-            }
-            Body::Lines(lines) => {
-                let lines = lines.iter_mut().map(|line| match line {
-                    Ok(value) => {
-                        self.value(value, "");
-                        value.to_string()
-                    }
-                    Err(text) => self.text(text),
-                });
-                lines.collect::<Vec<_>>().join("\n")
-            }
+    fn part(&mut self, part: &mut Part) -> String {
+        if let Some(normal) = &part.normal {
+            return normal.clone();
         }
+        let normal = match &mut part.value {
+            Ok(value) => {
+                self.value(value, "");
+                if part.is_line { value.to_string() } else { format!("{value:#}") }
+            }
+            Err(text) => self.text(text),
+        };
+        part.normal.insert(normal).clone()
     }
 
     fn value(&mut self, value: &mut Value, key: &str) {

@@ -35,11 +35,11 @@ pub(super) fn is_uid(text: &str) -> bool {
     })
 }
 
-/// Seconds, or days and years.
+/// Numbers with their units, such as `5s`, `2m52s` and `1y20d`.
 pub(super) fn is_age(text: &str) -> bool {
-    let days = text.strip_suffix('d').map(|days| days.split_once('y').unwrap_or(("0", days)));
-    text.strip_suffix('s').is_some_and(|seconds| seconds.parse::<u8>().is_ok())
-        || days.is_some_and(|(years, days)| years.parse::<u8>().is_ok() && days.parse::<u16>().is_ok())
+    let mut parts = text.split_inclusive(|char: char| !char.is_ascii_digit());
+    let is_part = |part: &str| part.len() > 1 && part.ends_with(['s', 'm', 'h', 'd', 'y']);
+    !text.is_empty() && parts.all(is_part)
 }
 
 pub(super) fn is_time(text: &str) -> bool {
