@@ -184,7 +184,7 @@ impl Normal {
                     entries.remove("internalTrafficPolicy");
                 }
                 // A path of `managedFields` may name an owner by its uid.
-                if key.starts_with("f:") {
+                if key == "f:ownerReferences" {
                     *entries =
                         std::mem::take(entries).into_iter().map(|(key, value)| (self.text(&key), value)).collect();
                 }

@@ -11,6 +11,7 @@ mod queries;
 mod subject;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::env;
 
 use fastrand::Rng;
@@ -58,28 +59,34 @@ pub(crate) async fn history(seed: u64, name: &str, subjects: [&'static Subject; 
     let (rng, references) = (Rng::with_seed(seed), References::default());
     let mut writer = Writer { rng, references, present: Vec::new(), tables: Vec::new() };
     let mut notes = Vec::new();
-    let mut listed: HashMap<&str, (String, Vec<Value>)> = HashMap::new();
+    // The objects of a kind, as long as none was written.
+    let mut listed = HashMap::new();
     while notes.len() < requests {
         let subject = one(&mut writer.rng, &subjects);
-        let list = server.send(&Step::get(&subject.path.replace("$ns", name))).await;
-        // Its version changes with each write of anything.
-        let items = list.body.find("\"items\"").map_or("", |at| &list.body[at..]);
-        let (seen, objects) = listed.entry(subject.kind).or_default();
-        if seen != items {
-            let mut list: Value = serde_json::from_str(&list.body).unwrap_or_default();
-            *objects = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-            items.clone_into(seen);
-        }
+        let objects = match listed.entry(subject.kind) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(objects(&server, &subject.path.replace("$ns", name)).await),
+        };
         writer.present.clone_from(objects);
         let (mut step, note) = writer.step(subject);
         step.id = case.steps.len();
         let answer = run.step(&step).await;
+        if answer.status < 300 && !matches!(&*step.method, "GET" | "WATCH") {
+            listed.remove(subject.kind);
+        }
         writer.references.learn(step.id, answer);
         case.steps.push(step);
         notes.push(note);
     }
     let answers = run.finish().await;
     History { case, answers, notes }
+}
+
+/// The objects in a collection.
+async fn objects(server: &Server, collection: &str) -> Vec<Value> {
+    let list = server.send(&Step::get(collection)).await;
+    let mut list: Value = serde_json::from_str(&list.body).unwrap_or_default();
+    list["items"].as_array_mut().map(std::mem::take).unwrap_or_default()
 }
 
 /// The kinds that histories are about: all, or those that the environment variable `KOOPER_KINDS` lists.
