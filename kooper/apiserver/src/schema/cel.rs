@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use kube_cel::{CompiledSchema, ErrorKind, compile_schema, validate_compiled};
+use kube_cel::{CompiledSchema, ErrorKind, ValidationError, compile_schema, validate_compiled};
 use serde_json::{Value, json};
 
 use crate::cause::Cause;
@@ -87,22 +87,31 @@ fn has_rules(schema: &Value) -> bool {
     }
 }
 
-/// The message of a rule, or the rule itself.
-fn message_of<'a>(schema: &'a Value, rule: &'a str) -> Option<&'a str> {
+/// The declaration of a rule.
+fn declared<'a>(schema: &'a Value, rule: &str) -> Option<&'a Value> {
     match schema {
         Value::Object(entries) => {
-            let rules = entries.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
-            let own = rules.filter(|own| own["rule"] == rule).map(|own| own["message"].as_str().unwrap_or(rule)).next();
-            own.or_else(|| entries.values().find_map(|below| message_of(below, rule)))
+            let mut rules = entries.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
+            let own = rules.find(|own| own["rule"] == rule);
+            own.or_else(|| entries.values().find_map(|below| declared(below, rule)))
         }
-        Value::Array(items) => items.iter().find_map(|below| message_of(below, rule)),
+        Value::Array(items) => items.iter().find_map(|below| declared(below, rule)),
         _ => None,
     }
 }
 
-/// The message of a rule that could not be evaluated, with the type of the value that it is about.
-fn failed(schema: &Value, rule: &str, error: &str, found: Option<&Value>) -> String {
-    let kind = match found {
+fn at_path<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').filter(|part| !part.is_empty()).try_fold(object, |value, key| value.get(key))
+}
+
+/// The cause for a rule that could not be evaluated: it is about the value that has the rule, also when the rule blames
+/// a field of that.
+fn failed(schema: &Value, object: &Value, error: &ValidationError) -> Cause {
+    let rule = declared(schema, &error.rule);
+    let declared = |key: &str| rule.and_then(|rule| rule[key].as_str());
+    let path = &error.field_path;
+    let path = path.strip_suffix(declared("fieldPath").unwrap_or_default()).unwrap_or(path).trim_matches('.');
+    let kind = match at_path(object, path) {
         Some(Value::Array(_)) => "array",
         Some(Value::String(_)) => "string",
         Some(Value::Bool(_)) => "boolean",
@@ -110,10 +119,10 @@ fn failed(schema: &Value, rule: &str, error: &str, found: Option<&Value>) -> Str
         Some(Value::Number(_)) => "integer",
         _ => "object",
     };
-    let error = error.strip_prefix("rule evaluation error: ").unwrap_or(error);
-    let error = error.replacen("No such key", "no such key", 1);
-    let rule = message_of(schema, rule).unwrap_or(rule);
-    format!("Invalid value: {kind:?}: {error} evaluating rule: {rule}")
+    let why = error.message.strip_prefix("rule evaluation error: ").unwrap_or(&error.message);
+    let why = why.replacen("No such key", "no such key", 1);
+    let rule = declared("message").unwrap_or(&error.rule);
+    Cause::other("FieldValueInvalid", path, format!("Invalid value: {kind:?}: {why} evaluating rule: {rule}"))
 }
 
 /// The rules that an object violates.
@@ -124,13 +133,10 @@ pub(super) fn validate(rules: &CompiledSchema, schema: &Value, object: &Value, p
         .into_iter()
         .map(|error| {
             let path = error.field_path.trim_start_matches('.');
-            let found = path.split('.').filter(|part| !part.is_empty()).try_fold(object, |value, key| value.get(key));
+            let found = at_path(object, path);
             let message = match error.kind {
                 ErrorKind::ValidationFailure => error.message,
-                ErrorKind::EvaluationError => {
-                    let message = failed(schema, &error.rule, &error.message, found);
-                    return Cause::other("FieldValueInvalid", path, message);
-                }
+                ErrorKind::EvaluationError => return failed(schema, object, &error),
                 _ => format!("rule {:?}: {}", error.rule, error.message),
             };
             match error.reason.as_deref() {
