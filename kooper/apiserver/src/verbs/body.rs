@@ -1,7 +1,11 @@
 //! From a body to an object of the kind that the path names.
 
+mod named;
+
 use serde_json::Value;
 
+pub(super) use self::named::SCHEME;
+use self::named::Type;
 use super::{Call, FieldValidation};
 use crate::decode::{self, Findings};
 use crate::http::syntax;
@@ -99,14 +103,7 @@ pub(crate) fn parse(call: &Call<'_>, api_version: &str, kind: &str) -> Result<Va
             None => Ok(object),
         },
         Ok(Value::Null) => Ok(serde_json::json!({})),
-        Ok(other) => {
-            let what = json_type(&other);
-            Err(unrecognized(format!(
-                "json: cannot unmarshal {what} into Go value of type struct {{ APIVersion string \
-                 \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }} ({})",
-                excerpt(body)
-            )))
-        }
+        Ok(other) => Err(unrecognized(format!("{} ({})", not_a(&other, HEADER), excerpt(body)))),
         Err(error) => {
             let why = syntax::error(body).unwrap_or_else(|| error.to_string());
             Err(unrecognized(format!("{why} ({})", excerpt(body))))
@@ -125,11 +122,7 @@ pub(super) fn yaml(body: &[u8]) -> Result<Value, String> {
     if value.is_object() {
         Ok(value)
     } else {
-        Err(format!(
-            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type \
-             map[string]interface {{}}",
-            json_type(&value)
-        ))
+        Err(format!("error unmarshaling JSON: while decoding JSON: {}", not_a(&value, MAP)))
     }
 }
 
@@ -259,101 +252,6 @@ pub(super) fn check_namespace(call: &Call<'_>, object: &Value) -> Result<(), Ref
     Ok(())
 }
 
-/// The type that the path of a request names.
-#[derive(Clone, Copy)]
-struct Type<'a> {
-    group: &'a str,
-    version: &'a str,
-    kind: &'a str,
-    custom: bool,
-    /// Whether the object is the result of a patch, which may change the version of a custom object.
-    patched: bool,
-}
-
-impl<'a> Type<'a> {
-    fn of(kind: &'a Kind) -> Self {
-        let custom = kind.custom.is_some();
-        Self { group: &kind.group, version: &kind.version, kind: &kind.kind, custom, patched: false }
-    }
-
-    fn api_version(self) -> String {
-        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
-    }
-
-    /// Refuses an object that names another type.
-    fn check(self, call: &Call<'_>, object: &Value) -> Result<(), Refusal> {
-        let text = |key: &str| object[key].as_str().unwrap_or_default();
-        let (found, version) = (text("kind"), text("apiVersion"));
-        let expected = self.api_version();
-        let unrecognized = |why: String| {
-            if self.patched {
-                return Refusal::bad_request(why);
-            }
-            let excerpt = excerpt(&call.request.body);
-            Refusal::bad_request(format!(
-                "the object provided is unrecognized (must be of type {}): {why} ({excerpt})",
-                self.kind
-            ))
-        };
-        if version.matches('/').count() > 1 {
-            return Err(unrecognized(format!("unexpected GroupVersion string: {version}")));
-        }
-        if self.custom {
-            if found.is_empty() {
-                let body = String::from_utf8_lossy(&call.request.body);
-                let body = if self.patched { object.to_string() } else { body.into_owned() };
-                return Err(unrecognized(format!("Object 'Kind' is missing in '{body}'")));
-            }
-        } else if !found.is_empty() || !version.is_empty() {
-            let name = if found.is_empty() { self.kind } else { found };
-            let given = if version.is_empty() { expected.as_str() } else { version };
-            let (group, version) = split_group_version(given);
-            let registered = call.cluster.kinds().of(given, name).is_some_and(|kind| kind.custom.is_none())
-                || crate::schema::published::typed(&group, &version, name).is_some()
-                || name.ends_with("List")
-                || name == "Scale" && OLD_SCALES.contains(&given);
-            let why = if !registered {
-                format!("no kind {name:?} is registered for version {given:?} in scheme {SCHEME:?}")
-            } else if name != self.kind {
-                let internal =
-                    if self.group.is_empty() { "core" } else { self.group.split('.').next().unwrap_or_default() };
-                format!("converting ({version}.{name}) to ({internal}.{}): unknown conversion", self.kind)
-            } else {
-                String::new()
-            };
-            if !why.is_empty() {
-                let message = format!("{name} in version {version:?} cannot be handled as a {}: {why}", self.kind);
-                return Err(Refusal::bad_request(message));
-            }
-        }
-        let counts = if self.custom { !self.patched } else { !version.is_empty() };
-        if counts && version != expected {
-            return Err(Refusal::bad_request(format!(
-                "the API version in the data ({version}) does not match the expected API version ({expected})"
-            )));
-        }
-        Ok(())
-    }
-
-    /// Refuses unknown and duplicate fields, or turns them into warnings.
-    fn report(self, found: Vec<String>, validation: FieldValidation) -> Result<Vec<String>, Refusal> {
-        match validation {
-            FieldValidation::Strict if !found.is_empty() => {
-                let message = format!(
-                    "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
-                    self.kind,
-                    self.version,
-                    self.kind,
-                    found.join(", ")
-                );
-                Err(Refusal::bad_request(message))
-            }
-            FieldValidation::Warn => Ok(found),
-            _ => Ok(Vec::new()),
-        }
-    }
-}
-
 /// A null is the absence of a field.
 fn drop_nulls(value: &mut Value) {
     match value {
@@ -365,11 +263,6 @@ fn drop_nulls(value: &mut Value) {
         _ => {}
     }
 }
-
-/// The versions in which there were Scales once.
-const OLD_SCALES: [&str; 3] = ["extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"];
-/// Where the real server has its kinds.
-const SCHEME: &str = "pkg/runtime/scheme.go:111";
 
 /// The data of ConfigMaps and Secrets: null is an empty string, and base64 has one form.
 fn normalize_data(kind: &Kind, object: &mut Value) {
@@ -423,6 +316,16 @@ pub(super) fn misfit(call: &Call<'_>, object: &Value, (group, version, kind): (&
         return Some(reason(&refusal, kind).to_owned());
     }
     decode::check(object, crate::schema::published::name_of(group, version, kind)).error
+}
+
+/// What Go calls any object, and the part of an object that names its type.
+pub(super) const MAP: &str = "map[string]interface {}";
+pub(super) const HEADER: &str =
+    r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+
+/// The message about JSON that is not of a Go type.
+pub(super) fn not_a(found: &Value, wanted: &str) -> String {
+    format!("json: cannot unmarshal {} into Go value of type {wanted}", json_type(found))
 }
 
 /// What Go calls the type of a JSON value.

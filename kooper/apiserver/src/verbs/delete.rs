@@ -166,7 +166,8 @@ impl DeleteOptions {
         if kind != "DeleteOptions" {
             let version = body["apiVersion"].as_str().unwrap_or("meta.k8s.io/v1");
             return Err(Refusal::bad_request(format!(
-                "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+                "no kind {kind:?} is registered for version {version:?} in scheme {:?}",
+                super::body::SCHEME
             )));
         }
         let grace = &body["gracePeriodSeconds"];

@@ -182,11 +182,7 @@ impl Patch {
             }
         }
         if !object.is_object() {
-            let why = format!(
-                "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ \
-                 APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-                body::json_type(&object)
-            );
+            let why = format!("couldn't get version/kind; json parse error: {}", body::not_a(&object, body::HEADER));
             let cause = Cause::invalid("patch", &object.to_string().into(), why);
             return Err(Refusal::invalid("", "", "", &[cause]));
         }

@@ -40,8 +40,7 @@ pub(super) fn replace(call: &Call<'_>) -> Result<Answer, Refusal> {
             return refusal;
         }
         // The real server looks for the type among the custom kinds to say what is wrong.
-        let why = "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"";
-        Refusal::bad_request(why)
+        Refusal::bad_request(format!("no kind is registered for the type v1.Scale in scheme {:?}", body::SCHEME))
     })?;
     update::check_names(call, &scale)?;
     let answer = write(call, &options, |present| {

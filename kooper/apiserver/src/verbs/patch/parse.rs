@@ -16,10 +16,6 @@ fn decoded(bytes: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(bytes).map_err(|error| syntax::error(bytes).unwrap_or_else(|| error.to_string()))
 }
 
-fn not_a(found: &Value, wanted: &str) -> String {
-    format!("json: cannot unmarshal {} into Go value of type {wanted}", body::json_type(found))
-}
-
 fn refused(why: impl std::fmt::Display) -> Refusal {
     Refusal::bad_request(format!("error decoding patch: {why}"))
 }
@@ -35,7 +31,7 @@ impl Patch {
             "application/merge-patch+json" => match decoded(bytes) {
                 Ok(patch @ Value::Object(_)) => Ok(Self::Merge(patch)),
                 Ok(patch @ Value::Array(_)) if !checked => Ok(Self::Merge(patch)),
-                Ok(other) if checked && !other.is_null() => Err(refused(not_a(&other, "map[string]interface {}"))),
+                Ok(other) if checked && !other.is_null() => Err(refused(body::not_a(&other, body::MAP))),
                 Err(why) if checked => Err(refused(why)),
                 _ => Err(Refusal::bad_request("Invalid JSON Patch")),
             },
@@ -43,7 +39,7 @@ impl Patch {
                 match decoded(bytes).map_err(Refusal::bad_request)? {
                     patch @ Value::Object(_) => Ok(Self::Strategic(patch)),
                     Value::Null => Ok(Self::Strategic(json!({}))),
-                    other => Err(Refusal::bad_request(not_a(&other, "map[string]interface {}"))),
+                    other => Err(Refusal::bad_request(body::not_a(&other, body::MAP))),
                 }
             }
             "application/apply-patch+yaml" => {
@@ -77,10 +73,10 @@ fn operations(bytes: &[u8], checked: bool) -> Result<Vec<Value>, Refusal> {
     let operations = match patch {
         Value::Array(operations) => operations,
         Value::Null => Vec::new(),
-        other => return Err(Refusal::bad_request(not_a(&other, "jsonpatch.Patch"))),
+        other => return Err(Refusal::bad_request(body::not_a(&other, "jsonpatch.Patch"))),
     };
     if let Some(found) = operations.iter().find(|operation| !operation.is_object() && !operation.is_null()) {
-        return Err(Refusal::bad_request(not_a(found, "jsonpatch.Operation")));
+        return Err(Refusal::bad_request(body::not_a(found, "jsonpatch.Operation")));
     }
     if operations.len() > MOST_OPERATIONS {
         let why = format!(
