@@ -8,6 +8,7 @@ mod metadata;
 mod mismatch;
 pub(crate) mod scan;
 pub(crate) mod sections;
+pub(crate) mod segment;
 mod text;
 
 use std::borrow::Cow;

@@ -15,6 +15,7 @@ use crate::error::{BoxError, chain};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
+use crate::object::segment::escape;
 
 /// The timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,7 +52,7 @@ pub(crate) struct LookupError {
 impl Lookup {
     /// Gets the object; `None` if it does not exist.
     pub(crate) async fn get(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, LookupError> {
-        let request = self.path(key).get(key.name(), &kube::core::params::GetParams::default());
+        let request = self.path(key).get(&escape(key.name()), &kube::core::params::GetParams::default());
         match self.send("get", key, request).await {
             Ok(text) => self.parse("get", key, &text).map(Some),
             Err(SendError::Code(404)) => Ok(None),
@@ -97,7 +98,7 @@ impl Lookup {
             "uid": object.uid(), "resourceVersion": object.version(), "finalizers": finalizers,
         }});
         let params = PatchParams { field_manager: Some(self.field_manager.clone()), ..PatchParams::default() };
-        match self.send("patch", key, self.path(key).patch(key.name(), &params, &Patch::Merge(patch))).await {
+        match self.send("patch", key, self.path(key).patch(&escape(key.name()), &params, &Patch::Merge(patch))).await {
             Ok(text) => self.parse("patch", key, &text).map(UpdateResult::Done),
             Err(SendError::Code(404)) => Ok(UpdateResult::Gone),
             Err(SendError::Code(409)) => Ok(UpdateResult::Conflict),

@@ -5,6 +5,8 @@ use std::fmt;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{Method, Uri};
 
+use crate::object::segment::{escape, unescape};
+
 /// An object, in all versions of its API.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Id {
@@ -61,7 +63,7 @@ impl Target {
             version: version.to_owned(),
             plural: (*plural).to_owned(),
             namespace: namespace.map(str::to_owned),
-            name: rest.first().map(|name| (*name).to_owned()),
+            name: rest.first().map(|name| unescape(name).into_owned()),
             subresource,
         })
     }
@@ -101,7 +103,7 @@ impl Target {
     pub(super) fn path_of(&self, name: Option<&str>) -> String {
         let root = if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", self.group) };
         let namespace = self.namespace.as_ref().map_or(String::new(), |namespace| format!("/namespaces/{namespace}"));
-        let name = name.map_or(String::new(), |name| format!("/{name}"));
+        let name = name.map_or(String::new(), |name| format!("/{}", escape(name)));
         format!("{root}/{}{namespace}/{}{name}", self.version, self.plural)
     }
 }
@@ -211,7 +213,9 @@ mod tests {
         assert_eq!(shown("/api/v1/nodes/a/proxy/metrics"), "nodes a, proxy/metrics");
         assert_eq!(shown("/version"), "none");
         assert_eq!(shown("/apis/apps/v1"), "none");
-        for path in ["/api/v1/namespaces/shop/pods/web", "/apis/apps/v1/deployments", "/api/v1/nodes/a"] {
+        let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/a%20role";
+        assert_eq!(shown(role), "clusterroles.rbac.authorization.k8s.io a role");
+        for path in ["/api/v1/namespaces/shop/pods/web", "/apis/apps/v1/deployments", "/api/v1/nodes/a", role] {
             let target = Target::of(path).unwrap();
             assert_eq!(target.path_of(target.name.as_deref()), path);
         }

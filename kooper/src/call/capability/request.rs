@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::Request;
 use http::header::CONTENT_TYPE;
+use kooper_grammar::name;
 use kube::api::{DeleteParams, Patch as KubePatch, PatchParams, PostParams, PropagationPolicy};
 use kube::core::Request as Requests;
 use kube::core::params::GetParams;
@@ -20,6 +21,7 @@ use crate::call::extract::{Backing, Written};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::object::kind::{Kind, KindInfo};
+use crate::object::segment::{escape, is_possible};
 use crate::queue::Echo;
 use crate::watch::selected::Selected;
 
@@ -53,6 +55,18 @@ pub(super) enum Doing {
     Evict(String),
 }
 
+impl Doing {
+    /// The name in the object to write, if it has one. That in the key of a cluster-scoped
+    /// object ends where a namespace would.
+    fn name(&self) -> Option<&str> {
+        let name = match self {
+            Self::Create(body) | Self::Apply(body, _) | Self::ApplyStatus(body, _) => body["metadata"]["name"].as_str(),
+            _ => None,
+        };
+        name.filter(|name| !name.is_empty())
+    }
+}
+
 /// The object in a response, and the whole response.
 pub(super) type ApiResponse = (Option<Object>, String);
 
@@ -79,7 +93,7 @@ impl Objects<'_> {
     /// Like [`send`](Self::send), and also returns the response with its managed
     /// fields, which an [`Object`] does not have.
     pub(super) async fn exchange(&self, key: &ObjectKey, doing: Doing) -> Result<ApiResponse, AccessError> {
-        self.check(key)?;
+        self.check(key, &doing)?;
         let asked = self.asked(key, &doing);
         let writes = !matches!(doing, Doing::Get | Doing::Evict(_));
         let (author, before) = (self.author(&doing), self.cached(key));
@@ -128,7 +142,7 @@ impl Objects<'_> {
     fn request(&self, key: &ObjectKey, doing: Doing) -> Result<Request<Vec<u8>>, kube::core::request::Error> {
         let requests = Requests::new((self.path)(key.namespace()));
         let manager = self.backing.field_manager();
-        let name = key.name();
+        let name = &*escape(key.name());
         let posted = || PostParams { field_manager: Some(manager.clone()), ..PostParams::default() };
         let forced = |manager| PatchParams { field_manager: Some(manager), force: true, ..PatchParams::default() };
         match doing {
@@ -155,7 +169,7 @@ impl Objects<'_> {
                 let body = json!({
                     "apiVersion": "policy/v1",
                     "kind": "Eviction",
-                    "metadata": {"name": name, "namespace": key.namespace()},
+                    "metadata": {"name": key.name(), "namespace": key.namespace()},
                     "deleteOptions": {"preconditions": {"uid": uid}},
                 });
                 requests.create_subresource("eviction", name, &posted(), body.to_string().into_bytes())
@@ -163,11 +177,19 @@ impl Objects<'_> {
         }
     }
 
-    /// Checks that an object has a namespace if its kind needs one, and only then.
-    fn check(&self, key: &ObjectKey) -> Result<(), AccessError> {
+    /// Checks that an object has a name, that it has a namespace if its kind needs one, and
+    /// only then, and that both fit into a path. The API server checks the rest of a name.
+    fn check(&self, key: &ObjectKey, doing: &Doing) -> Result<(), AccessError> {
         let kind = &self.kind.kind;
+        let name = doing.name().unwrap_or(key.name());
+        let invalid = key.namespace().and_then(|namespace| name::label(namespace).err());
         let problem = match (key.namespace(), self.kind.namespaced) {
             _ if key.name().is_empty() => format!("a {kind} to write has no name: set `metadata.name`"),
+            _ if !is_possible(name) => {
+                format!(
+                    "{kind} `{key}` has an invalid `metadata.name`: a name has no `/` or `%`, and is not `.` or `..`; set another one"
+                )
+            }
             (None, true) => {
                 format!(
                     "{kind} `{key}` has no namespace, and its kind needs one: set `metadata.namespace`, or name it by `ObjectKey::namespaced`"
@@ -178,9 +200,12 @@ impl Objects<'_> {
                     "{kind} `{key}` has a namespace, and its kind is cluster-scoped: name it by `ObjectKey::cluster_scoped`"
                 )
             }
-            _ => match self.subset.filter(|subset| !subset.admits(key)) {
-                Some(subset) => format!("{kind} `{key}` is not in the subset of the `Getter`: it has {subset}"),
-                None => return Ok(()),
+            _ => match (invalid, self.subset.filter(|subset| !subset.admits(key))) {
+                (Some(error), _) => {
+                    format!("{kind} `{key}` has an invalid `metadata.namespace`: {error}")
+                }
+                (None, Some(subset)) => format!("{kind} `{key}` is not in the subset of the `Getter`: it has {subset}"),
+                (None, None) => return Ok(()),
             },
         };
         Err(AccessError::wrong(problem))

@@ -9,6 +9,7 @@ use crate::controller::Controller;
 use crate::error::chain;
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
+use crate::object::segment::escape;
 use crate::program::cli::document::{Document, DocumentError};
 
 /// The field manager of `kubectl apply --server-side`: what it applied before and is
@@ -98,7 +99,7 @@ impl<'a> Seed<'a> {
             ..PatchParams::default()
         };
         let request = Request::new(self.kind.path(self.key.namespace()));
-        let request = request.patch(self.key.name(), &params, &Patch::Apply(object));
+        let request = request.patch(&escape(self.key.name()), &params, &Patch::Apply(object));
         let request = request.map_err(|error| rejected(self.document, "", &chain(&error)))?;
         match client.request::<Value>(request).await {
             Ok(_) => Ok(()),
