@@ -55,6 +55,12 @@ impl Difference {
             && self.ours.headers.iter().all(|header| self.theirs.headers.contains(header))
     }
 
+    /// Whether the real server was too slow: storage has timed out, or a watch came when its beginning was forgotten.
+    pub(crate) fn is_late(&self) -> bool {
+        let expired = |answer: &Answer| answer.body.contains(r#""code":410"#);
+        self.theirs.status == 504 || self.step.is_watch() && expired(&self.theirs) && !expired(&self.ours)
+    }
+
     /// The line of `known.txt` that stands for it: where owners of fields differ, it does not say which.
     pub(crate) fn line(&self) -> String {
         let owners = self.what.find("managedFields").map_or(self.what.len(), |at| at + "managedFields".len());

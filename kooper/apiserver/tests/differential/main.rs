@@ -44,8 +44,9 @@ const REQUESTS: u64 = 28 * LENGTH as u64;
 const LENGTH: usize = 120;
 /// How many random histories are sent at the same time, each in a namespace of its own.
 ///
-/// A consistent list of the real server may wait 100 ms for etcd, during which others continue.
-const AT_ONCE: usize = 32;
+/// A consistent list of the real server may wait 100 ms for etcd, during which others continue. With more, a history takes
+/// longer on a slow machine than the 75 seconds for which the real server surely keeps what watches begin with.
+const AT_ONCE: usize = 12;
 
 fn number(variable: &str, default: u64) -> u64 {
     env::var(variable).ok().map_or(default, |value| value.parse().expect("the variable is a number"))
@@ -149,7 +150,8 @@ async fn outcome(index: u64, seed: u64, real: Arc<Real>) -> Outcome {
     let history = random::history(one, &format!("random-{one}"), subjects, LENGTH).await;
     let theirs = run(&history.case, &real.server, Some(&history.answers)).await;
     let mut all = differences(&history.case, history.answers.clone(), theirs.clone());
-    if !all.is_empty() && all.iter().all(Difference::only_warns) {
+    // What depends on how fast the real server is does not happen again.
+    if all.iter().any(Difference::is_late) || !all.is_empty() && all.iter().all(Difference::only_warns) {
         let again = Case { name: format!("{}-again", history.case.name), ..history.case.clone() };
         let again = compared(&again, &real).await;
         all.retain(|difference| again.iter().any(|other| other.what == difference.what));
