@@ -87,6 +87,9 @@ fn is_allowed(status: StatusCode, message: &str) -> bool {
     let known = [
         "resourceVersion should not be set",
         "resourceVersion: Invalid value",
+        "strconv.ParseUint",
+        "Object 'apiVersion' is missing in 'object has no apiVersion field'",
+        "the spec replicas field",
         "Too large resource version",
         "target.name: Required value",
         "target.kind: Unsupported value",
