@@ -27,7 +27,7 @@ use super::connect::{self, Connection};
 use super::controllers;
 use super::document::{self, Document};
 use super::listeners::Listeners;
-use super::run::Run;
+use super::run::{Run, Supervisor};
 use crate::cluster::Simulation;
 use crate::controller::Controller;
 use crate::controller::crd::{annotated, merged};
@@ -122,10 +122,12 @@ pub(super) fn dev(
         objects,
         notes,
     };
+    // The greeting promises that Ctrl-C stops it.
+    let supervisor = Supervisor::new()?;
     // A closed stdout is not an error.
     drop(write!(std::io::stdout(), "{greeting}"));
     drop(std::io::stdout().flush());
-    let ended = run.operate(controllers, listeners, Some(connection));
+    let ended = run.operate(supervisor, controllers, listeners, Some(connection));
     drop(simulation);
     runtime.block_on(server.shutdown());
     runtime.shutdown_background();

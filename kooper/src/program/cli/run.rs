@@ -44,7 +44,7 @@ pub(crate) fn run(
     } else {
         None
     };
-    run.operate(controllers, listeners, connection)
+    run.operate(Supervisor::new()?, controllers, listeners, connection)
 }
 
 /// A program that is about to run its controllers.
@@ -70,6 +70,7 @@ impl<'a> Run<'a> {
     /// Runs the controllers until a signal arrives, or until all have ended.
     pub(super) fn operate(
         self,
+        supervisor: Supervisor,
         controllers: Vec<Controller>,
         listeners: Listeners,
         connection: Option<Connection>,
@@ -93,11 +94,11 @@ impl<'a> Run<'a> {
         if let Some(connection) = connection {
             runtime.spawn(preflight(connection));
         }
-        let ended = supervise(&runtime, operator, settings.drain_timeout);
+        let ended = supervisor.supervise(&runtime, operator, settings.drain_timeout);
         drop(servers);
         // Dropping it would wait for handlers that block their threads.
         runtime.shutdown_background();
-        ended
+        Ok(ended)
     }
 }
 
@@ -158,23 +159,37 @@ fn announce(
 
 /// Waits for signals on the main thread, on a separate runtime, so that handlers
 /// that block every thread of the program's runtime do not delay them.
-fn supervise(program: &Runtime, operator: Operator, drain: Duration) -> Result<ExitCode, BoxError> {
-    let main = Builder::new_current_thread().enable_all().build()?;
-    let code = main.block_on(async {
-        let mut signals = Signals::listen()?;
-        let stop = CancellationToken::new();
-        let mut running = program.spawn(operator.run(stop.clone()));
-        tokio::select! {
-            ended = &mut running => return Ok(ended_alone(ended)),
-            signal = signals.next() => {
-                let drain = kooper_grammar::duration::format(drain);
-                tracing::info!("{signal}: stopping; running handlers have {drain} to end, a second signal ends the program at once");
-                stop.cancel();
+///
+/// It is made before the program is seen to run: a signal from then on is one to stop.
+pub(super) struct Supervisor {
+    main: Runtime,
+    signals: Signals,
+}
+
+impl Supervisor {
+    pub(super) fn new() -> Result<Self, BoxError> {
+        let main = Builder::new_current_thread().enable_all().build()?;
+        let signals = main.block_on(async { Signals::listen() })?;
+        Ok(Self { main, signals })
+    }
+
+    fn supervise(self, program: &Runtime, operator: Operator, drain: Duration) -> ExitCode {
+        let Self { main, mut signals } = self;
+        let code = main.block_on(async {
+            let stop = CancellationToken::new();
+            let mut running = program.spawn(operator.run(stop.clone()));
+            tokio::select! {
+                ended = &mut running => return ended_alone(ended),
+                signal = signals.next() => {
+                    let drain = kooper_grammar::duration::format(drain);
+                    tracing::info!("{signal}: stopping; running handlers have {drain} to end, a second signal ends the program at once");
+                    stop.cancel();
+                }
             }
-        }
-        Ok::<_, BoxError>(drained(running, signals, drain).await)
-    })?;
-    Ok(ExitCode::from(code))
+            drained(running, signals, drain).await
+        });
+        ExitCode::from(code)
+    }
 }
 
 fn ended_alone(ended: Result<Result<(), RunError>, JoinError>) -> u8 {
