@@ -66,9 +66,10 @@ fn kind(warning: bool) -> &'static str {
 fn metadata(pod: &Pod) -> ObjectMeta {
     static LAST: AtomicU32 = AtomicU32::new(0);
     let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
-    let number = u128::from(LAST.fetch_add(1, Ordering::Relaxed));
+    let number = u128::from(LAST.fetch_add(1, Ordering::Relaxed)) & 0xffff;
     let moment = u128::try_from(clock::wall().as_nanosecond()).unwrap_or_default();
-    let name = format!("{pod_name}.{:x}", moment.wrapping_add(number));
+    // The number takes the place of the last 65 µs, as a clock may show the same moment twice, or an earlier one.
+    let name = format!("{pod_name}.{:x}", moment & !0xffff | number);
     ObjectMeta { name: Some(name), namespace: pod.metadata.namespace.clone(), ..ObjectMeta::default() }
 }
 
@@ -85,8 +86,10 @@ mod tests {
 
     /// Who recorded what for these reasons, in order, when there are so many.
     async fn recorded(events: &Api<Event>, reasons: &[&str], count: usize) -> Vec<(String, String, String)> {
+        let mut all = Vec::new();
         for _ in 0..1000 {
-            let mut found = events.list(&ListParams::default()).await.unwrap().items;
+            all = events.list(&ListParams::default()).await.unwrap().items;
+            let mut found = all.clone();
             found.retain(|event| event.reason.as_deref().is_some_and(|reason| reasons.contains(&reason)));
             if found.len() >= count {
                 // The versions are in the order of the writes.
@@ -102,7 +105,7 @@ mod tests {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("there are no {count} Events");
+        panic!("there are no {count} Events for {reasons:?}: {all:#?}");
     }
 
     #[tokio::test(start_paused = true)]
