@@ -45,6 +45,7 @@
 
 pub mod console;
 mod flags;
+mod held;
 mod proxy;
 mod reply;
 mod subject;
@@ -53,6 +54,7 @@ mod usage;
 mod widget;
 
 pub use flags::{Flags, Kind, client};
+pub use held::longest_held;
 pub use proxy::Proxy;
 pub use reply::{Reply, Report};
 pub use subject::{Subject, sent};

@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::http::Listener;
 use kooper::retriever::channel;
 use kooper::{CancellationToken, Controller, Health, ObjectKey, Operator, prometheus};
-use kooper_bench::Usage;
+use kooper_bench::{Usage, longest_held};
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -198,14 +198,4 @@ fn config(index: usize) -> ConfigMap {
 fn key(config: &ConfigMap) -> ObjectKey {
     let part = |part: &Option<String>| part.clone().unwrap_or_default();
     ObjectKey::namespaced(&part(&config.metadata.namespace), &part(&config.metadata.name))
-}
-
-#[cfg(feature = "measure")]
-fn longest_held() -> Duration {
-    kooper::__private::v1::longest_held()
-}
-
-#[cfg(not(feature = "measure"))]
-fn longest_held() -> Duration {
-    Duration::ZERO
 }

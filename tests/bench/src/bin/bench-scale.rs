@@ -21,6 +21,7 @@ use kooper::metrics::Prometheus;
 use kooper::retriever::{RetrieveError, channel, fixed};
 use kooper::{CancellationToken, Controller, Operator, Reader, prometheus};
 use kooper::{Health, KindExt};
+use kooper_bench::longest_held;
 use kooper_tests::control_plane::ControlPlane;
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -302,16 +303,6 @@ impl Step {
         println!("| {what} | {wall:.2} | {cpu:.2} | {held:.1} | {:.0} |", now.rss / 1e6);
         *self = Self { began: Instant::now(), before: now };
     }
-}
-
-#[cfg(feature = "measure")]
-fn longest_held() -> Duration {
-    kooper::__private::v1::longest_held()
-}
-
-#[cfg(not(feature = "measure"))]
-fn longest_held() -> Duration {
-    Duration::ZERO
 }
 
 /// This process by `/proc`.
