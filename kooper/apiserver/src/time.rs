@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use jiff::Timestamp;
+use jiff::civil::Date;
+
 /// Now, in seconds: `2026-01-02T03:04:05Z`.
 pub(crate) fn now() -> String {
     at(clock())
@@ -30,34 +33,34 @@ fn at(time: SystemTime) -> String {
 
 /// Some seconds since 1970 as a time.
 pub(crate) fn written(seconds: u64) -> String {
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil(days);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
+    let time = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+    format!("{:.0}", time.unwrap_or(Timestamp::MAX))
 }
 
-/// Year, month and day of a number of days since 1970.
-fn civil(days: u64) -> (u64, u64, u64) {
-    // Days since the first of March of the year 0, in eras of 400 years.
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let date = day - (153 * month + 2) / 5 + 1;
-    let (year, month) = if month < 10 { (year, month + 3) } else { (year + 1, month - 9) };
-    (year + era * 400, month, date)
+/// A time in the format of RFC 3339; jiff reads more of ISO 8601.
+fn read(text: &str) -> Option<Timestamp> {
+    let bytes = text.as_bytes();
+    let has_form = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')]
+        .into_iter()
+        .all(|(at, mark)| bytes.get(at) == Some(&mark));
+    let has_zone = text.ends_with(|last: char| last == 'Z' || last.is_ascii_digit());
+    // Nor is there a leap second in Go.
+    text.parse().ok().filter(|_| has_form && has_zone && bytes[17..19] != *b"60")
 }
 
 /// The seconds since 1970 of a time as the API writes it; fractions are dropped.
 pub(crate) fn seconds(text: &str) -> Option<u64> {
-    let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<u64>().ok();
-    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-    let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
-    let shifted = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
-    let (era, of_era) = (shifted.0 / 400, shifted.0 % 400);
-    let of_year = (153 * shifted.1 + 2) / 5 + day.checked_sub(1)?;
-    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year;
-    Some(days.checked_sub(719_468)? * 86_400 + hour * 3600 + minute * 60 + second)
+    u64::try_from(read(text)?.as_second()).ok()
+}
+
+/// Whether it is a day of the calendar: `2026-01-02`.
+pub(crate) fn is_date(text: &str) -> bool {
+    text.len() == 10 && text.as_bytes()[4] == b'-' && text.parse::<Date>().is_ok()
+}
+
+/// Whether it is a time in the format of RFC 3339, in any case of letters.
+pub(crate) fn is_date_time(text: &str) -> bool {
+    read(&text.to_ascii_uppercase()).is_some()
 }
 
 /// How long ago a time was, as kubectl shows it.
@@ -89,27 +92,8 @@ pub(crate) fn duration(seconds: u64) -> String {
 
 /// A time as the API writes it: in UTC, in whole seconds or in millionths; `None` where it is not a time.
 pub(crate) fn canonical(text: &str, micros: bool) -> Option<String> {
-    let tail = text.get(19..).filter(|_| text.as_bytes().get(10) == Some(&b'T'))?;
-    let (fraction, zone) = match tail.strip_prefix('.') {
-        Some(rest) => rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count()),
-        None => ("", tail),
-    };
-    let offset = match zone.as_bytes() {
-        b"Z" => 0,
-        [sign @ (b'+' | b'-'), _, _, b':', _, _] => {
-            let part = |range: std::ops::Range<usize>| zone.get(range)?.parse::<i64>().ok();
-            let seconds = part(1..3)? * 3600 + part(4..6)? * 60;
-            if *sign == b'+' { seconds } else { -seconds }
-        }
-        _ => return None,
-    };
-    let since = i64::try_from(seconds(text)?).ok()? - offset;
-    let written = at(UNIX_EPOCH + Duration::from_secs(u64::try_from(since).ok()?));
-    if !micros {
-        return Some(written);
-    }
-    let digits: String = fraction.chars().chain(std::iter::repeat('0')).take(6).collect();
-    Some(format!("{}.{digits}Z", written.trim_end_matches('Z')))
+    let precision = if micros { 6 } else { 0 };
+    Some(format!("{:.precision$}", read(text)?))
 }
 
 #[cfg(test)]
@@ -134,6 +118,10 @@ mod tests {
             ("2026-01-02T03:04:05Z", true, Some("2026-01-02T03:04:05.000000Z")),
             ("2026-01-02T03:04:05.12-01:00", true, Some("2026-01-02T04:04:05.120000Z")),
             ("2026-01-02T03:04:05", false, None),
+            ("2026-02-30T03:04:05Z", false, None),
+            ("2026-01-02T03:04:60Z", false, None),
+            ("2026-01-02 03:04:05Z", false, None),
+            ("2026-01-02T03:04:05Z[UTC]", false, None),
             ("yesterday", false, None),
         ] {
             assert_eq!(canonical(given, micros).as_deref(), written, "{given}");

@@ -1,5 +1,7 @@
 //! Strings that stand for something else, and what Go says where they do not.
 
+use crate::time;
+
 /// A quantity has another form.
 pub(super) const WRONG_QUANTITY: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
@@ -63,7 +65,7 @@ pub(super) fn not_a_time(text: &str, micros: bool) -> Option<String> {
         Element::Text("-"),
         Element::Number("01", 2, 2, Some(("month", 1, 12))),
         Element::Text("-"),
-        Element::Number("02", 2, 2, Some(("day", 1, 31))),
+        Element::Number("02", 2, 2, None),
         Element::Text("T"),
         Element::Number("15", 1, 2, Some(("hour", 0, 23))),
         Element::Text(":"),
@@ -122,7 +124,10 @@ pub(super) fn not_a_time(text: &str, micros: bool) -> Option<String> {
             }
         }
     }
-    (!rest.is_empty()).then(|| format!("parsing time {text:?}: extra text: {rest:?}"))
+    if !rest.is_empty() {
+        return Some(format!("parsing time {text:?}: extra text: {rest:?}"));
+    }
+    (!time::is_date(&text[..10])).then(|| format!("parsing time {text:?}: day out of range"))
 }
 
 #[cfg(test)]
@@ -161,6 +166,7 @@ mod tests {
             ("x", r#"as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#),
             ("2026-1-02", r#"cannot parse "1-02" as "01""#),
             ("2026-13-02T03:04:05Z", ": month out of range"),
+            ("2026-02-30T03:04:05Z", ": day out of range"),
             ("2026-01-02", r#"cannot parse "" as "T""#),
             ("2026-01-02T03:04:05", r#"cannot parse "" as "Z07:00""#),
             ("2026-01-02T03:04:05Zx", r#": extra text: "x""#),

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::cause::Cause;
+use crate::time;
 
 /// The rules of the schema that an object violates. What an update leaves as it is may violate them.
 pub(super) fn validate(object: &Value, present: Option<&Value>, schema: &Value) -> Vec<Cause> {
@@ -207,10 +208,8 @@ fn check_text(text: &str, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
 /// Whether a string has a format; those that are not known here hold.
 fn has_format(text: &str, format: &str) -> bool {
     match format {
-        "date-time" => {
-            text.len() >= 20 && crate::time::seconds(text).is_some() && text.as_bytes().get(10) == Some(&b'T')
-        }
-        "date" => text.len() == 10 && crate::time::seconds(&format!("{text}T00:00:00Z")).is_some(),
+        "date-time" => time::is_date_time(text),
+        "date" => time::is_date(text),
         "ipv4" => text.parse::<std::net::Ipv4Addr>().is_ok(),
         "ipv6" => text.parse::<std::net::Ipv6Addr>().is_ok(),
         "uuid" => text.len() == 36 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-'),
