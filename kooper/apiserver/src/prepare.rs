@@ -73,8 +73,14 @@ pub(crate) fn complete(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// Refuses a custom object of another type. Its types and limits are not checked, only its rules.
-pub(crate) fn check_type(kind: &Kind, object: &Value, present: Option<&Value>) -> Result<(), Refusal> {
+/// Refuses a custom object of another type. Its types and limits are not checked, only its rules. `metadata` is what is
+/// wrong about an update of its metadata.
+pub(crate) fn check_type(
+    kind: &Kind,
+    object: &Value,
+    present: Option<&Value>,
+    metadata: &[Cause],
+) -> Result<(), Refusal> {
     let Some(definition) = &kind.custom else { return Ok(()) };
     let mut causes = Vec::new();
     for (key, expected) in [("kind", kind.kind.clone()), ("apiVersion", kind.api_version())] {
@@ -87,6 +93,7 @@ pub(crate) fn check_type(kind: &Kind, object: &Value, present: Option<&Value>) -
     }
     if present.is_some() {
         causes.extend(meta::validate(kind, object));
+        causes.extend_from_slice(metadata);
     }
     definition.validate_rules(object, present, &mut causes);
     Err(invalid(kind, object, meta::text(object, "name"), &causes))

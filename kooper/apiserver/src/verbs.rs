@@ -49,6 +49,15 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// The name under which the store has the object, if there can be one.
+    fn key(&self) -> Result<String, Refusal> {
+        let name = self.target.name.as_deref().unwrap_or_default();
+        match crate::form::path_segment(name).join(";") {
+            wrong if wrong.is_empty() => Ok(self.target.key()),
+            wrong => Err(Refusal::bad_request(format!("Name parameter invalid: {name:?}: {wrong}"))),
+        }
+    }
+
     /// What this request sees of the watch cache.
     pub(crate) fn view(&self) -> View {
         self.cluster.faults.view(Sighting::of_resource(self.request, self.user, &self.target))
@@ -143,7 +152,7 @@ fn get(call: &Call<'_>) -> Result<Answer, Refusal> {
 /// The object that the request names.
 pub(super) fn present(call: &Call<'_>) -> Result<Arc<Object>, Refusal> {
     let name = call.target.name.as_deref().unwrap_or_default();
-    call.kind.table.get(&call.target.key()).ok_or_else(|| Refusal::not_found(&call.kind, name))
+    call.kind.table.get(&call.key()?).ok_or_else(|| Refusal::not_found(&call.kind, name))
 }
 
 /// Answers an object of the store in the form that the client accepts.

@@ -9,15 +9,15 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value, json};
 
-use super::json::json_patch;
+use super::json::JsonPatch;
 
 /// What encloses the number of a value that a string stands for, in the JSON of that string.
 const MARK: (&str, &str) = ("\"\\u0001", "\\u0001\"");
 
 /// A JSON patch with values in which a field comes twice.
 pub(crate) struct DoubledPatch {
-    /// Its operations, with a string for each of these values.
-    operations: Vec<Value>,
+    /// Its operations but tests, with a string for each of these values.
+    operations: JsonPatch,
     /// The JSON of these values.
     values: Vec<String>,
 }
@@ -39,14 +39,14 @@ impl DoubledPatch {
             Value::Object(members.collect::<Map<_, _>>())
         };
         let operations = operations.iter().map(&mut plain).filter(|operation| operation["op"] != "test").collect();
-        if values.is_empty() { None } else { Some(Self { operations, values }) }
+        if values.is_empty() { None } else { Some(Self { operations: JsonPatch::new(operations, b""), values }) }
     }
 
     /// The JSON of the object that the patch leads to, with what comes twice.
     pub(crate) fn patched(&self, present: &Value) -> Option<String> {
         let mut object = present.clone();
         // An operation within such a value makes it one in which each field comes once.
-        json_patch(&mut object, &self.operations).ok()?;
+        self.operations.apply(&mut object).ok()?;
         let text = object.to_string();
         let mut parts = text.split(MARK.0);
         let mut patched = parts.next().unwrap_or_default().to_owned();

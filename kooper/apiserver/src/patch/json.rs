@@ -3,6 +3,9 @@
 //! It replaces members that are absent, reads an absent value as `null`,
 //! counts from the end of a list for negative indices, and takes what is
 //! before the first slash of a path as nothing.
+//!
+//! A `test` compares texts of JSON. Go writes `<`, `>` and `&` as `\u003c`,
+//! `\u003e` and `\u0026`, and so must a client that tests for them.
 
 use serde_json::{Map, Value};
 
@@ -13,14 +16,50 @@ const MOST_COPIED: usize = 3 << 20;
 #[derive(Debug)]
 pub struct DoesNotFit;
 
-/// Applies the operations of a patch one after the other.
-///
-/// # Errors
-///
-/// If one of them does not fit. The document is of no use then.
-pub fn json_patch(document: &mut Value, operations: &[Value]) -> Result<(), DoesNotFit> {
-    let mut copied = 0;
-    for operation in operations {
+/// The operations of a patch, which are applied one after the other.
+pub struct JsonPatch {
+    operations: Vec<Value>,
+    /// The same, with strings that keep their escapes; none where no operation is a test.
+    written: Vec<Value>,
+}
+
+impl JsonPatch {
+    /// The text is what the operations were decoded from.
+    pub fn new(operations: Vec<Value>, text: &[u8]) -> Self {
+        let has_test = operations.iter().any(|operation| operation["op"] == "test");
+        let written = std::str::from_utf8(text).ok().filter(|_| has_test).and_then(unread);
+        let written = written.and_then(|mut written| written.as_array_mut().map(std::mem::take)).unwrap_or_default();
+        Self { operations, written }
+    }
+
+    /// Changes a document.
+    ///
+    /// # Errors
+    ///
+    /// If an operation does not fit. The document is of no use then.
+    pub fn apply(&self, document: &mut Value) -> Result<(), DoesNotFit> {
+        let mut copied = 0;
+        for (index, operation) in self.operations.iter().enumerate() {
+            self.apply_one(document, index, operation, &mut copied)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the text of a test is the one that a document has there.
+    fn is_text_of(&self, found: &Value, index: usize, path: &str) -> bool {
+        let Some(written) = self.written.get(index) else { return true };
+        written.get("value").unwrap_or(&Value::Null) == &stored_text(found)
+            // What the patch itself has written has the client's text.
+            || self.operations[..index].iter().any(|earlier| overlaps(earlier, path))
+    }
+
+    fn apply_one(
+        &self,
+        document: &mut Value,
+        index: usize,
+        operation: &Value,
+        copied: &mut usize,
+    ) -> Result<(), DoesNotFit> {
         let text = |key: &str| operation.get(key).and_then(Value::as_str);
         let path = text("path").ok_or(DoesNotFit)?;
         let value = || operation.get("value").cloned().unwrap_or_default();
@@ -29,7 +68,8 @@ pub fn json_patch(document: &mut Value, operations: &[Value]) -> Result<(), Does
             "replace" => replace(document, path, value())?,
             "remove" => drop(remove(document, path)?),
             "test" => {
-                if find(document, path)?.unwrap_or(&Value::Null) != &value() {
+                let found = find(document, path)?.unwrap_or(&Value::Null);
+                if *found != value() || !self.is_text_of(found, index, path) {
                     return Err(DoesNotFit);
                 }
             }
@@ -39,16 +79,48 @@ pub fn json_patch(document: &mut Value, operations: &[Value]) -> Result<(), Does
             }
             "copy" => {
                 let copy = find(document, text("from").ok_or(DoesNotFit)?)?.cloned().unwrap_or_default();
-                copied += copy.to_string().len();
-                if copied > MOST_COPIED {
+                *copied += copy.to_string().len();
+                if *copied > MOST_COPIED {
                     return Err(DoesNotFit);
                 }
                 add(document, path, copy)?;
             }
             _ => return Err(DoesNotFit),
         }
+        Ok(())
     }
-    Ok(())
+}
+
+/// A value whose strings are as Go writes them.
+fn stored_text(value: &Value) -> Value {
+    // Within JSON, these are in strings only.
+    let escapes =
+        [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
+    let text = escapes.into_iter().fold(value.to_string(), |text, (char, escape)| text.replace(char, escape));
+    unread(&text).unwrap_or_default()
+}
+
+/// The value of a text whose strings keep their escapes.
+fn unread(text: &str) -> Option<Value> {
+    let mut kept = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(char) = chars.next() {
+        kept.push(char);
+        if char == '\\' {
+            kept.push('\\');
+            match chars.next()? {
+                escaped @ ('"' | '\\') => kept.extend(['\\', escaped]),
+                escaped => kept.push(escaped),
+            }
+        }
+    }
+    serde_json::from_str(&kept).ok()
+}
+
+/// Whether an operation writes what a path names, or a part of it.
+fn overlaps(operation: &Value, path: &str) -> bool {
+    let written = operation["path"].as_str().unwrap_or_default();
+    operation["op"] != "test" && (written.starts_with(path) || path.starts_with(written))
 }
 
 /// The value that holds what a path names, and the path's last part.
@@ -154,11 +226,12 @@ fn remove(document: &mut Value, path: &str) -> Result<Value, DoesNotFit> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::json_patch;
+    use super::JsonPatch;
 
     fn patched(operations: &Value) -> Option<Value> {
         let mut document = json!({"a": {"b": [1, 2, 3]}, "c/d": "x"});
-        json_patch(&mut document, operations.as_array().expect("it is a list")).ok()?;
+        let list = operations.as_array().expect("it is a list").clone();
+        JsonPatch::new(list, operations.to_string().as_bytes()).apply(&mut document).ok()?;
         Some(document)
     }
 
@@ -174,6 +247,24 @@ mod tests {
             patched(&operations),
             Some(json!({"a": {"b": [0, 1, 2, 3], "new": 1}, "c/d": "x", "f": "x", "g": null}))
         );
+    }
+
+    #[test]
+    fn a_test_is_for_the_text_that_go_writes() {
+        for (stored, patch, fits) in [
+            ("a<b", r#"[{"op": "test", "path": "/a", "value": "a<b"}]"#, false),
+            ("a<b", r#"[{"op": "test", "path": "/a", "value": "a\u003cb"}]"#, true),
+            ("a<b", r#"[{"op": "test", "path": "", "value": {"a": "a<b"}}]"#, false),
+            ("a<b", r#"[{"op": "add", "path": "/a", "value": "<"}, {"op": "test", "path": "/a", "value": "<"}]"#, true),
+            ("\"\\\n", r#"[{"op": "test", "path": "/a", "value": "\"\\\n"}]"#, true),
+            ("é", r#"[{"op": "test", "path": "/a", "value": "é"}]"#, true),
+            ("é", r#"[{"op": "test", "path": "/a", "value": "\u00e9"}]"#, false),
+            ("x", r#"[{"op": "test", "path": "/a", "value":  "x" }]"#, true),
+        ] {
+            let operations = serde_json::from_str(patch).expect("it is JSON");
+            let patch = JsonPatch::new(operations, patch.as_bytes());
+            assert_eq!(patch.apply(&mut json!({"a": stored})).is_ok(), fits, "{:?} of {stored}", patch.operations);
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! What a Service gets from the server: addresses, families and ports of nodes.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 
+use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::kinds::Kind;
@@ -48,7 +49,7 @@ pub(super) fn allocate(
         }
     }
     if causes.is_empty() {
-        node_ports(kind, service, present, dry_run, &mut causes);
+        node_ports(kind, service, present, dry_run, &mut causes)?;
     }
     if causes.is_empty() {
         return Ok(());
@@ -133,7 +134,7 @@ fn keep(service: &mut Value, present: &Value) {
     if opens_node_ports(service) && opens_node_ports(present) {
         let used: HashSet<i64> = ports(service).map(node_port).collect();
         for port in ports_mut(service) {
-            let before = ports(present).find(|before| before["name"] == port["name"]).map_or(0, node_port);
+            let before = ports(present).filter(|before| before["name"] == port["name"]).last().map_or(0, node_port);
             if node_port(port) == 0 && before != 0 && !used.contains(&before) {
                 port["nodePort"] = json!(before);
             }
@@ -308,11 +309,17 @@ fn address(kind: &Kind, service: &mut Value, present: Option<&Value>, dry_run: b
 }
 
 /// The ports that all nodes open for the Service.
-fn node_ports(kind: &Kind, service: &mut Value, present: Option<&Value>, dry_run: bool, causes: &mut Vec<Cause>) {
+fn node_ports(
+    kind: &Kind,
+    service: &mut Value,
+    present: Option<&Value>,
+    dry_run: bool,
+    causes: &mut Vec<Cause>,
+) -> Result<(), Refusal> {
     if !opens_node_ports(service) && !checks_health(service) {
-        return;
+        return Ok(());
     }
-    let own: HashSet<i64> = present.into_iter().flat_map(opened).collect();
+    let mut own: HashSet<i64> = present.into_iter().flat_map(opened).collect();
     let mut taken = taken_ports(kind, meta::text(service, "uid"));
     let allocates = text(service, "type") == "NodePort" || service["spec"]["allocateLoadBalancerNodePorts"] != false;
     let mut tried: Vec<i64> = Vec::new();
@@ -328,14 +335,15 @@ fn node_ports(kind: &Kind, service: &mut Value, present: Option<&Value>, dry_run
         taken.insert(port);
         Some(port)
     };
-    // One port number of several protocols is the same port of the node.
-    let mut known: Vec<(i64, i64)> = Vec::new();
+    // One port number of several protocols is the same port of the node when a Service is created. The real server does
+    // not look at that when it updates one, but at what comes twice.
+    let mut shared: HashMap<i64, i64> = HashMap::new();
+    let mut updated: HashSet<(String, i64)> = HashSet::new();
     for (index, port) in ports_mut(service).enumerate() {
         let number = port["port"].as_i64().unwrap_or(0);
         let wanted = node_port(port);
-        let shared = known.iter().find(|(other, _)| *other == number).map(|(_, node)| *node);
         if wanted != 0 {
-            if shared != Some(wanted) && !own.contains(&wanted) {
+            if shared.get(&number) != Some(&wanted) && !own.contains(&wanted) {
                 let why = if !NODE_PORTS.contains(&wanted) && !dry_run {
                     Some(format!(
                         "provided port is not in the valid range. The range of valid ports is {}-{}",
@@ -349,18 +357,29 @@ fn node_ports(kind: &Kind, service: &mut Value, present: Option<&Value>, dry_run
                 };
                 if let Some(why) = why {
                     causes.push(Cause::invalid(format!("spec.ports[{index}].nodePort"), &json!(wanted), why));
-                    return;
+                    return Ok(());
                 }
-            }
-            if shared != Some(wanted) && !own.contains(&wanted) {
                 tried.push(wanted);
             }
             taken.insert(wanted);
-            known.push((number, wanted));
         } else if allocates {
-            let Some(allocated) = shared.or_else(|| next(&mut taken, &mut tried)) else { return };
+            let Some(allocated) = shared.get(&number).copied().or_else(|| next(&mut taken, &mut tried)) else {
+                return Ok(());
+            };
             port["nodePort"] = json!(allocated);
-            known.push((number, allocated));
+        } else {
+            continue;
+        }
+        let node = node_port(port);
+        if present.is_none() {
+            shared.entry(number).or_insert(node);
+            continue;
+        }
+        own.insert(node);
+        let protocol = port["protocol"].as_str().unwrap_or("TCP").to_owned();
+        if !updated.insert((protocol.clone(), node)) {
+            let why = format!("duplicate nodePort: {{{protocol} {node}}}");
+            return Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", why));
         }
     }
     if checks_health(service)
@@ -369,6 +388,7 @@ fn node_ports(kind: &Kind, service: &mut Value, present: Option<&Value>, dry_run
     {
         service["spec"]["healthCheckNodePort"] = json!(port);
     }
+    Ok(())
 }
 
 /// The ports that a Service has.

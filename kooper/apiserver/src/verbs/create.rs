@@ -62,7 +62,7 @@ pub(super) fn create_object(
         };
         prepare::create(kind, &mut object, allocation)?;
         let name = meta::text(&object, "name").to_owned();
-        prepare::check_type(kind, &object, None)?;
+        prepare::check_type(kind, &object, None, &[])?;
         let causes = prepare::validate(kind, &object, Write::Create);
         if !causes.is_empty() {
             return Err(Refusal::invalid_object(kind, &name, &causes));

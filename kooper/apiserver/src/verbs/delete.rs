@@ -50,7 +50,7 @@ pub(super) fn delete(call: &Call<'_>) -> Result<Answer, Refusal> {
 
 fn delete_one(call: &Call<'_>, options: &DeleteOptions) -> Result<Answer, Refusal> {
     let name = call.target.name.as_deref().unwrap_or_default();
-    match remove_object(call.cluster, &call.kind, &call.target.key(), options)? {
+    match remove_object(call.cluster, &call.kind, &call.key()?, options)? {
         Deleted::Marked(object) => {
             let status = if options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
             Ok(answer_object(call, status, &object))

@@ -16,7 +16,7 @@ use crate::kinds::Kind;
 use crate::patch::apply::kind_of;
 use crate::patch::doubled::DoubledPatch;
 use crate::patch::format::display;
-use crate::patch::json::json_patch;
+use crate::patch::json::JsonPatch;
 use crate::patch::merge::merge_patch;
 use crate::patch::strategic::{consumed, strategic_merge};
 use crate::status::Refusal;
@@ -24,7 +24,7 @@ use crate::{decode, fields, meta};
 
 /// A patch that was parsed, in one of its languages.
 pub(super) enum Patch {
-    Json(Vec<Value>),
+    Json(JsonPatch),
     Merge(Value),
     Strategic(Value),
     Apply(Value),
@@ -90,7 +90,7 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answ
         Ok(object)
     };
     // Without an object there is no part of it that could be applied.
-    let absent = match call.kind.table.get(&call.target.key()) {
+    let absent = match call.kind.table.get(&call.key()?) {
         None if Area::of(call).creates(call) => {
             if !meta::text(config, "uid").is_empty() {
                 let name = call.target.name.as_deref().unwrap_or_default();
@@ -159,7 +159,7 @@ impl Patch {
         let mut object = present.clone();
         match self {
             Self::Json(patch) => {
-                json_patch(&mut object, patch).map_err(|_| {
+                patch.apply(&mut object).map_err(|_| {
                     Refusal::new(
                         StatusCode::UNPROCESSABLE_ENTITY,
                         "Invalid",

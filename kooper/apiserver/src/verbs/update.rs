@@ -65,7 +65,7 @@ pub(super) fn write(
     let track = owners == Owners::Found;
     let kind = &call.kind;
     let name = call.target.name.as_deref().unwrap_or_default();
-    let key = call.target.key();
+    let key = call.key()?;
     loop {
         let Some(stored) = kind.table.get(&key) else {
             let Some(object) = absent.filter(|_| kind.strategy.upsert || !track) else {
@@ -268,8 +268,11 @@ fn next_state(
     } else {
         fields::drop_empty(&mut object);
     }
-    prepare::check_type(kind, &object, Some(present))?;
-    causes.extend(meta::validate_update(&object, present));
+    let added = meta::validate_update(&object, present);
+    causes.extend(added.clone());
+    prepare::check_type(kind, &object, Some(present), &causes)?;
+    // The real server checks it twice, and reports it twice.
+    causes.extend(added);
     causes.extend(prepare::validate(kind, &object, area.judged(present)));
     if !causes.is_empty() {
         return Err(prepare::invalid(kind, &sent, name, &causes));

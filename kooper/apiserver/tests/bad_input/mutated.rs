@@ -5,7 +5,7 @@ use std::path::Path;
 use http_body_util::Full;
 use kooper_apiserver::ApiServer;
 use kooper_apiserver::patch::field_manager::FieldManager;
-use kooper_apiserver::patch::json::json_patch;
+use kooper_apiserver::patch::json::JsonPatch;
 use kooper_apiserver::patch::merge::merge_patch;
 use kooper_apiserver::patch::reset::Reset;
 use kooper_apiserver::patch::schema::{Schema, Types};
@@ -264,7 +264,7 @@ fn mutated_patches_are_applied_or_refused() {
         drop(merge_patch(one.clone(), other.clone()));
         drop(strategic_merge(one.clone(), other.clone(), &schema));
         if let Value::Array(operations) = &other {
-            drop(json_patch(&mut one.clone(), operations));
+            drop(JsonPatch::new(operations.clone(), other.to_string().as_bytes()).apply(&mut one.clone()));
         }
         if let Ok(owners) = managed::decode(&other) {
             drop(managed::encode(&owners));

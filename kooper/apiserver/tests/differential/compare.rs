@@ -36,11 +36,11 @@ pub(crate) fn between(case: &Case, answers: impl Iterator<Item = (Answer, Answer
 }
 
 impl Difference {
-    /// Whether it may follow from a later one: a watch that was opened early shows what later requests have done, and
-    /// an event that only one server has sent shifts the ranks of all later versions.
-    pub(crate) fn may_be_indirect(&self) -> bool {
+    /// How likely it follows from another one, later or earlier: a watch that was opened early shows what later requests
+    /// have done, and an event that only one server has sent shifts the ranks of all later versions.
+    pub(crate) fn indirectness(&self) -> (bool, bool) {
         let unranked = |answer: &Answer| Answer { body: without_ranks(&answer.body), ..answer.clone() };
-        self.step.is_watch() || unranked(&self.ours) == unranked(&self.theirs)
+        (unranked(&self.ours) == unranked(&self.theirs), self.step.is_watch())
     }
 
     /// Whether the real server only warns of more. It warns of what a write leads to from a state in its cache, which may

@@ -141,6 +141,8 @@ struct Outcome {
     theirs: Vec<Answer>,
     /// The first difference: what follows it may follow from it.
     difference: Option<Difference>,
+    /// Whether it was sent a second time.
+    repeated: bool,
 }
 
 /// Makes a random history and sends it to both servers.
@@ -151,13 +153,14 @@ async fn outcome(index: u64, seed: u64, real: Arc<Real>) -> Outcome {
     let theirs = run(&history.case, &real.server, Some(&history.answers)).await;
     let mut all = differences(&history.case, history.answers.clone(), theirs.clone());
     // What depends on how fast the real server is does not happen again.
-    if all.iter().any(Difference::is_late) || !all.is_empty() && all.iter().all(Difference::only_warns) {
+    let repeated = all.iter().any(Difference::is_late) || !all.is_empty() && all.iter().all(Difference::only_warns);
+    if repeated {
         let again = Case { name: format!("{}-again", history.case.name), ..history.case.clone() };
         let again = compared(&again, &real).await;
         all.retain(|difference| again.iter().any(|other| other.what == difference.what));
     }
-    all.sort_by_key(Difference::may_be_indirect);
-    Outcome { history, theirs, difference: all.into_iter().next() }
+    all.sort_by_key(Difference::indirectness);
+    Outcome { history, theirs, difference: all.into_iter().next(), repeated }
 }
 
 /// Differences of one kind.
@@ -195,12 +198,13 @@ async fn random_histories_get_the_answers_of_a_real_server() {
     let shortened = number("KOOPER_SHORTEN", 3) as usize;
     let mut coverage = Coverage::default();
     let mut found: BTreeMap<String, Found> = BTreeMap::new();
-    let (mut cases, mut recorded) = (Vec::new(), Vec::new());
+    let (mut cases, mut recorded, mut repetitions) = (Vec::new(), Vec::new(), 0);
     let outcomes = (0..requests.div_ceil(LENGTH as u64))
         .map(|index| tokio::spawn(outcome(index, seed, Arc::clone(&real))).map(|outcome| outcome.expect("no panic")));
     let mut outcomes = stream::iter(outcomes).buffered(AT_ONCE);
-    while let Some(Outcome { history, theirs, difference }) = outcomes.next().await {
+    while let Some(Outcome { history, theirs, difference, repeated }) = outcomes.next().await {
         coverage.add(&history);
+        repetitions += u32::from(repeated);
         let case = history.case;
         if recording() {
             cases.push(case.clone());
@@ -219,7 +223,7 @@ async fn random_histories_get_the_answers_of_a_real_server() {
         recorded::write(&file, &recorded);
     }
     if requests > REQUESTS {
-        drop(writeln!(std::io::stderr(), "{coverage}"));
+        drop(writeln!(std::io::stderr(), "{coverage}\n{repetitions} histories were sent a second time"));
     }
     let shortest = join_all(found.values().take(shortened).map(|found| found.shortest(&real))).await;
     let mut report = String::new();

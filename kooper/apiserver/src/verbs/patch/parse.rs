@@ -7,6 +7,7 @@ use super::super::{Call, FieldValidation, body};
 use super::Patch;
 use crate::decode;
 use crate::http::syntax;
+use crate::patch::json::JsonPatch;
 use crate::status::Refusal;
 
 /// The operations that one JSON patch may have, as on the real server.
@@ -65,7 +66,7 @@ impl Patch {
 }
 
 /// The operations of a JSON patch.
-fn operations(bytes: &[u8], checked: bool) -> Result<Vec<Value>, Refusal> {
+fn operations(bytes: &[u8], checked: bool) -> Result<JsonPatch, Refusal> {
     let patch = decoded(bytes).map_err(|why| if checked { refused(why) } else { Refusal::bad_request(why) })?;
     if checked && let Some(why) = decode::check_operations(bytes).error {
         return Err(refused(why));
@@ -85,5 +86,5 @@ fn operations(bytes: &[u8], checked: bool) -> Result<Vec<Value>, Refusal> {
         );
         return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", why));
     }
-    Ok(operations)
+    Ok(JsonPatch::new(operations, bytes))
 }

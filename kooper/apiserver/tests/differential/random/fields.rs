@@ -90,7 +90,7 @@ const POD: &[Field] = &[
     field(&["spec", "terminationGracePeriodSeconds"], 150, &["0", "500", "3000"], &["-1", r#""5""#, "1.5", "null"]),
     field(&["spec", "activeDeadlineSeconds"], 100, &["60", "30"], &["0", "true"]),
     field(&["spec", "nodeName"], 150, &[r#""n""#], &[r#""N""#, "1"]),
-    field(&["spec", "nodeSelector"], 80, &[r#"{"a": "b"}"#, "{}"], &[r#"{"a": "!"}"#, r#"{"a": 1}"#, "[]"]),
+    field(&["spec", "nodeSelector"], 80, &[r#"{"a": "b"}"#, r#"{"a": "c"}"#], &[r#"{"a": "!"}"#, r#"{"a": 1}"#, "[]"]),
     field(
         &["spec", "schedulingGates"],
         80,
