@@ -171,6 +171,11 @@ pub(super) fn answer_value(call: &Call<'_>, status: StatusCode, object: &Value) 
     }
 }
 
+/// The answer to a body that was decoded with warnings: what is refused has them, too.
+pub(super) fn warned(answer: Result<Answer, Refusal>, warnings: &[String]) -> Answer {
+    answer.unwrap_or_else(Answer::from).with_warnings(warnings)
+}
+
 /// An object of the store as this version serves it.
 pub(super) fn served(kind: &Kind, object: &Object) -> Value {
     serde_json::from_slice(&form::whole(kind, object)).unwrap_or_default()

@@ -17,6 +17,7 @@ const MOST_COPIED: usize = 3 << 20;
 pub struct DoesNotFit;
 
 /// The operations of a patch, which are applied one after the other.
+#[derive(Debug)]
 pub struct JsonPatch {
     operations: Vec<Value>,
     /// The same, with strings that keep their escapes; none where no operation is a test.

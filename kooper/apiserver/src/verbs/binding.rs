@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Call, WriteOptions, body, draft, update};
+use super::{Call, WriteOptions, body, draft, update, warned};
 use crate::cause::Cause;
 use crate::http::Answer;
 use crate::status::{self, Refusal};
@@ -13,12 +13,16 @@ use crate::{conditions, meta};
 pub(super) fn bind(call: &Call<'_>) -> Result<Answer, Refusal> {
     let options = WriteOptions::parse(call.request, "CreateOptions")?;
     let (binding, warnings) = body::posted(call, ("", "v1", "Binding"), options.validation)?;
-    if meta::text(&binding, "name") != call.target.name.as_deref().unwrap_or_default() {
+    Ok(warned(bound(call, &options, &binding), &warnings))
+}
+
+fn bound(call: &Call<'_>, options: &WriteOptions, binding: &Value) -> Result<Answer, Refusal> {
+    if meta::text(binding, "name") != call.target.name.as_deref().unwrap_or_default() {
         return Err(Refusal::bad_request("name in URL does not match name in Binding object"));
     }
     validate(&binding["target"])?;
-    assign(call, &binding, options.dry_run)?;
-    Ok(Answer::json(StatusCode::CREATED, &status::created()).with_warnings(&warnings))
+    assign(call, binding, options.dry_run)?;
+    Ok(Answer::json(StatusCode::CREATED, &status::created()))
 }
 
 /// `POST bindings`: the pod is named by the body.

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::Value;
 
-use super::{Call, WriteOptions, answer_object, answer_value, body, draft};
+use super::{Call, WriteOptions, answer_object, answer_value, body, draft, warned};
 use crate::auth::rbac;
 use crate::http::Answer;
 use crate::kinds::Kind;
@@ -19,9 +19,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Answer, Refusal> {
     body::check_media(call)?;
     let options = WriteOptions::parse(call.request, "CreateOptions")?;
     let (object, warnings) = body::decode(call, options.validation)?;
-    let answer = create_object(call, object, &options, true).unwrap_or_else(Answer::from);
-    // Also what is refused has its warnings.
-    Ok(answer.with_warnings(&warnings))
+    Ok(warned(create_object(call, object, &options, true), &warnings))
 }
 
 /// Creates an object that was decoded, as POST does, and PUT and PATCH where they may.

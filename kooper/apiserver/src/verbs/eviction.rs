@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::delete::{DeleteOptions, check_preconditions, remove_object};
-use super::{Call, WriteOptions, body, draft};
+use super::{Call, WriteOptions, body, draft, warned};
 use crate::http::Answer;
 use crate::kinds::Kind;
 use crate::select::LabelSelector;
@@ -19,8 +19,12 @@ const MOST_DISRUPTED: usize = 2000;
 pub(super) fn evict(call: &Call<'_>) -> Result<Answer, Refusal> {
     let options = WriteOptions::parse(call.request, "CreateOptions")?;
     let (eviction, warnings) = body::posted(call, ("policy", "v1", "Eviction"), options.validation)?;
+    Ok(warned(evicted(call, &options, &eviction), &warnings))
+}
+
+fn evicted(call: &Call<'_>, options: &WriteOptions, eviction: &Value) -> Result<Answer, Refusal> {
     let name = call.target.name.as_deref().unwrap_or_default();
-    if meta::text(&eviction, "name") != name {
+    if meta::text(eviction, "name") != name {
         return Err(Refusal::bad_request("name in URL does not match name in Eviction object"));
     }
     let mut deletion = match eviction.get("deleteOptions") {
@@ -46,10 +50,7 @@ pub(super) fn evict(call: &Call<'_>) -> Result<Answer, Refusal> {
             deletion.version = Some(version);
         }
         match delete(call, &deletion) {
-            Ok(()) => {
-                let answer = Answer::json(StatusCode::CREATED, &status::created());
-                return Ok(answer.with_warnings(&warnings));
-            }
+            Ok(()) => return Ok(Answer::json(StatusCode::CREATED, &status::created())),
             // The pod has changed since it was judged.
             Err(refusal)
                 if refusal.code == StatusCode::CONFLICT

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::area::Area;
 use super::update::{self, Owners};
-use super::{Call, WriteOptions, body};
+use super::{Call, WriteOptions, body, warned};
 use crate::cause::Cause;
 use crate::http::Answer;
 use crate::kinds::Kind;
@@ -69,8 +69,7 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
         Ok(object)
     };
     let answer = update::write(call, &options, Owners::Found, next, None);
-    // Also what is refused has its warnings.
-    Ok(answer.unwrap_or_else(Answer::from).with_warnings(&warnings.take()))
+    Ok(warned(answer, &warnings.take()))
 }
 
 /// Server-side apply: creates an object that is absent.
@@ -107,7 +106,7 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answ
         _ => None,
     };
     let answer = update::write(call, options, Owners::Applied, |present| next(Some(present)), absent.as_ref());
-    Ok(answer.unwrap_or_else(Answer::from).with_warnings(&warnings.take()))
+    Ok(warned(answer, &warnings.take()))
 }
 
 /// The refusal of a configuration that fits the schema, but not the type.

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Call, WriteOptions, body};
+use super::{Call, WriteOptions, body, warned};
 use crate::auth::rbac::{self, Asked};
 use crate::auth::user_of_token;
 use crate::cause::Cause;
@@ -21,7 +21,12 @@ pub(super) fn is_review(kind: &Kind) -> bool {
 pub(super) fn review(call: &Call<'_>) -> Result<Answer, Refusal> {
     let options = WriteOptions::parse(call.request, "CreateOptions")?;
     let kind = &call.kind;
-    let (mut review, warnings) = body::posted(call, (&kind.group, &kind.version, &kind.kind), options.validation)?;
+    let (review, warnings) = body::posted(call, (&kind.group, &kind.version, &kind.kind), options.validation)?;
+    Ok(warned(reviewed(call, review), &warnings))
+}
+
+fn reviewed(call: &Call<'_>, mut review: Value) -> Result<Answer, Refusal> {
+    let kind = &call.kind;
     if !review["metadata"].is_object() {
         review["metadata"] = json!({});
     }
@@ -55,7 +60,7 @@ pub(super) fn review(call: &Call<'_>) -> Result<Answer, Refusal> {
         "TokenReview" => review["status"] = token(call, &spec)?,
         other => return Err(Refusal::not_implemented(other)),
     }
-    Ok(Answer::json(StatusCode::CREATED, &review).with_warnings(&warnings))
+    Ok(Answer::json(StatusCode::CREATED, &review))
 }
 
 /// Whom a token stands for.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::patch::Patch;
 use super::update::{self, Owners};
-use super::{Call, WriteOptions, body, served};
+use super::{Call, WriteOptions, body, served, warned};
 use crate::cause::Cause;
 use crate::fields::{self, ScaleWrite};
 use crate::http::Answer;
@@ -42,12 +42,12 @@ pub(super) fn replace(call: &Call<'_>) -> Result<Answer, Refusal> {
         // The real server looks for the type among the custom kinds to say what is wrong.
         Refusal::bad_request(format!("no kind is registered for the type v1.Scale in scheme {:?}", body::SCHEME))
     })?;
-    update::check_names(call, &scale)?;
-    let answer = write(call, &options, |present| {
+    let next = |present: &Value| {
         let write = ScaleWrite::Replaced(&scale);
         fields::scaled(call.cluster, &call.kind, present, &of(call, present), write, &options.manager)
-    });
-    answer.map(|answer| answer.with_warnings(&warnings))
+    };
+    let answer = update::check_names(call, &scale).and_then(|()| write(call, &options, next));
+    Ok(warned(answer, &warnings))
 }
 
 pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Call, WriteOptions, body};
+use super::{Call, WriteOptions, body, warned};
 use crate::cause::Cause;
 use crate::http::Answer;
 use crate::identity::{AUDIENCE, Bound, Grant};
@@ -20,7 +20,11 @@ const MOST_SECONDS: i64 = 1 << 32;
 
 pub(super) fn request(call: &Call<'_>) -> Result<Answer, Refusal> {
     let options = WriteOptions::parse(call.request, "CreateOptions")?;
-    let (mut request, warnings) = body::posted(call, TOKEN_REQUEST, options.validation)?;
+    let (request, warnings) = body::posted(call, TOKEN_REQUEST, options.validation)?;
+    Ok(warned(granted(call, &options, request), &warnings))
+}
+
+fn granted(call: &Call<'_>, options: &WriteOptions, mut request: Value) -> Result<Answer, Refusal> {
     if request["spec"]["expirationSeconds"].is_null() {
         request["spec"]["expirationSeconds"] = json!(DEFAULT_SECONDS);
     }
@@ -81,7 +85,7 @@ pub(super) fn request(call: &Call<'_>) -> Result<Answer, Refusal> {
     metadata.insert("uid".into(), json!(uid));
     metadata.insert("creationTimestamp".into(), json!(time::now()));
     request["status"] = json!({"token": token, "expirationTimestamp": time::after(seconds.unsigned_abs())});
-    Ok(Answer::json(StatusCode::CREATED, &request).with_warnings(&warnings))
+    Ok(Answer::json(StatusCode::CREATED, &request))
 }
 
 /// The object whose deletion ends the token.

@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::area::Area;
-use super::{Call, WriteOptions, answer_object, answer_value, body, create, draft, served};
+use super::{Call, WriteOptions, answer_object, answer_value, body, create, draft, served, warned};
 use crate::auth::rbac;
 use crate::cause::Cause;
 use crate::http::Answer;
@@ -18,11 +18,10 @@ use crate::{admission, fields, meta, prepare, validate};
 pub(super) fn replace(call: &Call<'_>) -> Result<Answer, Refusal> {
     let options = WriteOptions::parse(call.request, "UpdateOptions")?;
     let (object, warnings) = body::decode(call, options.validation)?;
-    check_names(call, &object)?;
     let absent = Area::of(call).creates(call).then_some(&object);
-    let answer = write(call, &options, Owners::Found, |_| Ok(object.clone()), absent);
-    // Also what is refused has its warnings.
-    Ok(answer.unwrap_or_else(Answer::from).with_warnings(&warnings))
+    let answer =
+        check_names(call, &object).and_then(|()| write(call, &options, Owners::Found, |_| Ok(object.clone()), absent));
+    Ok(warned(answer, &warnings))
 }
 
 /// Whether a write has still to find who owns its fields.

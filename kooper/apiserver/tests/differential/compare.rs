@@ -40,25 +40,7 @@ impl Difference {
     /// have done, and an event that only one server has sent shifts the ranks of all later versions.
     pub(crate) fn indirectness(&self) -> (bool, bool) {
         let unranked = |answer: &Answer| Answer { body: without_ranks(&answer.body), ..answer.clone() };
-        (unranked(&self.ours) == unranked(&self.theirs), self.step.is_watch())
-    }
-
-    /// Whether the real server only warns of more. It warns of what a write leads to from a state in its cache, which may
-    /// be late, and again when it has found that another state is stored.
-    pub(crate) fn only_warns(&self) -> bool {
-        let silent = |answer: &Answer| {
-            let mut answer = answer.clone();
-            answer.headers.retain(|(name, _)| name != "warning");
-            answer
-        };
-        silent(&self.ours) == silent(&self.theirs)
-            && self.ours.headers.iter().all(|header| self.theirs.headers.contains(header))
-    }
-
-    /// Whether the real server was too slow: storage has timed out, or a watch came when its beginning was forgotten.
-    pub(crate) fn is_late(&self) -> bool {
-        let expired = |answer: &Answer| answer.body.contains(r#""code":410"#);
-        self.theirs.status == 504 || self.step.is_watch() && expired(&self.theirs) && !expired(&self.ours)
+        (self.step.is_watch(), unranked(&self.ours) == unranked(&self.theirs))
     }
 
     /// The line of `known.txt` that stands for it: where owners of fields differ, it does not say which.

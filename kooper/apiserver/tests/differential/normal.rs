@@ -309,6 +309,10 @@ impl Normal {
                 let port = text[at + 1..].get(..5).filter(|port| is_port(port))?;
                 Some((format!(":{}", self.port(port)), 6))
             }
+            b'T' | b'U' | b'S' if text[..at].ends_with("duplicate nodePort: {") => {
+                let port = text[at..].get(4..9).filter(|port| is_port(port))?;
+                Some((format!("{}{}", &text[at..at + 4], self.port(port)), 9))
+            }
             b'g' => {
                 let (base, after) = generated(&text[at..])?;
                 Some((format!("{base}RANDOM"), text.len() - at - after.len()))

@@ -169,7 +169,10 @@ impl<'a> Run<'a> {
     }
 
     async fn watch(&mut self, step: &Step) -> Answer {
-        let response = self.server.open(step).await;
+        let response = match self.server.open(step).await {
+            Ok(response) => response,
+            Err(answer) => return answer,
+        };
         let mut answer = Answer::head(&response);
         let body = response.into_body();
         if answer.status != 200 {

@@ -46,8 +46,9 @@ impl Server {
         Self { client, token: Some(token.to_owned()), is_embedded: false, fixture: OnceCell::new() }
     }
 
-    /// Sends a request; the answer's body may still grow.
-    pub(crate) async fn open(&self, step: &Step) -> Response<Body> {
+    /// Sends a request; the answer's body may still grow. A server that closes the connection, as the real one does when
+    /// it panics, has answered with the status 0.
+    pub(crate) async fn open(&self, step: &Step) -> Result<Response<Body>, Answer> {
         let method = if step.is_watch() { "GET" } else { &step.method };
         let method: Method = method.parse().expect("the case has valid methods");
         let mut request = Request::builder().method(method).uri(&step.path);
@@ -59,12 +60,15 @@ impl Server {
         }
         let body = Body::from(wire::body(step));
         let request = request.body(body).expect("the case has valid requests");
-        self.client.send(request).await.expect("the server answers")
+        self.client.send(request).await.map_err(|error| Answer { body: error.to_string(), ..Answer::default() })
     }
 
     /// Sends a request and reads the answer to its end.
     pub(crate) async fn send(&self, step: &Step) -> Answer {
-        let response = self.open(step).await;
+        let response = match self.open(step).await {
+            Ok(response) => response,
+            Err(answer) => return answer,
+        };
         let mut answer = Answer::head(&response);
         let body = response.into_body().collect().await.expect("the body ends well").to_bytes();
         // HTTP drops the body of an answer to HEAD; without a socket it is there.
