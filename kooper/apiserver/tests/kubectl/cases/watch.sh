@@ -2,10 +2,10 @@
 kubectl create configmap a --from-literal=n=1
 
 kubectl get configmaps --field-selector metadata.name=a --watch > rows & trap "kill $!" EXIT
-await 'grep -q "^a " rows'; kubectl patch configmap a -p '{"data": {"m": "2"}}'; await 'grep -qE "^a +2" rows'; cat rows
+await 'grep -qs "^a " rows'; kubectl patch configmap a -p '{"data": {"m": "2"}}'; await 'grep -qsE "^a +2" rows'; cat rows
 
 kubectl get configmaps -l watched --watch-only --output-watch-events --no-headers > rows & trap "kill $!" EXIT
-await 'kubectl get --raw /healthz >/dev/null'; until grep -q DELETED rows; do kubectl create configmap b >/dev/null; kubectl label configmap b watched=yes >/dev/null; kubectl delete configmap b >/dev/null; done; head -1 rows | awk '{print $1, $2}'
+await 'kubectl get --raw /healthz >/dev/null'; until grep -qs DELETED rows; do kubectl create configmap b >/dev/null; kubectl label configmap b watched=yes >/dev/null; kubectl delete configmap b >/dev/null; done; head -1 rows | awk '{print $1, $2}'
 
 kubectl wait configmap/a --for=jsonpath='{.data.n}'=1 --timeout=20s
 
