@@ -30,6 +30,8 @@ use std::time::Duration;
 
 use kooper_apiserver::{ApiServer, User};
 use kube::Client;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -214,4 +216,10 @@ async fn workloads(client: Client, namespace: Option<String>) -> Result<Operator
 fn operator(client: &Client, controllers: impl IntoIterator<Item = Controller>) -> Result<Operator, BuildError> {
     let operator = Operator::builder().program(PROGRAM).client(client.clone()).drain_timeout(Duration::ZERO);
     controllers.into_iter().map(Controller::without_events).fold(operator, Builder::controller).build()
+}
+
+/// Reads a value as a type, by way of its text: reading from the `Value` itself would compile the code of pods, half
+/// a megabyte of each program, another time.
+fn typed<T: DeserializeOwned>(value: &Value) -> serde_json::Result<T> {
+    serde_json::from_str(&value.to_string())
 }

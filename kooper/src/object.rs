@@ -195,16 +195,13 @@ impl Object {
     /// # Errors
     /// If the JSON does not match the type; the error names the object.
     pub fn decode<K: DeserializeOwned>(&self) -> Result<K, DecodeError> {
+        let kind = std::any::type_name::<K>().rsplit("::").next().unwrap_or_default();
         self.text.read(|json| {
-            // Checking the whole text takes less time than checking each of its strings.
-            let decoded = match std::str::from_utf8(json) {
-                Ok(text) => serde_json::from_str(text),
-                Err(_) => serde_json::from_slice(json),
-            };
-            decoded.map_err(|error| {
-                let kind = std::any::type_name::<K>().rsplit("::").next().unwrap_or_default();
-                DecodeError::new(self.key.clone(), kind, json, &error)
-            })
+            // Checking the whole text takes less time than checking each of its strings. Bytes that are no text could
+            // be read as well, by code that every type would then be compiled a second time for.
+            let text = std::str::from_utf8(json)
+                .map_err(|error| DecodeError::not_text(self.key.clone(), kind, json, error.valid_up_to()))?;
+            serde_json::from_str(text).map_err(|error| DecodeError::new(self.key.clone(), kind, json, &error))
         })
     }
 
@@ -243,6 +240,17 @@ impl DecodeError {
     fn new(key: ObjectKey, kind: &'static str, json: &[u8], error: &serde_json::Error) -> Self {
         let Mismatch { path, problem } = Mismatch::of(json, error);
         Self { key, kind, path, problem, line: error.line(), column: error.column() }
+    }
+
+    /// An error for an object whose bytes are no UTF-8 from an offset on.
+    fn not_text(key: ObjectKey, kind: &'static str, json: &[u8], offset: usize) -> Self {
+        let before = json.get(..offset).unwrap_or_default();
+        let line = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+        Self {
+            line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
+            column: 1 + line.len(),
+            ..Self::unread(key, kind, "its JSON is not UTF-8")
+        }
     }
 
     /// An error for an object that cannot be read for another reason than its JSON.

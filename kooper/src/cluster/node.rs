@@ -10,8 +10,8 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
-use super::Pace;
 use super::children::unless_gone;
+use super::{Pace, typed};
 use crate::call::action::Action;
 use crate::call::capability::{Applier, PatchBody, Patcher, StatusWriter, owned_by};
 use crate::call::extract::State;
@@ -118,7 +118,7 @@ fn ready(node: &Node, now: Timestamp) -> Result<NodeStatus> {
             "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": architecture()
         }
     });
-    Ok(serde_json::from_value(status)?)
+    Ok(typed(&status)?)
 }
 
 /// The processor as Kubernetes names it.

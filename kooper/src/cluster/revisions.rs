@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::children::{self, Selects, controlled};
 use super::pods;
+use super::typed;
 use super::versions::{Field as _, given};
 use crate::call::capability::{Creator, Deleter, PatchBody, Patcher, Reader, owned_by};
 use crate::error::Result;
@@ -52,7 +53,7 @@ impl Revisions {
     pub(super) fn template(&self, name: &str) -> Option<PodTemplateSpec> {
         let found = self.all.iter().find(|one| one.metadata.name.as_deref() == Some(name))?;
         let RawExtension(data) = found.data.field()?;
-        serde_json::from_value(data["spec"]["template"].clone()).ok()
+        typed(&data["spec"]["template"]).ok()
     }
 
     /// Makes the present template the newest revision.

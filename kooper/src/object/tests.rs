@@ -1,4 +1,4 @@
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -68,6 +68,13 @@ fn a_decode_error_names_the_object_and_the_type() {
         ),
         "{error}"
     );
+}
+
+#[test]
+fn an_object_that_is_not_utf8_is_an_error_at_its_first_such_byte() {
+    let object = Object::parse(b"{\"metadata\": {\"name\": \"a\"},\n \"data\": {\"b\": \"\xff\"}}").unwrap();
+    let error = object.decode::<ConfigMap>().unwrap_err();
+    assert_eq!(error.to_string(), "object a is not a valid ConfigMap: its JSON is not UTF-8 (line 2, column 17)");
 }
 
 #[test]

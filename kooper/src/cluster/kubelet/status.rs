@@ -11,6 +11,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::node;
+use crate::cluster::typed;
 use crate::error::Result;
 
 /// The conditions of a pod that runs; `PodScheduled` is that of the scheduler.
@@ -182,5 +183,5 @@ fn time(time: Timestamp) -> Value {
 }
 
 fn status(value: Value) -> Result<PodStatus> {
-    Ok(serde_json::from_value(value)?)
+    Ok(typed(&value)?)
 }
