@@ -62,6 +62,12 @@ pub(crate) fn is_deleting(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }
 
+/// The members that are `null`, such as a list that an apply has left without items.
+pub(crate) fn emptied(object: &Value) -> Vec<String> {
+    let members = object["metadata"].as_object().into_iter().flatten();
+    members.filter(|(_, value)| value.is_null()).map(|(key, _)| key.clone()).collect()
+}
+
 /// Drops unknown and empty members, and refuses those of a wrong type.
 ///
 /// The answer are the paths of those that are unknown.

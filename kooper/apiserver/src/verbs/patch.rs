@@ -83,9 +83,14 @@ fn apply(call: &Call<'_>, options: &WriteOptions, config: &Value) -> Result<Answ
         if let Some(definition) = kind.typed().name.filter(|_| kind.custom.is_none()) {
             decode::convert(&mut applied, definition).map_err(|why| misfit(config, &why))?;
         }
-        let (object, unknown) = body::patched(call, applied, None, Vec::new(), options.validation)?;
+        let emptied = meta::emptied(&applied);
+        let (mut object, unknown) = body::patched(call, applied, None, Vec::new(), options.validation)?;
         warnings.replace(unknown);
         update::check_names(call, &object)?;
+        // What goes with this write is never stored, and read again without these fields.
+        if kind.custom.is_some() && meta::is_deleting(&object) && meta::finalizers(&object).is_empty() {
+            meta::of(&mut object).extend(emptied.into_iter().map(|key| (key, Value::Null)));
+        }
         Ok(object)
     };
     // Without an object there is no part of it that could be applied.
