@@ -1,9 +1,9 @@
 //! Several replicas of one program: one is the leader, the others are standbys.
-//! Start it twice; stop the one that logs, and the other continues within
-//! milliseconds.
+//! Start it twice in the cluster of your kubeconfig, the second time with
+//! `--listen :8081`; stop the one that logs, and the other continues within
+//! milliseconds: `cargo run --bin leader-election`
 //!
-//! Run it without a cluster, or without `dev` in the cluster of your kubeconfig:
-//! `cargo run --bin leader-election -- dev`
+//! Alone, it also runs without a cluster: `cargo run --bin leader-election -- dev`
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::kube::api::{Api, Patch, PatchParams};
