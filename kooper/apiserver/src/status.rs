@@ -83,6 +83,12 @@ impl Refusal {
         ))
     }
 
+    /// Adds that no other name could be generated.
+    pub(crate) fn not_generated(mut self) -> Self {
+        self.message += ", the server was not able to generate a unique name for the object";
+        self.with_retry_after(1)
+    }
+
     pub(crate) fn conflict(kind: &Kind, name: &str, why: impl Display) -> Self {
         Self::conflict_named(&kind.group, &kind.resource, name, why)
     }

@@ -71,7 +71,7 @@ pub(super) fn create_object(
         let key = crate::route::key(call.target.namespace.as_deref().unwrap_or_default(), &name);
         if options.dry_run {
             if kind.table.get(&key).is_some() {
-                return Ok(Answer::from(taken(kind, &key, &name)).with_warnings(&warnings));
+                return Ok(Answer::from(taken(kind, &key, &object)).with_warnings(&warnings));
             }
             return Ok(answer_value(call, StatusCode::CREATED, &prepare::shown(kind, &object)).with_warnings(&warnings));
         }
@@ -89,7 +89,7 @@ pub(super) fn create_object(
             Err(_) => {
                 call.cluster.work.after_refusal(kind, &object);
                 if !generated || attempt >= TRIES {
-                    return Ok(Answer::from(taken(kind, &key, &name)).with_warnings(&warnings));
+                    return Ok(Answer::from(taken(kind, &key, &object)).with_warnings(&warnings));
                 }
             }
         }
@@ -97,8 +97,10 @@ pub(super) fn create_object(
     Err(Refusal::internal("no name could be generated"))
 }
 
-/// The refusal of a name that an object has already.
-fn taken(kind: &Kind, key: &str, name: &str) -> Refusal {
+/// The refusal of a name that another object has already.
+fn taken(kind: &Kind, key: &str, object: &Value) -> Refusal {
     let deleting = kind.table.get(key).is_some_and(|object| meta::is_deleting(&object.value()));
-    Refusal::already_exists(kind, name, deleting)
+    let refusal = Refusal::already_exists(kind, meta::text(object, "name"), deleting);
+    // The real server does not ask whether the name was generated.
+    if meta::text(object, "generateName").is_empty() { refusal } else { refusal.not_generated() }
 }

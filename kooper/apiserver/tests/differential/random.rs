@@ -119,6 +119,10 @@ impl References {
             if pointer.ends_with("name") && !value.starts_with("generated-") {
                 continue;
             }
+            // A dry run answers with the version that it was sent, which the real server's storage has compacted, or not.
+            if pointer.ends_with("Version") && value == "1" {
+                continue;
+            }
             let reference = format!("${{@{id}{pointer}}}");
             if pointer.ends_with("Version") {
                 self.reached.push(reference.clone());
