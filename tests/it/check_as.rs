@@ -4,7 +4,7 @@ use kooper_tests::control_plane::ControlPlane;
 
 use crate::dry_run::{call, cluster};
 
-const FLAGS: [&str; 4] = ["--namespace", "trade", "--lease-namespace", "trade"];
+const FLAGS: [&str; 2] = ["--namespace", "trade"];
 
 fn check(cluster: &ControlPlane, account: &str) -> (Option<i32>, String, String) {
     call(cluster.kubeconfig(), &[&["check", "--as", account], &FLAGS[..]].concat())

@@ -217,6 +217,25 @@ fn the_crd_of_another_program_is_kept_with_its_objects() {
 }
 
 #[test]
+fn a_version_that_the_cluster_does_not_serve_changes_nothing() {
+    let Some(installed) = Installed::start() else { return };
+    let older = r#"{"spec": {"versions": [{"name": "v1", "served": false, "storage": true, "schema": SCHEMA},
+        {"name": "v0", "served": true, "storage": false, "schema": SCHEMA}]}}"#;
+    let schema = r#"{"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}"#;
+    installed.0.must(&["patch", "crd", CRD, "--type=merge", "--patch", &older.replace("SCHEMA", schema)]);
+    for args in [&["uninstall"][..], &["uninstall", "--keep-crds"], &["uninstall", "--dry-run"]] {
+        eventually("the version is gone", || {
+            let (done, _, stderr) = installed.call(&[args, &["--timeout", "5s"]].concat());
+            !done && stderr.contains("the cluster serves shops.installed.example.com in v0, and not in v1,")
+        });
+    }
+    assert!(installed.exists(&["crd", CRD]));
+    let shop = ["--namespace=trade", "get", "shops.v0.installed.example.com", "tea"];
+    let finalizers = installed.0.must(&[&shop[..], &["--output=jsonpath={.metadata.finalizers}"]].concat());
+    assert!(finalizers.contains("installed.example.com/"), "{finalizers}");
+}
+
+#[test]
 fn the_deployment_is_stopped_first_and_another_installation_keeps_the_crds() {
     let Some(installed) = Installed::start() else { return };
     let manifests = |namespace: &str| {

@@ -61,6 +61,18 @@ pub(crate) struct Unruled {
 
 /// The permissions that the controllers of a program need.
 pub(crate) fn grants(controllers: &[Controller], place: &Place) -> Result<Grants, Unruled> {
+    for controller in controllers {
+        let plan = controller.plan();
+        let unruled = plan.unruled_clients();
+        if !unruled.is_empty() && plan.access().is_none() {
+            return Err(Unruled { controller: controller.name().to_owned(), what: unruled.join(" and ") });
+        }
+    }
+    Ok(known(controllers, place))
+}
+
+/// The permissions that are known: what a `Client` is used for is not.
+pub(crate) fn known(controllers: &[Controller], place: &Place) -> Grants {
     let mut grants = Grants::new();
     for (group, resource) in REVIEWS.into_iter().filter(|_| place.reviews_tokens) {
         let (group, resource, verb) = (group.to_owned(), resource.to_owned(), "create".to_owned());
@@ -69,10 +81,6 @@ pub(crate) fn grants(controllers: &[Controller], place: &Place) -> Result<Grants
     }
     for controller in controllers {
         let plan = controller.plan();
-        let unruled = plan.unruled_clients();
-        if !unruled.is_empty() && plan.access().is_none() {
-            return Err(Unruled { controller: controller.name().to_owned(), what: unruled.join(" and ") });
-        }
         let leases = controller.leases(&place.installation, &place.lease_namespace);
         let lease_namespace = leases.as_ref().map_or(&place.lease_namespace, |leases| &leases.namespace);
         let mut add = |rule: &Rule, names: &[String], reach: &Reach, because: &str| {
@@ -116,7 +124,7 @@ pub(crate) fn grants(controllers: &[Controller], place: &Place) -> Result<Grants
     }
     let all = grants.clone();
     grants.retain(|grant, _| !all.keys().any(|wider| wider != grant && wider.covers(grant)));
-    Ok(grants)
+    grants
 }
 
 /// A warning for each argument or setting because of which a controller keeps every

@@ -88,10 +88,14 @@ impl Target {
         self.plural == "events" && ["", "events.k8s.io"].contains(&&*self.group)
     }
 
-    /// Whether later reads need not have it: nothing is stored for reviews, and a CRD
-    /// that is not installed serves no objects.
+    /// Whether it is a question, for which nothing is stored.
+    pub(super) fn is_review(&self) -> bool {
+        ["authorization.k8s.io", "authentication.k8s.io"].contains(&&*self.group)
+    }
+
+    /// Whether later reads need not have it: a CRD that is not installed serves no objects.
     pub(super) fn is_opaque(&self) -> bool {
-        ["authorization.k8s.io", "authentication.k8s.io", "apiextensions.k8s.io"].contains(&&*self.group)
+        self.is_review() || self.group == "apiextensions.k8s.io"
     }
 
     pub(super) fn id(&self, name: &str) -> Id {

@@ -46,6 +46,13 @@ pub(crate) fn check(
     definitions: &[fn(&mut Program)],
     settings: &Settings,
 ) -> Result<ExitCode, BoxError> {
+    let mut settings = settings.clone();
+    if let Some(account) = &settings.impersonated {
+        // The program runs in the namespace of its account.
+        let namespace = account.split(':').nth(2).map(ToOwned::to_owned);
+        settings.lease_namespace = settings.lease_namespace.or(namespace);
+    }
+    let settings = &settings;
     let controllers = controllers(definitions, settings)?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let metrics = Prometheus::new(&Registry::new())?;

@@ -147,7 +147,7 @@ fn for_leases(mut config: Config) -> Config {
 }
 
 /// A URL without the part before an `@`, which may be a password.
-fn shown(url: &Uri) -> String {
+pub(super) fn shown(url: &Uri) -> String {
     let host = url.authority().map_or("", |authority| authority.as_str());
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
     let path = url.path().trim_end_matches('/');

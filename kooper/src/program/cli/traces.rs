@@ -15,6 +15,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 
 use super::FAILED;
+use super::connect::shown;
 use super::logging::{Spans, guarded};
 use collector::{Collector, VariableError};
 use sender::{Sender, SenderError};
@@ -55,14 +56,15 @@ impl Traces {
     /// Begins to collect spans; `None` if the environment configures no collector.
     pub(crate) fn begin(program: &'static str, version: &'static str) -> Result<Option<Self>, TracesError> {
         let Some(collector) = Collector::find(|name| std::env::var_os(name))? else { return Ok(None) };
-        let endpoint = collector.endpoint.to_string();
+        // A password may be part of the endpoint.
+        let endpoint = shown(&collector.endpoint);
         let sender =
             Sender::new(&collector).map_err(|source| TracesError::Sender { endpoint: endpoint.clone(), source })?;
         let mut exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(sender)
             .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(&endpoint)
+            .with_endpoint(collector.endpoint.to_string())
             .with_timeout(collector.timeout);
         if collector.gzip {
             exporter = exporter.with_compression(Compression::Gzip);

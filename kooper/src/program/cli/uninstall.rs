@@ -19,13 +19,13 @@ use std::time::Duration;
 use kube::{Client, ResourceExt};
 use prometheus::Registry;
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::args::{Settings, UninstallSettings};
 use super::connect::{self, Connection};
 use super::controllers::controllers;
-use super::run::operator;
+use super::run::{GRACE, operator};
 use super::signals::Signals;
 use crate::call::finalizer::Retirement;
 use crate::controller::Controller;
@@ -63,6 +63,16 @@ enum UninstallError {
          with `--keep-crds`"
     )]
     Shared { other: String },
+    #[error(
+        "the cluster serves {resource} in {served}, and not in {version}, which this program has: it would not find the \
+         objects that have its finalizers; run `uninstall` of the version of the program that is installed"
+    )]
+    Unserved { resource: String, version: String, served: String },
+    #[error(
+        "after {timeout}, the program does not respond: a cleanup that blocks its thread needs \
+         `tokio::task::spawn_blocking`; run `uninstall` again, or with `--orphan`"
+    )]
+    Blocked { timeout: String },
     #[error("the operator has ended: {error}")]
     Ended { error: String },
 }
@@ -144,11 +154,20 @@ impl Uninstall<'_> {
         {
             return Err(UninstallError::Shared { other }.into());
         }
+        let held: Vec<_> =
+            controllers.iter().filter_map(|controller| Held::of(controller, &definitions, self.chosen)).collect();
+        for one in &held {
+            let served = one.other_versions(&self.client).await?;
+            if !served.is_empty() {
+                let (resource, version, served) = (one.resource(), one.version().to_owned(), served.join(", "));
+                return Err(UninstallError::Unserved { resource, version, served }.into());
+            }
+        }
         if self.settings.dry_run {
             say("dry run", "nothing is changed");
         }
         self.stop().await?;
-        self.release(controllers, &definitions, metrics).await?;
+        self.release(held, metrics).await?;
         self.remove_leases(controllers).await?;
         for (name, reason) in &definitions.kept {
             say("keep", format_args!("CRD {name}: {reason}"));
@@ -184,16 +203,7 @@ impl Uninstall<'_> {
     }
 
     /// Removes the finalizers of the program, as a rule after a cleanup.
-    async fn release(
-        &self,
-        controllers: &[Controller],
-        definitions: &Definitions,
-        metrics: Prometheus,
-    ) -> Result<(), BoxError> {
-        let mut all = Vec::new();
-        for controller in controllers {
-            all.extend(Held::of(controller, definitions, self.chosen));
-        }
+    async fn release(&self, all: Vec<Held>, metrics: Prometheus) -> Result<(), BoxError> {
         let mut cleaning = Vec::new();
         for held in all {
             let found = held.find(&self.client).await?;
@@ -221,10 +231,15 @@ impl Uninstall<'_> {
         let ended = tokio::select! {
             released = self.wait(&cleaning) => released,
             error = running.ended => Err(UninstallError::Ended { error: error.unwrap_or_default() }.into()),
+            () = self.interrupted.cancelled() => Err(UninstallError::Stopped.into()),
+            // Cleanups that block the threads of the program block its requests, too.
+            () = sleep_until(self.deadline + GRACE) => {
+                Err(UninstallError::Blocked { timeout: kooper_grammar::duration::format(self.chosen.timeout) }.into())
+            }
         };
         running.stop.cancel();
         // The Leases are released.
-        drop(running.stopped.await);
+        drop(timeout(self.settings.drain_timeout.saturating_add(GRACE), running.stopped).await);
         ended
     }
 

@@ -116,14 +116,14 @@ impl OwnSettings {
                 takes_values: arg.get_action().takes_values(),
             })
         };
-        let plain = self.args.iter().filter(|arg| secret::File::of(arg).is_none()).filter_map(flag);
+        let plain = self.args.iter().filter(|arg| !secret::is_secret(arg)).filter_map(flag);
         plain.chain(self.files().filter_map(|(_, file)| flag(&file.arg()))).collect()
     }
 
     /// What is on the command line, without secrets.
     pub(super) fn line(&self, matches: &ArgMatches) -> Vec<String> {
         let mut line = Vec::new();
-        for arg in self.args.iter().filter(|arg| secret::File::of(arg).is_none()) {
+        for arg in self.args.iter().filter(|arg| !secret::is_secret(arg)) {
             tokens(arg, matches, &mut line);
         }
         for (_, file) in self.files().filter(|(_, file)| is_given(&file.id(), matches)) {
@@ -196,7 +196,12 @@ impl OwnSettings {
                 format!("{} {noun} {verb} missing: set {}", ways.len(), ways.join("; "))
             }
             (_, Some(ContextValue::String(shown))) => {
-                let text = body(error);
+                let mut text = body(error);
+                if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue)
+                    && find(shown).is_some_and(secret::is_secret)
+                {
+                    text = text.replacen(&format!("value '{value}'"), "value", 1);
+                }
                 let by_variable = find(shown).filter(|arg| !is_on_line(arg, matches)).and_then(Arg::get_env);
                 match by_variable {
                     Some(variable) => {
@@ -298,9 +303,9 @@ fn shown(arg: &Arg) -> Arg {
     if !takes_values {
         return shown;
     }
-    // What is between the delimiters is read by the second reading.
-    let parser =
-        if arg.get_value_delimiter().is_some() { ValueParser::os_string() } else { arg.get_value_parser().clone() };
+    // What is between the delimiters is read by the second reading, and secrets, which no message may quote.
+    let later = arg.get_value_delimiter().is_some() || secret::is_secret(arg);
+    let parser = if later { ValueParser::os_string() } else { arg.get_value_parser().clone() };
     shown = shown
         .value_parser(parser)
         .default_values(arg.get_default_values().to_vec())

@@ -48,7 +48,11 @@ fn job(name: &str, workload: &Workload, account: &str) -> Value {
     json!({
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {
-            "name": expression(&format!("printf \"%s-uninstall\" ({}) | quote", include(name, "name"))),
+            // It becomes a label of the pod, of at most 63 characters.
+            "name": expression(&format!(
+                "printf \"%s-uninstall\" ({} | trunc 53 | trimSuffix \"-\") | quote",
+                include(name, "name")
+            )),
             "namespace": workload.namespace, "labels": labels, "annotations": hook("0"),
         },
         "spec": {

@@ -72,6 +72,13 @@ pub(super) fn yaml(settings: &Settings, choices: &Choices, has_crds: bool) -> Re
     if !settings.own.flags.is_empty() {
         let mut own = serde_json::Map::new();
         for token in &settings.own.line {
+            if !token.starts_with("--") {
+                return Err(format!(
+                    "a chart has no value for `{token}`: only for settings with a long flag, with one value after it; \
+                     leave it out, and set the variable of the setting under `env` of the values"
+                )
+                .into());
+            }
             let (flag, value) = token.split_once('=').map_or((&**token, None), |(flag, value)| (flag, Some(value)));
             let value = value.map_or(Value::Bool(true), Value::from);
             match own.entry(flag.trim_start_matches('-')) {

@@ -22,16 +22,15 @@ impl Identity {
     /// The objects that `rbac` prints. A program whose rules are not known gets all permissions.
     pub(super) fn new(controllers: &[Controller], place: &Place) -> Self {
         let user = User::service_account(&place.namespace, &place.account());
+        let known = rbac::known(controllers, place);
+        let mut namespaces: Vec<_> = known.keys().filter_map(|grant| grant.namespace.clone()).collect();
+        namespaces.dedup();
         match rbac::grants(controllers, place) {
-            Ok(grants) => {
-                let mut namespaces: Vec<_> = grants.keys().filter_map(|grant| grant.namespace.clone()).collect();
-                namespaces.dedup();
-                Self { user, documents: rbac::documents(&grants, place), namespaces, unrestricted: None }
-            }
+            Ok(grants) => Self { user, documents: rbac::documents(&grants, place), namespaces, unrestricted: None },
             Err(unruled) => {
                 let mut documents = rbac::documents(&rbac::Grants::new(), place);
                 documents.push(everything(place));
-                Self { user, documents, namespaces: Vec::new(), unrestricted: Some(unruled.to_string()) }
+                Self { user, documents, namespaces, unrestricted: Some(unruled.to_string()) }
             }
         }
     }

@@ -17,6 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 use tracing::Dispatch;
 use tracing::dispatcher::with_default;
 
+use super::super::connect::shown;
 use super::collector::Collector;
 use crate::error::chain;
 
@@ -72,12 +73,12 @@ impl Sender {
         match failures.count(problem.is_some(), Instant::now()) {
             Log::Nothing => {}
             Log::Failing => tracing::warn!(
-                endpoint = %self.endpoint,
+                endpoint = shown(&self.endpoint),
                 requests = failures.requests,
                 "spans cannot be exported: {}; spans beyond the limit of the queue are dropped",
                 problem.unwrap_or_default()
             ),
-            Log::Again => tracing::info!(endpoint = %self.endpoint, "spans are exported again"),
+            Log::Again => tracing::info!(endpoint = shown(&self.endpoint), "spans are exported again"),
         }
         answered
     }

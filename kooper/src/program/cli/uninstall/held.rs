@@ -75,6 +75,32 @@ impl Held {
         self.kind.resource()
     }
 
+    pub(super) fn version(&self) -> &str {
+        &self.kind.version
+    }
+
+    /// The versions of a custom resource that the cluster serves, if that of the program is not one of them: its objects
+    /// cannot be listed then.
+    pub(super) async fn other_versions(&self, client: &Client) -> kube::Result<Vec<String>> {
+        let groups = if self.kind.group.is_empty() { Vec::new() } else { client.list_api_groups().await?.groups };
+        let mut others = Vec::new();
+        for version in groups.into_iter().filter(|group| group.name == self.kind.group).flat_map(|group| group.versions)
+        {
+            let served = match client.list_api_group_resources(&version.group_version).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => continue,
+                served => served?,
+            };
+            if !served.resources.iter().any(|resource| resource.name == self.kind.plural) {
+                continue;
+            }
+            if version.version == self.kind.version {
+                return Ok(Vec::new());
+            }
+            others.push(version.version);
+        }
+        Ok(others)
+    }
+
     /// Finds the objects.
     pub(super) async fn find(&self, client: &Client) -> Result<Found, kube::Error> {
         let mut found = Found::default();

@@ -19,14 +19,18 @@ pub(super) struct File<'a> {
     flag: &'a str,
 }
 
+/// Whether the value of a setting is not for other eyes.
+pub(super) fn is_secret(setting: &Arg) -> bool {
+    setting.get_value_parser().type_id() == TypeId::of::<SecretValue>()
+}
+
 /// Why a secret cannot be read.
 type Problem = (ErrorKind, String);
 
 impl<'a> File<'a> {
     /// Those of a setting, if it is a secret with a flag.
     pub(super) fn of(secret: &'a Arg) -> Option<Self> {
-        let is_secret = secret.get_value_parser().type_id() == TypeId::of::<SecretValue>();
-        let flag = secret.get_long().filter(|_| is_secret && secret.get_action().takes_values())?;
+        let flag = secret.get_long().filter(|_| is_secret(secret) && secret.get_action().takes_values())?;
         Some(Self { secret, flag })
     }
 

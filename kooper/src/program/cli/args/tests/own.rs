@@ -64,7 +64,14 @@ fn own<T: crate::program::ProgramSettings>() -> Result<OwnSettings, String> {
 }
 
 fn read_with(line: &[&str], environment: &[(&str, &str)]) -> Result<(Task, Settings), String> {
-    let own = own::<Shop>().expect("no flag is taken");
+    read_of::<Shop>(line, environment)
+}
+
+fn read_of<T: crate::program::ProgramSettings>(
+    line: &[&str],
+    environment: &[(&str, &str)],
+) -> Result<(Task, Settings), String> {
+    let own = own::<T>().expect("no flag is taken");
     let doc = [" Sells", " shoes.", "", " And socks."];
     let program = Described { doc: &doc, own: Some(&own), ..ECHO };
     let environment: HashMap<_, _> = environment.iter().copied().collect();
@@ -184,6 +191,38 @@ fn a_secret_comes_from_a_flag_a_variable_or_a_file() {
     }
     fs::remove_file(&path).expect("the file was written");
     assert!(refused(&[], variable).contains(&format!("the file {file} of SHOP_TEST_TOKEN_FILE cannot be read: ")));
+}
+
+#[derive(Debug, Args)]
+struct Vault {
+    #[arg(long, env = "CARGO_PKG_NAME", value_parser = pin)]
+    pin: Option<SecretValue>,
+    #[arg(short = 'z')]
+    key: Option<SecretValue>,
+}
+
+fn pin(text: &str) -> Result<SecretValue, String> {
+    let is_pin = text.len() == 4;
+    is_pin.then(|| text.parse().expect("any text is one")).ok_or_else(|| "a PIN has 4 digits".to_owned())
+}
+
+#[test]
+fn a_secret_is_in_no_message_and_not_among_the_flags_of_manifests() {
+    let (_, settings) = read_of::<Vault>(&["-z", "hunter2", "--pin", "1234"], &[]).expect("the settings are valid");
+    let vault = settings.own.given.get::<Vault>().expect("the settings were read").0;
+    assert_eq!([&vault.pin, &vault.key].map(|secret| secret.as_ref().unwrap().expose()), ["1234", "hunter2"]);
+    assert!(settings.own.line.is_empty(), "{:?}", settings.own.line);
+    for (line, environment, problem) in [
+        (&["--pin", "hunter2"][..], &[][..], "invalid value for '--pin <PIN>': a PIN has 4 digits"),
+        // Cargo sets it to `kooper`.
+        (&[], &[("CARGO_PKG_NAME", "kooper")], "invalid value for the environment variable CARGO_PKG_NAME (--pin)"),
+    ] {
+        let refused = read_of::<Vault>(line, environment).map(|_| ()).expect_err("it is no PIN");
+        assert!(
+            refused.contains(problem) && !refused.contains("hunter2") && !refused.contains("'kooper'"),
+            "{refused}"
+        );
+    }
 }
 
 #[test]
