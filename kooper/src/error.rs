@@ -122,8 +122,6 @@ pub(crate) fn retry_hint(error: &(dyn StdError + 'static)) -> RetryHint {
         return *hint;
     }
     match Refusal::behind(error).map(|refusal| refusal.cause) {
-        // No retry helps.
-        Some(Cause::NamespaceTerminating) => RetryHint::Never,
         Some(Cause::Busy(pause)) => RetryHint::Pause(pause),
         _ => RetryHint::Backoff,
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_util::stream::Stream;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kooper::Controller;
 use kooper::capability::{Reader, by};
 use kooper::controller::Builder;
@@ -240,6 +241,74 @@ fn a_mapped_object_queues_the_keys_of_its_old_and_its_new_version() {
     cluster.must(&["delete", "secret", "moves", "--namespace", one]);
     wait_for_times(&log, "maps-one/b: Secret maps-one/moves", 2);
     live.wait_for_ready(true, &["ok"]);
+    live.stop();
+}
+
+/// A type of Secrets whose code panics at some of them.
+#[derive(Debug, Clone)]
+struct Fragile(Secret);
+
+impl<'de> serde::Deserialize<'de> for Fragile {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let secret = Secret::deserialize(deserializer)?;
+        assert!(!secret.labels().contains_key("breaks"), "a secret that breaks the type");
+        Ok(Self(secret))
+    }
+}
+
+impl Resource for Fragile {
+    type DynamicType = ();
+    type Scope = <Secret as Resource>::Scope;
+
+    fn kind((): &()) -> std::borrow::Cow<'_, str> {
+        Secret::kind(&())
+    }
+    fn group((): &()) -> std::borrow::Cow<'_, str> {
+        Secret::group(&())
+    }
+    fn version((): &()) -> std::borrow::Cow<'_, str> {
+        Secret::version(&())
+    }
+    fn plural((): &()) -> std::borrow::Cow<'_, str> {
+        Secret::plural(&())
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.0.metadata
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.0.metadata
+    }
+}
+
+#[test]
+fn a_type_that_panics_while_it_is_decoded_loses_no_key_of_another_controller() {
+    let namespace = "fragile";
+    let Some(cluster) = shared(&[namespace]) else { return };
+    let names: Vec<_> = (0..40).map(|n| format!("s{n}")).collect();
+    let labels = |n: usize| if n % 4 == 0 { json!({"breaks": "yes"}) } else { json!({"for": "a"}) };
+    cluster.apply([configmap(namespace, "a", "1")]);
+    cluster.apply(names.iter().enumerate().map(|(n, name)| secret(namespace, name, &labels(n))));
+    let (log, seen) = (Log::default(), Log::default());
+    let map = |secret: &Fragile| {
+        let name = secret.0.labels().get("for")?;
+        Some(ObjectKey::new(secret.0.namespace().as_deref(), name))
+    };
+    let fragile = notes("fragile", &[namespace], &log).watches::<Fragile, _, _>(map).build().unwrap();
+    let note = seen.clone();
+    let secrets = Controller::builder::<Secret>("secrets").namespaces([namespace]).handler(move |call: Call| {
+        note.note(call.key().name().to_owned());
+        async {}
+    });
+    let live = start(cluster, [fragile, secrets.build().unwrap()]);
+    for name in &names {
+        wait_for(&seen, name);
+    }
+    cluster.apply([
+        secret(namespace, "later", &json!({"breaks": "yes"})),
+        secret(namespace, "last", &json!({"for": "a"})),
+    ]);
+    wait_for(&log, "fragile/a: Secret fragile/last");
+    wait_for(&seen, "later");
     live.stop();
 }
 

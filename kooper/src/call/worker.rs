@@ -264,6 +264,11 @@ impl Workers {
             let ended = handle.await;
             drop(running);
             workers.reporter.busy.came_back();
+            if attempt.part == Part::Deleted {
+                // Another object of the name may wait for its handler.
+                workers.give_back(attempt.ticket, Completion::Success(Some(Duration::ZERO)));
+                return;
+            }
             workers.finish(&attempt, &ended_as(ended, failure));
         };
         if stuck <= self.limits.workers {

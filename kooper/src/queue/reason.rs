@@ -120,10 +120,10 @@ impl Reasons {
         self.simple == 0 && self.related.is_empty()
     }
 
-    /// Whether the first run of every key is the only reason. The first resyncs
-    /// after such runs are spread.
+    /// Whether the first run of every key is the only reason about the object itself.
+    /// The first resyncs after such runs are spread. Its children may be listed after it.
     pub(crate) fn only_first(&self) -> bool {
-        self.only(Reason::Initial.bit() | Reason::Leader.bit())
+        self.only_of(Reason::Initial.bit() | Reason::Leader.bit())
     }
 
     /// Whether a resync is the only reason.
@@ -137,7 +137,12 @@ impl Reasons {
     }
 
     fn only(&self, bits: u16) -> bool {
-        self.simple & bits != 0 && self.simple & !bits == 0 && self.related.is_empty()
+        self.only_of(bits) && self.related.is_empty()
+    }
+
+    /// Whether the reasons about the object itself are some of these.
+    fn only_of(&self, bits: u16) -> bool {
+        self.simple & bits != 0 && self.simple & !bits == 0
     }
 
     /// The reasons, those about the object itself first.
@@ -210,6 +215,8 @@ mod tests {
     fn a_run_for_a_new_leader_is_a_first_run_unless_it_has_another_reason() {
         let mut reasons = Reasons::from(Reason::Leader);
         assert!(reasons.only_first() && !reasons.only_resync());
+        reasons.add(Reason::Related("Pod".into(), ObjectKey::namespaced("a", "b")));
+        assert!(reasons.only_first(), "its children were listed after it");
         reasons.add(Reason::Resync);
         assert!(!reasons.only_first() && !reasons.only_resync());
         assert!(!Reasons::default().only_first());

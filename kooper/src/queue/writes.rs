@@ -176,15 +176,14 @@ impl TrackedWrites {
         }
     }
 
-    /// Drops the writes that are too old. Returns whether the key stops waiting
-    /// because of it.
+    /// Drops the writes that are too old. Returns whether the key waits for none any
+    /// more; an event may have been the last before.
     pub(super) fn expire(&mut self, now: Instant) -> bool {
-        let before = self.is_awaiting();
         self.0.retain(|tracked| now < tracked.at + PATIENCE);
         if self.0.is_empty() {
             self.0 = Vec::new();
         }
-        before && !self.is_awaiting()
+        !self.is_awaiting()
     }
 }
 

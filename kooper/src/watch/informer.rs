@@ -271,8 +271,10 @@ impl Informer {
         };
         let seed = u64::from(self.failures) ^ (Arc::as_ptr(&self.store) as usize as u64);
         let wait = wait.mul_f64(1.0 + fraction(seed) / 4.0);
-        self.sink.failed(error);
         self.status.record_failure(error, wait, self.failures);
+        if !self.status.is_absent() {
+            self.sink.failed(error);
+        }
         tokio::time::sleep(wait).await;
     }
 }

@@ -6,6 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
 
+/// The most objects that are remembered.
+const MOST: usize = 1_000_000;
+
 /// The field managers of former names, and the objects whose fields were taken
 /// over from them.
 #[derive(Debug, Default)]
@@ -33,6 +36,11 @@ impl FormerManagers {
     /// Notes that the fields of an object, or of its status, were taken over.
     pub(crate) fn complete(&self, kind: &KindInfo, key: &ObjectKey, uid: &str, status: bool) {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        // Objects of kinds that are not watched are not forgotten one by one. What is forgotten is taken over again,
+        // which changes nothing.
+        if done.len() >= MOST {
+            done.clear();
+        }
         done.insert((kind.clone(), key.clone(), status), uid.to_owned());
     }
 

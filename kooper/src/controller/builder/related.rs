@@ -187,12 +187,13 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         let make = move |backing: &Arc<Backing>| -> MapKeys {
             let (map, reader) = (map.clone(), Reader::<K>::of(backing));
             Arc::new(move |object: &Object| {
-                let decoded = object.decode::<T>()?;
-                Ok(catch_unwind(AssertUnwindSafe(|| map.keys(&decoded, &reader))).unwrap_or_else(|panic| {
+                // The decoding of a type may panic, too.
+                let keys = || object.decode::<T>().map(|decoded| map.keys(&decoded, &reader));
+                catch_unwind(AssertUnwindSafe(keys)).unwrap_or_else(|panic| {
                     let text = error::panic_text(&*panic);
                     tracing::error!(object = %object.key(), "the function of `watches` panicked: {text}; no key is queued for this object");
-                    Vec::new()
-                }))
+                    Ok(Vec::new())
+                })
             })
         };
         self.common.relations.push(Relation { cache: request.id, kind, map: Some(Box::new(make)) });

@@ -273,7 +273,7 @@ impl Sink for Related {
 }
 
 /// Changes of all objects of the kind, selected or not: the key of one that waits
-/// to be cleaned up outside of the selector is queued.
+/// to be cleaned up outside of the selector, or no longer waits, is queued.
 pub(super) struct Leaving {
     pub(super) gate: Arc<Gate>,
     /// The cache of all objects of the kind.
@@ -284,10 +284,12 @@ pub(super) struct Leaving {
 
 impl Sink for Leaving {
     fn changed(&self, change: &Change, seen: Seen) {
-        let Some(new) = &change.new else { return };
-        if self.ours.get(new.key()).is_none() && self.finalizers.concern(new) {
-            let view = View::Other(self.id);
-            self.gate.add(new.key(), Lane::Event, Reason::Modified, view, (change, seen), urgency);
+        let Some(key) = change.key() else { return };
+        // One that no longer concerns the controller may have failed before, which is forgotten.
+        let concerned = [&change.old, &change.new].into_iter().flatten().any(|object| self.finalizers.concern(object));
+        if concerned && self.ours.get(key).is_none() {
+            let reason = if change.new.is_some() { Reason::Modified } else { Reason::Deleted };
+            self.gate.add(key, Lane::Event, reason, View::Other(self.id), (change, seen), urgency);
         }
     }
 }

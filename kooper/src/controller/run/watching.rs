@@ -299,8 +299,8 @@ fn watched(controller: &Controller, process: &Process, request: &CacheRequest, s
         let namespace = scope.namespace.as_deref();
         let form = form(request, scope);
         let watch = namespace.map_or_else(|| resource.clone(), |namespace| format!("{resource}/{namespace}")) + &form;
-        let age = watched.status.clone();
-        gauge(&*process.metrics, name, Gauge::WatchAge { watch }, move || age.age().as_secs_f64());
+        let status = watched.status.clone();
+        gauge(&*process.metrics, name, Gauge::WatchAge { watch }, move || status.silence().as_secs_f64());
     }
     watched
 }

@@ -228,7 +228,7 @@ impl WatchStatus {
     pub(crate) fn problem(&self) -> Option<String> {
         let is_synced = self.is_synced();
         let state = self.lock();
-        let is_silent = state.heard.elapsed() > HEARD_WITHIN && self.from_server && !state.stopped;
+        let is_silent = self.due(&state) && state.heard.elapsed() > HEARD_WITHIN;
         match &state.error {
             Some(error) => Some(error.clone()),
             None if !is_synced => Some("it is not listed yet".to_owned()),
@@ -239,6 +239,18 @@ impl WatchStatus {
     /// The time since the last event or bookmark.
     pub(crate) fn age(&self) -> Duration {
         self.lock().heard.elapsed()
+    }
+
+    /// The same where events or bookmarks are due; zero where silence is normal.
+    pub(crate) fn silence(&self) -> Duration {
+        let absent = self.is_absent();
+        let state = self.lock();
+        if self.due(&state) && !absent { state.heard.elapsed() } else { Duration::ZERO }
+    }
+
+    /// Whether the source reports at least once a minute.
+    fn due(&self, state: &WatchState) -> bool {
+        self.from_server && !state.stopped
     }
 
     /// The namespace if it seems empty, to check that it exists.
@@ -300,7 +312,7 @@ impl Probe for WatchStatus {
             return Err(format!("{self}: no longer served{because}"));
         }
         let age = state.heard.elapsed();
-        if age > HEARD_WITHIN && self.from_server && !state.stopped {
+        if age > HEARD_WITHIN && self.due(&state) {
             return Err(format!("{self}: no event or bookmark for {} s{because}", age.as_secs()));
         }
         let unreadable =

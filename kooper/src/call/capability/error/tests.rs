@@ -51,7 +51,7 @@ fn a_namespace_that_is_being_deleted_is_not_a_missing_rule() {
     let error = refused(403, "forbidden", caused("NamespaceTerminating"));
     assert!(chain(&error).contains("being deleted") && !chain(&error).contains("grant"), "{error:?}");
     assert!(error.is_namespace_terminating() && !error.is_missing_rule(), "{error}");
-    assert_eq!(retry_hint(&error), RetryHint::Never, "no retry helps");
+    assert_eq!(retry_hint(&error), RetryHint::Backoff, "another namespace may be created again");
 }
 
 #[test]

@@ -19,6 +19,22 @@ fn a_process_is_ready_without_an_optional_kind_but_not_after_another_error() {
     assert!(status.ready().is_err());
 }
 
+#[tokio::test(start_paused = true)]
+async fn silence_is_measured_where_the_server_would_speak() {
+    let of = |from_server| WatchStatus::new("test", "shops.example.com", None, false, from_server);
+    let (optional, served, own) = (of(true), of(true), of(false));
+    served.require();
+    let missing = RetrieveError::NotFound("404 page not found".to_owned());
+    optional.record_failure(&missing, Duration::ZERO, 1);
+    served.record_failure(&missing, Duration::ZERO, 1);
+    tokio::time::advance(Duration::from_secs(300)).await;
+    assert_eq!([&optional, &served, &own].map(WatchStatus::silence), [0, 300, 0].map(Duration::from_secs));
+    served.record_sync(1);
+    served.record_stop();
+    tokio::time::advance(Duration::from_secs(300)).await;
+    assert_eq!(served.silence(), Duration::ZERO);
+}
+
 #[test]
 fn a_kind_that_is_no_longer_served_is_not_ready_until_it_is_served_again() {
     let status = WatchStatus::new("test", "shops.example.com", None, false, true);
