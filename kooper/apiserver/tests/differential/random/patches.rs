@@ -27,16 +27,18 @@ pub(crate) fn strategic(rng: &mut Rng, subject: &Subject) -> Value {
     match rng.u32(..10) {
         0 => {
             // What is both added and deleted is kept or not by the random order of a Go map.
-            if let Some(metadata) = patch["metadata"].as_object_mut() {
+            if let Some(metadata) = patch.get_mut("metadata").and_then(Value::as_object_mut) {
                 metadata.remove("finalizers");
             }
-            patch["metadata"]["$deleteFromPrimitiveList/finalizers"] = json!([one(rng, &FINALIZERS)]);
+            let gone = json!([one(rng, &FINALIZERS)]);
+            put(&mut patch, &["metadata", "$deleteFromPrimitiveList/finalizers"], gone);
         }
         1 => {
-            patch["metadata"]["finalizers"] = json!(FINALIZERS);
-            patch["metadata"]["$setElementOrder/finalizers"] = json!([FINALIZERS[1], FINALIZERS[0]]);
+            put(&mut patch, &["metadata", "finalizers"], json!(FINALIZERS));
+            let order = json!([FINALIZERS[1], FINALIZERS[0]]);
+            put(&mut patch, &["metadata", "$setElementOrder/finalizers"], order);
         }
-        2 => patch["metadata"]["labels"] = json!({"$patch": "delete"}),
+        2 => put(&mut patch, &["metadata", "labels"], json!({"$patch": "delete"})),
         3 | 4 => directed(rng, subject, &mut patch),
         _ => {}
     }
@@ -46,17 +48,28 @@ pub(crate) fn strategic(rng: &mut Rng, subject: &Subject) -> Value {
 /// Adds a directive, or an item of a merged list, to a patch.
 fn directed(rng: &mut Rng, subject: &Subject, patch: &mut Value) {
     let container = json!([{"name": "c", "image": one(rng, &["i:1", "i:3"]), "env": [{"name": "A", "value": "2"}]}]);
-    match subject.kind {
-        "Pod" => patch["spec"]["containers"] = container,
-        "Deployment" if chance(rng, 500) => patch["spec"]["template"]["spec"]["containers"] = container,
-        "Deployment" => {
-            patch["spec"]["strategy"] = json!({"$retainKeys": ["type"], "type": "Recreate"});
+    let (path, value) = match subject.kind {
+        "Pod" => (&["spec", "containers"][..], container),
+        "Deployment" if chance(rng, 500) => (&["spec", "template", "spec", "containers"][..], container),
+        "Deployment" => (&["spec", "strategy"][..], json!({"$retainKeys": ["type"], "type": "Recreate"})),
+        "Service" if chance(rng, 500) => (&["spec", "ports"][..], json!([{"port": 80, "$patch": "delete"}])),
+        "Service" => (&["spec", "ports"][..], json!([{"port": 82, "name": "z"}])),
+        _ if chance(rng, 500) => (&["data"][..], json!({"$retainKeys": ["n"], "n": "MQ=="})),
+        _ => (&["data"][..], json!({"$patch": "replace", "n": "MQ=="})),
+    };
+    put(patch, path, value);
+}
+
+/// Sets a field, unless something else than an object is in its way.
+fn put(patch: &mut Value, path: &[&str], value: Value) {
+    let mut place = patch;
+    for key in path {
+        if !place.is_object() && !place.is_null() {
+            return;
         }
-        "Service" if chance(rng, 500) => patch["spec"]["ports"] = json!([{"port": 80, "$patch": "delete"}]),
-        "Service" => patch["spec"]["ports"] = json!([{"port": 82, "name": "z"}]),
-        _ if chance(rng, 500) => patch["data"] = json!({"$retainKeys": ["n"], "n": "MQ=="}),
-        _ => patch["data"] = json!({"$patch": "replace", "n": "MQ=="}),
+        place = &mut place[*key];
     }
+    *place = value;
 }
 
 /// A JSON patch of a few operations; some do not fit.
