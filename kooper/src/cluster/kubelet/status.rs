@@ -36,7 +36,7 @@ pub(super) fn prepared(pod: &Pod, now: Timestamp) -> Result<PodStatus> {
             "reason": why["reason"], "message": why["message"]
         }),
     };
-    status(json!({
+    status(&json!({
         "phase": "Pending", "startTime": time(now), "hostIP": node::IP, "hostIPs": [{"ip": node::IP}],
         "conditions": RUNNING.map(condition),
         "containerStatuses": spec.containers.iter().map(waiting).collect::<Vec<_>>()
@@ -77,7 +77,7 @@ pub(super) fn running(pod: &Pod, before: &PodStatus, now: Timestamp) -> Result<P
     if initials.peek().is_some() {
         value["initContainerStatuses"] = initials.collect();
     }
-    let status = status(value)?;
+    let status = status(&value)?;
     Ok(if gates_differ(pod, &status) { with_gates(&status, pod, now) } else { status })
 }
 
@@ -182,6 +182,6 @@ fn time(time: Timestamp) -> Value {
     serde_json::to_value(Time(time)).unwrap_or_default()
 }
 
-fn status(value: Value) -> Result<PodStatus> {
-    Ok(typed(&value)?)
+fn status(value: &Value) -> Result<PodStatus> {
+    Ok(typed(value)?)
 }
