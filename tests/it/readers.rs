@@ -285,7 +285,7 @@ fn a_type_that_panics_while_it_is_decoded_loses_no_key_of_another_controller() {
     let namespace = "fragile";
     let Some(cluster) = shared(&[namespace]) else { return };
     let names: Vec<_> = (0..40).map(|n| format!("s{n}")).collect();
-    let labels = |n: usize| if n % 4 == 0 { json!({"breaks": "yes"}) } else { json!({"for": "a"}) };
+    let labels = |n: usize| if n.is_multiple_of(4) { json!({"breaks": "yes"}) } else { json!({"for": "a"}) };
     cluster.apply([configmap(namespace, "a", "1")]);
     cluster.apply(names.iter().enumerate().map(|(n, name)| secret(namespace, name, &labels(n))));
     let (log, seen) = (Log::default(), Log::default());

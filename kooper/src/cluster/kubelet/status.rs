@@ -36,11 +36,11 @@ pub(super) fn prepared(pod: &Pod, now: Timestamp) -> Result<PodStatus> {
             "reason": why["reason"], "message": why["message"]
         }),
     };
-    status(&json!({
+    Ok(typed(&json!({
         "phase": "Pending", "startTime": time(now), "hostIP": node::IP, "hostIPs": [{"ip": node::IP}],
         "conditions": RUNNING.map(condition),
         "containerStatuses": spec.containers.iter().map(waiting).collect::<Vec<_>>()
-    }))
+    }))?)
 }
 
 /// The status of a pod that runs, with the next free address.
@@ -77,7 +77,7 @@ pub(super) fn running(pod: &Pod, before: &PodStatus, now: Timestamp) -> Result<P
     if initials.peek().is_some() {
         value["initContainerStatuses"] = initials.collect();
     }
-    let status = status(&value)?;
+    let status: PodStatus = typed(&value)?;
     Ok(if gates_differ(pod, &status) { with_gates(&status, pod, now) } else { status })
 }
 
@@ -180,8 +180,4 @@ fn address() -> String {
 /// The API's format, in seconds.
 fn time(time: Timestamp) -> Value {
     serde_json::to_value(Time(time)).unwrap_or_default()
-}
-
-fn status(value: &Value) -> Result<PodStatus> {
-    Ok(typed(value)?)
 }
