@@ -114,15 +114,18 @@ impl StdError for Marked {
 }
 
 /// The outermost hint in the chain of an error; without one, the hint of an API
-/// server's refusal in the chain.
-pub(crate) fn retry_hint(error: &(dyn StdError + 'static)) -> RetryHint {
+/// server's refusal in the chain. `namespace` is that of the object.
+pub(crate) fn retry_hint(error: &(dyn StdError + 'static), namespace: Option<&str>) -> RetryHint {
     let marked = std::iter::successors(Some(error), |error: &&(dyn StdError + 'static)| (*error).source())
         .find_map(|error| error.downcast_ref());
     if let Some(Marked { hint, .. }) = marked {
         return *hint;
     }
-    match Refusal::behind(error).map(|refusal| refusal.cause) {
-        Some(Cause::Busy(pause)) => RetryHint::Pause(pause),
+    let Some(refusal) = Refusal::behind(error) else { return RetryHint::Backoff };
+    match refusal.cause {
+        // No retry helps: the object goes with its namespace. Another namespace may be created again.
+        Cause::NamespaceTerminating if namespace.is_some_and(|own| refusal.is_about(own)) => RetryHint::Never,
+        Cause::Busy(pause) => RetryHint::Pause(pause),
         _ => RetryHint::Backoff,
     }
 }
@@ -187,13 +190,13 @@ mod tests {
                 Box::new(Outer(HandlerError::permanent("inner"))) as BoxError,
             ))),
         ] {
-            assert_eq!(retry_hint(&*error), RetryHint::After(Duration::from_secs(7)), "{error:?}");
+            assert_eq!(retry_hint(&*error, None), RetryHint::After(Duration::from_secs(7)), "{error:?}");
         }
     }
 
     #[test]
     fn an_error_without_a_retry_hint_is_retried_with_backoff() {
-        assert_eq!(retry_hint(&*BoxError::from("plain")), RetryHint::Backoff);
+        assert_eq!(retry_hint(&*BoxError::from("plain"), None), RetryHint::Backoff);
     }
 
     #[test]

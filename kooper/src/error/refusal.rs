@@ -64,6 +64,11 @@ impl Refusal {
         })
     }
 
+    /// Whether the namespace that is being deleted is this one.
+    pub(crate) fn is_about(&self, namespace: &str) -> bool {
+        self.words.contains(&format!(" in namespace {namespace} because it is being terminated"))
+    }
+
     /// For a request that RBAC forbids: the user, the verb, the kind and the
     /// namespace. It is the same string for all objects.
     pub(crate) fn permission(&self) -> &str {

@@ -38,9 +38,9 @@ pub(super) enum Part {
 
 impl Failure {
     /// When the key is retried.
-    pub(super) fn retry_hint(&self) -> RetryHint {
+    pub(super) fn retry_hint(&self, namespace: Option<&str>) -> RetryHint {
         match self {
-            Self::Handler(error) | Self::Finalizer(error) => error::retry_hint(&**error),
+            Self::Handler(error) | Self::Finalizer(error) => error::retry_hint(&**error, namespace),
             // The same bytes will not decode next time either.
             Self::Decode(_) => RetryHint::Never,
             Self::Panic(_) | Self::Timeout(_) | Self::Stopped => RetryHint::Backoff,

@@ -67,7 +67,7 @@ impl Workers {
     }
 
     fn fail(&self, attempt: &Attempt, failure: &Failure) -> bool {
-        let hint = failure.retry_hint();
+        let hint = failure.retry_hint(attempt.key.namespace());
         let outcome = match hint {
             RetryHint::Backoff => failure.missing_permission().map_or(Completion::Failure, Completion::Forbidden),
             RetryHint::After(delay) => Completion::FailureAfter(delay),

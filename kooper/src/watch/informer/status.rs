@@ -241,11 +241,12 @@ impl WatchStatus {
         self.lock().heard.elapsed()
     }
 
-    /// The same where events or bookmarks are due; zero where silence is normal.
+    /// The same where events or bookmarks are due, or the source fails; zero where silence is normal.
     pub(crate) fn silence(&self) -> Duration {
         let absent = self.is_absent();
         let state = self.lock();
-        if self.due(&state) && !absent { state.heard.elapsed() } else { Duration::ZERO }
+        let matters = self.due(&state) || state.error.is_some();
+        if matters && !absent { state.heard.elapsed() } else { Duration::ZERO }
     }
 
     /// Whether the source reports at least once a minute.

@@ -48,18 +48,23 @@ fn a_missing_rule_is_named() {
 
 #[test]
 fn a_namespace_that_is_being_deleted_is_not_a_missing_rule() {
-    let error = refused(403, "forbidden", caused("NamespaceTerminating"));
+    let message = "deployments.apps \"web\" is forbidden: unable to create new content in namespace shop because it is \
+                   being terminated";
+    let error = refused(403, message, caused("NamespaceTerminating"));
     assert!(chain(&error).contains("being deleted") && !chain(&error).contains("grant"), "{error:?}");
     assert!(error.is_namespace_terminating() && !error.is_missing_rule(), "{error}");
-    assert_eq!(retry_hint(&error), RetryHint::Backoff, "another namespace may be created again");
+    assert_eq!(retry_hint(&error, Some("shop")), RetryHint::Never, "no retry helps");
+    for other in [None, Some("sho"), Some("till")] {
+        assert_eq!(retry_hint(&error, other), RetryHint::Backoff, "another namespace may be created again");
+    }
 }
 
 #[test]
 fn a_pause_requested_by_the_server_reaches_the_worker() {
     let requested = StatusDetails { retry_after_seconds: 9, ..details() };
-    assert_eq!(retry_hint(&refused(429, "too many", requested)), RetryHint::Pause(Duration::from_secs(9)));
-    assert_eq!(retry_hint(&refused(429, "budget", details())), RetryHint::Pause(Duration::from_secs(5)));
-    assert_eq!(retry_hint(&refused(409, "conflict", details())), RetryHint::Backoff);
+    assert_eq!(retry_hint(&refused(429, "too many", requested), None), RetryHint::Pause(Duration::from_secs(9)));
+    assert_eq!(retry_hint(&refused(429, "budget", details()), None), RetryHint::Pause(Duration::from_secs(5)));
+    assert_eq!(retry_hint(&refused(409, "conflict", details()), None), RetryHint::Backoff);
     let text = chain(&refused(429, "budget", details()));
     assert_eq!(text, "cannot apply Deployment `shop/web`: budget; the API server requests a pause of 5s");
 }
@@ -92,6 +97,6 @@ fn another_object_of_the_same_name_is_a_conflict_in_each_form_of_the_response() 
 #[test]
 fn an_error_that_no_retry_can_fix_is_not_retried() {
     let error = AccessError::from(OwnerError::Unborn { owner: "Shop".to_owned() });
-    assert_eq!(retry_hint(&error), RetryHint::Never);
+    assert_eq!(retry_hint(&error, None), RetryHint::Never);
     assert_eq!(chain(&error), error.to_string());
 }

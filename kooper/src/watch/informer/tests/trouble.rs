@@ -29,6 +29,9 @@ async fn silence_is_measured_where_the_server_would_speak() {
     served.record_failure(&missing, Duration::ZERO, 1);
     tokio::time::advance(Duration::from_secs(300)).await;
     assert_eq!([&optional, &served, &own].map(WatchStatus::silence), [0, 300, 0].map(Duration::from_secs));
+    own.record_failure(&missing, Duration::ZERO, 1);
+    own.require();
+    assert_eq!(own.silence(), Duration::from_secs(300), "it fails");
     served.record_sync(1);
     served.record_stop();
     tokio::time::advance(Duration::from_secs(300)).await;
