@@ -61,6 +61,12 @@ pub(crate) struct Unruled {
 
 /// The permissions that the controllers of a program need.
 pub(crate) fn grants(controllers: &[Controller], place: &Place) -> Result<Grants, Unruled> {
+    ruled(controllers)?;
+    Ok(known(controllers, place))
+}
+
+/// Whether all permissions are known.
+pub(crate) fn ruled(controllers: &[Controller]) -> Result<(), Unruled> {
     for controller in controllers {
         let plan = controller.plan();
         let unruled = plan.unruled_clients();
@@ -68,7 +74,7 @@ pub(crate) fn grants(controllers: &[Controller], place: &Place) -> Result<Grants
             return Err(Unruled { controller: controller.name().to_owned(), what: unruled.join(" and ") });
         }
     }
-    Ok(known(controllers, place))
+    Ok(())
 }
 
 /// The permissions that are known: what a `Client` is used for is not.

@@ -25,8 +25,8 @@ impl Identity {
         let known = rbac::known(controllers, place);
         let mut namespaces: Vec<_> = known.keys().filter_map(|grant| grant.namespace.clone()).collect();
         namespaces.dedup();
-        match rbac::grants(controllers, place) {
-            Ok(grants) => Self { user, documents: rbac::documents(&grants, place), namespaces, unrestricted: None },
+        match rbac::ruled(controllers) {
+            Ok(()) => Self { user, documents: rbac::documents(&known, place), namespaces, unrestricted: None },
             Err(unruled) => {
                 let mut documents = rbac::documents(&rbac::Grants::new(), place);
                 documents.push(everything(place));
