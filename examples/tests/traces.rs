@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flate2::read::GzDecoder;
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::process::Process;
 use kooper_tests::tools::has;
@@ -31,7 +32,13 @@ const EACH: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "100");
 /// A collector that accepts OTLP over HTTP, and keeps the requests.
 struct Collector {
     address: SocketAddr,
-    requests: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
+    requests: Arc<Mutex<Vec<Sent>>>,
+}
+
+#[derive(Clone)]
+struct Sent {
+    compressed: bool,
+    request: ExportTraceServiceRequest,
 }
 
 impl Collector {
@@ -53,8 +60,12 @@ impl Collector {
         format!("http://{}", self.address)
     }
 
-    fn requests(&self) -> Vec<ExportTraceServiceRequest> {
+    fn sent(&self) -> Vec<Sent> {
         self.requests.lock().expect("not poisoned").clone()
+    }
+
+    fn requests(&self) -> Vec<ExportTraceServiceRequest> {
+        self.sent().into_iter().map(|sent| sent.request).collect()
     }
 
     fn spans(&self) -> Vec<Span> {
@@ -64,7 +75,7 @@ impl Collector {
 }
 
 /// One request of a connection; `None` when there are no more.
-fn take(mut stream: &TcpStream, kept: &Mutex<Vec<ExportTraceServiceRequest>>) -> Option<()> {
+fn take(mut stream: &TcpStream, kept: &Mutex<Vec<Sent>>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -78,7 +89,14 @@ fn take(mut stream: &TcpStream, kept: &Mutex<Vec<ExportTraceServiceRequest>>) ->
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: "))?.parse().ok()?;
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    kept.lock().expect("not poisoned").push(ExportTraceServiceRequest::decode(&*body).expect("OTLP"));
+    let compressed = head.contains("content-encoding: gzip\r\n");
+    if compressed {
+        let mut plain = Vec::new();
+        GzDecoder::new(&*body).read_to_end(&mut plain).expect("gzip");
+        body = plain;
+    }
+    let request = ExportTraceServiceRequest::decode(&*body).expect("OTLP");
+    kept.lock().expect("not poisoned").push(Sent { compressed, request });
     stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").ok()
 }
 
@@ -149,12 +167,17 @@ fn lines_of_the_log_have_the_trace_of_their_call() {
     let Some(cluster) = cluster(namespace) else { return };
     let collector = Collector::start();
     let json = ["--log-format", "json", "--resync", "off"];
-    for args in [&json[2..], &json] {
+    let url = collector.url();
+    for (args, compression) in [(&json[2..], "none"), (&json, "gzip")] {
+        let before = collector.sent().len();
         cluster.must(&["delete", "pods", "--all", "--now", "--namespace", namespace]);
         cluster.apply([pod(namespace, "plain")]);
-        let program = start(TRACED, cluster, namespace, args, &[(ENDPOINT, &collector.url())]);
+        let variables = [(ENDPOINT, &*url), ("OTEL_EXPORTER_OTLP_COMPRESSION", compression)];
+        let program = start(TRACED, cluster, namespace, args, &variables);
         let line = program.wait_for_line(&["works", "trace_id"]);
         stop(program);
+        let sent = &collector.sent()[before..];
+        assert!(!sent.is_empty() && sent.iter().all(|sent| sent.compressed == (compression == "gzip")));
         let spans = collector.spans();
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let known = |span: &Span| {

@@ -89,8 +89,8 @@ fn strings(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().map(|one| one.as_str().unwrap().to_owned()).collect()
 }
 
-/// What roles mean, whatever their form: accounts, bindings, and each single permission that no other one includes, as
-/// place, resource, name and verb. The hook is left out, and so are the roles for users.
+/// What roles mean, whatever their form: accounts, bindings, the roles that they add to, and each single permission that
+/// no other one includes, as place, resource, name and verb. The hook is left out.
 fn meaning(documents: &[Value]) -> BTreeSet<[String; 4]> {
     let mut found = BTreeSet::new();
     for document in documents.iter().filter(|one| one["metadata"]["annotations"]["helm.sh/hook"].is_null()) {
@@ -102,8 +102,15 @@ fn meaning(documents: &[Value]) -> BTreeSet<[String; 4]> {
                 let (role, subjects) = (document["roleRef"].to_string(), document["subjects"].to_string());
                 found.insert([place, role, subjects, String::new()]);
             }
-            "Role" | "ClusterRole" if name.matches(':').count() < 2 => {
+            "Role" | "ClusterRole" => {
+                let labels = document["metadata"]["labels"].as_object().unwrap().iter();
+                for (label, on) in labels.filter(|(label, _)| label.starts_with("rbac.authorization.k8s.io/")) {
+                    found.insert([place.clone(), label.clone(), on.to_string(), String::new()]);
+                }
                 for rule in document["rules"].as_array().unwrap() {
+                    for (path, verb) in product(&strings(&rule["nonResourceURLs"]), &strings(&rule["verbs"])) {
+                        found.insert([place.clone(), path, String::new(), verb]);
+                    }
                     let mut names = strings(&rule["resourceNames"]);
                     if names.is_empty() {
                         names.push("*".to_owned());
@@ -131,7 +138,7 @@ fn meaning(documents: &[Value]) -> BTreeSet<[String; 4]> {
     found
 }
 
-fn product(ones: &[String], others: &[String]) -> Vec<(String, String)> {
+fn product<T: Clone>(ones: &[T], others: &[T]) -> Vec<(T, T)> {
     ones.iter().flat_map(|one| others.iter().map(move |other| (one.clone(), other.clone()))).collect()
 }
 
@@ -141,7 +148,7 @@ fn combinations() -> Vec<(Value, Vec<String>)> {
     for namespaces in [&[][..], &["a"], &["b", NAMESPACE]] {
         for election in [None, Some("on"), Some("off")] {
             for instance in [None, Some("blue")] {
-                for (leases, auth) in [(None, None), (Some("a"), Some("token")), (Some("leases"), None)] {
+                for (leases, auth) in product(&[None, Some("a"), Some("leases")], &[None, Some("token")]) {
                     let mut values = json!({"namespaces": namespaces});
                     let mut flags = Vec::new();
                     if !namespaces.is_empty() {
@@ -171,9 +178,16 @@ fn values_change_the_roles_as_flags_change_those_of_rbac() {
     for (program, name) in [(INSTALLED, "roles-installed"), (PERMISSIONS, "roles-permissions")] {
         let Some(chart) = Chart::write(program, name) else { return };
         for (values, flags) in combinations() {
-            let (ours, expected) = (meaning(&chart.template(&values)), meaning(&chart.printed("rbac", &flags)));
-            let differ: Vec<_> = ours.symmetric_difference(&expected).collect();
-            assert!(differ.is_empty(), "{values}: {differ:#?}");
+            let all = meaning(&chart.template(&values));
+            let (of_users, ours): (BTreeSet<_>, BTreeSet<_>) =
+                all.iter().cloned().partition(|[place, ..]| place.ends_with(":view") || place.ends_with(":edit"));
+            assert!(program != INSTALLED || !of_users.is_empty(), "it has a CRD");
+            let manifests = [&flags[..], &["--image".to_owned(), "example.com/program:1".to_owned()]].concat();
+            for (task, flags, ours) in [("rbac", &flags, &ours), ("manifests", &manifests, &all)] {
+                let expected = meaning(&chart.printed(task, flags));
+                let differ: Vec<_> = ours.symmetric_difference(&expected).collect();
+                assert!(differ.is_empty(), "{task}, {values}: {differ:#?}");
+            }
         }
     }
 }

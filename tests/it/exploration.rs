@@ -2,6 +2,7 @@
 
 mod shop;
 mod twins;
+mod verdicts;
 
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -177,16 +177,34 @@ async fn events_off_leaves_out_the_events_and_their_rule(cluster: Cluster) -> Re
 
 #[kooper::test(start_paused = true)]
 async fn a_forbidden_event_does_not_affect_the_calls(cluster: Cluster) -> Result<()> {
-    let shut = Arc::new(AtomicBool::new(true));
-    let refused = cluster.faults().on(Verb::Create.of("events")).reply(403);
-    let running = cluster.run([fails(&shut, "the shop is shut").build()?]).await?;
+    let (shut, opened) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
+    let (state, count) = (shut.clone(), opened.clone());
+    let controller = Controller::builder::<ConfigMap>("shop").labels("app=shop").resync(None).handler(move || {
+        let shut = state.load(Ordering::SeqCst);
+        count.fetch_add(usize::from(!shut), Ordering::SeqCst);
+        async move { if shut { Err(BoxError::from("the shop is shut")) } else { Ok(()) } }
+    });
+    let created = cluster.faults().on(Verb::Create.of("events")).reply(403);
+    let running = cluster.run([controller.build()?]).await?;
     let object = cluster.create(&labelled("corner")).await?;
-    while refused.times() == 0 {
+    while created.times() == 0 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // The next failure has an Event, and what follows is refused.
+    cluster.faults().clear();
+    wait_for(&cluster, "ReconcileFailed", |events| !events.is_empty()).await;
+    let patched = cluster.faults().on(Verb::Patch.of("events")).reply(403);
+    while patched.times() == 0 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     shut.store(false, Ordering::SeqCst);
-    cluster.patch(&object, json!({"data": {"open": "yes"}})).await?;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    for open in ["yes", "always"] {
+        let before = opened.load(Ordering::SeqCst);
+        cluster.patch(&object, json!({"data": {"open": open}})).await?;
+        while opened.load(Ordering::SeqCst) == before {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
     assert_eq!(running.problem(), None);
     running.stop().await
 }

@@ -360,6 +360,48 @@ fn a_handler_that_blocks_is_reported_as_stuck_and_its_worker_is_replaced() {
     });
 }
 
+#[test]
+fn an_object_that_is_created_again_is_handled_once_the_stuck_deletion_of_its_name_has_ended() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
+    let release = Arc::new(std::sync::Barrier::new(2));
+    let log = Log::default();
+    let (handled, deleted, barrier) = (log.clone(), log.clone(), release.clone());
+    runtime.block_on(async {
+        let (retriever, events) = channel([config("a", "1")]).unwrap();
+        let controller = Controller::builder::<ConfigMap>("blocked")
+            .resync(None)
+            .workers(1)
+            .retries(0)
+            .timeout(Duration::from_millis(10))
+            .stuck_after(Duration::from_millis(10))
+            .retriever(retriever)
+            .deleted(move |object: Arc<ConfigMap>| {
+                let (log, barrier) = (deleted.clone(), barrier.clone());
+                async move {
+                    log.note(format!("deleted {}", object.data.as_ref().unwrap()["value"]));
+                    barrier.wait();
+                }
+            })
+            .handler(move |object: Arc<ConfigMap>| {
+                handled.note(format!("handled {}", object.data.as_ref().unwrap()["value"]));
+                async {}
+            })
+            .build()
+            .unwrap();
+        let running = run([controller]);
+        eventually("the first object", || log.lines() == ["handled 1"]).await;
+        events.delete(&config("a", "1")).unwrap();
+        eventually("its deletion is stuck", || {
+            running.health.ready().is_ok_and(|text| text.contains("1 handler calls are stuck"))
+        })
+        .await;
+        events.add(&config("a", "2")).unwrap();
+        release.wait();
+        eventually("the second object", || log.lines() == ["handled 1", "deleted 1", "handled 2"]).await;
+        running.stop().await.unwrap();
+    });
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_that_exceeds_its_timeout_can_clean_up() {
     let log = Log::default();

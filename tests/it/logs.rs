@@ -94,7 +94,7 @@ async fn a_panic_an_error_and_a_timeout_are_logged_with_the_object_and_the_next_
             "WARN",
             "the handler took longer than its timeout of 10s (do less in a call, or raise `timeout`); it is retried in 5ms",
         ),
-        ("gives-up", "WARN", "the handler failed: no such shop; it waits for the object's next change"),
+        ("gives-up", "WARN", "the handler failed: no such shop; it waits for a change"),
         ("fails", "WARN", "the handler failed: the shop is shut; it is retried in 5ms"),
     ] {
         lines.wait_for(&[level, &call(name), message]).await;
@@ -130,9 +130,7 @@ async fn an_error_and_its_recovery_are_logged_once() {
         .unwrap();
     let running = run([controller]);
     lines.wait_for(&["WARN", "log-recovers", " attempt=1 ", "the shop is shut; it is retried in 10ms"]).await;
-    lines
-        .wait_for(&["log-recovers", "the shop has moved; it waits for the object's next change or its resync in 5"])
-        .await;
+    lines.wait_for(&["log-recovers", "the shop has moved; it waits for a change or its resync in 5"]).await;
     // The same error is logged once, as it is over within 30 seconds.
     assert_eq!(lines.count(&["WARN", "log-recovers", "the shop is shut"]), 1);
     events.modify(&config("a", "2")).unwrap();
@@ -157,7 +155,7 @@ async fn an_error_that_stays_is_logged_from_time_to_time_with_a_count() {
     for line in [
         "attempt=1 reasons=initial}: kooper::call::worker::report: the handler failed: the shop is shut; it is retried in 1s",
         "the shop is shut (7 times in 35s); it is retried in 10s",
-        "the shop is shut (8 times in 45s); it waits for the object's next change",
+        "the shop is shut (8 times in 45s); it waits for a change",
     ] {
         lines.wait_for(&["WARN", "log-stays", line]).await;
     }

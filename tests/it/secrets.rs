@@ -1,6 +1,8 @@
 //! Secrets are not shown anywhere: at no level of the log, in metrics, in Events, by probes or in errors.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::process::Process;
@@ -55,9 +57,18 @@ fn kubeconfig(cluster: &ControlPlane, name: &str, output: &str) -> String {
     file.to_str().expect("the path is UTF-8").to_owned()
 }
 
-fn start(kubeconfig: &str) -> Process {
+fn start(kubeconfig: &str, more: &[&str]) -> Process {
     let flags = ["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0", "--namespace", "canary", "--status-page", "on"];
-    Process::start(env!("CARGO_BIN_EXE_canary"), &[&flags[..], &["--log-level", "trace"]].concat(), &[])
+    Process::start(env!("CARGO_BIN_EXE_canary"), &[&flags[..], &["--log-level", "trace"], more].concat(), &[])
+}
+
+/// The response to a request with a header.
+fn get(program: &Process, page: &str, header: &str) -> String {
+    let mut stream = TcpStream::connect(program.address()).expect("it listens");
+    write!(stream, "GET {page} HTTP/1.1\r\nHost: localhost\r\n{header}\r\nConnection: close\r\n\r\n").expect("sent");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("received");
+    response
 }
 
 #[test]
@@ -90,7 +101,7 @@ fn no_output_contains_a_secret() {
         "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "note": CANARY,
         "status": {"token": token, "expirationTimestamp": "2099-01-01T00:00:00Z", "note": CANARY}
     });
-    let program = start(&kubeconfig(cluster, "canary", &credential.to_string()));
+    let program = start(&kubeconfig(cluster, "canary", &credential.to_string()), &[]);
     program.wait_for_line(&["good is guarded"]);
     for parts in [
         ["object canary/large is not a valid Vault: spec.code: expected u8, found a number", ""],
@@ -126,6 +137,27 @@ fn no_output_contains_a_secret() {
 }
 
 #[test]
+fn tokens_of_clients_are_not_shown() {
+    let Some(cluster) = ControlPlane::shared() else { return };
+    let kubeconfig = cluster.kubeconfig().to_str().expect("the path is UTF-8");
+    let token = token(&fs::read_to_string(cluster.kubeconfig()).expect("the kubeconfig can be read"));
+    let program = start(kubeconfig, &["--metrics-auth", "token", "--listen-probes", "127.0.0.1:0"]);
+    // "any:canary-7f3a91" as Basic sends it.
+    let basic = "Basic YW55OmNhbmFyeS03ZjNhOTE=";
+    for (value, status) in
+        [(format!("Bearer {CANARY}"), 401), (basic.to_owned(), 401), (format!("Bearer {token}"), 200)]
+    {
+        let response = get(&program, "/status", &format!("Authorization: {value}"));
+        assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{response}");
+        assert_secret("the response", &response, &token);
+    }
+    let log = program.lines().join("\n");
+    assert!(log.contains(" TRACE "), "the log has every level");
+    assert_secret("the log", &log, &token);
+    assert!(!log.contains("YW55OmNhbmFyeS03ZjNhOTE"), "{log}");
+}
+
+#[test]
 fn the_output_of_a_failed_exec_plugin_is_not_shown() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let status = |status: Value| json!({"apiVersion": "client.authentication.k8s.io/v1", "status": status}).to_string();
@@ -141,7 +173,7 @@ fn the_output_of_a_failed_exec_plugin_is_not_shown() {
         ),
         ("no-pem", status(json!({"clientCertificateData": CANARY, "clientKeyData": CANARY})), "cannot start"),
     ] {
-        let mut program = start(&kubeconfig(cluster, &format!("canary-{name}"), &output));
+        let mut program = start(&kubeconfig(cluster, &format!("canary-{name}"), &output), &[]);
         program.wait_for_line(&[said]);
         if said != "not allowed in a header" {
             assert_eq!(program.exit_code(), Some(1), "{name}: {:?}", program.lines());

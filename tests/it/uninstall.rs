@@ -132,6 +132,24 @@ fn a_stuck_cleanup_is_named_and_orphans_are_left_on_request() {
 }
 
 #[test]
+fn cleanups_that_block_every_thread_do_not_outlast_the_timeout() {
+    let Some(installed) = Installed::start() else { return };
+    let threads = std::thread::available_parallelism().unwrap().get();
+    installed.0.apply((0..threads).map(|nth| {
+        let mut shop = shop(&format!("blocked-{nth}"), false);
+        shop["spec"]["blocked"] = json!(true);
+        shop["metadata"]["finalizers"] = json!(["installed.example.com/shop"]);
+        shop
+    }));
+    let workers = threads.to_string();
+    let (done, stdout, stderr) = installed.call(&["uninstall", "--timeout", "3s", "--workers", &workers]);
+    assert!(!done && installed.exists(&["crd", CRD]), "{stdout}{stderr}");
+    assert!(stderr.contains("after 3s, the program does not respond: a cleanup that blocks its thread"), "{stderr}");
+    installed.uninstall(&["--orphan"]);
+    installed.nothing_hangs();
+}
+
+#[test]
 fn the_leases_are_deleted_unless_a_process_holds_them() {
     let Some(installed) = Installed::start() else { return };
     let election = ["--leader-election", "on"];

@@ -123,13 +123,12 @@ pub fn queries(dashboard: &Value) -> Vec<String> {
     queries
 }
 
-/// A query with values for the variables of a dashboard: the namespace and the job of [`Prometheus::start`], or all.
+/// A query with values for the variables of a dashboard: the namespace and the job of [`Prometheus::start`], and all
+/// controllers.
 pub fn filled(query: &str, namespace: &str) -> String {
     query
         .replace("$__rate_interval", "1m")
-        .replace("=\"$job\"", "=\"kooper\"")
-        .replace("=\"$namespace\"", &format!("=\"{namespace}\""))
-        .replace("$namespace", ".*")
-        .replace("$job", ".*")
-        .replace("$controller", ".*")
+        .replace("$namespace", namespace)
+        .replace("$job", "kooper")
+        .replace("$controller", ".+")
 }

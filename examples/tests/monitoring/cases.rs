@@ -188,6 +188,13 @@ pub(super) const CASES: &[Case] = &[
         fires: Some(("6m", CONTROLLER, "Objects do not decode as the types of the controller metrics")),
     },
     Case {
+        name: "objects do not decode before the first scrape",
+        alert: "KooperObjectsUndecodable",
+        series: &[(r#"kooper_decode_errors_total{controller="metrics"}"#, "_x5 4x60")],
+        quiet: &["5m", "30m"],
+        fires: Some(("7m", CONTROLLER, "Objects do not decode as the types of the controller metrics")),
+    },
+    Case {
         name: "an object leaves the selector",
         alert: "KooperObjectsAbandoned",
         series: &[(r#"kooper_abandoned_total{controller="metrics"}"#, "0x5 1x120")],
@@ -212,5 +219,26 @@ pub(super) const CASES: &[Case] = &[
         // A series is known for five minutes after its last value.
         quiet: &["20m", "34m"],
         fires: Some(("40m", CONTROLLER, "The controller metrics has no metrics")),
+    },
+    Case {
+        name: "one of two installations is down",
+        alert: "KooperAbsent",
+        series: &[
+            (
+                r#"controller_runtime_max_concurrent_reconciles{controller="metrics", job="shop", namespace="a"}"#,
+                "3x200",
+            ),
+            (
+                r#"controller_runtime_max_concurrent_reconciles{controller="metrics", job="shop", namespace="b"}"#,
+                "3x20",
+            ),
+        ],
+        // After an hour it counts as uninstalled.
+        quiet: &["20m", "34m", "90m"],
+        fires: Some((
+            "40m",
+            &[("controller", "metrics"), ("job", "shop"), ("namespace", "b")],
+            "The controller metrics has no metrics",
+        )),
     },
 ];

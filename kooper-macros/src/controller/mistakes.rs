@@ -170,8 +170,16 @@ fn each_title_is_a_unique_sentence() {
     assert_eq!(titles.len(), all, "a title is given twice");
 }
 
+/// The stack of rustc, on which macros run.
+const STACK: usize = 8 << 20;
+
 #[test]
 fn mutated_programs_are_expanded_or_refused() {
+    let fuzzing = std::thread::Builder::new().stack_size(STACK).spawn(fuzz).expect("a thread");
+    fuzzing.join().expect("no panic");
+}
+
+fn fuzz() {
     let cases = themes().into_iter().flat_map(|theme| theme.cases);
     let seeds: Vec<_> = cases.map(|case| case.lines.join("\n").into_bytes()).collect();
     let words = &[

@@ -32,6 +32,8 @@ pub(crate) enum Condition {
     Is(String),
     /// There is no value.
     Absent,
+    /// There is none at all, or no more for one of the installations that had one in the last hour.
+    AbsentFromAny,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +83,7 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool) -> Vec<Alert
             severity: Severity::Critical,
             hold: "10m",
             value: own.of(&table::MAX_WORKERS),
-            condition: Condition::Absent,
+            condition: if scope.target.is_empty() { Condition::AbsentFromAny } else { Condition::Absent },
             summary: "The controller {{ $labels.controller }} has no metrics",
             description: "The program does not run, or its metrics are not collected. The state and the log of its pods \
                           have the reason, or the page of targets in Prometheus.",
@@ -212,7 +214,8 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool) -> Vec<Alert
         Severity::Warning,
         "0m",
         scope.increase(&table::DECODE_ERRORS, "15m", CONTROLLER),
-        "> 0",
+        // Of a program that has just started, the first value may already be more than zero.
+        &format!("> 0 or {}", scope.first(&table::DECODE_ERRORS, "15m", CONTROLLER)),
         [
             "Objects do not decode as the types of the controller {{ $labels.controller }}",
             "They are not handled. The page /readyz and the log name them, with the field.",
@@ -250,6 +253,11 @@ impl Alert {
         match &self.condition {
             Condition::Is(comparison) => format!("{} {comparison}", self.value),
             Condition::Absent => format!("absent({})", self.value),
+            Condition::AbsentFromAny => {
+                let each = "group by (namespace, job, controller)";
+                let value = &self.value;
+                format!("absent({value}) or ({each} (last_over_time({value}[1h])) unless {each} ({value}))")
+            }
         }
     }
 

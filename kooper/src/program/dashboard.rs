@@ -63,13 +63,12 @@ fn variables(controllers: &[Controller]) -> Vec<Value> {
     let target = scope().target;
     let variable = |name: &str, label: &str, selector: String| {
         let query = format!("label_values({selector}, {name})");
+        // All of them are those that the query finds, and not those of other programs.
         json!({
             "name": name, "label": label, "type": "query", "datasource": source(),
             "query": {"query": query, "refId": name},
             // With each change of the time range; sorted by name.
             "refresh": 2, "sort": 1, "multi": true, "includeAll": true,
-            // A label that the scrape does not add matches, too.
-            "allValue": ".*",
             "current": {"selected": true, "text": ["All"], "value": ["$__all"]},
         })
     };

@@ -20,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::BoxError;
@@ -54,6 +55,9 @@ const MOST_CONNECTIONS: usize = 128;
 
 /// How long to wait after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often that is logged.
+const LOG_EVERY: Duration = Duration::from_secs(60);
 
 /// A socket that is bound: its port is taken.
 #[derive(Debug)]
@@ -228,13 +232,17 @@ impl Drop for Server {
 
 async fn accept(socket: tokio::net::TcpListener, site: Arc<Site>) {
     let mut connections: VecDeque<AbortHandle> = VecDeque::new();
+    let mut logged: Option<Instant> = None;
     loop {
         let stream = match socket.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
                 // Out of file descriptors, as a rule: the socket stays ready,
                 // so without a pause this would spin.
-                tracing::warn!(%error, "the listener for metrics and probes cannot accept a connection");
+                if logged.is_none_or(|last| last.elapsed() >= LOG_EVERY) {
+                    tracing::warn!(%error, "the listener for metrics and probes cannot accept a connection");
+                    logged = Some(Instant::now());
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }

@@ -53,6 +53,12 @@ impl Scope {
         format!("sum by ({}) (increase({}[{window}]))", grouped(metric, by), self.of(metric))
     }
 
+    /// The sum of a counter in those series that did not exist a while ago, if it is more than zero.
+    pub(crate) fn first(&self, metric: &Metric, window: &str, by: &[&str]) -> String {
+        let of = self.of(metric);
+        format!("sum by ({}) ({of} > 0 unless {of} offset {window})", grouped(metric, by))
+    }
+
     /// A quantile of a histogram.
     pub(crate) fn quantile(&self, quantile: &str, metric: &Metric, window: &str, by: &[&str]) -> String {
         let by = [by, &["le"]].concat();

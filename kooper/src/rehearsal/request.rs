@@ -228,6 +228,15 @@ mod tests {
     }
 
     #[test]
+    fn only_the_groups_of_reviews_store_nothing() {
+        let review = |path: &str| Target::of(path).unwrap().is_review();
+        assert!(review("/apis/authorization.k8s.io/v1/subjectaccessreviews"));
+        assert!(review("/apis/authentication.k8s.io/v1/tokenreviews"));
+        assert!(!review("/apis/authors.example.com/v1/namespaces/library/books/emma"));
+        assert!(!review("/apis/rbac.authorization.k8s.io/v1/clusterroles/a"));
+    }
+
+    #[test]
     fn every_write_gets_the_parameter_once() {
         let dry = |uri: &str| dry(&uri.parse().unwrap()).unwrap().to_string();
         assert_eq!(dry("/api/v1/nodes/a"), "/api/v1/nodes/a?dryRun=All");

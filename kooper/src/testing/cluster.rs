@@ -37,7 +37,7 @@ pub(super) use mortal::client as mortal;
 pub use named::Named;
 pub use run::Running;
 use server::Server;
-pub(super) use settle::{Restless, is_noise};
+pub(super) use settle::{Restless, State, is_noise};
 
 /// The name of the program of the controllers that run on a cluster, of its
 /// ServiceAccount and of its roles; the field manager of what the test applies.

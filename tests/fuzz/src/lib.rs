@@ -53,6 +53,10 @@ pub fn fuzz(
         let mut random =
             fastrand::Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ run.wrapping_mul(0x2545_f491));
         let input = mutator.input(&mut random);
+        if runs.end - runs.start == 1 {
+            // Nothing is printed of one that overflows the stack.
+            eprintln!("{name}: run {run} of seed {seed} has {} bytes: b\"{}\"", input.len(), input.escape_ascii());
+        }
         let started = Instant::now();
         let ended = catch_unwind(AssertUnwindSafe(|| target(&input)));
         let failure = match ended {

@@ -16,6 +16,9 @@ struct ShopSpec {
     /// Whether its cleanup fails.
     #[serde(default)]
     stuck: bool,
+    /// Whether its cleanup blocks its thread, and does not end.
+    #[serde(default)]
+    blocked: bool,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +31,9 @@ async fn open<K: ResourceExt>(object: Arc<K>) {
 }
 
 async fn close(shop: Arc<Shop>) -> Result<()> {
+    while shop.spec.blocked {
+        std::thread::park();
+    }
     if shop.spec.stuck {
         return Err("the door is stuck".into());
     }

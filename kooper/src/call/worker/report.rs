@@ -211,14 +211,11 @@ fn failed_calls(calls: u32) -> String {
 /// When a failed key is retried.
 fn next_run(Returned { retried, next, barred, .. }: Returned) -> String {
     match next {
-        Some(next) if barred => format!(
-            "one of the objects that lack the permission is retried in {}, and this one after that succeeds",
-            rounded(next)
-        ),
+        Some(next) if barred => format!("it waits for the permission; the next try is in {}", rounded(next)),
         Some(Duration::ZERO) => "it is called again at once".to_owned(),
         Some(next) if retried => format!("it is retried in {}", rounded(next)),
-        Some(next) => format!("it waits for the object's next change or its resync in {}", rounded(next)),
-        None => "it waits for the object's next change".to_owned(),
+        Some(next) => format!("it waits for a change or its resync in {}", rounded(next)),
+        None => "it waits for a change".to_owned(),
     }
 }
 
@@ -239,9 +236,6 @@ mod tests {
         let returned = Returned { retried: true, next, ..Returned::default() };
         assert_eq!(next_run(returned), "it is retried in 30s");
         let behind = next_run(Returned { barred: true, ..returned });
-        assert_eq!(
-            behind,
-            "one of the objects that lack the permission is retried in 30s, and this one after that succeeds"
-        );
+        assert_eq!(behind, "it waits for the permission; the next try is in 30s");
     }
 }

@@ -251,6 +251,16 @@ mod tests {
     }
 
     #[test]
+    fn a_value_with_several_lines_does_not_look_like_several_lines_of_the_log() {
+        let look = Look { is_terminal: true, colours: false };
+        let text = logged_by(LogFormat::Text, "", look, || {
+            tracing::warn!(target: "shop", key = %"a\nb", "first\n15:04:05.678Z ERROR second\r\nthird");
+        });
+        let (_, line) = text.split_once(' ').expect("a time");
+        assert_eq!(line, " WARN shop: first\n    15:04:05.678Z ERROR second\\r\n    third key=a\n    b\n");
+    }
+
+    #[test]
     fn json_has_one_object_per_line() {
         let text = logged(LogFormat::Json, "", true);
         let line: serde_json::Value = serde_json::from_str(&text).expect("one object");

@@ -236,9 +236,10 @@ impl Uninstall<'_> {
             released = self.wait(&cleaning) => released,
             error = running.ended => Err(UninstallError::Ended { error: error.unwrap_or_default() }.into()),
             () = self.interrupted.cancelled() => Err(UninstallError::Stopped.into()),
-            // Cleanups that block the threads of the program block its requests, too.
+            // Cleanups that block the threads of the program block its requests, too, and its end.
             () = sleep_until(self.deadline + GRACE) => {
-                Err(UninstallError::Blocked { timeout: kooper_grammar::duration::format(self.chosen.timeout) }.into())
+                let timeout = kooper_grammar::duration::format(self.chosen.timeout);
+                return Err(UninstallError::Blocked { timeout }.into());
             }
         };
         running.stop.cancel();

@@ -30,7 +30,10 @@ pub(super) fn rows(scope: &Scope, elected: bool) -> Vec<(&'static str, Vec<Panel
                 panels.quantiles("Duration of calls", &table::RECONCILE_TIME),
                 panels
                     .gauge("Running calls", &table::ACTIVE_WORKERS, CONTROLLER)
-                    .with(scope.sum(&table::MAX_WORKERS, CONTROLLER), "{{controller}}, at most"),
+                    // A replica that is not the leader has workers, too.
+                    .with(scope.max(&table::MAX_WORKERS, CONTROLLER), "{{controller}}, at most in one replica")
+                    .with(scope.sum(&table::STUCK_CALLS, CONTROLLER), "{{controller}}, stuck")
+                    .about(&table::STUCK_CALLS),
                 panels
                     .rate("Panics, timeouts and errors that are not retried", &table::PANICS, CONTROLLER)
                     .named("{{controller}} panics")
@@ -38,10 +41,7 @@ pub(super) fn rows(scope: &Scope, elected: bool) -> Vec<(&'static str, Vec<Panel
                     .with(scope.rate(&table::TERMINAL_ERRORS, WINDOW, CONTROLLER), "{{controller}} not retried")
                     .about(&table::TIMEOUTS)
                     .about(&table::TERMINAL_ERRORS),
-                panels
-                    .gauge("The longest running call", &table::LONGEST_RUNNING, CONTROLLER)
-                    .with(scope.sum(&table::STUCK_CALLS, CONTROLLER), "{{controller}} stuck calls")
-                    .about(&table::STUCK_CALLS),
+                panels.highest("The longest running call", &table::LONGEST_RUNNING, CONTROLLER),
             ],
         ),
         (
@@ -65,8 +65,8 @@ pub(super) fn rows(scope: &Scope, elected: bool) -> Vec<(&'static str, Vec<Panel
                     .rate("Lists after the first one, a second", &table::RELISTS, CONTROLLER)
                     .with(scope.rate(&table::RESTORES, WINDOW, CONTROLLER), "{{controller}} after a restore")
                     .about(&table::RESTORES),
-                panels.gauge("Objects in caches", &table::STORE_OBJECTS, CONTROLLER),
-                panels.gauge("Size of the caches", &table::STORE_BYTES, CONTROLLER),
+                panels.highest("Objects in the caches of a replica", &table::STORE_OBJECTS, CONTROLLER),
+                panels.highest("Size of the caches of a replica", &table::STORE_BYTES, CONTROLLER),
                 panels
                     .rate(
                         "Objects that cannot be handled, and lost Events, a second",

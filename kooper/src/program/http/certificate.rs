@@ -31,13 +31,13 @@ struct Files {
 
 struct Loaded {
     acceptor: TlsAcceptor,
-    /// What the files contained when they were last read.
+    /// What was last tried, usable or not.
     content: Content,
     compared: Instant,
 }
 
 /// The content of both files.
-#[derive(PartialEq, Eq)]
+#[derive(Default, PartialEq, Eq)]
 struct Content {
     certificate: Vec<u8>,
     key: Vec<u8>,
@@ -88,31 +88,37 @@ impl Files {
     /// Reads the files again. If they cannot be used, the certificate stays, and one
     /// line is logged for each content of the files.
     fn update(&self, loaded: &mut Loaded) {
-        let read = self.read().and_then(|content| {
-            if content == loaded.content {
-                return Ok(None);
-            }
-            let made = match self.acceptor(&content) {
-                // The files may have been replaced between the first read and the second.
-                Err(_) => self.read().and_then(|content| Ok((self.acceptor(&content)?, content))),
-                Ok(acceptor) => Ok((acceptor, content)),
-            };
-            made.map(Some)
-        });
-        match read {
-            Ok(None) => {}
-            Ok(Some((acceptor, content))) => {
-                *loaded = Loaded { acceptor, content, compared: loaded.compared };
+        let Some(mut tried) = self.attempt(&loaded.content) else { return };
+        if tried.1.is_err() {
+            // The files may have been replaced between the first read and the second.
+            let Some(again) = self.attempt(&loaded.content) else { return };
+            tried = again;
+        }
+        // Never what the files contain by now: it would count as tried.
+        loaded.content = tried.0;
+        match tried.1 {
+            Ok(acceptor) => {
+                loaded.acceptor = acceptor;
                 tracing::info!("the certificate of the metrics has been replaced");
             }
             Err(error) => {
-                let content = self.read().unwrap_or(Content { certificate: Vec::new(), key: Vec::new() });
-                if content != loaded.content {
-                    loaded.content = content;
-                    tracing::warn!("the certificate of the metrics cannot be replaced, and stays in use: {error}");
-                }
+                tracing::warn!("the certificate of the metrics cannot be replaced, and stays in use: {error}");
             }
         }
+    }
+
+    /// What the files contain, nothing if they cannot be read, and what accepts connections with it; `None` if that
+    /// was tried before.
+    fn attempt(&self, before: &Content) -> Option<(Content, Result<TlsAcceptor, CertificateError>)> {
+        let (content, error) = match self.read() {
+            Ok(content) => (content, None),
+            Err(error) => (Content::default(), Some(error)),
+        };
+        if content == *before {
+            return None;
+        }
+        let made = error.map_or_else(|| self.acceptor(&content), Err);
+        Some((content, made))
     }
 
     fn acceptor(&self, content: &Content) -> Result<TlsAcceptor, CertificateError> {

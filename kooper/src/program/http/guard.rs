@@ -5,7 +5,7 @@
 mod tests;
 mod verdicts;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use k8s_openapi::api::authorization::v1::{NonResourceAttributes, SubjectAccessRe
 use kube::Client;
 use kube::api::{Api, PostParams};
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::pages::{Page, text_response};
 use crate::error::chain;
@@ -30,6 +30,9 @@ const REVIEW: Duration = Duration::from_secs(5);
 /// How many clients are reviewed at the same time.
 const REVIEWS: usize = 8;
 
+/// How long the review of an unknown client keeps others from being reviewed, at least: there are twenty a second.
+const PACE: Duration = Duration::from_millis(400);
+
 /// How often an error of reviews is logged.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
@@ -37,7 +40,10 @@ const LOG_EVERY: Duration = Duration::from_secs(60);
 pub(crate) struct Guard {
     client: Client,
     verdicts: Mutex<Verdicts>,
-    reviews: Semaphore,
+    /// For clients that are not known: anyone can send any number of tokens.
+    reviews: Arc<Semaphore>,
+    /// For clients that were allowed before.
+    renewals: Arc<Semaphore>,
     logged: Mutex<Option<Instant>>,
 }
 
@@ -61,8 +67,8 @@ enum ReviewError {
 
 impl Guard {
     pub(crate) fn new(client: Client) -> Self {
-        let (verdicts, logged) = (Mutex::default(), Mutex::default());
-        Self { client, verdicts, reviews: Semaphore::new(REVIEWS), logged }
+        let limit = || Arc::new(Semaphore::new(REVIEWS));
+        Self { client, verdicts: Mutex::default(), reviews: limit(), renewals: limit(), logged: Mutex::default() }
     }
 
     /// Whether a client may read a page.
@@ -89,22 +95,36 @@ impl Guard {
         if let Some(known) = self.known(question) {
             return Ok(known);
         }
+        let renews = self.verdicts().was_allowed(question);
         let review = async {
-            // It is never closed. A client that waits may learn of the verdict for another request.
-            let _permit = self.reviews.acquire().await;
-            match self.known(question) {
-                Some(known) => Ok(known),
-                None => self.review(question).await,
+            // It is never closed.
+            let permit =
+                Arc::new(Arc::clone(if renews { &self.renewals } else { &self.reviews }).acquire_owned().await);
+            // A client that waits may learn of the verdict for another request.
+            if let Some(known) = self.known(question) {
+                return Ok(known);
             }
+            if !renews {
+                // It is held even if the client is gone.
+                let held = Arc::clone(&permit);
+                tokio::spawn(async move {
+                    sleep(PACE).await;
+                    drop(held);
+                });
+            }
+            self.review(question).await
         };
-        let verdict = tokio::time::timeout(REVIEW, review).await.map_err(|_| ReviewError::Timeout)??;
-        let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
-        verdicts.remember(question.clone(), verdict.clone(), Instant::now());
+        let verdict = timeout(REVIEW, review).await.map_err(|_| ReviewError::Timeout)??;
+        self.verdicts().remember(question.clone(), verdict.clone(), Instant::now());
         Ok(verdict)
     }
 
+    fn verdicts(&self) -> MutexGuard<'_, Verdicts> {
+        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn known(&self, question: &Question) -> Option<Verdict> {
-        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner).find(question, Instant::now())
+        self.verdicts().find(question, Instant::now())
     }
 
     async fn review(&self, question: &Question) -> Result<Verdict, ReviewError> {

@@ -19,7 +19,7 @@ pub(crate) use builder::{GuardMaker, Offer, SiteBuilder};
 pub(super) struct Site {
     pages: Arc<Pages>,
     /// One status page is made at a time.
-    turn: Semaphore,
+    turn: Arc<Semaphore>,
     #[cfg(feature = "cli")]
     guard: Option<super::guard::Guard>,
     #[cfg(all(feature = "cli", feature = "rustls-tls"))]
@@ -31,7 +31,7 @@ impl Site {
     pub(super) fn open(pages: Pages) -> Self {
         Self {
             pages: Arc::new(pages),
-            turn: Semaphore::new(1),
+            turn: Arc::new(Semaphore::new(1)),
             #[cfg(feature = "cli")]
             guard: None,
             #[cfg(all(feature = "cli", feature = "rustls-tls"))]
@@ -59,9 +59,14 @@ impl Site {
     /// The status page. With many keys it takes a while, which must not delay probes.
     async fn status(&self, query: Option<&str>) -> Response<Full<Bytes>> {
         // It is never closed.
-        let _turn = self.turn.acquire().await;
+        let turn = Arc::clone(&self.turn).acquire_owned().await;
         let (pages, query) = (Arc::clone(&self.pages), query.map(str::to_owned));
-        let made = tokio::task::spawn_blocking(move || pages.show(Page::Status, query.as_deref())).await;
+        let made = tokio::task::spawn_blocking(move || {
+            // The page is made to its end, even if its client is gone.
+            let _turn = turn;
+            pages.show(Page::Status, query.as_deref())
+        });
+        let made = made.await;
         made.unwrap_or_else(|_| {
             let text = "the page cannot be made: the log has the reason\n".to_owned();
             text_response(StatusCode::INTERNAL_SERVER_ERROR, text)

@@ -1,5 +1,6 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::*;
@@ -112,27 +113,43 @@ fn a_status_page_that_takes_long_delays_no_probe() {
     use crate::metrics::status::{ControllerState, Inspect, Query};
 
     /// A controller whose state is not known until the channel is closed.
-    struct Slow(std::sync::Mutex<mpsc::Receiver<()>>);
+    struct Slow {
+        release: std::sync::Mutex<mpsc::Receiver<()>>,
+        /// How many pages are being made, and the most at a time.
+        running: AtomicUsize,
+        most: AtomicUsize,
+    }
     impl Inspect for Slow {
         fn inspect(&self, _: &Query) -> ControllerState {
-            let _ = self.0.lock().expect("not poisoned").recv();
+            let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(running, Ordering::SeqCst);
+            let _ = self.release.lock().expect("not poisoned").recv();
+            self.running.fetch_sub(1, Ordering::SeqCst);
             ControllerState { name: "slow".to_owned(), ..ControllerState::default() }
         }
     }
     let program = tokio::runtime::Runtime::new().expect("a runtime");
     let (release, blocked) = mpsc::channel();
-    let slow: Arc<dyn Inspect> = Arc::new(Slow(blocked.into()));
+    let slow = Arc::new(Slow { release: blocked.into(), running: AtomicUsize::new(0), most: AtomicUsize::new(0) });
+    let inspected: Arc<dyn Inspect> = slow.clone();
     let health = Health::default();
-    health.inspected().add("slow", "pods".to_owned(), Arc::downgrade(&slow));
+    health.inspected().add("slow", "pods".to_owned(), Arc::downgrade(&inspected));
     let listener = Listener::bind(any(Ipv4Addr::LOCALHOST)).expect("a free port").status_page("shop");
     let server = listener.serve(Registry::new(), health, program.handle().clone()).expect("a thread");
     let address = server.local_addr();
     let pages: Vec<_> = (0..3).map(|_| std::thread::spawn(move || request(address, "GET", "/status?q=a"))).collect();
-    assert!(request(address, "GET", "/healthz").starts_with("HTTP/1.1 200 OK\r\n"));
+    // Clients that do not wait for their page.
+    for _ in 0..5 {
+        let mut stream = TcpStream::connect(address).expect("the server listens");
+        stream.write_all(b"GET /status?q=b HTTP/1.1\r\nhost: test\r\n\r\n").expect("sent");
+        drop(stream);
+        assert!(request(address, "GET", "/healthz").starts_with("HTTP/1.1 200 OK\r\n"));
+    }
     drop(release);
     for page in pages {
         assert!(page.join().expect("no panic").contains("<h2>slow "));
     }
+    assert_eq!(slow.most.load(Ordering::SeqCst), 1, "one page is made at a time");
 }
 
 #[test]

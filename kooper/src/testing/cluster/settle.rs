@@ -59,26 +59,30 @@ impl Cluster {
         let caller = std::panic::Location::caller();
         async move {
             assert!(self.server.objects().is_some(), "{caller}: the clock of the real server cannot be paused");
-            if let Err(Restless(objects)) = self.rest(|| ()).await {
+            if let Err(Restless(objects)) = self.rest(&State::of, || ()).await {
                 panic!("{caller}: after {LIMIT:?} there are still changes of {}", objects.join(", "));
             }
         }
     }
 
-    /// Waits until the cluster is at rest, and reports whenever something has changed.
-    pub(in crate::testing) async fn rest(&self, mut changed: impl FnMut()) -> Result<(), Restless> {
+    /// Waits until the cluster is at rest, and reports whenever its state has changed.
+    pub(in crate::testing) async fn rest(
+        &self,
+        state: &dyn Fn(&[StoredObject]) -> State,
+        mut changed: impl FnMut(),
+    ) -> Result<(), Restless> {
         let start = Instant::now();
-        let (mut since, mut last) = (start, State::of(&self.objects()));
+        let (mut since, mut last) = (start, state(&self.objects()));
         loop {
             sleep(LOOK).await;
             let objects = self.objects();
-            let now = State::of(&objects);
+            let now = state(&objects);
             if now == last {
                 if since.elapsed() >= QUIET {
                     return Ok(());
                 }
             } else if start.elapsed() >= LIMIT {
-                let changed = objects.iter().filter(|object| counts(object) && object.version() > last.version);
+                let changed = objects.iter().filter(|object| counts(object) && object.version() > last.newest);
                 let names = changed.map(|object| format!("`{} {}`", object.resource(), object.key()));
                 return Err(Restless(names.collect()));
             } else {
@@ -89,18 +93,37 @@ impl Cluster {
     }
 }
 
-/// What any change changes: a write the last version, a deletion the number.
-#[derive(Clone, Copy, PartialEq)]
-struct State {
+/// What a change changes: a write the digest, a deletion the number.
+#[derive(Clone, Copy)]
+pub(in crate::testing) struct State {
     number: usize,
-    version: u64,
+    digest: u64,
+    /// The last version.
+    newest: u64,
 }
 
 impl State {
-    fn of(objects: &[StoredObject]) -> Self {
-        let versions = || objects.iter().filter(|object| counts(object)).map(StoredObject::version);
-        Self { number: versions().count(), version: versions().max().unwrap_or_default() }
+    /// Every write counts.
+    pub(in crate::testing) fn of(objects: &[StoredObject]) -> Self {
+        let newest = versions(objects).max().unwrap_or_default();
+        Self { number: versions(objects).count(), digest: newest, newest }
     }
+
+    /// What counts of an object has this digest.
+    pub(in crate::testing) fn digested(objects: &[StoredObject], digest: impl Fn(&StoredObject) -> u64) -> Self {
+        let digests = objects.iter().filter(|object| counts(object)).map(digest);
+        Self { digest: digests.fold(0, u64::wrapping_add), ..Self::of(objects) }
+    }
+}
+
+impl PartialEq for State {
+    fn eq(&self, other: &Self) -> bool {
+        (self.number, self.digest) == (other.number, other.digest)
+    }
+}
+
+fn versions(objects: &[StoredObject]) -> impl Iterator<Item = u64> {
+    objects.iter().filter(|object| counts(object)).map(StoredObject::version)
 }
 
 fn counts(object: &StoredObject) -> bool {

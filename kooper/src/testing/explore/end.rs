@@ -13,6 +13,9 @@ use crate::testing::cluster::is_noise;
 const ASSIGNED: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "observedGeneration"];
 
+/// The annotations that count the changes of a Deployment.
+const REVISIONS: &str = "deployment.kubernetes.io/revision";
+
 /// The objects at the end of a history. What the server assigns is left out; times and addresses are replaced by
 /// their kind, and generated names by what they begin with.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,7 +47,7 @@ impl End {
     pub(super) fn of(objects: &[StoredObject]) -> Self {
         let counted =
             objects.iter().filter(|object| !is_noise(object.group(), object.resource()) && !is_server(object));
-        let values: Vec<_> = counted.map(StoredObject::json).collect();
+        let values: Vec<_> = counted.map(StoredObject::json).filter(|value| !is_history(value)).collect();
         Self::from_json(values)
     }
 
@@ -98,6 +101,17 @@ fn is_server(object: &StoredObject) -> bool {
     matches!(object.resource(), "endpoints" | "endpointslices") && object.key() == "default/kubernetes"
 }
 
+/// Whether an object is kept for a roll-back: a template that is not used any more, or a copy of one.
+fn is_history(object: &Value) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let is_owned_by = |kinds: &[&str]| owners.clone().any(|owner| kinds.iter().any(|kind| owner["kind"] == *kind));
+    match object["kind"].as_str() {
+        Some("ReplicaSet") => is_owned_by(&["Deployment"]) && object["spec"]["replicas"] == 0,
+        Some("ControllerRevision") => is_owned_by(&["StatefulSet", "DaemonSet"]),
+        _ => false,
+    }
+}
+
 /// A name that was generated, and what stands for it.
 fn generated(object: &Value) -> Option<(String, String)> {
     let metadata = &object["metadata"];
@@ -121,8 +135,35 @@ fn normalize(value: &mut Value, generated: &HashMap<String, String>) {
 }
 
 fn normalize_fields(fields: &mut Map<String, Value>, generated: &HashMap<String, String>) {
-    fields.retain(|name, _| !ASSIGNED.contains(&name.as_str()));
-    fields.values_mut().for_each(|value| normalize(value, generated));
+    fields.retain(|name, _| !ASSIGNED.contains(&name.as_str()) && !name.starts_with(REVISIONS));
+    for (name, value) in fields {
+        normalize(value, generated);
+        if let Value::Array(items) = value {
+            match name.as_str() {
+                // In the order in which they were added, which means nothing.
+                "finalizers" | "ownerReferences" => items.sort_by_cached_key(Value::to_string),
+                "conditions" => items.sort_by_cached_key(|condition| condition["type"].to_string()),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// An object without what any write changes, and without the ignored fields.
+pub(super) fn content(object: &StoredObject, ignored: &[String]) -> Value {
+    let mut value = object.json();
+    if let Some(metadata) = value["metadata"].as_object_mut() {
+        metadata.retain(|name, _| !["resourceVersion", "managedFields", "generation"].contains(&name.as_str()));
+    }
+    for path in ignored {
+        let (parent, field) = path.rsplit_once('.').unwrap_or(("", path));
+        let parent = parent.split('.').filter(|part| !part.is_empty());
+        let parent = parent.fold(Some(&mut value), |value, part| value?.get_mut(part));
+        if let Some(Value::Object(fields)) = parent {
+            fields.remove(field);
+        }
+    }
+    value
 }
 
 /// The kind of a value that differs from run to run.
@@ -204,7 +245,7 @@ impl fmt::Display for Shown<'_> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::End;
+    use super::{End, is_history};
 
     fn shown(before: Vec<Value>, after: Vec<Value>) -> Vec<String> {
         let differences = End::from_json(before).differences(&End::from_json(after));
@@ -232,6 +273,33 @@ mod tests {
             vec![pod(name, "1", "Running"), list]
         };
         assert_eq!(shown(list("web-a"), list("web-b")), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_kept_for_a_roll_back_and_the_order_of_lists_with_keys_are_no_difference() {
+        let object = |kind: &str, owner: &str, replicas: u64| {
+            json!({
+                "kind": kind, "metadata": {"name": "web-1", "ownerReferences": [{"kind": owner}]},
+                "spec": {"replicas": replicas},
+            })
+        };
+        assert!(
+            is_history(&object("ReplicaSet", "Deployment", 0))
+                && is_history(&object("ControllerRevision", "DaemonSet", 0))
+        );
+        assert!(!is_history(&object("ReplicaSet", "Deployment", 1)) && !is_history(&object("ReplicaSet", "Shop", 0)));
+        let shop = |revision: &str, order: [usize; 2]| {
+            let conditions = [json!({"type": "Ready", "status": "True"}), json!({"type": "Open", "status": "False"})];
+            vec![json!({
+                "kind": "Shop",
+                "metadata": {
+                    "name": "a", "finalizers": order.map(|at| ["x.example.com/x", "y.example.com/y"][at]),
+                    "annotations": {"deployment.kubernetes.io/revision": revision},
+                },
+                "status": {"conditions": order.map(|at| conditions[at].clone())},
+            })]
+        };
+        assert_eq!(shown(shop("1", [0, 1]), shop("2", [1, 0])), Vec::<String>::new());
     }
 
     #[test]

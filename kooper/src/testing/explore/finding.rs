@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 
 use super::plan::{self, REPLAY};
@@ -18,15 +19,15 @@ struct Found {
     seed: u64,
     trial: Trial,
     problem: Problem,
-    file: Option<PathBuf>,
+    /// The file, unless no fault is needed, or why there is none.
+    file: Option<io::Result<PathBuf>>,
     requests: Vec<String>,
 }
 
 impl Finding {
     pub(super) fn new(test: &str, seed: u64, trial: Trial, problem: Problem, requests: Vec<String>) -> Self {
         let is_disturbed = trial != Trial::Undisturbed;
-        // Without the file the rest is still useful.
-        let file = if is_disturbed { plan::write(test, seed, &trial).ok() } else { None };
+        let file = is_disturbed.then(|| plan::write(test, seed, &trial));
         Self(Box::new(Found { test: test.to_owned(), seed, trial, problem, file, requests }))
     }
 
@@ -44,10 +45,11 @@ impl Finding {
         chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
     }
 
-    /// The file that repeats the history with `KOOPER_REPLAY`; `None` for one without faults.
+    /// The file that repeats the history with `KOOPER_REPLAY`; `None` for one without faults, and if it cannot be
+    /// written.
     #[must_use]
     pub fn file(&self) -> Option<&std::path::Path> {
-        self.0.file.as_deref()
+        self.0.file.as_ref()?.as_deref().ok()
     }
 }
 
@@ -62,7 +64,11 @@ impl fmt::Display for Finding {
         }
         writeln!(f, "\nseed {}", self.0.seed)?;
         match &self.0.file {
-            Some(file) => write!(f, "{REPLAY}={} cargo test {} repeats only this history", file.display(), self.0.test),
+            Some(Ok(file)) => {
+                write!(f, "{REPLAY}={} cargo test {} repeats only this history", file.display(), self.0.test)
+            }
+            // The seed repeats it, among others.
+            Some(Err(error)) => write!(f, "there is no file of this history: {error}"),
             None => write!(f, "it needs no fault"),
         }
     }

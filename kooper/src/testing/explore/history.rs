@@ -1,18 +1,20 @@
 //! One run of a scenario, with something that goes wrong, on a cluster of its own.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
+use kooper_apiserver::StoredObject;
 use kooper_apiserver::faults::{Faults, Requests, Verb, WatchEvents};
 use serde::Deserialize;
 use tokio::time::sleep;
 
 use super::desired::Desired;
-use super::end::End;
+use super::end::{End, content};
 use super::outcome::Outcome;
 use super::problem::Problem;
 use super::process::{Make, Process};
@@ -22,7 +24,7 @@ use crate::call::settings::GivenSettings;
 use crate::error::{Result, chain, panic_text};
 use crate::object::key::ObjectKey;
 use crate::testing::Cluster;
-use crate::testing::cluster::{CONTROLLERS, Restless};
+use crate::testing::cluster::{CONTROLLERS, Restless, State};
 
 /// How long the waits of a scenario take before they fail.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -54,6 +56,8 @@ pub(super) struct Setting<'a> {
     pub(super) settings: GivenSettings,
     pub(super) scenario: Scenario<'a>,
     pub(super) desired: &'a [Desired],
+    /// Paths and kinds that the test ignores.
+    pub(super) ignored: &'a [String],
 }
 
 impl Setting<'_> {
@@ -63,6 +67,7 @@ impl Setting<'_> {
         let faults = cluster.faults();
         match trial {
             Trial::Event { of, nth, gap } => faults.replay(&line(of, *nth, *gap))?,
+            Trial::Storm { again: Some(injected), .. } => faults.replay(injected)?,
             // It delays nothing, and notes the events.
             Trial::Undisturbed => drop(faults.on_event(WatchEvents::all().by(CONTROLLERS)).delay(Duration::ZERO)),
             _ => {}
@@ -78,6 +83,7 @@ impl Setting<'_> {
             Trial::Event { .. } => history.faults.injected().lines().count() > 1,
             _ => true,
         };
+        outcome.injected = history.faults.injected();
         let requests = history.cluster.requests();
         outcome.requests = requests.iter().rev().take(SHOWN).rev().map(ToString::to_string).collect();
         Ok(outcome)
@@ -98,7 +104,7 @@ impl History<'_, '_> {
         let started = Process::start(self.cluster.clone(), self.setting.make.clone(), self.tape.clone()).await;
         let process = started.map_err(|error| Problem::Failed(chain(&*error)))?;
         let before = events(&self.faults).len();
-        if let Trial::Storm { seed } = self.trial {
+        if let Trial::Storm { seed, again: None } = self.trial {
             storm(&self.faults, *seed);
         }
         tokio::select! {
@@ -112,7 +118,7 @@ impl History<'_, '_> {
             calm = self.tape.calls();
         }
         let mut calls = self.tape.calls();
-        let rest = self.cluster.rest(|| calls = self.tape.calls()).await;
+        let rest = self.cluster.rest(&self.state(), || calls = self.tape.calls()).await;
         if let Trial::Prefix { .. } = self.trial {
             calm = self.tape.calm();
         }
@@ -144,7 +150,7 @@ impl History<'_, '_> {
                 let done = match step {
                     Step::Apply(index) => self.setting.desired[index].apply(&self.cluster).await,
                     Step::Delete(index) => self.setting.desired[index].delete(&self.cluster).await,
-                    Step::Settle => match self.cluster.rest(|| ()).await {
+                    Step::Settle => match self.cluster.rest(&self.state(), || ()).await {
                         Ok(()) => Ok(()),
                         Err(Restless(objects)) => Err(format!("{} change without an end", objects.join(", ")).into()),
                     },
@@ -157,6 +163,21 @@ impl History<'_, '_> {
         let result = AssertUnwindSafe(scenario).catch_unwind().await;
         ended(process)?;
         result.unwrap_or_else(|panic| Err(panic_text(&*panic))).map_err(Problem::Failed)
+    }
+
+    /// What counts as a change.
+    fn state(&self) -> impl Fn(&[StoredObject]) -> State + use<'_> {
+        let (ignored, hasher) = (self.setting.ignored, RandomState::new());
+        move |objects| {
+            if ignored.is_empty() {
+                return State::of(objects);
+            }
+            State::digested(objects, |object| {
+                let content = content(object, ignored);
+                let is_ignored = content["kind"].as_str().is_some_and(|kind| ignored.iter().any(|one| one == kind));
+                hasher.hash_one(if is_ignored { object.uid().to_owned() } else { content.to_string() })
+            })
+        }
     }
 
     /// The states in this history's order, or one after another.
@@ -178,9 +199,12 @@ impl History<'_, '_> {
             (object.group().to_owned(), object.resource().to_owned(), ObjectKey::new(namespace, name))
         });
         let keys: Vec<_> = keys.collect();
-        outcome.primaries = process.primaries(&keys);
+        outcome.primaries = primaries(process, &keys, &outcome.events);
+        let state = self.state();
+        let before = state(&objects);
         let changes = |written: &Written| {
             written.succeeded()
+                && !written.is_empty
                 && match (&written.uid, written.version) {
                     (Some(uid), Some(version)) => versions.get(uid) != Some(&version),
                     (Some(uid), None) => versions.contains_key(uid),
@@ -189,17 +213,42 @@ impl History<'_, '_> {
         };
         let mut seen = self.tape.len();
         for call in 1..=QUIET_CALLS {
+            self.tape.begin_step();
+            let (failures, panics) = (self.tape.failures(), self.tape.panics());
             process.wake(&keys);
             sleep(QUIET).await;
             ended(process)?;
             let written = self.tape.written().split_off(seen);
-            if let Some(written) = written.iter().find(|written| changes(written)) {
+            if let Some(written) = written.iter().find(|written| changes(written))
+                && (self.setting.ignored.is_empty() || state(&self.cluster.objects()) != before)
+            {
                 return Err(Problem::Writes { what: written.what.clone(), call });
             }
             seen += written.len();
+            if self.tape.panics() > panics {
+                return Err(Problem::Fails { why: Some("it panics".to_owned()), call });
+            }
+            if self.tape.failures() > failures {
+                if let Some(refused) = written.iter().find(|written| written.is_refused()) {
+                    let why = format!("`{}` is refused with {}", refused.what, refused.status.unwrap_or_default());
+                    return Err(Problem::Fails { why: Some(why), call });
+                }
+                outcome.failing.get_or_insert(call);
+            }
         }
         Ok(())
     }
+}
+
+/// How many objects the controllers handle, of these and of those that were created and are gone.
+fn primaries(process: &Process, objects: &[(String, String, ObjectKey)], events: &[(String, u64)]) -> u64 {
+    let there = objects.iter().filter(|(group, resource, _)| process.handles(group, resource)).count();
+    let added = events.iter().filter_map(|(of, _)| of.strip_prefix("ADDED ")?.split(' ').next());
+    let added = added.filter(|resource| {
+        let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
+        process.handles(group, resource)
+    });
+    there.max(added.count()).try_into().unwrap_or(u64::MAX)
 }
 
 fn ended(process: &Process) -> Result<(), Problem> {

@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_seed_chooses_the_same_histories_again() {
-        let all = || (0..100).map(|seed| Trial::Storm { seed }).collect::<Vec<_>>();
+        let all = || (0..100).map(|seed| Trial::Storm { seed, again: None }).collect::<Vec<_>>();
         let chosen = |limit, seed| {
             let mut trials = all();
             choose(&mut trials, limit, seed);

@@ -15,6 +15,9 @@ pub(super) enum Problem {
     Restless(Vec<String>),
     /// A call in the desired state has written.
     Writes { what: String, call: usize },
+    /// A call in the desired state fails: because the server refuses what it writes, or with a panic, or as without
+    /// faults it does not.
+    Fails { why: Option<String>, call: usize },
     /// The end state is another one.
     Differs(Difference),
     /// Objects were created or deleted more or less often.
@@ -37,7 +40,7 @@ pub enum Oracle {
     Counts,
     /// The end state is reached in at most ten calls more than without faults.
     Convergence,
-    /// In the end state, 50 more calls for each object change nothing.
+    /// In the end state, 50 more calls for each object change nothing, and do not fail.
     Rest,
 }
 
@@ -45,7 +48,7 @@ impl Problem {
     pub(super) fn oracle(&self) -> Oracle {
         match self {
             Self::Failed(_) | Self::Ended(_) => Oracle::Scenario,
-            Self::Restless(_) | Self::Writes { .. } => Oracle::Rest,
+            Self::Restless(_) | Self::Writes { .. } | Self::Fails { .. } => Oracle::Rest,
             Self::Differs(Difference { kind: Divergence::LeftOver(..), .. }) => Oracle::Orphans,
             Self::Differs(_) => Oracle::EndState,
             Self::Counts { .. } => Oracle::Counts,
@@ -63,6 +66,10 @@ impl fmt::Display for Problem {
             Self::Restless(objects) => write!(f, "these objects change without an end: {}", objects.join(", ")),
             Self::Writes { what, call } => {
                 write!(f, "`{what}` still changes an object in call {call} after the desired state was reached")
+            }
+            Self::Fails { why, call } => {
+                let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
+                write!(f, "call {call} after the desired state was reached fails{why}")
             }
             Self::Differs(difference) => difference.fmt(f),
             Self::Counts { resource, verb, expected, found } => {

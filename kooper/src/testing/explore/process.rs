@@ -14,7 +14,7 @@ use crate::controller::Controller;
 use crate::controller::error::{ConfigError, RunError};
 use crate::error::{Result, chain};
 use crate::metrics::health::Health;
-use crate::metrics::{MetricsError, MetricsRecorder, ReadGauge};
+use crate::metrics::{Counter, MetricsError, MetricsRecorder, ReadGauge};
 use crate::object::key::ObjectKey;
 use crate::testing::Cluster;
 
@@ -23,9 +23,6 @@ const DOWN: Duration = Duration::from_secs(1);
 
 /// How long the controllers may take until they are ready, over all their starts.
 const START: Duration = Duration::from_secs(3600);
-
-/// How many calls a history may have: more are a loop that never ends.
-const MOST: u64 = 50_000;
 
 /// Makes the controllers of a new process.
 pub(super) type Make = Arc<dyn Fn() -> Result<Vec<Controller>, ConfigError> + Send + Sync>;
@@ -105,13 +102,9 @@ impl Process {
         }
     }
 
-    /// How many of these objects the controllers handle.
-    pub(super) fn primaries(&self, objects: &[(String, String, ObjectKey)]) -> u64 {
-        let state = self.shared.lock();
-        let is_handled = |(group, name, _): &&(String, String, ObjectKey)| {
-            state.wakers.iter().any(|(of, resource, _)| of == group && resource == name)
-        };
-        objects.iter().filter(is_handled).count().try_into().unwrap_or(u64::MAX)
+    /// Whether the controllers handle the objects of a resource.
+    pub(super) fn handles(&self, group: &str, resource: &str) -> bool {
+        self.shared.lock().wakers.iter().any(|(of, name, _)| of == group && name == resource)
     }
 
     /// Why the controllers run no more, if so.
@@ -169,11 +162,11 @@ impl Shared {
                     return;
                 }
             }
-            if self.tape.is_endless() {
+            if self.tape.has_endless_writes() {
                 self.lock().ended = Some("they write without an end".to_owned());
                 return;
             }
-            if self.calls.are_endless() {
+            if self.tape.has_endless_calls() {
                 self.lock().ended = Some("calls follow each other without an end".to_owned());
                 return;
             }
@@ -215,10 +208,6 @@ impl Calls {
     fn begin(&self, dead: &CancellationToken) {
         *self.dead.lock().unwrap_or_else(PoisonError::into_inner) = dead.clone();
     }
-
-    fn are_endless(&self) -> bool {
-        self.tape.calls() >= MOST
-    }
 }
 
 impl MetricsRecorder for Calls {
@@ -226,7 +215,17 @@ impl MetricsRecorder for Calls {
 
     fn observe_in_queue_duration(&self, _: &str, _: Duration) {}
 
-    fn observe_processing_duration(&self, _: &str, _: bool, _: Duration) {}
+    fn observe_processing_duration(&self, _: &str, success: bool, _: Duration) {
+        if !success {
+            self.tape.failed();
+        }
+    }
+
+    fn count(&self, _: &str, counter: Counter) {
+        if counter == Counter::Panic {
+            self.tape.panicked();
+        }
+    }
 
     fn register_queue_length(&self, _: &str, _: ReadGauge) -> Result<(), MetricsError> {
         Ok(())
@@ -234,7 +233,7 @@ impl MetricsRecorder for Calls {
 
     fn observe_work_duration(&self, _: &str, _: Duration) {
         self.tape.called();
-        if self.are_endless() {
+        if self.tape.has_endless_calls() {
             self.dead.lock().unwrap_or_else(PoisonError::into_inner).cancel();
         }
     }

@@ -31,7 +31,7 @@ impl Reference {
             _ => (difference.object, None),
         });
         let by_chance = by_chance.collect();
-        let (one, other) = (counts(&first.written), counts(&second.written));
+        let (one, other) = (counts(&first.written, &ignored), counts(&second.written, &ignored));
         let uncounted =
             one.keys().chain(other.keys()).filter(|key| one.get(*key) != other.get(*key)).cloned().collect();
         Self { outcome: first, by_chance, uncounted, ignored }
@@ -62,7 +62,11 @@ impl Reference {
                 self.miscounted(outcome).or_else(|| self.late(outcome))
             }
         };
-        other.or_else(|| outcome.unrest.clone())
+        let fails = || {
+            let call = outcome.failing.filter(|_| self.outcome.failing.is_none())?;
+            Some(Problem::Fails { why: None, call })
+        };
+        other.or_else(|| outcome.unrest.clone()).or_else(fails)
     }
 
     /// Whether it took many calls until the end state was reached.
@@ -90,7 +94,8 @@ impl Reference {
     }
 
     fn miscounted(&self, outcome: &Outcome) -> Option<Problem> {
-        let (expected, found) = (counts(&self.outcome.written), counts(&outcome.written));
+        let counts = |outcome: &Outcome| counts(&outcome.written, &self.ignored);
+        let (expected, found) = (counts(&self.outcome), counts(outcome));
         let number = |counts: &Counts, key| counts.get(key).copied().unwrap_or_default();
         let mut keys = expected.keys().chain(found.keys()).filter(|key| !self.uncounted.contains(*key));
         let key = keys.find(|key| number(&expected, key) != number(&found, key))?;
@@ -102,10 +107,11 @@ impl Reference {
 /// How many objects of each resource were created and deleted.
 type Counts = BTreeMap<(String, &'static str), usize>;
 
-fn counts(written: &[Written]) -> Counts {
+fn counts(written: &[Written], ignored: &[String]) -> Counts {
     let mut counts = Counts::new();
     let mut deleted = BTreeSet::new();
-    for one in written {
+    let is_ignored = |one: &&Written| one.kind.as_ref().is_some_and(|kind| ignored.contains(kind));
+    for one in written.iter().filter(|one| !is_ignored(one)) {
         if one.creates() {
             *counts.entry((one.resource.clone(), "created")).or_default() += 1;
         }

@@ -17,8 +17,11 @@ use crate::object::key::ObjectKey;
 use crate::testing::cluster::{is_noise, mortal};
 use crate::testing::{Cluster, Sent};
 
-/// How many writes a history may have: more are a loop that never ends.
+/// How many writes a step of a history may have: more are a loop that never ends.
 const MOST: usize = 5000;
+
+/// How many calls it may have.
+const MOST_CALLS: u64 = 50_000;
 
 /// Why a request after the end of its process fails.
 const KILLED: &str = "the controllers were killed";
@@ -28,6 +31,8 @@ pub(super) struct Tape {
     /// What goes wrong.
     planned: Trial,
     calls: AtomicU64,
+    failures: AtomicU64,
+    panics: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -39,6 +44,8 @@ struct State {
     met: bool,
     /// The calls before the last thing that went wrong.
     calm: u64,
+    /// The writes and the calls before the current step, which ends some time.
+    before: (usize, u64),
 }
 
 /// A write, and what the server answered, whether or not the answer arrived.
@@ -56,6 +63,10 @@ pub(super) struct Written {
     pub(super) status: Option<u16>,
     /// Whether all owners of the created object were deleted before: it is collected as garbage.
     pub(super) is_garbage: bool,
+    /// The kind of the object, if it is known.
+    pub(super) kind: Option<String>,
+    /// Whether it was a deletion of a list without objects.
+    pub(super) is_empty: bool,
     /// The object in the answer: its uid and version.
     pub(super) uid: Option<String>,
     pub(super) version: Option<u64>,
@@ -71,12 +82,44 @@ impl Written {
     pub(super) fn succeeded(&self) -> bool {
         self.status.is_some_and(|status| status < 300)
     }
+
+    /// Whether it was refused.
+    pub(super) fn is_refused(&self) -> bool {
+        self.status.is_some_and(|status| status >= 400)
+    }
 }
 
 impl Tape {
     /// A tape with something that goes wrong.
     pub(super) fn new(trial: &Trial) -> Self {
-        Self { planned: trial.clone(), calls: AtomicU64::default(), state: Mutex::default() }
+        let number = AtomicU64::default;
+        Self { planned: trial.clone(), calls: number(), failures: number(), panics: number(), state: Mutex::default() }
+    }
+
+    /// Begins another step, whose writes and calls are counted anew.
+    pub(super) fn begin_step(&self) {
+        let mut state = self.lock();
+        state.before = (state.written.len(), self.calls());
+    }
+
+    /// Counts a call that failed.
+    pub(super) fn failed(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many calls failed.
+    pub(super) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Counts a call that panicked.
+    pub(super) fn panicked(&self) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many calls panicked.
+    pub(super) fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
     }
 
     /// Counts a call of a handler.
@@ -104,9 +147,15 @@ impl Tape {
         self.lock().written.len()
     }
 
-    /// Whether there are more writes than in any history that ends.
-    pub(super) fn is_endless(&self) -> bool {
-        self.len() >= MOST
+    /// Whether there are more writes than in any step that ends.
+    pub(super) fn has_endless_writes(&self) -> bool {
+        let state = self.lock();
+        state.written.len() - state.before.0 >= MOST
+    }
+
+    /// Whether there are more calls than in any step that ends.
+    pub(super) fn has_endless_calls(&self) -> bool {
+        self.calls() - self.lock().before.1 >= MOST_CALLS
     }
 
     /// Whether what was planned happened.
@@ -116,7 +165,7 @@ impl Tape {
 
     /// Counts a write that is about to be sent.
     fn begin(&self, sent: &Sent, cluster: &Cluster) -> (usize, Option<Mishap>) {
-        let what = address(sent, cluster);
+        let (what, kind) = address(sent, cluster);
         let mut state = self.lock();
         let count = state.counts.entry(what.clone()).or_default();
         *count += 1;
@@ -136,6 +185,7 @@ impl Tape {
             verb: sent.verb,
             resource: format!("{}{group}", sent.resource),
             of_subresource: sent.subresource.is_some(),
+            kind,
             ..Written::default()
         });
         (state.written.len() - 1, mishap)
@@ -149,6 +199,10 @@ impl Tape {
         if let Some(written) = self.lock().written.get_mut(index) {
             written.status = Some(status);
             written.is_garbage = status == 201 && is_garbage(&answer, cluster);
+            written.is_empty = answer["items"].as_array().is_some_and(Vec::is_empty);
+            if status == 201 {
+                written.kind = text(&answer["kind"]);
+            }
             // A deletion is answered with a Status that names the object.
             written.uid = text(&metadata["uid"]).or_else(|| text(&answer["details"]["uid"]));
             written.version = metadata["resourceVersion"].as_str().and_then(|version| version.parse().ok());
@@ -160,23 +214,22 @@ impl Tape {
     }
 }
 
-/// What a write is counted by. A name that was generated is another one in each history: its objects are counted
-/// together, by what their names begin with.
-fn address(sent: &Sent, cluster: &Cluster) -> String {
+/// What a write is counted by, and the kind of its object if it exists. A name that was generated is another one in each
+/// history: its objects are counted together, by what their names begin with.
+fn address(sent: &Sent, cluster: &Cluster) -> (String, Option<String>) {
     let key = sent.key.to_string();
     let is_written = |object: &StoredObject| {
         (object.group(), object.resource(), object.key()) == (sent.group.as_str(), sent.resource.as_str(), key.as_str())
     };
-    let prefix = cluster.objects().iter().find(|object| is_written(object)).and_then(|object| {
-        let prefix = object.json()["metadata"]["generateName"].as_str()?.to_owned();
-        sent.key.name().starts_with(&prefix).then_some(prefix)
-    });
-    match prefix {
+    let object = cluster.objects().iter().find(|object| is_written(object)).map(StoredObject::json).unwrap_or_default();
+    let prefix = object["metadata"]["generateName"].as_str().filter(|prefix| sent.key.name().starts_with(prefix));
+    let what = match prefix {
         Some(prefix) => {
             Sent { key: ObjectKey::new(sent.key.namespace(), &format!("{prefix}…")), ..sent.clone() }.to_string()
         }
         None => sent.to_string(),
-    }
+    };
+    (what, object["kind"].as_str().map(str::to_owned))
 }
 
 /// Whether an object has owners, and none of them exists any more.
@@ -222,7 +275,7 @@ async fn write(
         return Err(KILLED.into());
     }
     let (index, mishap) = tape.begin(sent, cluster);
-    if tape.is_endless() || mishap == Some(Mishap::KilledBefore) {
+    if tape.has_endless_writes() || mishap == Some(Mishap::KilledBefore) {
         dead.cancel();
         return Err(KILLED.into());
     }

@@ -16,8 +16,12 @@ pub(super) enum Trial {
     Prefix { writes: usize, mishap: Mishap },
     /// Something happens to the nth watch event of its kind, such as `MODIFIED secrets default/a`.
     Event { of: String, nth: u64, gap: Gap },
-    /// Everything that may go wrong does by chance, for a while.
-    Storm { seed: u64 },
+    /// Everything that may go wrong does by chance, for a while; or again what has gone wrong so.
+    Storm {
+        seed: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        again: Option<String>,
+    },
     /// The states of this number, in this order.
     Sequence(Sequence),
 }
@@ -159,7 +163,7 @@ impl fmt::Display for Trial {
                     Gap::Missed => write!(f, "with all events missed from the {nth} `{of}` on"),
                 }
             }
-            Self::Storm { seed } => write!(f, "after a storm of faults of the seed {seed}"),
+            Self::Storm { seed, .. } => write!(f, "after a storm of faults of the seed {seed}"),
             Self::Sequence(sequence) => match sequence {
                 Sequence::Only { to } => write!(f, "with state {to} alone"),
                 Sequence::Changed { from, to } => write!(f, "with state {from} changed to state {to}"),

@@ -46,3 +46,33 @@ fn everything(place: &Place) -> Value {
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": place.namespace}],
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::Client;
+
+    use super::*;
+    use crate::controller::installation::Installation;
+    use crate::leader::LeaderElection;
+
+    #[test]
+    fn the_namespace_of_leases_is_created_also_for_a_program_whose_rules_are_not_known() {
+        let place = Place {
+            installation: Installation::new("shop", None),
+            namespace: "default".into(),
+            lease_namespace: "leases".into(),
+            reviews_tokens: false,
+        };
+        let builder = || {
+            let builder = Controller::builder::<Pod>("pods").namespaces(["shop"]);
+            builder.leader_election(LeaderElection::default())
+        };
+        let known = Identity::new(&[builder().handler(async || {}).build().expect("one")], &place);
+        let unknown = Identity::new(&[builder().handler(async |_: Client| {}).build().expect("one")], &place);
+        assert!(known.unrestricted.is_none() && unknown.unrestricted.is_some());
+        for identity in [known, unknown] {
+            assert_eq!(identity.namespaces, ["leases", "shop"], "{:?}", identity.unrestricted);
+        }
+    }
+}

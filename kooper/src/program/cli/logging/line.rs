@@ -102,17 +102,24 @@ impl Visit for Fields<'_, '_> {
     }
 }
 
+/// Begins another line of a value, unlike a line of the log.
+const NEXT_LINE: &str = "\n    ";
+
 /// Writes text without the control characters with which a value could change the
-/// terminal or the lines before it.
+/// terminal, or the lines before and after it.
 struct Escaped<'a, 'w>(&'a mut Writer<'w>);
 
 impl fmt::Write for Escaped<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for part in text.split_inclusive(|char: char| char.is_control() && !matches!(char, '\n' | '\t')) {
-            match part.chars().next_back().filter(|last| last.is_control() && !matches!(last, '\n' | '\t')) {
+        let is_escaped = |char: char| char.is_control() && char != '\t';
+        for part in text.split_inclusive(is_escaped) {
+            match part.chars().next_back().filter(|last| is_escaped(*last)) {
                 Some(last) => {
                     self.0.write_str(part.get(..part.len() - last.len_utf8()).unwrap_or_default())?;
-                    write!(self.0, "{}", last.escape_default())?;
+                    match last {
+                        '\n' => self.0.write_str(NEXT_LINE)?,
+                        _ => write!(self.0, "{}", last.escape_default())?,
+                    }
                 }
                 None => self.0.write_str(part)?,
             }

@@ -73,7 +73,7 @@ impl<F: Fn(&str) -> Option<OsString>> Variables<F> {
         let taken = value.to_str().map_or(Err("write it in UTF-8"), |text| take(text.trim()));
         taken.map(Some).map_err(|problem| VariableError {
             variable: variable.to_owned(),
-            value: value.display().to_string(),
+            value: without_password(&value.display().to_string()),
             problem,
         })
     }
@@ -109,6 +109,16 @@ impl<F: Fn(&str) -> Option<OsString>> Variables<F> {
             }
         })?;
         Ok(disabled == Some(true) || exporter == Some(false))
+    }
+}
+
+/// A value without what a URL has before an `@`, whether it is a valid URL or not.
+fn without_password(text: &str) -> String {
+    let begin = text.find("://").map_or(0, |at| at + "://".len());
+    let (scheme, rest) = text.split_at(begin);
+    match rest.rsplit_once('@') {
+        Some((_, rest)) => format!("{scheme}…@{rest}"),
+        None => text.to_owned(),
     }
 }
 
@@ -151,6 +161,21 @@ mod tests {
         }
         for more in [("OTEL_SDK_DISABLED", "false"), ("OTEL_TRACES_EXPORTER", "console, otlp"), ("OTHER", "")] {
             assert_eq!(collector(&[ENDPOINT, more]).endpoint, "http://collector:4318/v1/traces", "{more:?}");
+        }
+    }
+
+    #[test]
+    fn the_password_of_an_invalid_endpoint_is_not_shown() {
+        for (value, shown) in [
+            ("grpc://user:s3cret@collector:4317", "grpc://…@collector:4317"),
+            ("user:s3cret@collector:4317", "…@collector:4317"),
+            ("http://user:s3@cret@", "http://…@"),
+            ("grpc://collector:4317", "grpc://collector:4317"),
+        ] {
+            for variable in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] {
+                let error = found(&[(variable, value)]).expect_err("it is invalid").to_string();
+                assert!(error.contains(&format!("'{shown}'")), "{error}");
+            }
         }
     }
 

@@ -215,3 +215,33 @@ async fn simultaneous_requests_of_one_client_are_reviewed_a_few_times_at_most() 
     }
     assert!(server.requests() <= 2 * REVIEWS, "{}", server.requests());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_unknown_tokens_neither_floods_the_api_server_nor_delays_a_client_that_was_allowed() {
+    let server = Server::default();
+    let guard = Arc::new(server.guard());
+    assert_eq!(status(&guard, Some("Bearer reader")).await, 200);
+    tokio::time::advance(Duration::from_secs(61)).await;
+    let (began, before) = (Instant::now(), server.requests());
+    // Each of these clients is gone at once.
+    for n in 0..1000 {
+        let _ = timeout(Duration::from_millis(1), status(&guard, Some(&format!("Bearer {n}")))).await;
+    }
+    let many: Vec<_> = (1000..1100)
+        .map(|n| {
+            let guard = guard.clone();
+            tokio::spawn(async move { status(&guard, Some(&format!("Bearer {n}"))).await })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    let waiting = Instant::now();
+    assert_eq!(status(&guard, Some("Bearer reader")).await, 200);
+    assert_eq!(waiting.elapsed(), Duration::ZERO, "its verdict had expired, and it does not wait");
+    for one in many {
+        assert!([401, 503].contains(&one.await.expect("no panic")));
+    }
+    let (reviews, seconds) = (server.requests() - before, began.elapsed().as_secs_f64());
+    #[expect(clippy::cast_precision_loss, reason = "there are few")]
+    let rate = (reviews - REVIEWS) as f64 / seconds;
+    assert!(rate < 22.0, "{reviews} in {seconds} s");
+}

@@ -53,17 +53,25 @@ impl Verdicts {
         self.0.get(question).filter(|(_, until)| now < *until).map(|(verdict, _)| verdict.clone())
     }
 
+    /// Whether the last verdict was that the client is allowed, even if it has expired.
+    pub(super) fn was_allowed(&self, question: &Question) -> bool {
+        self.0.get(question).is_some_and(|(verdict, _)| *verdict == Verdict::Allowed)
+    }
+
     /// Remembers a verdict. If there are too many, those of refused clients go first:
     /// anyone can be refused any number of times.
     pub(super) fn remember(&mut self, question: Question, verdict: Verdict, now: Instant) {
-        if self.0.len() >= MOST {
-            self.0.retain(|_, (_, until)| now < *until);
-        }
-        if self.0.len() >= MOST {
-            self.0.retain(|_, (verdict, _)| *verdict == Verdict::Allowed);
-        }
-        if self.0.len() >= MOST {
-            self.0.clear();
+        let is_allowed = |verdict: &Verdict| *verdict == Verdict::Allowed;
+        let keeps: [&dyn Fn(&Verdict, bool) -> bool; 4] = [
+            &|verdict, is_valid| is_allowed(verdict) || is_valid,
+            &|verdict, _| is_allowed(verdict),
+            &|_, is_valid| is_valid,
+            &|_, _| false,
+        ];
+        for keep in keeps {
+            if self.0.len() >= MOST {
+                self.0.retain(|_, (verdict, until)| keep(verdict, now < *until));
+            }
         }
         let until = now + verdict.lasts();
         self.0.insert(question, (verdict, until));
@@ -105,6 +113,12 @@ mod tests {
             assert!(verdicts.0.len() <= MOST);
         }
         assert_eq!(verdicts.find(&question(0), now), Some(Verdict::Allowed));
+        let later = now + ALLOWED;
+        for token in 1..2 * MOST {
+            verdicts.remember(question(token), Verdict::Unknown, later);
+        }
+        assert!(verdicts.was_allowed(&question(0)) && verdicts.find(&question(0), later).is_none());
+        assert!(!verdicts.was_allowed(&question(2 * MOST - 1)));
         for token in 0..3 * MOST {
             verdicts.remember(question(token), Verdict::Allowed, now);
             assert!(verdicts.0.len() <= MOST);

@@ -22,12 +22,12 @@ async function renew() {
         // Something may have been selected while the page was on its way.
         if (mayChange()) main.replaceChildren(...page.querySelector("main").childNodes);
         stale = false;
-        // A page that takes long to make is renewed less often.
-        pause = Math.max(PAUSE, 10 * (performance.now() - began));
       }
     } catch {
       // The program is stopped, or busy: the page shows that it is old.
     }
+    // A page that takes long to make is renewed less often.
+    pause = Math.max(PAUSE, 10 * (performance.now() - began));
     document.body.classList.toggle("stale", stale);
   }
   setTimeout(renew, pause);
