@@ -11,6 +11,8 @@ mod graft;
 mod mirrors;
 mod pass;
 mod request;
+#[cfg(all(test, feature = "apiserver"))]
+mod tests;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

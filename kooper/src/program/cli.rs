@@ -33,7 +33,6 @@ use args::{Described, OwnSettings, Task};
 const FAILED: u8 = 1;
 
 /// The exit code where the command cannot be run as it is written.
-#[cfg(not(feature = "apiserver"))]
 const INVALID: u8 = 2;
 
 /// Reads flags and environment, runs the command and returns the exit code.
@@ -51,7 +50,9 @@ pub fn main(
         Ok(own) => own,
         Err(error) => {
             logging::print(&format!("{program} cannot start: {error}"));
-            return ExitCode::from(FAILED);
+            // For `diff`, 1 means that something differs.
+            let is_diff = std::env::args_os().nth(1).is_some_and(|task| task == "diff");
+            return ExitCode::from(if is_diff { INVALID } else { FAILED });
         }
     };
     let described = Described { name: program, version, doc, own: own.as_ref() };

@@ -1,6 +1,8 @@
 //! Responses: those of the API server with the results of the dry run in them, and
 //! those that only the dry run can give.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use http::{Response, StatusCode, response};
@@ -115,42 +117,44 @@ impl Rehearsal {
             .any(|(id, _)| (&id.group, &id.plural) == (&target.group, &target.plural) && in_list(&id.namespace))
     }
 
+    /// The objects of a kind that the dry run has written, in a namespace or in all of them.
+    pub(super) fn written(&self, target: &Target) -> Vec<Id> {
+        let entries = lock(&self.entries);
+        let of_kind = entries.iter().filter(|(id, entry)| {
+            (&id.group, &id.plural, entry.version()) == (&target.group, &target.plural, &*target.version)
+                && (target.namespace.is_none() || target.namespace == id.namespace)
+        });
+        of_kind.map(|(id, _)| id.clone()).collect()
+    }
+
     /// A list with the objects as they are now.
     pub(super) fn read_list(&self, target: &Target, uri: &http::Uri, form: Form, answer: Answer) -> Answer {
         let Some(mut list) = answer.json().filter(|_| answer.is_success()) else { return answer };
         let is_last = list["metadata"]["continue"].as_str().unwrap_or_default().is_empty();
         let (labels, fields) = (parameter(uri, "labelSelector"), parameter(uri, "fieldSelector"));
         let is_selected = |object: &Value| selects(labels.as_deref(), fields.as_deref(), object);
-        let entries: Vec<_> = {
-            let entries = lock(&self.entries);
-            let of_kind = entries.iter().filter(|(id, entry)| {
-                (&id.group, &id.plural, entry.version()) == (&target.group, &target.plural, &*target.version)
-                    && (target.namespace.is_none() || target.namespace == id.namespace)
-            });
-            of_kind.map(|(id, entry)| (id.clone(), entry.clone())).collect()
-        };
+        let entries: Vec<_> =
+            self.written(target).into_iter().filter_map(|id| Some((id.clone(), self.entry(&id)?))).collect();
         if !list["items"].is_array() {
             list["items"] = json!([]);
         }
         let Some(items) = list["items"].as_array_mut() else { return answer };
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let key = |item: &Value| (text(&item["metadata"]["namespace"]), text(&item["metadata"]["name"]));
+        let places: HashMap<_, _> = items.iter().enumerate().map(|(at, item)| (key(item), at)).collect();
         for (id, entry) in entries {
-            let is_item = |item: &Value| {
-                item["metadata"]["name"] == *id.name
-                    && item["metadata"]["namespace"].as_str() == id.namespace.as_deref()
-            };
-            let at = items.iter().position(is_item);
+            let at = places.get(&(id.namespace, Some(id.name))).copied();
             let now = entry.now().filter(|now| is_selected(now)).map(|now| formed(now, form));
             // What the cluster lists, in this page or another one, is replaced there.
             let listed = entry.base().is_some_and(&is_selected);
             match (at, now) {
                 (Some(at), Some(now)) => items[at] = now,
-                (Some(at), None) => {
-                    items.remove(at);
-                }
+                (Some(at), None) => items[at] = Value::Null,
                 (None, Some(now)) if is_last && !listed => items.push(now),
                 (None, _) => {}
             }
         }
+        items.retain(|item| !item.is_null());
         answer.with(&list)
     }
 }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::Difference;
-use super::graft::{essence, graft};
+use super::graft::{essence, graft, impose};
 use super::request::Id;
 
 /// The resource version of objects that only exist in the dry run.
@@ -35,6 +35,8 @@ struct Layer {
     author: Option<Author>,
     from: Value,
     to: Value,
+    /// What an apply states: it holds although others have set it otherwise.
+    stated: Option<Value>,
 }
 
 /// A field manager, and whether it is about the status.
@@ -75,6 +77,11 @@ impl Entry {
         self.now.as_ref()
     }
 
+    /// The name of the object of the cluster.
+    pub(super) fn name(&self) -> Option<String> {
+        self.base.as_ref()?["metadata"]["name"].as_str().map(str::to_owned)
+    }
+
     /// Whether the cluster has the object exactly as it is here.
     pub(super) fn is_as_stored(&self) -> bool {
         self.layers.is_empty() && !self.replaced
@@ -97,13 +104,25 @@ impl Entry {
 
     /// Adds the difference between two states.
     pub(super) fn add(&mut self, author: Option<Author>, from: Value, to: Value) {
-        self.layers.retain(|layer| author.is_none() || layer.author != author);
-        self.layers.push(Layer { author, from, to });
+        self.add_layer(Layer { author, from, to, stated: None });
+    }
+
+    /// Adds what an apply changes, and what it states.
+    pub(super) fn add_applied(&mut self, author: Option<Author>, from: Value, to: Value, stated: Value) {
+        self.add_layer(Layer { author, from, to, stated: Some(stated) });
+    }
+
+    fn add_layer(&mut self, added: Layer) {
+        self.layers.retain(|layer| added.author.is_none() || layer.author != added.author);
+        self.layers.push(added);
         let ground = self.base.clone().filter(|_| !self.replaced);
         let identity = self.now.as_ref().filter(|_| !self.is_stored()).map(|now| now["metadata"].clone());
         let mut now = ground.unwrap_or_else(|| json!({}));
         for layer in &self.layers {
             graft(&layer.from, &layer.to, &mut now);
+            if let Some(stated) = &layer.stated {
+                impose(stated, &layer.to, &mut now);
+            }
         }
         if !self.is_stored() {
             let metadata = &mut now["metadata"];
@@ -152,13 +171,25 @@ impl Entry {
     pub(super) fn is_needed(&self) -> bool {
         let essence = |state: &Option<Value>| state.as_ref().map(essence);
         let now = essence(&self.now);
-        self.blind || now != essence(&self.base) || now != essence(&self.begin)
+        self.blind || self.is_another() || now != essence(&self.base) || now != essence(&self.begin)
+    }
+
+    /// Whether the object of the cluster was deleted, and another one of its name created.
+    fn is_another(&self) -> bool {
+        self.replaced && self.base.is_some() && self.now.is_some()
     }
 
     /// How it differs, if it does.
     pub(super) fn difference(&self, id: Id) -> Option<Difference> {
         let essence = |state: &Option<Value>| state.as_ref().map(essence);
-        let (before, after) = (essence(&self.begin), essence(&self.now));
+        let (mut before, mut after) = (essence(&self.begin), essence(&self.now));
+        let uid = |state: &Option<Value>| state.as_ref().map(|object| object["metadata"]["uid"].clone());
+        if let (Some(before), Some(after)) = (&mut before, &mut after)
+            && uid(&self.begin) != uid(&self.now)
+        {
+            before["metadata"]["uid"] = uid(&self.begin).unwrap_or_default();
+            after["metadata"]["uid"] = "(another object)".into();
+        }
         let differs = before != after || (self.blind && !self.is_as_stored());
         differs.then_some(Difference { id, before, after, blind: self.blind })
     }
@@ -193,6 +224,30 @@ mod tests {
         entry.add(author("shop"), stored(), stored());
         entry.add(author("other"), stored(), stored());
         assert!(!entry.is_needed(), "it is as in the cluster again");
+    }
+
+    #[test]
+    fn an_apply_prevails_over_another_one_although_the_cluster_has_its_value() {
+        let mut entry = Entry::new("v1", Some(stored()));
+        let other = with(stored(), |object| object["data"]["a"] = "2".into());
+        entry.add_applied(author("kubectl"), stored(), other, json!({"data": {"a": "2"}}));
+        let mut entry = entry.begin();
+        entry.add_applied(author("shop"), stored(), stored(), json!({"data": {"a": "1", "writeOnly": "b"}}));
+        assert_eq!(entry.now().unwrap()["data"], json!({"a": "1"}));
+        assert!(entry.is_needed(), "it differs from the beginning");
+    }
+
+    #[test]
+    fn an_equal_object_that_replaces_another_one_is_a_difference() {
+        let mut entry = Entry::new("v1", Some(stored()));
+        entry.delete("now", 0);
+        let again = with(stored(), |object| object["metadata"]["uid"] = "dry-run-1".into());
+        entry.add(None, json!({}), again);
+        assert!(entry.is_needed());
+        let id = Id { group: String::new(), plural: "configmaps".to_owned(), namespace: None, name: "a".to_owned() };
+        let difference = entry.difference(id).unwrap();
+        assert_eq!(difference.before.unwrap()["metadata"]["uid"], "u");
+        assert_eq!(difference.after.unwrap()["metadata"]["uid"], "(another object)");
     }
 
     #[test]

@@ -86,6 +86,33 @@ fn identity(lists: [&[Value]; 3]) -> Option<IsSame> {
     Some(Box::new(move |one: &Value, other: &Value| one.get(key) == other.get(key)))
 }
 
+/// Sets the fields that an apply states to the values that the server gives them.
+pub(super) fn impose(stated: &Value, given: &Value, onto: &mut Value) {
+    match (stated, given, onto) {
+        (Value::Object(stated), Value::Object(given), Value::Object(onto)) => {
+            for (field, stated) in stated {
+                // What is write-only, such as `stringData`, is not given back.
+                let Some(given) = given.get(field) else { continue };
+                impose(stated, given, onto.entry(field.clone()).or_insert_with(|| given.clone()));
+            }
+        }
+        (Value::Array(stated), Value::Array(given), Value::Array(onto)) => {
+            let Some(same) = identity([stated, given, onto.as_slice()]) else {
+                onto.clone_from(given);
+                return;
+            };
+            for stated in stated {
+                let Some(given) = given.iter().find(|one| same(one, stated)) else { continue };
+                match onto.iter_mut().find(|one| same(one, stated)) {
+                    Some(onto) => impose(stated, given, onto),
+                    None => onto.push(given.clone()),
+                }
+            }
+        }
+        (_, given, onto) => onto.clone_from(given),
+    }
+}
+
 /// The JSON merge patch that makes one state into another.
 pub(super) fn merge_patch(from: &Value, to: &Value) -> Value {
     let (Value::Object(from), Value::Object(to)) = (from, to) else { return to.clone() };

@@ -18,9 +18,10 @@ use tower::BoxError;
 
 use super::answer::{Answer, formed};
 use super::entry::{Entry, UNSTORED};
-use super::request::{Target, verb};
+use super::mirrors::selects;
+use super::request::{Id, Target, parameter, verb};
 use super::{Rehearsal, lock};
-use later::{again, here};
+use later::{again, here, with_identity};
 use prepared::{Change, Write};
 
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -81,14 +82,35 @@ impl Rehearsal {
     /// Creates an object whose name the API server generates.
     async fn create_unnamed(&self, client: &Client, write: &Write) -> Result<Answer, BoxError> {
         let answer = write.send(client).await?;
+        if self.has_namespace_of(write, &answer) {
+            let prefix = write.json["metadata"]["generateName"].as_str().unwrap_or_default();
+            let name = format!("{prefix}{:05}", Timestamp::now().subsec_nanosecond() % 100_000);
+            return Ok(self.created_in_new_namespace(write, &name));
+        }
         let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         Ok(self.created(write, &name, object))
     }
 
+    /// Whether a creation is refused because its namespace does not exist, which only the dry run has created.
+    fn has_namespace_of(&self, write: &Write, answer: &Answer) -> bool {
+        let Some(namespace) = &write.target.namespace else { return false };
+        let missing = || answer.json().is_some_and(|status| status["details"]["kind"] == "namespaces");
+        let id = Id { group: String::new(), plural: "namespaces".to_owned(), namespace: None, name: namespace.clone() };
+        answer.status() == StatusCode::NOT_FOUND
+            && missing()
+            && self.entry(&id).is_some_and(|entry| entry.now().is_some() && !entry.is_stored())
+    }
+
+    /// The API server does not say what would become of the object: it is as the client states it.
+    fn created_in_new_namespace(&self, write: &Write, name: &str) -> Answer {
+        let target = Target { name: Some(name.to_owned()), ..write.target.clone() };
+        self.created(write, name, with_identity(&write.json, &target))
+    }
+
     fn created(&self, write: &Write, name: &str, object: Value) -> Answer {
         let mut entry = Entry::new(&write.target.version, None);
-        entry.add(None, json!({}), object);
+        entry.add(write.author(), json!({}), object);
         let answer = write.answered(StatusCode::CREATED, entry.now().unwrap_or(&Value::Null));
         self.commit(write.target.id(name), entry);
         answer
@@ -98,18 +120,41 @@ impl Rehearsal {
     async fn delete_all(&self, client: &Client, write: &Write) -> Result<Answer, BoxError> {
         let answer = write.send(client).await?;
         let listed = answer.json().filter(|_| answer.is_success());
+        if listed.is_some() {
+            self.delete_all_here(write).await;
+        }
         for item in listed.iter().flat_map(|list| list["items"].as_array().into_iter().flatten()) {
             let mut target = write.target.clone();
             target.namespace = item["metadata"]["namespace"].as_str().map(str::to_owned);
             let id = target.id(item["metadata"]["name"].as_str().unwrap_or_default());
             let turn = self.turn_of(&id);
             let _turn = turn.lock().await;
-            let known = self.entry(&id).map(|entry| (*entry).clone());
-            let mut entry = known.unwrap_or_else(|| Entry::new(&target.version, Some(item.clone())));
+            // What the dry run has changed is deleted already, or not selected any more.
+            if self.entry(&id).is_some() {
+                continue;
+            }
+            let mut entry = Entry::new(&target.version, Some(item.clone()));
             entry.delete(&now(), grace(item));
             self.commit(id, entry);
         }
         Ok(answer)
+    }
+
+    /// Deletes the objects of a collection that the dry run has written.
+    async fn delete_all_here(&self, write: &Write) {
+        let parameter = |name| parameter(&write.parts.uri, name);
+        let (labels, fields) = (parameter("labelSelector"), parameter("fieldSelector"));
+        for id in self.written(&write.target) {
+            let turn = self.turn_of(&id);
+            let _turn = turn.lock().await;
+            let Some(mut entry) = self.entry(&id).map(|entry| (*entry).clone()) else { continue };
+            let Some(known) = entry.now().filter(|now| selects(labels.as_deref(), fields.as_deref(), now)) else {
+                continue;
+            };
+            let seconds = if known["spec"]["nodeName"].is_null() { 0 } else { grace(known) };
+            entry.delete(&now(), seconds);
+            self.commit(id, entry);
+        }
     }
 
     async fn write_one(&self, client: &Client, write: &Write, name: &str) -> Result<Answer, BoxError> {
@@ -126,12 +171,18 @@ impl Rehearsal {
             // If it exists, the API server rejects the request.
             None if write.change == Change::Create => {
                 let answer = write.send(client).await?;
+                if self.has_namespace_of(write, &answer) {
+                    return Ok(self.created_in_new_namespace(write, name));
+                }
                 return Ok(match write.object(&answer).filter(|_| answer.is_success()) {
                     Some(object) => self.created(write, name, object),
                     None => answer,
                 });
             }
-            None => self.stored(client, write, name).await?,
+            None => match self.stored(client, write, name).await? {
+                Ok(entry) => entry,
+                Err(answer) => return Ok(answer),
+            },
         };
         let answer = if entry.is_as_stored() {
             self.first(client, write, name, &mut entry).await?
@@ -146,8 +197,8 @@ impl Rehearsal {
         Ok(answer)
     }
 
-    /// The object in the cluster.
-    async fn stored(&self, client: &Client, write: &Write, name: &str) -> Result<Entry, BoxError> {
+    /// The object in the cluster, or why that is not known.
+    async fn stored(&self, client: &Client, write: &Write, name: &str) -> Result<Result<Entry, Answer>, BoxError> {
         let version = &write.target.version;
         let path = write.target.path_of(Some(name));
         let get = Request::get(&path).header(http::header::ACCEPT, "application/json").body(Body::empty())?;
@@ -162,10 +213,12 @@ impl Rehearsal {
         } else {
             answer
         };
-        Ok(match answer.json().filter(|_| answer.is_success()) {
-            Some(object) => Entry::new(version, Some(object)),
-            None if answer.status() == StatusCode::NOT_FOUND => Entry::new(version, None),
-            None => Entry::new(version, None).blind(),
+        Ok(match (answer.json().filter(|_| answer.is_success()), answer.status()) {
+            (Some(object), _) => Ok(Entry::new(version, Some(object))),
+            (None, StatusCode::NOT_FOUND) => Ok(Entry::new(version, None)),
+            (None, StatusCode::FORBIDDEN) => Ok(Entry::new(version, None).blind()),
+            // Such as too many requests: the client tries again.
+            (None, _) => Err(answer),
         })
     }
 
@@ -173,6 +226,10 @@ impl Rehearsal {
     async fn first(&self, client: &Client, write: &Write, name: &str, entry: &mut Entry) -> Result<Answer, BoxError> {
         for _ in 0..TRIES {
             let answer = write.send(client).await?;
+            if write.change == Change::Apply && self.has_namespace_of(write, &answer) {
+                entry.add(write.author(), json!({}), with_identity(&write.json, &write.target));
+                return Ok(write.answered(StatusCode::CREATED, entry.now().unwrap_or(&Value::Null)));
+            }
             if !answer.is_success() {
                 return Ok(answer);
             }
@@ -196,10 +253,17 @@ impl Rehearsal {
                     let base = entry.base().cloned();
                     if base.as_ref().is_some_and(|base| is_other_version(base, &object)) {
                         // It has changed since it was read.
-                        *entry = self.stored(client, write, name).await?;
+                        match self.stored(client, write, name).await? {
+                            Ok(again) => *entry = again,
+                            Err(answer) => return Ok(answer),
+                        }
                         continue;
                     }
-                    entry.add(write.author(), base.unwrap_or_else(|| json!({})), object.clone());
+                    let base = base.unwrap_or_else(|| json!({}));
+                    match write.change {
+                        Change::Apply => entry.add_applied(write.author(), base, object.clone(), write.stated()),
+                        _ => entry.add(None, base, object.clone()),
+                    }
                     let shown = entry.now().cloned().unwrap_or(object);
                     return Ok(answer.with(&formed(&shown, write.form)));
                 }

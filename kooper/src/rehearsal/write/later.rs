@@ -9,6 +9,7 @@ use tower::BoxError;
 use super::super::answer::{Answer, formed};
 use super::super::entry::{Entry, UNSTORED};
 use super::super::graft::{merge, merge_patch};
+use super::super::request::Target;
 use super::prepared::{Change, Write, unstored};
 use super::{grace, now};
 
@@ -21,7 +22,7 @@ pub(super) async fn again(client: &Client, write: &Write, entry: &mut Entry) -> 
         Change::Apply => {
             let answer = write.send(client).await?;
             let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
-            entry.add(write.author(), base, object);
+            entry.add_applied(write.author(), base, object, write.stated());
             Ok(shown(answer, write, entry))
         }
         Change::Merge | Change::Operations | Change::Strategic => {
@@ -40,13 +41,14 @@ pub(super) async fn again(client: &Client, write: &Write, entry: &mut Entry) -> 
             };
             let answer = write.as_merge_patch(merge_patch(&from, &to)).send(client).await?;
             let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
-            entry.add(None, now, joined(write, &wanted, &object));
+            let result = marked_as(&now, joined(write, &wanted, &object));
+            entry.add(None, now, result);
             Ok(shown(answer, write, entry))
         }
         Change::Put => {
             let answer = write.send(client).await?;
             let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
-            let result = joined(write, &now, &object);
+            let result = marked_as(&now, joined(write, &now, &object));
             entry.add(None, now, result);
             Ok(shown(answer, write, entry))
         }
@@ -76,7 +78,13 @@ pub(super) async fn here(client: &Client, write: &Write, entry: &mut Entry) -> R
         if write.json["metadata"]["uid"].as_str().is_some_and(|uid| !uid.is_empty()) {
             return Ok(write.conflict(&Value::Null).unwrap_or_else(|| Answer::not_found(&write.target)));
         }
-        entry.add(write.author(), json!({}), with_identity(&write.json));
+        let name = entry.name().unwrap_or_default();
+        // The cluster still has an object of this name: it says what would become of another one.
+        let answer = write.as_unnamed_creation(&name)?.send(client).await?;
+        let Some(mut object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
+        named(&mut object, &write.json, &name);
+        let object = with_identity(&object, &write.target);
+        entry.add(write.author(), json!({}), object);
         return Ok(write.answered(StatusCode::CREATED, entry.now().unwrap_or(&Value::Null)));
     };
     if let Some(conflict) = write.conflict(&now) {
@@ -194,14 +202,46 @@ fn without_status(object: &Value) -> Value {
         fields.remove("status");
         if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
+            // A client cannot set it; that the object was deleted here is known here.
+            for field in MARK {
+                metadata.remove(field);
+            }
         }
     }
     object
 }
 
+/// The fields that mark an object for deletion.
+const MARK: [&str; 2] = ["deletionTimestamp", "deletionGracePeriodSeconds"];
+
+/// A state of the object, marked for deletion if it is.
+fn marked_as(now: &Value, mut object: Value) -> Value {
+    for field in MARK {
+        if let Some(mark) = now["metadata"].get(field) {
+            object["metadata"][field] = mark.clone();
+        }
+    }
+    object
+}
+
+/// Gives an object the name that was generated for it only here, or that of the object that it replaces.
+fn named(object: &mut Value, stated: &Value, name: &str) {
+    object["metadata"]["name"] = name.into();
+    match stated["metadata"].get("generateName") {
+        Some(prefix) => object["metadata"]["generateName"] = prefix.clone(),
+        None => drop(object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("generateName"))),
+    }
+}
+
 /// An object as if it had been stored.
-fn with_identity(object: &Value) -> Value {
+pub(super) fn with_identity(object: &Value, target: &Target) -> Value {
     let mut object = unstored(object);
+    if let Some(namespace) = &target.namespace {
+        object["metadata"]["namespace"] = namespace.as_str().into();
+    }
+    if let Some(name) = &target.name {
+        object["metadata"]["name"] = name.as_str().into();
+    }
     object["metadata"]["uid"] = format!("dry-run-{}", Timestamp::now().as_nanosecond()).into();
     object["metadata"]["creationTimestamp"] = now().into();
     object["metadata"]["resourceVersion"] = UNSTORED.into();

@@ -110,6 +110,23 @@ impl Write {
         Ok(write)
     }
 
+    /// What an apply states, of the object or of its status.
+    pub(super) fn stated(&self) -> Value {
+        let is_status = self.target.is_status();
+        let own = self.json.as_object().into_iter().flatten().filter(|(field, _)| (*field == "status") == is_status);
+        own.map(|(field, value)| (field.clone(), value.clone())).collect()
+    }
+
+    /// A request that creates such an object with another name, which the server generates.
+    pub(super) fn as_unnamed_creation(&self, name: &str) -> Result<Self, BoxError> {
+        let mut object = self.json.clone();
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("name");
+        }
+        object["metadata"]["generateName"] = format!("{name}-").into();
+        self.as_creation(&object)
+    }
+
     pub(super) fn author(&self) -> Option<Author> {
         let manager = parameter(&self.parts.uri, "fieldManager").unwrap_or_default();
         (self.change == Change::Apply).then_some((manager, self.target.is_status()))

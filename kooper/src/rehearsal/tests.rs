@@ -1,0 +1,165 @@
+//! Sequences of writes, on the embedded API server.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use kooper_apiserver::ApiServer;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Error, ResourceExt};
+use serde_json::{from_value, json};
+
+use super::*;
+
+/// A server, and clients that write to it, and that rehearse.
+struct Stage {
+    _server: ApiServer,
+    real: Client,
+    client: Client,
+    rehearsal: Arc<Rehearsal>,
+}
+
+impl Stage {
+    async fn start() -> Self {
+        let server = ApiServer::start().await.expect("a server");
+        let (real, rehearsal) = (server.client(), Arc::new(Rehearsal::default()));
+        let client = rehearsal.client(real.clone());
+        Self { _server: server, real, client, rehearsal }
+    }
+
+    fn maps(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    fn stored(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.real.clone(), "default")
+    }
+
+    /// The names of what differs.
+    fn differing(&self) -> Vec<String> {
+        self.rehearsal.differences().into_iter().map(|difference| difference.id.name).collect()
+    }
+}
+
+fn map(name: &str, color: &str) -> ConfigMap {
+    from_value(json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"color": color}},
+        "data": {"color": color},
+    }))
+    .expect("a ConfigMap")
+}
+
+fn color(map: &ConfigMap) -> &str {
+    map.data.as_ref().and_then(|data| data.get("color")).map_or("none", String::as_str)
+}
+
+fn code(error: &Error) -> u16 {
+    if let Error::Api(status) = error { status.code } else { 0 }
+}
+
+async fn apply(maps: &Api<ConfigMap>, manager: &str, map: &ConfigMap) -> ConfigMap {
+    let params = PatchParams::apply(manager).force();
+    maps.patch(&map.name_any(), &params, &Patch::Apply(map)).await.expect("applied")
+}
+
+#[tokio::test]
+async fn a_controller_takes_back_what_the_file_says_otherwise_than_the_cluster() {
+    let stage = Stage::start().await;
+    apply(&stage.stored(), "controller", &map("a", "red")).await;
+    let maps = stage.maps();
+    assert_eq!(color(&apply(&maps, "kubectl", &map("a", "blue")).await), "blue");
+    stage.rehearsal.begin();
+    assert_eq!(color(&apply(&maps, "controller", &map("a", "red")).await), "red");
+    assert_eq!(color(&maps.get("a").await.expect("it exists")), "red");
+    assert_eq!(stage.differing(), ["a"]);
+}
+
+#[tokio::test]
+async fn an_object_that_was_deleted_here_loses_its_finalizer_and_is_gone() {
+    let stage = Stage::start().await;
+    let mut held = map("a", "red");
+    held.metadata.finalizers = Some(vec!["example.com/a".to_owned()]);
+    let held = stage.stored().create(&PostParams::default(), &held).await.expect("created");
+    let maps = stage.maps();
+    maps.delete("a", &DeleteParams::default()).await.expect("it is marked");
+    assert!(maps.get("a").await.expect("it waits").metadata.deletion_timestamp.is_some());
+    // One that has not seen the mark does not remove it.
+    let mut seen = held.clone();
+    seen.data = Some([("color".to_owned(), "blue".to_owned())].into());
+    let replaced = maps.replace("a", &PostParams::default(), &seen).await.expect("replaced");
+    assert!(replaced.metadata.deletion_timestamp.is_some() && color(&replaced) == "blue", "{replaced:?}");
+    let labelled = Patch::Merge(json!({"metadata": {"labels": {"seen": "yes"}}}));
+    let marked = maps.patch("a", &PatchParams::default(), &labelled).await.expect("patched");
+    assert!(marked.metadata.deletion_timestamp.is_some() && marked.labels()["seen"] == "yes");
+    let released = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    maps.patch("a", &PatchParams::default(), &released).await.expect("released");
+    assert_eq!(maps.get_opt("a").await.expect("it was asked for"), None);
+    let difference = stage.rehearsal.differences().remove(0);
+    assert!(difference.before.is_some() && difference.after.is_none());
+    assert_eq!(
+        stage.stored().get("a").await.expect("it exists").metadata.resource_version,
+        held.metadata.resource_version
+    );
+}
+
+#[tokio::test]
+async fn an_object_that_is_created_again_is_another_one_with_what_a_server_adds() {
+    let stage = Stage::start().await;
+    let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), "default");
+    let secret: Secret = from_value(json!({"metadata": {"name": "a"}, "stringData": {"key": "b"}})).expect("a Secret");
+    let stored: Api<Secret> = Api::namespaced(stage.real.clone(), "default");
+    let first = stored.create(&PostParams::default(), &secret).await.expect("created");
+    secrets.delete("a", &DeleteParams::default()).await.expect("deleted");
+    assert_eq!(secrets.get_opt("a").await.expect("it was asked for"), None);
+    let second = secrets.create(&PostParams::default(), &secret).await.expect("created again");
+    assert_eq!((second.name_any(), second.namespace()), ("a".to_owned(), Some("default".to_owned())));
+    assert_eq!((&second.data, &second.string_data, &second.type_), (&first.data, &None, &first.type_));
+    assert_eq!(second.metadata.generate_name, None);
+    assert_ne!(second.uid(), first.uid());
+    assert_eq!(secrets.get("a").await.expect("it exists").uid(), second.uid());
+    assert_eq!(stage.differing(), ["a"], "it is another object, although it has the same content");
+    // What the server refuses is refused.
+    secrets.delete("a", &DeleteParams::default()).await.expect("deleted");
+    let invalid: Secret = from_value(json!({"metadata": {"name": "a"}, "data": {"no key": "Yg=="}})).expect("a Secret");
+    let refused = secrets.create(&PostParams::default(), &invalid).await.expect_err("the key is invalid");
+    assert_eq!(code(&refused), 422, "{refused}");
+}
+
+#[tokio::test]
+async fn objects_are_created_in_a_namespace_that_only_the_dry_run_has() {
+    let stage = Stage::start().await;
+    let namespaces: Api<Namespace> = Api::all(stage.client.clone());
+    let tenants: Api<ConfigMap> = Api::namespaced(stage.client.clone(), "tenant");
+    let refused = tenants.create(&PostParams::default(), &map("a", "red")).await.expect_err("there is no namespace");
+    assert_eq!(code(&refused), 404);
+    let tenant: Namespace = from_value(json!({"metadata": {"name": "tenant"}})).expect("a Namespace");
+    namespaces.create(&PostParams::default(), &tenant).await.expect("created");
+    tenants.create(&PostParams::default(), &map("a", "red")).await.expect("created in it");
+    assert_eq!(color(&apply(&tenants, "shop", &map("b", "blue")).await), "blue");
+    let mut unnamed = map("", "green");
+    unnamed.metadata.generate_name = Some("c-".to_owned());
+    unnamed.metadata.name = None;
+    let named = tenants.create(&PostParams::default(), &unnamed).await.expect("created with a name");
+    assert!(named.name_any().starts_with("c-"), "{named:?}");
+    let listed = tenants.list(&ListParams::default()).await.expect("listed");
+    assert!(listed.items.iter().all(|one| one.namespace().as_deref() == Some("tenant")));
+    assert_eq!(listed.items.len(), 3);
+}
+
+#[tokio::test]
+async fn a_deletion_of_many_is_about_the_objects_as_they_are_here() {
+    let stage = Stage::start().await;
+    for (name, color) in [("kept", "red"), ("turns-red", "blue"), ("turns-blue", "red")] {
+        stage.stored().create(&PostParams::default(), &map(name, color)).await.expect("created");
+    }
+    let maps = stage.maps();
+    maps.create(&PostParams::default(), &map("new", "red")).await.expect("created here");
+    apply(&maps, "shop", &map("turns-red", "red")).await;
+    apply(&maps, "shop", &map("turns-blue", "blue")).await;
+    let red = ListParams::default().labels("color=red");
+    let names = |list: Vec<ConfigMap>| list.iter().map(ResourceExt::name_any).collect::<Vec<_>>();
+    let mut listed = names(maps.list(&red).await.expect("listed").items);
+    listed.sort_unstable();
+    assert_eq!(listed, ["kept", "new", "turns-red"]);
+    maps.delete_collection(&DeleteParams::default(), &red).await.expect("deleted");
+    assert_eq!(names(maps.list(&red).await.expect("listed").items), Vec::<String>::new());
+    assert!(maps.get_opt("turns-blue").await.expect("it was asked for").is_some());
+    assert_eq!(stage.stored().list(&red).await.expect("listed").items.len(), 2, "the cluster is as it was");
+}
