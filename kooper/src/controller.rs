@@ -314,6 +314,10 @@ impl Controller {
         self.config.finalizer.as_deref()
     }
 
+    pub(crate) fn field_manager(&self, installation: &Installation) -> String {
+        self.config.field_manager(installation)
+    }
+
     pub(crate) fn former_names(&self) -> &[String] {
         &self.config.former_names
     }

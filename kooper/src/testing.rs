@@ -272,7 +272,7 @@ impl FakeCluster {
         });
         let caches = [own].into_iter().chain(others).collect();
         Backing {
-            program: "test".into(),
+            installation: "test".into(),
             controller: controller.into(),
             client: Some(self.client()),
             children: plan.owned().iter().map(|owned| owned.id).collect(),

@@ -9,7 +9,10 @@ use std::process::Command;
 
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::process::Process;
+use kooper_tests::prometheus::Prometheus;
+use kooper_tests::tools::has;
 use kooper_tests::wait::until;
+use serde_json::{Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_installed");
 const NAMESPACE: &str = "secured";
@@ -230,6 +233,52 @@ fn metrics_are_served_over_https_with_the_certificate_of_the_moment() {
     };
     until("the problem is logged", logged, || program.lines().join("\n"));
     assert_eq!(get(address(&program, "listen_probes"), "/healthz", None).0, 200, "probes have no TLS");
+}
+
+#[test]
+fn a_real_prometheus_scrapes_as_the_service_monitor_says() {
+    if !has("prometheus") {
+        return;
+    }
+    let Some(cluster) = ControlPlane::start() else { return };
+    cluster.must(&["create", "namespace", NAMESPACE]);
+    cluster.must(&["create", "serviceaccount", "reader", "--namespace", NAMESPACE]);
+    let kubeconfig = account(&cluster, &["--metrics-auth", "token"]);
+    let role = format!("--clusterrole={NAMESPACE}:installed:metrics-reader");
+    let reader = format!("--serviceaccount={NAMESPACE}:reader");
+    cluster.must(&["create", "clusterrolebinding", "reads-metrics", &role, &reader]);
+
+    let installed = ["--install-namespace", NAMESPACE, "--metrics-auth", "token", "--metrics-secret", "metrics"];
+    let with = ["--image", "example.com/installed:1", "--with", "service-monitor"];
+    let printed = Command::new(PROGRAM).arg("manifests").args(installed).args(with).output().unwrap();
+    assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+    let text = String::from_utf8_lossy(&printed.stdout).into_owned();
+    let monitor = text.split("---\n").find(|document| document.contains("kind: ServiceMonitor")).unwrap();
+    let monitor: Value = serde_saphyr::from_str(monitor).unwrap();
+    let endpoint = &monitor["spec"]["endpoints"][0];
+    let host = endpoint["tlsConfig"]["serverName"].as_str().unwrap();
+
+    let mount = Mount::new("scraped");
+    let certificate = rcgen::generate_simple_self_signed([host.to_owned()]).unwrap();
+    mount.swap("1", &certificate.cert.pem(), &certificate.signing_key.serialize_pem());
+    let files = mount.flags();
+    let files = files.each_ref().map(String::as_str);
+    let flags = ["--namespace", NAMESPACE, "--metrics-auth", "token", "--kubeconfig", kubeconfig.to_str().unwrap()];
+    let program = Process::start(PROGRAM, &[&flags[..], &LOOPBACK, &files].concat(), &[]);
+
+    // What the operator of Prometheus makes of the endpoint, with the files that it mounts.
+    let (token_file, ca_file) = (mount.0.join("token"), mount.0.join("ca.crt"));
+    assert!(endpoint["bearerTokenFile"].is_string() && endpoint["tlsConfig"]["ca"]["secret"].is_object(), "{endpoint}");
+    fs::write(&token_file, token(&cluster, "reader")).unwrap();
+    fs::write(&ca_file, certificate.cert.pem()).unwrap();
+    let scrape = json!({
+        "job_name": "kooper", "scheme": endpoint["scheme"], "metrics_path": endpoint["path"],
+        "authorization": {"credentials_file": token_file},
+        "tls_config": {"ca_file": ca_file, "server_name": host},
+        "static_configs": [{"targets": [address(&program, "listen").to_string()]}],
+    });
+    let prometheus = Prometheus::scraping(&mount.0, &scrape, &[]);
+    prometheus.wait_for_data("workqueue_depth{job=\"kooper\"}");
 }
 
 #[test]

@@ -115,6 +115,27 @@ fn everything_is_cleaned_up_and_removed_and_twice_is_fine() {
 }
 
 #[test]
+fn check_refuses_another_instance_for_the_same_namespaces() {
+    let Some(installed) = Installed::start() else { return };
+    let blue = ["--instance", "blue", "--namespace", "trade", "--install-namespace", "trade"];
+    let image = ["--image", "example.com/installed:1"];
+    let (_, manifests, _) = installed.call(&[&["manifests"], &blue[..], &image].concat());
+    let applied =
+        installed.0.kubectl_with(&["apply", "--server-side", "--force-conflicts", "--filename=-"], &manifests);
+    assert!(applied.success, "{}", applied.stderr);
+    let check =
+        |instance: &str, namespace: &str| installed.call(&["check", "--instance", instance, "--namespace", namespace]);
+    let (fits, stdout, _) = check("green", "trade");
+    let overlap = "controller shops: the instance with the Deployment trade/installed--blue handles the objects of \
+                   namespace trade, too: give the instances different namespaces with `--namespace`";
+    assert!(!fits && stdout.contains(overlap), "{stdout}");
+    for (instance, namespace) in [("blue", "trade"), ("green", "default")] {
+        let (_, stdout, _) = check(instance, namespace);
+        assert!(!stdout.contains("missing  controller"), "{stdout}");
+    }
+}
+
+#[test]
 fn a_stuck_cleanup_is_named_and_orphans_are_left_on_request() {
     let Some(installed) = Installed::start() else { return };
     installed.0.apply([shop("tea", true)]);

@@ -31,10 +31,19 @@ impl Prometheus {
             .iter()
             .map(|(address, labels)| json!({"targets": [address.to_string()], "labels": labels}))
             .collect();
+        Self::scraping(folder, &json!({"job_name": "kooper", "static_configs": targets}), rules)
+    }
+
+    /// Like [`start`](Self::start), with the settings of a scrape.
+    ///
+    /// # Panics
+    ///
+    /// If it does not start.
+    pub fn scraping(folder: &Path, scrape: &Value, rules: &[&Path]) -> Self {
         let config = json!({
             "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "1s"},
             "rule_files": rules,
-            "scrape_configs": [{"job_name": "kooper", "static_configs": targets}],
+            "scrape_configs": [scrape],
         });
         let file = folder.join("prometheus.yaml");
         // JSON is YAML, too.

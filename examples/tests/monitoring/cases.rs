@@ -191,7 +191,7 @@ pub(super) const CASES: &[Case] = &[
         name: "objects do not decode before the first scrape",
         alert: "KooperObjectsUndecodable",
         series: &[(r#"kooper_decode_errors_total{controller="metrics"}"#, "_x5 4x60")],
-        quiet: &["5m", "30m"],
+        quiet: &["4m", "30m"],
         fires: Some(("7m", CONTROLLER, "Objects do not decode as the types of the controller metrics")),
     },
     Case {

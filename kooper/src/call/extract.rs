@@ -5,7 +5,6 @@ mod backing;
 mod caches;
 mod contested;
 mod creations;
-mod former_managers;
 mod kept;
 mod mistaken;
 
@@ -24,7 +23,6 @@ pub(crate) use backing::Written;
 pub(crate) use caches::Caches;
 pub(crate) use contested::Contested;
 pub(crate) use creations::Creations;
-pub(crate) use former_managers::FormerManagers;
 pub(crate) use kept::KeptEntries;
 
 /// A type that a handler of objects `O` with the state `S` can take as an

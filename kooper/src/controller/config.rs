@@ -126,9 +126,17 @@ impl Config {
         })
     }
 
-    /// The field managers of former names.
-    pub(crate) fn former_managers(&self, program: &str) -> Vec<String> {
-        self.names(program).skip(1).map(|(program, name)| format!("{program}/{name}")).collect()
+    /// The field manager, `<program>/<controller>` or `<program>.<instance>/<controller>`.
+    pub(crate) fn field_manager(&self, installation: &Installation) -> String {
+        format!("{installation}/{}", self.name)
+    }
+
+    /// The field managers of former names, and of an installation that had no instance name.
+    pub(crate) fn former_managers(&self, installation: &Installation) -> Vec<String> {
+        let names = || self.names(&installation.program);
+        let unnamed = names().filter(|_| installation.instance.is_some());
+        let unnamed = unnamed.map(|(program, name)| format!("{program}/{name}"));
+        names().skip(1).map(|(program, name)| format!("{}/{name}", installation.of(program))).chain(unnamed).collect()
     }
 
     /// Whether a label or field selector is set.

@@ -65,6 +65,17 @@ pub enum BuildError {
     /// The instance name is invalid.
     #[error("the instance name: {0}")]
     Instance(NameError),
+    /// The names of program, instance and controller are too long for a field manager.
+    #[error(
+        "the field manager `{manager}`, of the names of program, instance and controller, has more than {most} \
+         characters: choose a shorter name"
+    )]
+    FieldManager {
+        /// The field manager.
+        manager: String,
+        /// How long it may be.
+        most: usize,
+    },
     /// The metrics recorder rejected a controller.
     #[error(transparent)]
     Metrics(#[from] MetricsError),

@@ -395,12 +395,19 @@ impl Builder {
     }
 }
 
-/// Checks the names of the installation, and those of the Leases, which derive from them.
+/// The longest field manager: the API server takes 128 characters, and a healed child needs some of them.
+const LONGEST_MANAGER: usize = 120;
+
+/// Checks the names of the installation, and those of the Leases and field managers, which derive from them.
 fn check_names(controllers: &[Controller], installation: &Installation) -> Result<(), BuildError> {
     if let Some(instance) = &installation.instance {
         name::label(instance).map_err(BuildError::Instance)?;
     }
     for one in controllers {
+        let manager = one.field_manager(installation);
+        if manager.len() > LONGEST_MANAGER {
+            return Err(BuildError::FieldManager { manager, most: LONGEST_MANAGER });
+        }
         if one.former_program() == Some(&installation.program) {
             let problem = format!("`{}` is the current name of the program: set a former one", installation.program);
             return Err(one.error("former_program", ConfigErrorKind::Taken, problem).into());

@@ -26,7 +26,7 @@ use super::{Controller, MetricsCompat};
 use crate::backoff::Backoff;
 use crate::call::Tasks;
 use crate::call::events::EventSink;
-use crate::call::extract::{Backing, Contested, Creations, FormerManagers, KeptEntries};
+use crate::call::extract::{Backing, Contested, Creations, KeptEntries};
 use crate::call::finalizer::{Guarded, Unselected};
 use crate::call::handler::Erased;
 use crate::call::settings::GivenSettings;
@@ -121,7 +121,7 @@ impl Runner {
         let name: Arc<str> = config.name.as_str().into();
         let client = process.client.as_ref().map(|client| leadership.fence(client.clone()));
         let backing = Arc::new(Backing {
-            program: process.installation.program.as_str().into(),
+            installation: process.installation.to_string().into(),
             controller: name.clone(),
             kind: controller.kind.clone(),
             client: client.clone(),
@@ -130,7 +130,7 @@ impl Runner {
             subsets: controller.plan.subsets().clone(),
             queue,
             own: watching.primary(),
-            former: FormerManagers::new(config.former_managers(&process.installation.program)),
+            former: config.former_managers(&process.installation),
             contested: Contested::default(),
             creations: Creations::default(),
             kept: KeptEntries::default(),

@@ -72,11 +72,11 @@ fn an_installation_with_an_instance_name_waits_for_the_one_without() {
 }
 
 #[test]
-fn a_renamed_program_waits_for_the_lease_and_takes_over_the_fields() {
+fn a_renamed_program_or_one_that_gets_an_instance_name_waits_for_the_lease_and_takes_over_the_fields() {
     let namespace = "program-renamed";
     let Some(cluster) = cluster(namespace) else { return };
     let log = Log::default();
-    let start = |program: &'static str, former: Option<&str>, data: Value| {
+    let start = |program: &'static str, instance: Option<&str>, former: Option<&str>, data: Value| {
         let (log, data) = (log.clone(), data.clone());
         let handler = move |configs: Applier<ConfigMap>| {
             let settings = json!({"metadata": {"name": "settings"}, "data": data});
@@ -90,20 +90,31 @@ fn a_renamed_program_waits_for_the_lease_and_takes_over_the_fields() {
         let controller = Controller::builder::<ConfigMap>("web").namespaces([namespace]).fields("metadata.name=work");
         let controller = former.into_iter().fold(controller, kooper::controller::Builder::former_program);
         let controller = controller.leader_election(quick(namespace)).handler(handler).build().unwrap();
-        Replica::of(program, connection(cluster.kubeconfig(), None), [controller])
+        let named = |builder: operator::Builder, client: Client| {
+            instance.into_iter().fold(builder.client(client), operator::Builder::instance)
+        };
+        Replica::with(program, connection(cluster.kubeconfig(), None), [controller], named)
     };
-    let stall = start("stall", None, json!({"kept": "1", "dropped": "1"}));
+    let applied_only_by = |manager: &str, data: Value| {
+        let get = ["-n", namespace, "get", "configmap", "settings", "--show-managed-fields", "-o", "json"];
+        let settings: Value = serde_json::from_str(&cluster.must(&get)).unwrap();
+        assert_eq!(settings["data"], data);
+        let managers: Vec<_> = settings["metadata"]["managedFields"].as_array().unwrap().iter().collect();
+        assert_eq!(managers.iter().map(|entry| &entry["manager"]).collect::<Vec<_>>(), [manager]);
+    };
+    let stall = start("stall", None, None, json!({"kept": "1", "dropped": "1"}));
     wait_for(&log, "stall applied");
-    let shop = start("shop", Some("stall"), json!({"kept": "2"}));
+    let shop = start("shop", None, Some("stall"), json!({"kept": "2", "dropped": "2"}));
     shop.wait_for_ready(true, &["web: standby: the lease `stall-web` of a former name is held by "]);
     stall.stop();
     wait_for(&log, "shop applied");
     shop.stop();
-    let get = ["-n", namespace, "get", "configmap", "settings", "--show-managed-fields", "-o", "json"];
-    let settings: Value = serde_json::from_str(&cluster.must(&get)).unwrap();
-    assert_eq!(settings["data"], json!({"kept": "2"}));
-    let managers: Vec<_> = settings["metadata"]["managedFields"].as_array().unwrap().iter().collect();
-    assert_eq!(managers.iter().map(|entry| &entry["manager"]).collect::<Vec<_>>(), ["shop/web"]);
+    applied_only_by("shop/web", json!({"kept": "2", "dropped": "2"}));
+    let before = log.count();
+    let blue = start("shop", Some("blue"), None, json!({"kept": "3"}));
+    kooper_tests::wait::eventually("it has applied", || log.count() > before);
+    blue.stop();
+    applied_only_by("shop.blue/web", json!({"kept": "3"}));
 }
 
 #[test]
@@ -121,6 +132,13 @@ fn invalid_instance_and_former_names_are_rejected() {
     let named = kooper::Operator::builder().client(client()).controller(controller().build().unwrap()).instance("Blue");
     let error = build(named);
     assert!(error.starts_with("the instance name: "), "{error}");
+    let long = Controller::builder::<ConfigMap>("w".repeat(60)).handler(async || {}).build().unwrap();
+    let named = kooper::Operator::builder().client(client()).controller(long).instance("x".repeat(60));
+    let error = build(named);
+    assert!(
+        error.contains(&format!("`shop.{}/", "x".repeat(60))) && error.contains("choose a shorter name"),
+        "{error}"
+    );
     let itself = controller().former_program("shop").build().unwrap();
     let error = build(kooper::Operator::builder().client(client()).controller(itself));
     assert_eq!(error, "controller `web`: former_program: `shop` is the current name of the program: set a former one");

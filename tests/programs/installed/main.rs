@@ -31,8 +31,10 @@ async fn open<K: ResourceExt>(object: Arc<K>) {
 }
 
 async fn close(shop: Arc<Shop>) -> Result<()> {
-    while shop.spec.blocked {
-        std::thread::park();
+    if shop.spec.blocked {
+        loop {
+            std::thread::park();
+        }
     }
     if shop.spec.stuck {
         return Err("the door is stuck".into());

@@ -1,31 +1,82 @@
 //! Fields that the controller applied under a former name.
 
+use serde::Deserialize;
 use serde_json::json;
 
 use super::error::AccessError;
-use super::request::{Doing, Objects};
-use crate::object::Object;
+use super::request::{ApiResponse, Doing, Objects};
+
+/// The field managers of an object.
+#[derive(Deserialize)]
+struct Managed {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(default)]
+    managed_fields: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    manager: String,
+    operation: String,
+    #[serde(default)]
+    subresource: String,
+}
 
 impl Objects<'_> {
-    /// Takes over the fields that the controller applied under its former
-    /// names, once for each object. After this controller has applied the
-    /// desired state, each former field manager applies nothing, which removes
-    /// the fields that are no longer desired.
-    pub(super) async fn take_over(&self, applied: Option<&Object>, status: bool) -> Result<(), AccessError> {
-        let former = &self.backing.former;
-        let pending = |object: &&Object| former.is_pending(&self.kind, object.key(), object.uid(), status);
-        let Some(object) = applied.filter(pending) else { return Ok(()) };
-        let nothing = json!({
-            "apiVersion": self.kind.api_version(),
-            "kind": self.kind.kind,
-            "metadata": {"name": object.key().name(), "namespace": object.key().namespace(), "uid": object.uid()},
-        });
-        for manager in &former.managers {
-            let (body, manager) = (nothing.clone(), manager.clone());
-            let doing = if status { Doing::ApplyStatus(body, manager) } else { Doing::Apply(body, manager) };
+    /// Takes over the fields that the controller applied under its former names.
+    /// After this controller has applied the desired state, each former field
+    /// manager of the object applies nothing, which removes the fields that are no
+    /// longer desired.
+    pub(super) async fn take_over(&self, (object, text): &ApiResponse, status: bool) -> Result<(), AccessError> {
+        let Some(object) = object else { return Ok(()) };
+        for manager in applied_by(&self.backing.former, text, status) {
+            let nothing = json!({
+                "apiVersion": self.kind.api_version(),
+                "kind": self.kind.kind,
+                "metadata": {"name": object.key().name(), "namespace": object.key().namespace(), "uid": object.uid()},
+            });
+            let doing = if status { Doing::ApplyStatus(nothing, manager) } else { Doing::Apply(nothing, manager) };
             self.send(object.key(), doing).await?;
         }
-        former.complete(&self.kind, object.key(), object.uid(), status);
         Ok(())
+    }
+}
+
+/// Those of the field managers that have applied fields of an object, or of its status.
+fn applied_by(managers: &[String], text: &str, status: bool) -> Vec<String> {
+    // Almost no object has one of them.
+    if !managers.iter().any(|manager| text.contains(manager)) {
+        return Vec::new();
+    }
+    let Ok(Managed { metadata }) = serde_json::from_str(text) else { return Vec::new() };
+    let of_part = |entry: &Entry| entry.operation == "Apply" && entry.subresource == if status { "status" } else { "" };
+    let has =
+        |manager: &String| metadata.managed_fields.iter().any(|entry| entry.manager == *manager && of_part(entry));
+    managers.iter().filter(|manager| has(manager)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_former_managers_that_have_applied_the_same_part_of_the_object_are_found() {
+        let object = json!({"metadata": {"name": "a", "managedFields": [
+            {"manager": "shop/web", "operation": "Apply", "fieldsV1": {"f:data": {}}},
+            {"manager": "shop/old", "operation": "Update"},
+            {"manager": "shop/status", "operation": "Apply", "subresource": "status"},
+            {"manager": "shop/web-2", "operation": "Apply"},
+        ]}});
+        let managers = ["shop/web", "shop/old", "shop/status", "shop/we"].map(str::to_owned);
+        let found = |text: &str, status| applied_by(&managers, text, status);
+        assert_eq!(found(&object.to_string(), false), ["shop/web"]);
+        assert_eq!(found(&object.to_string(), true), ["shop/status"]);
+        assert!(found(r#"{"metadata": {"name": "shop/web"}}"#, false).is_empty());
+        assert!(found("shop/web", false).is_empty());
     }
 }

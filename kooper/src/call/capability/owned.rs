@@ -172,7 +172,7 @@ impl Objects<'_> {
     /// Applies as this controller, and takes over the fields of its former names.
     pub(super) async fn apply(&self, key: &ObjectKey, body: Value) -> Result<ApiResponse, AccessError> {
         let answer = self.exchange(key, Doing::Apply(body, self.backing.field_manager())).await?;
-        self.take_over(answer.0.as_ref(), false).await?;
+        self.take_over(&answer, false).await?;
         Ok(answer)
     }
 

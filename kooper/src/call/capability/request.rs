@@ -225,7 +225,6 @@ impl Objects<'_> {
         if let Some(object) = self.cached(key) {
             self.note(key, object.uid(), None, Echo::Own);
         }
-        self.backing.former.forget(&self.kind, key);
     }
 
     /// The object in a cache of the controller.

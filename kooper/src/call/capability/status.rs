@@ -87,7 +87,7 @@ impl Objects<'_> {
         if !uid.is_empty() {
             body["metadata"]["uid"] = uid.into();
         }
-        let applied = self.send(key, Doing::ApplyStatus(body, self.backing.field_manager())).await?;
-        self.take_over(applied.as_ref(), true).await
+        let applied = self.exchange(key, Doing::ApplyStatus(body, self.backing.field_manager())).await?;
+        self.take_over(&applied, true).await
     }
 }

@@ -10,7 +10,6 @@ use kube::Client;
 use super::caches::Caches;
 use super::contested::Contested;
 use super::creations::Creations;
-use super::former_managers::FormerManagers;
 use super::kept::KeptEntries;
 use crate::call::events::EventSink;
 use crate::call::settings::{GivenSettings, Settings};
@@ -25,8 +24,8 @@ use crate::watch::store::Cache;
 /// What the arguments of a controller's functions work on: its name, client,
 /// caches, queue and Events. All calls of the controller share it.
 pub struct Backing {
-    /// The program's name, as in the field manager and the Lease.
-    pub(crate) program: Arc<str>,
+    /// The program's name with that of its instance, as in the field manager and the mark of the Lease.
+    pub(crate) installation: Arc<str>,
     /// The controller's name.
     pub(crate) controller: Arc<str>,
     /// The controller's own kind.
@@ -43,8 +42,8 @@ pub struct Backing {
     pub(crate) queue: Arc<WorkQueue>,
     /// The controller's own objects.
     pub(crate) own: Cache,
-    /// Fields that were applied under former names.
-    pub(crate) former: FormerManagers,
+    /// The field managers of former names.
+    pub(crate) former: Vec<String>,
     /// Owners that wait for a child that belongs to another one.
     pub(crate) contested: Contested,
     /// How often children were created.
@@ -68,9 +67,9 @@ pub(crate) struct Written<'a> {
 }
 
 impl Backing {
-    /// The field manager, `<program>/<controller>`.
+    /// The field manager, `<program>/<controller>` or `<program>.<instance>/<controller>`.
     pub(crate) fn field_manager(&self) -> String {
-        format!("{}/{}", self.program, self.controller)
+        format!("{}/{}", self.installation, self.controller)
     }
 
     /// The client. A controller that needs one is not started without it.
@@ -104,7 +103,7 @@ impl Backing {
     /// It has caches and no client.
     pub(crate) fn detached(kind: KindInfo, primary: CacheId, caches: Caches) -> Self {
         Self {
-            program: "detached".into(),
+            installation: "detached".into(),
             controller: "detached".into(),
             kind,
             client: None,
@@ -112,7 +111,7 @@ impl Backing {
             caches,
             children: Vec::new(),
             subsets: HashMap::new(),
-            former: FormerManagers::new(Vec::new()),
+            former: Vec::new(),
             contested: Contested::default(),
             creations: Creations::default(),
             kept: KeptEntries::default(),

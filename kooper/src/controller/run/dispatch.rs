@@ -294,10 +294,8 @@ impl Sink for Leaving {
     }
 }
 
-/// Notifies waiting calls that a cache has changed, forgets removed objects, and
-/// counts errors.
+/// Notifies waiting calls that a cache has changed, and counts errors.
 pub(super) struct Progress {
-    pub(super) kind: KindInfo,
     /// The views of the cache that the controller's calls have.
     pub(super) views: Vec<View>,
     pub(super) gate: Arc<Gate>,
@@ -305,9 +303,6 @@ pub(super) struct Progress {
 
 impl Sink for Progress {
     fn changed(&self, change: &Change, _: Seen) {
-        if let (Some(old), None) = (&change.old, &change.new) {
-            self.gate.backing.former.forget(&self.kind, old.key());
-        }
         if let Some(object) = change.last() {
             for view in &self.views {
                 self.gate.queue().cache_reached(|| Revision::event(*view, object, change.new.is_none()));

@@ -158,12 +158,12 @@ impl Watching {
         });
         let once = process.pass.is_some();
         subscribe(&mut self.tasks, &self.namespaces, &self.primary, &dispatch, once).await;
-        for (kind, watched) in self.each() {
+        for (_, watched) in self.each() {
             let shows = |watches: &Watches| watches.watched.iter().any(|one| Arc::ptr_eq(one, watched));
             let primary = shows(&self.primary).then_some(View::Primary);
             let others = self.others.iter().filter(|(_, watches)| shows(watches)).map(|(id, _)| View::Other(*id));
             let views = primary.into_iter().chain(others).collect();
-            let progress: Arc<dyn Sink> = Arc::new(Progress { kind: kind.clone(), views, gate: gate.clone() });
+            let progress: Arc<dyn Sink> = Arc::new(Progress { views, gate: gate.clone() });
             watched.subscribe(&progress).await;
         }
         if let (Some(id), Some(finalizers)) = (self.unselected, controller.config.finalizers()) {

@@ -178,16 +178,26 @@ impl Check {
     /// Lists other installations that handle the same objects.
     async fn instances(&mut self, controllers: &[Controller]) {
         let leases = instances::leases(&self.client, &self.place).await;
-        for overlap in instances::overlaps(controllers, &self.place, &leases, Timestamp::now()) {
-            let instances::Overlap { controller, lease, shared, has_same_name } = overlap;
+        let deployments = instances::deployments(&self.client, &self.place).await;
+        if leases.is_none() || deployments.is_none() {
+            self.note(
+                "other installations of the program: this user may not list Leases and Deployments, which show whether they \
+                 handle the same objects",
+            );
+        }
+        let (leases, deployments) = (leases.unwrap_or_default(), deployments.unwrap_or_default());
+        let mut overlaps = instances::overlaps(controllers, &self.place, &leases, Timestamp::now());
+        overlaps.extend(instances::deployed(controllers, &self.place, &deployments));
+        for overlap in overlaps {
+            let instances::Overlap { controller, with, shared, has_same_name } = overlap;
             if has_same_name {
                 self.note(format_args!(
-                    "controller {controller}: an installation with the Lease {lease} handles the objects of {shared}, too: \
+                    "controller {controller}: an installation with the {with} handles the objects of {shared}, too: \
                      if it is not this one, set `--instance` and different namespaces"
                 ));
             } else {
                 self.missing(format_args!(
-                    "controller {controller}: the instance with the Lease {lease} handles the objects of {shared}, too: \
+                    "controller {controller}: the instance with the {with} handles the objects of {shared}, too: \
                      give the instances different namespaces with `--namespace`"
                 ));
             }

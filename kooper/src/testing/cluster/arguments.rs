@@ -69,7 +69,7 @@ impl<O: Kind> LiveArguments<O> {
         let events = EventSink::start(Some(client.clone()), PROGRAM, &controller, PROGRAM, Arc::new(NoMetrics));
         let call = call(&controller, key, self.attempt, self.cancelled.clone());
         let backing = Backing {
-            program: PROGRAM.into(),
+            installation: PROGRAM.into(),
             controller,
             client: Some(client),
             events,

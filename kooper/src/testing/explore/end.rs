@@ -157,8 +157,8 @@ pub(super) fn content(object: &StoredObject, ignored: &[String]) -> Value {
     }
     for path in ignored {
         let (parent, field) = path.rsplit_once('.').unwrap_or(("", path));
-        let parent = parent.split('.').filter(|part| !part.is_empty());
-        let parent = parent.fold(Some(&mut value), |value, part| value?.get_mut(part));
+        let mut parent = parent.split('.').filter(|part| !part.is_empty());
+        let parent = parent.try_fold(&mut value, |value, part| value.get_mut(part));
         if let Some(Value::Object(fields)) = parent {
             fields.remove(field);
         }

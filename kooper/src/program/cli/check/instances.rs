@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{Api, ListParams};
@@ -9,14 +10,15 @@ use kube::{Client, ResourceExt};
 
 use crate::controller::Controller;
 use crate::leader::{MARK, SCOPE};
+use crate::program::manifests::INSTALLATION;
 use crate::program::rbac::Place;
 
 /// Another installation whose controller handles the same objects.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Overlap {
     pub(super) controller: String,
-    /// Its Lease.
-    pub(super) lease: String,
+    /// Its Lease or Deployment, such as `Lease shops/shop-web.blue`.
+    pub(super) with: String,
     /// What both watch.
     pub(super) shared: String,
     /// Whether it has the name of this installation: it may be this one, with its
@@ -24,14 +26,57 @@ pub(super) struct Overlap {
     pub(super) has_same_name: bool,
 }
 
-/// The Leases that may be read: of all namespaces, or of that of our own.
-pub(super) async fn leases(client: &Client, place: &Place) -> Vec<Lease> {
+/// The Leases that may be listed: of all namespaces, or of that of our own. `None` if none may be.
+pub(super) async fn leases(client: &Client, place: &Place) -> Option<Vec<Lease>> {
     for api in [Api::all(client.clone()), Api::<Lease>::namespaced(client.clone(), &place.lease_namespace)] {
         if let Ok(found) = api.list(&ListParams::default()).await {
-            return found.items;
+            return Some(found.items);
         }
     }
-    Vec::new()
+    None
+}
+
+/// The Deployments of the program that may be listed, as [`leases`].
+pub(super) async fn deployments(client: &Client, place: &Place) -> Option<Vec<Deployment>> {
+    let of_program = format!("app.kubernetes.io/name={},{INSTALLATION}", place.installation.program);
+    for api in [Api::all(client.clone()), Api::<Deployment>::namespaced(client.clone(), &place.namespace)] {
+        if let Ok(found) = api.list(&ListParams::default().labels(&of_program)).await {
+            return Some(found.items);
+        }
+    }
+    None
+}
+
+/// The other Deployments of the program that run a controller without leader election for objects of the same
+/// namespaces.
+pub(super) fn deployed(controllers: &[Controller], place: &Place, deployments: &[Deployment]) -> Vec<Overlap> {
+    let mut overlaps = Vec::new();
+    let runs = |one: &&Deployment| one.spec.as_ref().and_then(|spec| spec.replicas) != Some(0);
+    for deployment in deployments.iter().filter(runs) {
+        let (namespace, account) = (deployment.namespace().unwrap_or_default(), deployment.labels().get(INSTALLATION));
+        if (&*namespace, account) == (&*place.namespace, Some(&place.account())) {
+            continue;
+        }
+        let theirs = namespaces(deployment);
+        let unelected =
+            controllers.iter().filter(|one| one.leases(&place.installation, &place.lease_namespace).is_none());
+        overlaps.extend(unelected.filter_map(|controller| {
+            Some(Overlap {
+                controller: controller.name().to_owned(),
+                with: format!("Deployment {namespace}/{}", deployment.name_any()),
+                shared: shared(controller.namespaces(), theirs.unwrap_or("*"))?,
+                has_same_name: account == Some(&place.account()),
+            })
+        }));
+    }
+    overlaps
+}
+
+/// The namespaces that a Deployment as `manifests` prints it watches; `None` if it sets none.
+fn namespaces(deployment: &Deployment) -> Option<&str> {
+    let containers = &deployment.spec.as_ref()?.template.spec.as_ref()?.containers;
+    let mut variables = containers.iter().flat_map(|container| container.env.iter().flatten());
+    variables.find(|variable| variable.name == "KOOPER_NAMESPACE")?.value.as_deref()
 }
 
 /// The installations that hold a Lease for a controller of the same program and handle
@@ -55,7 +100,7 @@ pub(super) fn overlaps(controllers: &[Controller], place: &Place, leases: &[Leas
             if let Some(shared) = shared(controller.namespaces(), theirs) {
                 overlaps.push(Overlap {
                     controller: controller.name().to_owned(),
-                    lease: format!("{namespace}/{name}"),
+                    with: format!("Lease {namespace}/{name}"),
                     shared,
                     has_same_name: *mark == own.mark,
                 });
@@ -124,6 +169,38 @@ mod tests {
         let now = "2026-01-01T00:00:05Z".parse().unwrap();
         let mut overlaps = overlaps(&[controller], &place, &[lease], now);
         overlaps.pop().map(|overlap| (overlap.shared, overlap.has_same_name))
+    }
+
+    #[test]
+    fn without_leader_election_another_deployment_of_the_program_is_found() {
+        let controller =
+            Controller::builder::<ConfigMap>("shops").namespaces(["a"]).handler(async || {}).build().unwrap();
+        let controllers = [controller];
+        let place = Place {
+            installation: Installation::new("shop", Some("blue".to_owned())),
+            namespace: "shops".to_owned(),
+            lease_namespace: "shops".to_owned(),
+            reviews_tokens: false,
+        };
+        let found = |namespace: &str, account: &str, replicas: u32, env: serde_json::Value| {
+            let deployment = serde_json::from_value(json!({
+                "metadata": {"namespace": namespace, "name": "shop", "labels": {"kooper.rs/installation": account}},
+                "spec": {
+                    "replicas": replicas, "selector": {},
+                    "template": {"spec": {"containers": [{"name": "shop", "env": env}]}},
+                },
+            }));
+            let mut overlaps = deployed(&controllers, &place, &[deployment.unwrap()]);
+            overlaps.pop().map(|overlap| (overlap.with, overlap.shared, overlap.has_same_name))
+        };
+        let of = |namespaces: &str| json!([{"name": "KOOPER_NAMESPACE", "value": namespaces}]);
+        let one = |with: &str, same| Some((format!("Deployment {with}"), "namespace a".to_owned(), same));
+        assert_eq!(found("shops", "shop.green", 1, of("a,b")), one("shops/shop", false));
+        assert_eq!(found("shops", "shop.green", 1, json!([])), one("shops/shop", false));
+        assert_eq!(found("other", "shop.blue", 1, of("a")), one("other/shop", true));
+        assert_eq!(found("shops", "shop.green", 1, of("b")), None);
+        assert_eq!(found("shops", "shop.green", 0, of("a")), None);
+        assert_eq!(found("shops", "shop.blue", 1, of("a")), None, "it is this installation");
     }
 
     #[test]

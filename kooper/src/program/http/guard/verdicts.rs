@@ -62,16 +62,17 @@ impl Verdicts {
     /// anyone can be refused any number of times.
     pub(super) fn remember(&mut self, question: Question, verdict: Verdict, now: Instant) {
         let is_allowed = |verdict: &Verdict| *verdict == Verdict::Allowed;
-        let keeps: [&dyn Fn(&Verdict, bool) -> bool; 4] = [
-            &|verdict, is_valid| is_allowed(verdict) || is_valid,
-            &|verdict, _| is_allowed(verdict),
-            &|_, is_valid| is_valid,
-            &|_, _| false,
-        ];
-        for keep in keeps {
-            if self.0.len() >= MOST {
-                self.0.retain(|_, (verdict, until)| keep(verdict, now < *until));
-            }
+        if self.0.len() >= MOST {
+            self.0.retain(|_, (verdict, until)| is_allowed(verdict) || now < *until);
+        }
+        if self.0.len() >= MOST {
+            self.0.retain(|_, (verdict, _)| is_allowed(verdict));
+        }
+        if self.0.len() >= MOST {
+            self.0.retain(|_, (_, until)| now < *until);
+        }
+        if self.0.len() >= MOST {
+            self.0.clear();
         }
         let until = now + verdict.lasts();
         self.0.insert(question, (verdict, until));
