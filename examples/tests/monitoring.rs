@@ -154,7 +154,7 @@ fn prometheus_answers_every_query_with_data() {
     // An alert has no value while all is well: the comparison is made to return 0 or 1.
     all.extend(rules().1.iter().map(|rule| {
         let expression = rule["expr"].as_str().expect("a string");
-        let of_any = |rest: &'_ str| rest.split_once(") or (").map(|(value, _)| value.to_owned());
+        let of_any = |rest: &'_ str| rest.split_once(") or on (").map(|(value, _)| value.to_owned());
         let value = expression.strip_prefix("absent(").and_then(of_any).unwrap_or_else(|| expression.to_owned());
         value.replace(" > ", " > bool ").replace(" == ", " == bool ")
     }));

@@ -195,6 +195,13 @@ pub(super) const CASES: &[Case] = &[
         fires: Some(("7m", CONTROLLER, "Objects do not decode as the types of the controller metrics")),
     },
     Case {
+        name: "objects that did not decode long ago are scraped again after a gap",
+        alert: "KooperObjectsUndecodable",
+        series: &[(r#"kooper_decode_errors_total{controller="metrics"}"#, "0x5 4x40 _x20 4x60")],
+        quiet: &["40m", "70m", "100m"],
+        fires: Some(("7m", CONTROLLER, "Objects do not decode as the types of the controller metrics")),
+    },
+    Case {
         name: "an object leaves the selector",
         alert: "KooperObjectsAbandoned",
         series: &[(r#"kooper_abandoned_total{controller="metrics"}"#, "0x5 1x120")],
@@ -215,7 +222,10 @@ pub(super) const CASES: &[Case] = &[
     Case {
         name: "the program is down",
         alert: "KooperAbsent",
-        series: &[(r#"controller_runtime_max_concurrent_reconciles{controller="metrics"}"#, "3x20")],
+        series: &[(
+            r#"controller_runtime_max_concurrent_reconciles{controller="metrics", job="shop", namespace="a"}"#,
+            "3x20",
+        )],
         // A series is known for five minutes after its last value.
         quiet: &["20m", "34m"],
         fires: Some(("40m", CONTROLLER, "The controller metrics has no metrics")),

@@ -396,7 +396,7 @@ impl Builder {
 }
 
 /// The longest field manager: the API server takes 128 characters, and a healed child needs some of them.
-const LONGEST_MANAGER: usize = 120;
+const LONGEST_MANAGER: usize = 123;
 
 /// Checks the names of the installation, and those of the Leases and field managers, which derive from them.
 fn check_names(controllers: &[Controller], installation: &Installation) -> Result<(), BuildError> {

@@ -256,7 +256,9 @@ impl Alert {
             Condition::AbsentFromAny => {
                 let each = "group by (namespace, job, controller)";
                 let value = &self.value;
-                format!("absent({value}) or ({each} (last_over_time({value}[1h])) unless {each} ({value}))")
+                format!(
+                    "absent({value}) or on (controller) ({each} (last_over_time({value}[1h])) unless {each} ({value}))"
+                )
             }
         }
     }

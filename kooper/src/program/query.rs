@@ -56,7 +56,7 @@ impl Scope {
     /// The sum of a counter in those series that did not exist a while ago, if it is more than zero.
     pub(crate) fn first(&self, metric: &Metric, window: &str, by: &[&str]) -> String {
         let of = self.of(metric);
-        format!("sum by ({}) ({of} > 0 unless {of} offset {window})", grouped(metric, by))
+        format!("sum by ({}) ({of} > 0 unless last_over_time({of}[1h] offset {window}))", grouped(metric, by))
     }
 
     /// A quantile of a histogram.

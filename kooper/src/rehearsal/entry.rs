@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::Difference;
-use super::graft::{essence, graft, impose};
+use super::graft::{essence, graft, impose, merge};
 use super::request::Id;
 
 /// The resource version of objects that only exist in the dry run.
@@ -102,6 +102,18 @@ impl Entry {
         *self = Self::new(&self.version, base);
     }
 
+    /// What other field managers state of the object, or of its status.
+    pub(super) fn stated_by_others(&self, author: Option<&Author>) -> Option<Value> {
+        let others = self.layers.iter().filter(|layer| {
+            let (one, other) = (layer.author.as_ref(), author);
+            one.zip(other).is_some_and(|(one, other)| one.0 != other.0 && one.1 == other.1)
+        });
+        others.filter_map(|layer| layer.stated.clone()).reduce(|mut all, stated| {
+            merge(&mut all, &stated, true);
+            all
+        })
+    }
+
     /// Adds the difference between two states.
     pub(super) fn add(&mut self, author: Option<Author>, from: Value, to: Value) {
         self.add_layer(Layer { author, from, to, stated: None });
@@ -171,7 +183,17 @@ impl Entry {
     pub(super) fn is_needed(&self) -> bool {
         let essence = |state: &Option<Value>| state.as_ref().map(essence);
         let now = essence(&self.now);
-        self.blind || self.is_another() || now != essence(&self.base) || now != essence(&self.begin)
+        self.blind || self.is_another() || self.is_shared() || now != essence(&self.base) || now != essence(&self.begin)
+    }
+
+    /// Whether somebody has applied it here, and somebody else in the cluster, who may give up fields of both.
+    fn is_shared(&self) -> bool {
+        let authors: Vec<_> = self.layers.iter().filter_map(|layer| layer.author.as_ref()).collect();
+        let managed = self.base.as_ref().and_then(|base| base["metadata"]["managedFields"].as_array());
+        let is_other = |entry: &Value| {
+            entry["operation"] == "Apply" && authors.iter().all(|(manager, _)| entry["manager"] != **manager)
+        };
+        !authors.is_empty() && managed.is_some_and(|managed| managed.iter().any(is_other))
     }
 
     /// Whether the object of the cluster was deleted, and another one of its name created.

@@ -86,6 +86,9 @@ fn identity(lists: [&[Value]; 3]) -> Option<IsSame> {
     Some(Box::new(move |one: &Value, other: &Value| one.get(key) == other.get(key)))
 }
 
+/// Maps that are set as a whole.
+const ATOMIC: [&str; 3] = ["matchLabels", "nodeSelector", "selector"];
+
 /// Sets the fields that an apply states to the values that the server gives them.
 pub(super) fn impose(stated: &Value, given: &Value, onto: &mut Value) {
     match (stated, given, onto) {
@@ -93,7 +96,15 @@ pub(super) fn impose(stated: &Value, given: &Value, onto: &mut Value) {
             for (field, stated) in stated {
                 // What is write-only, such as `stringData`, is not given back.
                 let Some(given) = given.get(field) else { continue };
-                impose(stated, given, onto.entry(field.clone()).or_insert_with(|| given.clone()));
+                let onto = onto.entry(field.clone()).or_insert_with(|| given.clone());
+                let is_list_of_values = || {
+                    stated.as_array().is_some_and(|list| !list.iter().any(Value::is_object)) && field != "finalizers"
+                };
+                if ATOMIC.contains(&field.as_str()) || is_list_of_values() {
+                    onto.clone_from(given);
+                } else {
+                    impose(stated, given, onto);
+                }
             }
         }
         (Value::Array(stated), Value::Array(given), Value::Array(onto)) => {

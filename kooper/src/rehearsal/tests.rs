@@ -1,5 +1,6 @@
 //! Sequences of writes, on the embedded API server.
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kooper_apiserver::ApiServer;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -72,6 +73,55 @@ async fn a_controller_takes_back_what_the_file_says_otherwise_than_the_cluster()
 }
 
 #[tokio::test]
+async fn lists_of_values_and_selectors_are_set_as_a_whole() {
+    let stage = Stage::start().await;
+    let pod = |args: [&str; 2], label: &str| -> Deployment {
+        from_value(json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"},
+            "spec": {
+                "selector": {"matchLabels": {"app": "a"}},
+                "template": {
+                    "metadata": {"labels": {"app": "a"}},
+                    "spec": {"nodeSelector": {label: "yes"}, "containers": [{"name": "a", "image": "a", "args": args}]},
+                },
+            },
+        }))
+        .expect("a Deployment")
+    };
+    let spec = |one: &Deployment| {
+        let spec = one.spec.clone().and_then(|spec| spec.template.spec).expect("a pod");
+        (
+            spec.containers[0].args.clone().unwrap_or_default(),
+            spec.node_selector.unwrap_or_default().into_keys().collect(),
+        )
+    };
+    let deployments = |client: &Client| Api::<Deployment>::namespaced(client.clone(), "default");
+    let apply = async |api: Api<Deployment>, manager: &str, args, label| {
+        let params = PatchParams::apply(manager).force();
+        spec(&api.patch("a", &params, &Patch::Apply(pod(args, label))).await.expect("applied"))
+    };
+    let first = apply(deployments(&stage.real), "controller", ["x", "y"], "here").await;
+    apply(deployments(&stage.client), "kubectl", ["y", "z"], "there").await;
+    let again: (Vec<String>, Vec<String>) = apply(deployments(&stage.client), "controller", ["x", "y"], "here").await;
+    assert_eq!(again, first);
+}
+
+#[tokio::test]
+async fn fields_of_a_former_manager_are_given_up_and_the_others_stay() {
+    let stage = Stage::start().await;
+    let mut old = map("a", "red");
+    old.data.get_or_insert_default().insert("dropped".to_owned(), "yes".to_owned());
+    apply(&stage.stored(), "shop/web", &old).await;
+    let maps = stage.maps();
+    apply(&maps, "shop.blue/web", &map("a", "red")).await;
+    let nothing: ConfigMap =
+        from_value(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})).expect("a ConfigMap");
+    let left = apply(&maps, "shop/web", &nothing).await;
+    assert_eq!(left.data, map("a", "red").data);
+    assert_eq!(maps.get("a").await.expect("it exists").data, left.data);
+}
+
+#[tokio::test]
 async fn an_object_that_was_deleted_here_loses_its_finalizer_and_is_gone() {
     let stage = Stage::start().await;
     let mut held = map("a", "red");
@@ -115,6 +165,14 @@ async fn an_object_that_is_created_again_is_another_one_with_what_a_server_adds(
     assert_ne!(second.uid(), first.uid());
     assert_eq!(secrets.get("a").await.expect("it exists").uid(), second.uid());
     assert_eq!(stage.differing(), ["a"], "it is another object, although it has the same content");
+    // An apply of one that was deleted is a creation, too, and so is another one after it.
+    secrets.delete("a", &DeleteParams::default()).await.expect("deleted");
+    let params = PatchParams::apply("shop").force();
+    let stated = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "stringData": {"key": "b"}});
+    for _ in 0..2 {
+        let applied = secrets.patch("a", &params, &Patch::Apply(&stated)).await.expect("applied");
+        assert_eq!((&applied.data, &applied.string_data, &applied.type_), (&first.data, &None, &first.type_));
+    }
     // What the server refuses is refused.
     secrets.delete("a", &DeleteParams::default()).await.expect("deleted");
     let invalid: Secret = from_value(json!({"metadata": {"name": "a"}, "data": {"no key": "Yg=="}})).expect("a Secret");
@@ -132,15 +190,21 @@ async fn objects_are_created_in_a_namespace_that_only_the_dry_run_has() {
     let tenant: Namespace = from_value(json!({"metadata": {"name": "tenant"}})).expect("a Namespace");
     namespaces.create(&PostParams::default(), &tenant).await.expect("created");
     tenants.create(&PostParams::default(), &map("a", "red")).await.expect("created in it");
-    assert_eq!(color(&apply(&tenants, "shop", &map("b", "blue")).await), "blue");
+    for color_of_b in ["blue", "white"] {
+        assert_eq!(color(&apply(&tenants, "shop", &map("b", color_of_b)).await), color_of_b);
+    }
+    let held = Patch::Merge(json!({"metadata": {"finalizers": ["example.com/b"]}}));
+    let held = tenants.patch("b", &PatchParams::default(), &held).await.expect("patched");
+    assert_eq!((held.finalizers().len(), color(&held)), (1, "white"));
     let mut unnamed = map("", "green");
     unnamed.metadata.generate_name = Some("c-".to_owned());
     unnamed.metadata.name = None;
     let named = tenants.create(&PostParams::default(), &unnamed).await.expect("created with a name");
-    assert!(named.name_any().starts_with("c-"), "{named:?}");
+    let other = tenants.create(&PostParams::default(), &unnamed).await.expect("created with a name");
+    assert!(named.name_any().starts_with("c-") && named.name_any() != other.name_any(), "{named:?}");
     let listed = tenants.list(&ListParams::default()).await.expect("listed");
     assert!(listed.items.iter().all(|one| one.namespace().as_deref() == Some("tenant")));
-    assert_eq!(listed.items.len(), 3);
+    assert_eq!(listed.items.len(), 4);
 }
 
 #[tokio::test]

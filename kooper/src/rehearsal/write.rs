@@ -81,25 +81,23 @@ impl Rehearsal {
 
     /// Creates an object whose name the API server generates.
     async fn create_unnamed(&self, client: &Client, write: &Write) -> Result<Answer, BoxError> {
-        let answer = write.send(client).await?;
-        if self.has_namespace_of(write, &answer) {
+        if self.is_namespace_new(&write.target) {
             let prefix = write.json["metadata"]["generateName"].as_str().unwrap_or_default();
-            let name = format!("{prefix}{:05}", Timestamp::now().subsec_nanosecond() % 100_000);
+            let mut names = (0_u32..).map(|number| format!("{prefix}{number:05}"));
+            let name = names.find(|name| self.entry(&write.target.id(name)).is_none()).unwrap_or_default();
             return Ok(self.created_in_new_namespace(write, &name));
         }
+        let answer = write.send(client).await?;
         let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         Ok(self.created(write, &name, object))
     }
 
-    /// Whether a creation is refused because its namespace does not exist, which only the dry run has created.
-    fn has_namespace_of(&self, write: &Write, answer: &Answer) -> bool {
-        let Some(namespace) = &write.target.namespace else { return false };
-        let missing = || answer.json().is_some_and(|status| status["details"]["kind"] == "namespaces");
-        let id = Id { group: String::new(), plural: "namespaces".to_owned(), namespace: None, name: namespace.clone() };
-        answer.status() == StatusCode::NOT_FOUND
-            && missing()
-            && self.entry(&id).is_some_and(|entry| entry.now().is_some() && !entry.is_stored())
+    /// Whether only the dry run has the namespace of an object.
+    fn is_namespace_new(&self, target: &Target) -> bool {
+        let Some(name) = target.namespace.clone() else { return false };
+        let id = Id { group: String::new(), plural: "namespaces".to_owned(), namespace: None, name };
+        self.entry(&id).is_some_and(|entry| entry.now().is_some() && !entry.is_stored())
     }
 
     /// The API server does not say what would become of the object: it is as the client states it.
@@ -110,7 +108,7 @@ impl Rehearsal {
 
     fn created(&self, write: &Write, name: &str, object: Value) -> Answer {
         let mut entry = Entry::new(&write.target.version, None);
-        entry.add(write.author(), json!({}), object);
+        entry.add(None, json!({}), object);
         let answer = write.answered(StatusCode::CREATED, entry.now().unwrap_or(&Value::Null));
         self.commit(write.target.id(name), entry);
         answer
@@ -170,10 +168,10 @@ impl Rehearsal {
             Some(entry) => entry,
             // If it exists, the API server rejects the request.
             None if write.change == Change::Create => {
-                let answer = write.send(client).await?;
-                if self.has_namespace_of(write, &answer) {
+                if self.is_namespace_new(&write.target) {
                     return Ok(self.created_in_new_namespace(write, name));
                 }
+                let answer = write.send(client).await?;
                 return Ok(match write.object(&answer).filter(|_| answer.is_success()) {
                     Some(object) => self.created(write, name, object),
                     None => answer,
@@ -189,7 +187,7 @@ impl Rehearsal {
         } else if entry.is_stored() {
             again(client, write, &mut entry).await?
         } else {
-            here(client, write, &mut entry).await?
+            here(client, write, &mut entry, self.is_namespace_new(&write.target)).await?
         };
         if answer.is_success() {
             self.commit(id, entry);
@@ -225,11 +223,11 @@ impl Rehearsal {
     /// The first write of an object: the API server knows everything.
     async fn first(&self, client: &Client, write: &Write, name: &str, entry: &mut Entry) -> Result<Answer, BoxError> {
         for _ in 0..TRIES {
-            let answer = write.send(client).await?;
-            if write.change == Change::Apply && self.has_namespace_of(write, &answer) {
+            if write.change == Change::Apply && self.is_namespace_new(&write.target) {
                 entry.add(write.author(), json!({}), with_identity(&write.json, &write.target));
                 return Ok(write.answered(StatusCode::CREATED, entry.now().unwrap_or(&Value::Null)));
             }
+            let answer = write.send(client).await?;
             if !answer.is_success() {
                 return Ok(answer);
             }

@@ -102,6 +102,19 @@ fn an_ignored_field_may_change_with_each_call_and_another_one_may_not() {
     assert_eq!(found.oracle(), Oracle::Rest, "{found}");
 }
 
+#[test]
+fn two_writes_that_cancel_each_other_are_found_beside_an_ignored_field() {
+    let flips = async |shop: Arc<Shop>, statuses: StatusWriter<Shop>| -> Result<()> {
+        for name in ["first", "second"] {
+            statuses.apply_status(&shop, &ShopStatus { names: vec![name.to_owned()], ..Shop::opened() }).await?;
+        }
+        Ok(())
+    };
+    let make = move || Ok(vec![shops().resync(None).changed([kooper::Changed::Generation]).handler(flips).build()?]);
+    let found = explored(Exploration::of(make).ignore("status.count").limit(2)).unwrap_err();
+    assert!(found.summary().contains(" still changes an object in call 1 after"), "{found}");
+}
+
 fn deployment(shop: &Shop) -> Deployment {
     let labels = json!({"shop": shop.name_any()});
     let image = format!("example.com/shop:{}", shop.spec.size);

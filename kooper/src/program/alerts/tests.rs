@@ -41,8 +41,8 @@ fn alerts_are_for_the_controllers_and_leases_of_the_program() {
     assert_eq!(names(&alerts).iter().filter(|name| **name == "KooperAbsent").count(), 2);
     assert_eq!(
         alerts[0].expression(),
-        "absent(controller_runtime_max_concurrent_reconciles{controller=\"pods\"}) or (group by (namespace, job, \
-         controller) (last_over_time(controller_runtime_max_concurrent_reconciles{controller=\"pods\"}[1h])) unless group \
+        "absent(controller_runtime_max_concurrent_reconciles{controller=\"pods\"}) or on (controller) (group by \
+         (namespace, job, controller) (last_over_time(controller_runtime_max_concurrent_reconciles{controller=\"pods\"}[1h])) unless group \
          by (namespace, job, controller) (controller_runtime_max_concurrent_reconciles{controller=\"pods\"}))"
     );
     let without = of_program(&controllers(false), &place());

@@ -177,17 +177,21 @@ impl Check {
 
     /// Lists other installations that handle the same objects.
     async fn instances(&mut self, controllers: &[Controller]) {
-        let leases = instances::leases(&self.client, &self.place).await;
-        let deployments = instances::deployments(&self.client, &self.place).await;
-        if leases.is_none() || deployments.is_none() {
-            self.note(
-                "other installations of the program: this user may not list Leases and Deployments, which show whether they \
-                 handle the same objects",
-            );
+        let (leases, all_leases) = instances::leases(&self.client, &self.place).await;
+        let (deployments, all_deployments) = instances::deployments(&self.client, &self.place).await;
+        for (what, are_all) in [("Leases", all_leases), ("Deployments", all_deployments)] {
+            if !are_all {
+                self.note(format_args!(
+                    "other installations of the program: this user may not list the {what} of all namespaces, which show \
+                     whether they handle the same objects"
+                ));
+            }
         }
-        let (leases, deployments) = (leases.unwrap_or_default(), deployments.unwrap_or_default());
         let mut overlaps = instances::overlaps(controllers, &self.place, &leases, Timestamp::now());
-        overlaps.extend(instances::deployed(controllers, &self.place, &deployments));
+        let deployed = instances::deployed(controllers, &self.place, &deployments);
+        // Most have both.
+        let known: Vec<_> = overlaps.iter().map(|overlap| overlap.controller.clone()).collect();
+        overlaps.extend(deployed.into_iter().filter(|overlap| !known.contains(&overlap.controller)));
         for overlap in overlaps {
             let instances::Overlap { controller, with, shared, has_same_name } = overlap;
             if has_same_name {

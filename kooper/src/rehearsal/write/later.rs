@@ -20,6 +20,9 @@ pub(super) async fn again(client: &Client, write: &Write, entry: &mut Entry) -> 
     };
     match write.change {
         Change::Apply => {
+            // What others have applied here is not in the cluster, which would remove it with what is given up.
+            let kept = entry.stated_by_others(write.author().as_ref()).filter(|_| write.gives_up());
+            let write = &kept.map_or_else(|| write.clone(), |kept| write.stating(&kept));
             let answer = write.send(client).await?;
             let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
             entry.add_applied(write.author(), base, object, write.stated());
@@ -68,7 +71,12 @@ pub(super) async fn again(client: &Client, write: &Write, entry: &mut Entry) -> 
 }
 
 /// A write of an object that only the dry run has created, or has deleted.
-pub(super) async fn here(client: &Client, write: &Write, entry: &mut Entry) -> Result<Answer, BoxError> {
+pub(super) async fn here(
+    client: &Client,
+    write: &Write,
+    entry: &mut Entry,
+    is_namespace_new: bool,
+) -> Result<Answer, BoxError> {
     let Some(now) = entry.now().cloned() else {
         // It was deleted: only a new one can be written.
         let creates = write.change == Change::Create || (write.change == Change::Apply && !write.target.is_status());
@@ -78,14 +86,13 @@ pub(super) async fn here(client: &Client, write: &Write, entry: &mut Entry) -> R
         if write.json["metadata"]["uid"].as_str().is_some_and(|uid| !uid.is_empty()) {
             return Ok(write.conflict(&Value::Null).unwrap_or_else(|| Answer::not_found(&write.target)));
         }
-        let name = entry.name().unwrap_or_default();
-        // The cluster still has an object of this name: it says what would become of another one.
-        let answer = write.as_unnamed_creation(&name)?.send(client).await?;
-        let Some(mut object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
-        named(&mut object, &write.json, &name);
-        let object = with_identity(&object, &write.target);
-        entry.add(write.author(), json!({}), object);
-        return Ok(write.answered(StatusCode::CREATED, entry.now().unwrap_or(&Value::Null)));
+        return Ok(match unnamed(client, write, entry).await? {
+            Ok(object) => {
+                entry.add(write.author(), json!({}), object);
+                write.answered(StatusCode::CREATED, entry.now().unwrap_or(&Value::Null))
+            }
+            Err(refusal) => refusal,
+        });
     };
     if let Some(conflict) = write.conflict(&now) {
         return Ok(conflict);
@@ -101,7 +108,13 @@ pub(super) async fn here(client: &Client, write: &Write, entry: &mut Entry) -> R
             let status = json!({"status": write.json["status"]});
             entry.add(write.author(), json!({}), status);
         }
-        Change::Apply if is_in_cluster => entry.add(write.author(), json!({}), write.json.clone()),
+        Change::Apply if is_namespace_new => {
+            entry.add(write.author(), json!({}), with_identity(&write.json, &write.target));
+        }
+        Change::Apply if is_in_cluster => match unnamed(client, write, entry).await? {
+            Ok(object) => entry.add(write.author(), json!({}), object),
+            Err(refusal) => return Ok(refusal),
+        },
         Change::Apply => {
             let answer = write.with(unstored(&write.json)).send(client).await?;
             let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
@@ -112,7 +125,7 @@ pub(super) async fn here(client: &Client, write: &Write, entry: &mut Entry) -> R
                 Ok(wanted) => wanted,
                 Err(refusal) => return Ok(*refusal),
             };
-            if !write.target.is_status() && !is_in_cluster {
+            if !write.target.is_status() && !is_in_cluster && !is_namespace_new {
                 // Whether the API server would accept it, only a creation can show.
                 let answer = write.as_creation(&wanted)?.send(client).await?;
                 if !answer.is_success() && answer.status() != StatusCode::FORBIDDEN {
@@ -132,6 +145,15 @@ pub(super) async fn here(client: &Client, write: &Write, entry: &mut Entry) -> R
     }
     // Without its last finalizer it is gone; the answer is what it was.
     Ok(write.answered(StatusCode::OK, entry.now().unwrap_or(&now)))
+}
+
+/// What becomes of an object that is created although the cluster still has another one of its name, or the refusal.
+async fn unnamed(client: &Client, write: &Write, entry: &Entry) -> Result<Result<Value, Answer>, BoxError> {
+    let name = entry.name().unwrap_or_default();
+    let answer = write.as_unnamed_creation(&name)?.send(client).await?;
+    let Some(mut object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(Err(answer)) };
+    named(&mut object, &write.json, &name);
+    Ok(Ok(with_identity(&object, &write.target)))
 }
 
 /// The response with the object as it is now; after its removal, as it was before.

@@ -12,6 +12,7 @@ use tower::BoxError;
 use super::super::answer::{Answer, formed};
 use super::super::client::UnsentError;
 use super::super::entry::Author;
+use super::super::graft::merge;
 use super::super::request::{Form, Target, dry, parameter};
 use super::MERGE_PATCH;
 
@@ -115,6 +116,23 @@ impl Write {
         let is_status = self.target.is_status();
         let own = self.json.as_object().into_iter().flatten().filter(|(field, _)| (*field == "status") == is_status);
         own.map(|(field, value)| (field.clone(), value.clone())).collect()
+    }
+
+    /// The same apply with what is stated, too.
+    pub(super) fn stating(&self, stated: &Value) -> Self {
+        let mut json = stated.clone();
+        merge(&mut json, &self.json, true);
+        self.with(json)
+    }
+
+    /// Whether it is an apply that states nothing: it gives up what its field manager has applied.
+    pub(super) fn gives_up(&self) -> bool {
+        let identity = ["apiVersion", "kind", "metadata"];
+        let own = ["name", "namespace", "uid"];
+        let has_only = |object: &Value, names: &[&str]| {
+            object.as_object().is_none_or(|fields| fields.keys().all(|field| names.contains(&field.as_str())))
+        };
+        self.change == Change::Apply && has_only(&self.json, &identity) && has_only(&self.json["metadata"], &own)
     }
 
     /// A request that creates such an object with another name, which the server generates.

@@ -109,10 +109,14 @@ impl State {
         Self { number: versions(objects).count(), digest: newest, newest }
     }
 
-    /// What counts of an object has this digest.
-    pub(in crate::testing) fn digested(objects: &[StoredObject], digest: impl Fn(&StoredObject) -> u64) -> Self {
-        let digests = objects.iter().filter(|object| counts(object)).map(digest);
-        Self { digest: digests.fold(0, u64::wrapping_add), ..Self::of(objects) }
+    /// What counts of an object has this digest, if anything counts.
+    pub(in crate::testing) fn digested(
+        objects: &[StoredObject],
+        digest: impl Fn(&StoredObject) -> Option<u64>,
+    ) -> Self {
+        let digests: Vec<_> = objects.iter().filter(|object| counts(object)).filter_map(digest).collect();
+        let newest = versions(objects).max().unwrap_or_default();
+        Self { number: digests.len(), digest: digests.into_iter().fold(0, u64::wrapping_add), newest }
     }
 }
 

@@ -149,21 +149,42 @@ fn normalize_fields(fields: &mut Map<String, Value>, generated: &HashMap<String,
     }
 }
 
-/// An object without what any write changes, and without the ignored fields.
-pub(super) fn content(object: &StoredObject, ignored: &[String]) -> Value {
-    let mut value = object.json();
+/// An object without what any write changes, and without the ignored fields; `None` if its kind is ignored.
+pub(super) fn content(mut value: Value, ignored: &[String]) -> Option<Value> {
+    if ignored.iter().any(|kind| value["kind"] == **kind) {
+        return None;
+    }
     if let Some(metadata) = value["metadata"].as_object_mut() {
         metadata.retain(|name, _| !["resourceVersion", "managedFields", "generation"].contains(&name.as_str()));
     }
     for path in ignored {
-        let (parent, field) = path.rsplit_once('.').unwrap_or(("", path));
-        let mut parent = parent.split('.').filter(|part| !part.is_empty());
-        let parent = parent.try_fold(&mut value, |value, part| value.get_mut(part));
-        if let Some(Value::Object(fields)) = parent {
-            fields.remove(field);
-        }
+        remove(&mut value, path);
     }
-    value
+    Some(value)
+}
+
+/// Removes a field, whose path is one of [`compare`].
+fn remove(value: &mut Value, path: &str) {
+    match value {
+        Value::Object(fields) => {
+            fields.remove(path);
+            for (name, value) in fields {
+                if let Some(rest) = path.strip_prefix(name.as_str()).filter(|rest| rest.starts_with(['.', '['])) {
+                    remove(value, rest.strip_prefix('.').unwrap_or(rest));
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some((number, rest)) = path.strip_prefix('[').and_then(|path| path.split_once(']')) else { return };
+            let item = number.parse::<usize>().ok().and_then(|number| items.get_mut(number));
+            match item {
+                Some(item) if rest.is_empty() => *item = Value::Null,
+                Some(item) => remove(item, rest.strip_prefix('.').unwrap_or(rest)),
+                None => {}
+            }
+        }
+        _ => {}
+    }
 }
 
 /// The kind of a value that differs from run to run.
@@ -245,7 +266,7 @@ impl fmt::Display for Shown<'_> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{End, is_history};
+    use super::{End, content, is_history};
 
     fn shown(before: Vec<Value>, after: Vec<Value>) -> Vec<String> {
         let differences = End::from_json(before).differences(&End::from_json(after));
@@ -300,6 +321,26 @@ mod tests {
             })]
         };
         assert_eq!(shown(shop("1", [0, 1]), shop("2", [1, 0])), Vec::<String>::new());
+    }
+
+    #[test]
+    fn ignored_fields_and_kinds_are_no_content() {
+        let object = || {
+            json!({
+                "kind": "Shop", "metadata": {"annotations": {"example.com/last": "1", "example.com/kept": "2"}, "generation": 3},
+                "status": {"lastRun": "4", "conditions": [{"message": "5", "type": "Open"}, {"message": "6"}]},
+            })
+        };
+        let ignored =
+            ["metadata.annotations.example.com/last", "status.lastRun", "status.conditions[0].message", "Cart"];
+        assert_eq!(
+            content(object(), &ignored.map(str::to_owned)),
+            Some(json!({
+                "kind": "Shop", "metadata": {"annotations": {"example.com/kept": "2"}},
+                "status": {"conditions": [{"type": "Open"}, {"message": "6"}]},
+            }))
+        );
+        assert_eq!(content(object(), &["Shop".to_owned()]), None);
     }
 
     #[test]

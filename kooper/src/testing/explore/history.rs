@@ -67,12 +67,11 @@ impl Setting<'_> {
         let faults = cluster.faults();
         match trial {
             Trial::Event { of, nth, gap } => faults.replay(&line(of, *nth, *gap))?,
-            Trial::Storm { again: Some(injected), .. } => faults.replay(injected)?,
             // It delays nothing, and notes the events.
             Trial::Undisturbed => drop(faults.on_event(WatchEvents::all().by(CONTROLLERS)).delay(Duration::ZERO)),
             _ => {}
         }
-        let tape = Arc::new(Tape::new(trial));
+        let tape = Arc::new(Tape::new(trial, self.ignored));
         let history = History { setting: self, trial, cluster, faults, tape };
         let mut outcome = Outcome::default();
         if let Err(problem) = history.pass(&mut outcome).await {
@@ -80,7 +79,7 @@ impl Setting<'_> {
         }
         outcome.met = match trial {
             Trial::Write { .. } | Trial::Prefix { .. } => history.tape.met(),
-            Trial::Event { .. } => history.faults.injected().lines().count() > 1,
+            Trial::Event { .. } | Trial::Storm { again: Some(_), .. } => history.faults.injected().lines().count() > 1,
             _ => true,
         };
         outcome.injected = history.faults.injected();
@@ -104,8 +103,12 @@ impl History<'_, '_> {
         let started = Process::start(self.cluster.clone(), self.setting.make.clone(), self.tape.clone()).await;
         let process = started.map_err(|error| Problem::Failed(chain(&*error)))?;
         let before = events(&self.faults).len();
-        if let Trial::Storm { seed, again: None } = self.trial {
-            storm(&self.faults, *seed);
+        match self.trial {
+            Trial::Storm { seed, again: None } => storm(&self.faults, *seed),
+            Trial::Storm { again: Some(injected), .. } => {
+                self.faults.replay(injected).map_err(|error| Problem::Failed(error.to_string()))?;
+            }
+            _ => {}
         }
         tokio::select! {
             passed = self.scenario(&process) => passed?,
@@ -172,11 +175,7 @@ impl History<'_, '_> {
             if ignored.is_empty() {
                 return State::of(objects);
             }
-            State::digested(objects, |object| {
-                let content = content(object, ignored);
-                let is_ignored = content["kind"].as_str().is_some_and(|kind| ignored.iter().any(|one| one == kind));
-                hasher.hash_one(if is_ignored { object.uid().to_owned() } else { content.to_string() })
-            })
+            State::digested(objects, |object| Some(hasher.hash_one(content(object.json(), ignored)?.to_string())))
         }
     }
 
@@ -200,11 +199,21 @@ impl History<'_, '_> {
         });
         let keys: Vec<_> = keys.collect();
         outcome.primaries = primaries(process, &keys, &outcome.events);
-        let state = self.state();
-        let before = state(&objects);
+        let ignored = self.setting.ignored;
+        let content_of = |object: &StoredObject| content(object.json(), ignored).map(|content| content.to_string());
+        // What the ignored fields leave of each object.
+        let contents: HashMap<_, _> = match ignored {
+            [] => HashMap::new(),
+            _ => objects.iter().map(|object| (Some(object.uid().to_owned()), content_of(object))).collect(),
+        };
+        let is_ignored = |written: &Written| {
+            written.kind.as_ref().is_some_and(|kind| ignored.contains(kind))
+                || contents.get(&written.uid).is_some_and(|before| *before == written.content)
+        };
         let changes = |written: &Written| {
             written.succeeded()
                 && !written.is_empty
+                && !is_ignored(written)
                 && match (&written.uid, written.version) {
                     (Some(uid), Some(version)) => versions.get(uid) != Some(&version),
                     (Some(uid), None) => versions.contains_key(uid),
@@ -219,9 +228,7 @@ impl History<'_, '_> {
             sleep(QUIET).await;
             ended(process)?;
             let written = self.tape.written().split_off(seen);
-            if let Some(written) = written.iter().find(|written| changes(written))
-                && (self.setting.ignored.is_empty() || state(&self.cluster.objects()) != before)
-            {
+            if let Some(written) = written.iter().find(|written| changes(written)) {
                 return Err(Problem::Writes { what: written.what.clone(), call });
             }
             seen += written.len();

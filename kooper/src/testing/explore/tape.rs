@@ -11,6 +11,7 @@ use kube::client::Body;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::end::content;
 use super::trial::{Mishap, Trial};
 use crate::error::BoxError;
 use crate::object::key::ObjectKey;
@@ -30,6 +31,8 @@ const KILLED: &str = "the controllers were killed";
 pub(super) struct Tape {
     /// What goes wrong.
     planned: Trial,
+    /// What the test ignores.
+    ignored: Vec<String>,
     calls: AtomicU64,
     failures: AtomicU64,
     panics: AtomicU64,
@@ -70,6 +73,8 @@ pub(super) struct Written {
     /// The object in the answer: its uid and version.
     pub(super) uid: Option<String>,
     pub(super) version: Option<u64>,
+    /// What ignored fields leave of it, where a test ignores something.
+    pub(super) content: Option<String>,
 }
 
 impl Written {
@@ -91,9 +96,16 @@ impl Written {
 
 impl Tape {
     /// A tape with something that goes wrong.
-    pub(super) fn new(trial: &Trial) -> Self {
+    pub(super) fn new(trial: &Trial, ignored: &[String]) -> Self {
         let number = AtomicU64::default;
-        Self { planned: trial.clone(), calls: number(), failures: number(), panics: number(), state: Mutex::default() }
+        Self {
+            planned: trial.clone(),
+            ignored: ignored.to_vec(),
+            calls: number(),
+            failures: number(),
+            panics: number(),
+            state: Mutex::default(),
+        }
     }
 
     /// Begins another step, whose writes and calls are counted anew.
@@ -206,6 +218,9 @@ impl Tape {
             // A deletion is answered with a Status that names the object.
             written.uid = text(&metadata["uid"]).or_else(|| text(&answer["details"]["uid"]));
             written.version = metadata["resourceVersion"].as_str().and_then(|version| version.parse().ok());
+            if !self.ignored.is_empty() {
+                written.content = content(answer, &self.ignored).map(|content| content.to_string());
+            }
         }
     }
 

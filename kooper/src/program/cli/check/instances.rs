@@ -7,6 +7,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
+use serde::de::DeserializeOwned;
 
 use crate::controller::Controller;
 use crate::leader::{MARK, SCOPE};
@@ -26,29 +27,30 @@ pub(super) struct Overlap {
     pub(super) has_same_name: bool,
 }
 
-/// The Leases that may be listed: of all namespaces, or of that of our own. `None` if none may be.
-pub(super) async fn leases(client: &Client, place: &Place) -> Option<Vec<Lease>> {
-    for api in [Api::all(client.clone()), Api::<Lease>::namespaced(client.clone(), &place.lease_namespace)] {
-        if let Ok(found) = api.list(&ListParams::default()).await {
-            return Some(found.items);
-        }
-    }
-    None
+/// The Leases that may be listed, and whether these are all.
+pub(super) async fn leases(client: &Client, place: &Place) -> (Vec<Lease>, bool) {
+    let own = Api::namespaced(client.clone(), &place.lease_namespace);
+    listed(Api::all(client.clone()), own, &ListParams::default()).await
 }
 
-/// The Deployments of the program that may be listed, as [`leases`].
-pub(super) async fn deployments(client: &Client, place: &Place) -> Option<Vec<Deployment>> {
+/// The Deployments of the program that may be listed, and whether these are all.
+pub(super) async fn deployments(client: &Client, place: &Place) -> (Vec<Deployment>, bool) {
     let of_program = format!("app.kubernetes.io/name={},{INSTALLATION}", place.installation.program);
-    for api in [Api::all(client.clone()), Api::<Deployment>::namespaced(client.clone(), &place.namespace)] {
-        if let Ok(found) = api.list(&ListParams::default().labels(&of_program)).await {
-            return Some(found.items);
-        }
-    }
-    None
+    let own = Api::namespaced(client.clone(), &place.namespace);
+    listed(Api::all(client.clone()), own, &ListParams::default().labels(&of_program)).await
 }
 
-/// The other Deployments of the program that run a controller without leader election for objects of the same
-/// namespaces.
+async fn listed<K>(all: Api<K>, own: Api<K>, params: &ListParams) -> (Vec<K>, bool)
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned,
+{
+    match all.list(params).await {
+        Ok(found) => (found.items, true),
+        Err(_) => (own.list(params).await.map_or_else(|_| Vec::new(), |found| found.items), false),
+    }
+}
+
+/// The other Deployments of the program that run a controller for objects of the same namespaces.
 pub(super) fn deployed(controllers: &[Controller], place: &Place, deployments: &[Deployment]) -> Vec<Overlap> {
     let mut overlaps = Vec::new();
     let runs = |one: &&Deployment| one.spec.as_ref().and_then(|spec| spec.replicas) != Some(0);
@@ -58,9 +60,7 @@ pub(super) fn deployed(controllers: &[Controller], place: &Place, deployments: &
             continue;
         }
         let theirs = namespaces(deployment);
-        let unelected =
-            controllers.iter().filter(|one| one.leases(&place.installation, &place.lease_namespace).is_none());
-        overlaps.extend(unelected.filter_map(|controller| {
+        overlaps.extend(controllers.iter().filter_map(|controller| {
             Some(Overlap {
                 controller: controller.name().to_owned(),
                 with: format!("Deployment {namespace}/{}", deployment.name_any()),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn without_leader_election_another_deployment_of_the_program_is_found() {
+    fn another_deployment_of_the_program_is_found() {
         let controller =
             Controller::builder::<ConfigMap>("shops").namespaces(["a"]).handler(async || {}).build().unwrap();
         let controllers = [controller];
