@@ -21,7 +21,6 @@ use crate::controller::{Config, Controller};
 use crate::error::BoxError;
 use crate::metrics::{Gauge, MetricsRecorder};
 use crate::object::key::ObjectKey;
-use crate::object::kind::KindInfo;
 use crate::queue::View;
 use crate::rehearsal::Rehearsal;
 use crate::watch::cache_id::{CacheId, CacheRequest};
@@ -70,7 +69,7 @@ impl Watching {
 
     /// Registers the sizes of all caches of the controller, shared ones included.
     fn measure(&self, name: &str, metrics: &dyn MetricsRecorder) {
-        let stores: Vec<Arc<Store>> = self.each().into_iter().map(|(_, watched)| watched.store.clone()).collect();
+        let stores: Vec<Arc<Store>> = self.each().into_iter().map(|watched| watched.store.clone()).collect();
         let again = stores.clone();
         gauge(metrics, name, Gauge::StoreObjects, move || {
             stores.iter().map(|store| store.size().0).sum::<usize>() as f64
@@ -79,12 +78,12 @@ impl Watching {
     }
 
     /// Every watch once: a reader of the controller's own kind shares its watch.
-    fn each(&self) -> Vec<(&KindInfo, &Arc<Watched>)> {
-        let mut each: Vec<(&KindInfo, &Arc<Watched>)> = Vec::new();
+    fn each(&self) -> Vec<&Arc<Watched>> {
+        let mut each: Vec<&Arc<Watched>> = Vec::new();
         for watches in self.others.values().chain([&self.primary]) {
             for watched in &watches.watched {
-                if !each.iter().any(|(_, known)| Arc::ptr_eq(known, watched)) {
-                    each.push((&watches.request.kind, watched));
+                if !each.iter().any(|known| Arc::ptr_eq(known, watched)) {
+                    each.push(watched);
                 }
             }
         }
@@ -95,7 +94,7 @@ impl Watching {
     pub(super) fn all(&self) -> Vec<Arc<Watched>> {
         let mut all = self.primary.watched.clone();
         let is_own = |one: &Arc<Watched>| self.primary.watched.iter().any(|own| Arc::ptr_eq(own, one));
-        all.extend(self.each().into_iter().map(|(_, one)| one).filter(|one| !is_own(one)).cloned());
+        all.extend(self.each().into_iter().filter(|one| !is_own(one)).cloned());
         all
     }
 
@@ -158,7 +157,7 @@ impl Watching {
         });
         let once = process.pass.is_some();
         subscribe(&mut self.tasks, &self.namespaces, &self.primary, &dispatch, once).await;
-        for (_, watched) in self.each() {
+        for watched in self.each() {
             let shows = |watches: &Watches| watches.watched.iter().any(|one| Arc::ptr_eq(one, watched));
             let primary = shows(&self.primary).then_some(View::Primary);
             let others = self.others.iter().filter(|(_, watches)| shows(watches)).map(|(id, _)| View::Other(*id));
