@@ -160,7 +160,7 @@ fn prometheus_answers_every_query_with_data() {
     }));
     assert!(all.len() > 60, "{} queries", all.len());
     for query in all {
-        prometheus.wait_for_data(&filled(&query, namespace));
+        prometheus.wait_for_data(&filled(&query, namespace, "kooper"));
     }
     drop(prometheus);
     stop(program);

@@ -129,7 +129,7 @@ impl Walk {
         let asked = queries(&dashboard);
         assert!(asked.len() > 20, "{asked:#?}");
         for query in asked {
-            prometheus.wait_for_data(&filled(&query, NAMESPACE));
+            prometheus.wait_for_data(&filled(&query, NAMESPACE, "site"));
         }
         let rules = prometheus.wait_for_rules();
         let firing: Vec<_> = rules.iter().filter(|rule| rule["state"] == "firing").map(|rule| &rule["name"]).collect();

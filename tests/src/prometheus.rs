@@ -132,12 +132,11 @@ pub fn queries(dashboard: &Value) -> Vec<String> {
     queries
 }
 
-/// A query with values for the variables of a dashboard: the namespace and the job of [`Prometheus::start`], and all
-/// controllers.
-pub fn filled(query: &str, namespace: &str) -> String {
+/// A query with values for the variables of a dashboard: a namespace, a job, and all controllers.
+pub fn filled(query: &str, namespace: &str, job: &str) -> String {
     query
         .replace("$__rate_interval", "1m")
         .replace("$namespace", namespace)
-        .replace("$job", "kooper")
+        .replace("$job", job)
         .replace("$controller", ".+")
 }
