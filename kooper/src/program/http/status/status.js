@@ -26,8 +26,8 @@ async function renew() {
     } catch {
       // The program is stopped, or busy: the page shows that it is old.
     }
-    // A page that takes long to make is renewed less often.
-    pause = Math.max(PAUSE, 10 * (performance.now() - began));
+    // A page that takes long to make is renewed less often; one that is missing, as soon as it may be there again.
+    pause = Math.max(PAUSE, (stale ? 1 : 10) * (performance.now() - began));
     document.body.classList.toggle("stale", stale);
   }
   setTimeout(renew, pause);
