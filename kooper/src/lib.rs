@@ -115,6 +115,7 @@ pub use kooper_grammar::name::NameError;
 #[cfg(feature = "macros")]
 pub use kooper_macros::{controller, explore, test};
 pub use metrics::health::Health;
+pub use object::duration::{DurationError, GoDuration};
 pub use object::key::ObjectKey;
 pub use object::kind::{Kind, Namespaced};
 pub use object::sections::Changed;

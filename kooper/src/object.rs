@@ -2,6 +2,7 @@
 //! demand.
 
 mod dictionary;
+pub(crate) mod duration;
 pub(crate) mod key;
 pub(crate) mod kind;
 mod metadata;

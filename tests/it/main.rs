@@ -15,6 +15,7 @@ mod crds;
 mod dev;
 mod diff;
 mod dry_run;
+mod durations;
 mod edited_children;
 mod exploration;
 mod failing_calls;

@@ -106,12 +106,12 @@ impl Maker {
 
     fn string(&self, schema: &Value, nth: usize) -> Result<Value, Unmade> {
         let (least, most) = (size(&schema["minLength"]), schema["maxLength"].as_u64().map_or(usize::MAX, in_memory));
+        if let Some(format) = schema["format"].as_str().and_then(|format| formatted(format, nth)) {
+            return Ok(json!(format));
+        }
         if let Some(pattern) = schema["pattern"].as_str() {
             let fitting = pattern::string(pattern, least, most, nth);
             return fitting.map(Value::String).ok_or_else(|| self.unmade("its `pattern` is too difficult"));
-        }
-        if let Some(format) = schema["format"].as_str().and_then(|format| formatted(format, nth)) {
-            return Ok(json!(format));
         }
         let mut word = if nth == 0 { WORD.to_owned() } else { format!("{WORD}-{}", nth + 1) };
         if word.len() > most {
