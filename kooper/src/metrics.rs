@@ -196,7 +196,7 @@ pub enum Gauge {
     FailingKeys,
     /// Objects in the store.
     StoreObjects,
-    /// The size of the objects in the store, in bytes.
+    /// The size of the objects in the store, in bytes. Those that hold secrets do not count.
     StoreBytes,
     /// The time since a watch last received an event or a bookmark, in seconds.
     WatchAge {

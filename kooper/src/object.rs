@@ -136,9 +136,9 @@ impl Object {
     }
 
     /// The same object, its JSON compressed for a store that may know it in another
-    /// version.
-    pub(crate) fn packed(mut self, dictionaries: &Dictionaries, known: bool) -> Self {
-        self.text = self.text.packed(|text, owners| dictionaries.choose(text, owners, known));
+    /// version. Without dictionaries it shares nothing with other objects.
+    pub(crate) fn packed(mut self, dictionaries: Option<&Dictionaries>, known: bool) -> Self {
+        self.text = self.text.packed(|text, owners| Some(dictionaries?.choose(text, owners, known)));
         self
     }
 

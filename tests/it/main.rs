@@ -7,6 +7,7 @@ mod charts;
 mod check_as;
 mod clock;
 mod cluster;
+mod compression;
 mod control_plane;
 mod controllers;
 mod crd_commands;

@@ -29,6 +29,9 @@ async fn optional(_: Arc<Mall>) {}
 #[kooper::controller(resource([Mall, Pod], optional), main = false)]
 async fn optional_each<K: Kind>(_: Arc<K>) {}
 
+#[kooper::controller(resource(Mall, secret, optional), owns = [(ConfigMap, secret)], main = false)]
+async fn secret(_: Arc<Mall>) {}
+
 #[kooper::controller(resource = Mall, owns = [Deployment, Service], main = false)]
 async fn owns(_: Arc<Mall>) {}
 
@@ -160,6 +163,7 @@ async fn install_crd_each<K: Kind>(_: Arc<K>) {}
 fn each_is_defined() {
     assert_eq!(names::<optional>(), ["optional"]);
     assert_eq!(names::<optional_each>(), ["optional-each-mall", "optional-each-pod"]);
+    assert_eq!(names::<secret>(), ["secret"]);
     assert_eq!(names::<owns>(), ["owns"]);
     assert_eq!(names::<watches>(), ["watches"]);
     assert_eq!(names::<related_each>(), ["related-each-mall", "related-each-stall"]);

@@ -22,12 +22,12 @@ const KEYS: &[Key<Args>] = &[
         form: "a kind, or a list of kinds",
         example: "resource = Pod",
         default: "required",
-        doc: "The kind to retrieve. A list makes one independent controller for each kind, named `<name>-<kind>`; they share a generic handler. With `resource(Pod, optional)`, the process is ready even if the cluster does not have the kind.",
+        doc: "The kind to retrieve. A list makes one independent controller for each kind, named `<name>-<kind>`; they share a generic handler. With `resource(Pod, optional)`, the process is ready even if the cluster does not have the kind. `resource(Token, secret)` marks its objects as secret, as Secrets are: they are compressed each by itself, and their size is not published.",
         mentions: Mentions::KINDS,
         read: |args, value| {
-            let (resource, optional) = value.resource()?;
+            let (resource, options) = value.resource()?;
             args.resource = Some(resource);
-            args.settings.extend(optional.map(|optional| Setting::new("optional", optional)));
+            args.settings.extend(options);
             Ok(())
         },
     },

@@ -80,6 +80,16 @@ const SETTINGS: &[Key<Selection>] = &[
         ..Key::EQUALS
     },
     Key {
+        name: "secret",
+        shapes: FLAG,
+        form: "no value",
+        example: "secret",
+        default: "off, but on for Secrets",
+        doc: "The objects hold secrets: they are compressed each by itself, and their size is not published. This holds for the kind in all controllers of the program.",
+        read: call!(secret, flag),
+        ..Key::EQUALS
+    },
+    Key {
         name: "metadata_only",
         shapes: FLAG,
         form: "no value",
@@ -110,7 +120,7 @@ impl Objects {
 
     /// Whether it is all of each object of the kind.
     pub(crate) fn is_all(&self) -> bool {
-        self.settings.is_empty()
+        self.settings.iter().all(|setting| setting.method == "secret")
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Plan {
     access: Option<Vec<Rule>>,
     needs: Vec<Need>,
     caches: Vec<CacheRequest>,
+    /// The kinds that are marked as secret.
+    secret: Vec<KindInfo>,
     /// What keeps all objects of a kind in memory, whole.
     whole: Vec<String>,
     /// The caches of children.
@@ -159,7 +161,10 @@ impl Plan {
     }
 
     /// What is selected; a mistake in it is noted.
-    fn select<K>(&mut self, setting: &'static str, objects: All<K>) -> Option<&'static Selected> {
+    fn select<K: Kind>(&mut self, setting: &'static str, objects: All<K>) -> Option<&'static Selected> {
+        if objects.is_secret() {
+            self.note_secret::<K>();
+        }
         match objects.into_selected() {
             Ok(selected) => selected.interned(),
             Err(mistake) => {
@@ -167,6 +172,11 @@ impl Plan {
                 None
             }
         }
+    }
+
+    /// Notes that the objects of a kind hold secrets.
+    pub(crate) fn note_secret<K: Kind>(&mut self) {
+        self.secret.push(KindInfo::of::<K>());
     }
 
     pub(crate) fn note_mistake(&mut self, setting: &'static str, mistake: &str) {
@@ -325,6 +335,11 @@ impl Plan {
 
     pub(crate) fn caches(&self) -> &[CacheRequest] {
         &self.caches
+    }
+
+    /// The kinds that are marked as secret.
+    pub(crate) fn secret(&self) -> &[KindInfo] {
+        &self.secret
     }
 
     /// The caches of children.

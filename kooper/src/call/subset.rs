@@ -28,6 +28,7 @@ use crate::watch::selected::Selected;
 #[must_use = "it selects nothing until it is passed on"]
 pub struct All<T> {
     selected: Selected,
+    secret: bool,
     /// The first error of a method that parses its argument.
     mistake: Option<String>,
     kind: PhantomData<fn() -> T>,
@@ -125,7 +126,7 @@ impl<T: Kind, S: Subset<Object = T>> SubsetOf<T> for S {
 
 impl<T> All<T> {
     pub(crate) fn new() -> Self {
-        Self { selected: Selected::default(), mistake: None, kind: PhantomData }
+        Self { selected: Selected::default(), secret: false, mistake: None, kind: PhantomData }
     }
 
     /// Selects the objects that match a label selector.
@@ -180,7 +181,20 @@ impl<T> All<T> {
 
     /// Only the metadata of the objects: spec, status and data are not fetched.
     pub fn metadata_only(self) -> All<PartialObjectMeta<T>> {
-        All { selected: self.selected, mistake: self.mistake, kind: PhantomData }
+        All { selected: self.selected, secret: self.secret, mistake: self.mistake, kind: PhantomData }
+    }
+
+    /// Marks the objects of the kind as secret, for all controllers of the program:
+    /// they are compressed each by itself, and `kooper_store_bytes` does not count
+    /// them. Otherwise who may write one of them, and reads the metrics, could guess
+    /// what others contain. Secrets are always treated so.
+    pub fn secret(mut self) -> Self {
+        self.secret = true;
+        self
+    }
+
+    pub(crate) fn is_secret(&self) -> bool {
+        self.secret
     }
 
     fn mistake(&mut self, problem: impl fmt::Display) {
@@ -210,6 +224,7 @@ impl<T: Kind> All<T> {
         ];
         let mut parts = vec![KindInfo::of::<T>().kind];
         parts.extend(settings.into_iter().filter_map(|(name, value)| Some(format!("{name} = {}", value?))));
+        parts.extend(self.secret.then(|| "secret".to_owned()));
         parts.extend(is_metadata::<T>().then(|| "metadata_only".to_owned()));
         if parts.len() == 1 { parts.concat() } else { format!("({})", parts.join(", ")) }
     }
@@ -245,7 +260,7 @@ mod tests {
     fn a_selection_is_described_as_the_attribute_has_it() {
         let all = All::<Secret>::new;
         assert_eq!(all().describe(), "Secret");
-        assert_eq!(all().metadata_only().describe(), "(Secret, metadata_only)");
+        assert_eq!(all().secret().metadata_only().describe(), "(Secret, secret, metadata_only)");
         let some = all().labels("b,a=1").fields("type=Opaque").names(["x", "y"]).namespaces(["shop"]);
         assert_eq!(
             some.describe(),

@@ -368,6 +368,7 @@ impl Builder {
         let namespace = || self.client.as_ref().map_or("default", Client::default_namespace).to_owned();
         let crds = self.controllers.iter().filter_map(Controller::crd);
         let crds = crds.filter(|(_, installs)| *installs).map(|(crd, _)| crd);
+        let secret = self.controllers.iter().flat_map(|controller| controller.plan.secret()).cloned().collect();
         let advice = Advice { manager: installation.program.clone(), command: self.command };
         let crds = Installer::new(advice, &self.version, crds, self.allowed_crd_changes);
         let process = Process {
@@ -381,7 +382,7 @@ impl Builder {
             lease_client: self.lease_client,
             identity: self.identity.unwrap_or_else(leader::identity),
             states: Arc::default(),
-            watches: Arc::default(),
+            watches: Arc::new(SharedWatches::new(secret)),
             metrics: self.metrics,
             health: self.health,
             drain: self.drain,

@@ -105,7 +105,7 @@ metrics! {
     STORE_OBJECTS: Gauge of Number, "kooper_store_objects" ["controller"],
         "Objects in the store.";
     STORE_BYTES: Gauge of Bytes, "kooper_store_bytes" ["controller"],
-        "The size of the objects in the store.";
+        "The size of the objects in the store, without those that hold secrets.";
     WATCH_AGE: Gauge of Seconds, "kooper_watch_last_heard_seconds" ["controller", "watch"],
         "Seconds since the watch last received an event or a bookmark.";
     RELISTS: Counter of Number, "kooper_relists_total" ["controller"],

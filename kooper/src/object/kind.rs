@@ -89,6 +89,11 @@ impl KindInfo {
         (&self.group, &self.plural) == (&other.group, &other.plural)
     }
 
+    /// Whether every object of the kind holds secrets.
+    pub(crate) fn is_secret(&self) -> bool {
+        self.group.is_empty() && self.plural == "secrets"
+    }
+
     /// `plural` or `plural.group`, as kubectl takes it.
     pub(crate) fn resource(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }

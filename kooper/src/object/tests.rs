@@ -185,7 +185,7 @@ fn mutated_objects_are_read_as_serde_reads_them_or_refused() {
         let json = object.json().into_owned();
         let again = Object::parse(input).unwrap();
         assert!(!differs(&object, &again, &[Changed::Labels, Changed::Generation, Changed::Status]));
-        assert_eq!(again.packed(&dictionaries, true).json(), json);
+        assert_eq!(again.packed(Some(&dictionaries), true).json(), json);
     });
 }
 

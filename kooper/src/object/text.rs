@@ -18,21 +18,29 @@ const LONGEST_SCRATCH: usize = 64 << 10;
 
 /// A JSON text.
 pub(super) enum Text {
-    Plain { json: Box<[u8]>, owners: Option<Owners> },
-    Packed { bytes: Box<[u8]>, length: u32, dictionary: Arc<[u8]> },
+    Plain {
+        json: Box<[u8]>,
+        owners: Option<Owners>,
+    },
+    /// Without a dictionary, the bytes depend on nothing but the text.
+    Packed {
+        bytes: Box<[u8]>,
+        length: u32,
+        dictionary: Option<Arc<[u8]>>,
+    },
 }
 
 impl Text {
-    /// Compresses the text with a dictionary that is chosen for it, if that makes it
-    /// shorter.
-    pub(super) fn packed(self, choose: impl FnOnce(&[u8], Option<Owners>) -> Arc<[u8]>) -> Self {
+    /// Compresses the text with a dictionary that is chosen for it, or without one, if
+    /// that makes it shorter.
+    pub(super) fn packed(self, choose: impl FnOnce(&[u8], Option<Owners>) -> Option<Arc<[u8]>>) -> Self {
         let (json, owners) = match self {
             Self::Plain { json, owners } if json.len() >= WORTH_PACKING => (json, owners),
             other => return other,
         };
         let dictionary = choose(&json, owners);
         let bytes: Option<Box<[u8]>> = with_scratch(get_maximum_output_size(json.len()), |scratch| {
-            let size = compress_into_with_dict(&json, scratch, &dictionary).ok()?;
+            let size = compress_into_with_dict(&json, scratch, words(dictionary.as_ref())).ok()?;
             Some(scratch.get(..size).filter(|bytes| bytes.len() < json.len())?.into())
         });
         match (bytes, u32::try_from(json.len())) {
@@ -47,7 +55,7 @@ impl Text {
             Self::Plain { json, .. } => read(json),
             Self::Packed { bytes, length, dictionary } => with_scratch(*length as usize, |scratch| {
                 // As in `plain`.
-                let length = decompress_into_with_dict(bytes, scratch, dictionary).unwrap_or_default();
+                let length = decompress_into_with_dict(bytes, scratch, words(dictionary.as_ref())).unwrap_or_default();
                 read(scratch.get(..length).unwrap_or_default())
             }),
         }
@@ -60,6 +68,7 @@ impl Text {
             Self::Packed { bytes, length, dictionary } => {
                 // The bytes are from `packed`. An error would lead to JSON that
                 // does not decode.
+                let dictionary = words(dictionary.as_ref());
                 Cow::Owned(decompress_with_dict(bytes, *length as usize, dictionary).unwrap_or_default())
             }
         }
@@ -71,6 +80,11 @@ impl Text {
             Self::Plain { json: bytes, .. } | Self::Packed { bytes, .. } => bytes.len(),
         }
     }
+}
+
+/// The bytes of a dictionary; none without one.
+fn words(dictionary: Option<&Arc<[u8]>>) -> &[u8] {
+    dictionary.map_or(&[], |dictionary| dictionary)
 }
 
 /// Memory of the thread for texts that live for a moment.
@@ -116,7 +130,7 @@ mod tests {
         let (mut before, mut after) = (0, 0);
         for name in 0..100 {
             let json = pod(name);
-            let text = plain(json.clone()).packed(|_, _| dictionary.clone());
+            let text = plain(json.clone()).packed(|_, _| Some(dictionary.clone()));
             assert_eq!(*text.plain(), *json);
             before += json.len();
             after += text.size();
@@ -130,7 +144,7 @@ mod tests {
         let noise: Vec<u8> = (0..4000u64).map(|n| (crate::backoff::fraction(n) * 256.0) as u8).collect();
         for text in [b"{}".to_vec(), noise] {
             assert!(
-                matches!(plain(text.clone()).packed(|_, _| dictionary.clone()), Text::Plain { json, .. } if *json == *text)
+                matches!(plain(text.clone()).packed(|_, _| Some(dictionary.clone())), Text::Plain { json, .. } if *json == *text)
             );
         }
     }
@@ -140,9 +154,11 @@ mod tests {
         fn any_text_is_restored_unchanged(texts in prop::collection::vec(prop::collection::vec(prop::sample::select(b"{}\":,abc01".to_vec()), 0..2000), 1..6)) {
             let dictionary: Arc<[u8]> = texts[0].clone().into();
             for text in texts {
-                let packed = plain(text.clone()).packed(|_, _| dictionary.clone());
-                prop_assert_eq!(&*packed.plain(), &*text);
-                prop_assert!(packed.read(|plain| plain == text && packed.read(|again| again == text)));
+                for dictionary in [Some(dictionary.clone()), None] {
+                    let packed = plain(text.clone()).packed(|_, _| dictionary);
+                    prop_assert_eq!(&*packed.plain(), &*text);
+                    prop_assert!(packed.read(|plain| plain == text && packed.read(|again| again == text)));
+                }
             }
         }
     }

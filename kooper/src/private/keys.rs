@@ -2,7 +2,7 @@
 //!
 //! A test of kooper-macros writes this file: `KOOPER_BLESS=1 cargo test -p kooper-macros`.
 
-/// `resource = Pod`: The kind to retrieve. A list makes one independent controller for each kind, named `<name>-<kind>`; they share a generic handler. With `resource(Pod, optional)`, the process is ready even if the cluster does not have the kind.
+/// `resource = Pod`: The kind to retrieve. A list makes one independent controller for each kind, named `<name>-<kind>`; they share a generic handler. With `resource(Pod, optional)`, the process is ready even if the cluster does not have the kind. `resource(Token, secret)` marks its objects as secret, as Secrets are: they are compressed each by itself, and their size is not published.
 pub mod resource {}
 
 /// `name = "echo-pod"`: The controller's name in metrics, logs, the Lease and the field manager, at most 63 characters.

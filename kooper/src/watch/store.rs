@@ -27,21 +27,33 @@ pub(crate) struct Store {
     shards: Box<[Shard]>,
     objects: AtomicUsize,
     bytes: AtomicUsize,
-    dictionaries: Dictionaries,
+    /// `None` for secret objects. What a text has in common with a dictionary makes it
+    /// shorter, so whoever writes one object and knows its size could guess the others.
+    dictionaries: Option<Dictionaries>,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self {
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
-            objects: AtomicUsize::new(0),
-            bytes: AtomicUsize::new(0),
-            dictionaries: Dictionaries::default(),
-        }
+        Self::new(false)
     }
 }
 
 impl Store {
+    /// A store of objects that may be `secret`.
+    pub(crate) fn new(secret: bool) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            objects: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            dictionaries: (!secret).then(Dictionaries::default),
+        }
+    }
+
+    /// Whether the size of its objects may not be published.
+    pub(crate) fn is_secret(&self) -> bool {
+        self.dictionaries.is_none()
+    }
+
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         self.shard(key).get(key)
     }
@@ -64,7 +76,7 @@ impl Store {
     /// Adds an object, or replaces its older version.
     pub(crate) fn put(&self, object: Object) -> Change {
         let known = self.get(object.key()).is_some();
-        let new = Arc::new(object.packed(&self.dictionaries, known));
+        let new = Arc::new(object.packed(self.dictionaries.as_ref(), known));
         let old = {
             let mut contents = self.shard(new.key()).write();
             contents.reindex([new.key()], true);

@@ -8,7 +8,7 @@ use syn::{LitStr, Path, Token, Type, parenthesized, token};
 use super::Value;
 use crate::controller::args::Resource;
 use crate::controller::objects::Objects;
-use crate::controller::setting::{File, Layer, Map};
+use crate::controller::setting::{File, Layer, Map, Setting};
 use crate::controller::types::plain;
 use crate::support::entries;
 use crate::support::errors::message;
@@ -41,28 +41,39 @@ impl Value<'_> {
         })
     }
 
-    /// The kinds, and `optional` if it follows them.
-    pub(crate) fn resource(&self) -> syn::Result<(Spanned<Resource>, Option<Spanned<()>>)> {
+    /// The kinds, and the options that follow them.
+    pub(crate) fn resource(&self) -> syn::Result<(Spanned<Resource>, Vec<Setting>)> {
         if !self.input.peek(token::Paren) {
-            return Ok((self.retrieved(self.input)?, None));
+            return Ok((self.retrieved(self.input)?, Vec::new()));
         }
         let content;
         let parentheses = parenthesized!(content in self.input);
         let resource = self.retrieved(&content)?;
         let wrong = |span| {
-            let text =
-                message!("expected `optional` after the kind: write `resource(Pod, optional)`, or `resource = Pod`");
+            let text = message!(
+                "expected `optional` or `secret` after the kind: write `resource(Pod, optional)`, or `resource = Pod`"
+            );
             syn::Error::new(span, text)
         };
         let _: Token![,] = content.parse().map_err(|_| wrong(parentheses.span.join()))?;
-        let span = content.span();
-        let word: Ident = content.parse().map_err(|_| wrong(span))?;
-        let _: Option<Token![,]> = content.parse()?;
-        if word != "optional" {
-            return Err(wrong(word.span()));
+        let mut options: Vec<Setting> = Vec::new();
+        while options.is_empty() || !content.is_empty() {
+            let span = content.span();
+            let word: Ident = content.parse().map_err(|_| wrong(span))?;
+            let Some(option) = ["optional", "secret"].into_iter().find(|option| word == option) else {
+                return Err(wrong(word.span()));
+            };
+            if options.iter().any(|known| known.method == option) {
+                return Err(syn::Error::new(word.span(), message!("`{option}` is there twice: remove one of them")));
+            }
+            let place = word.span().into();
+            options.push(Setting::new(option, Spanned { value: (), key: word.span(), place }));
+            let comma = content.span();
+            if !content.is_empty() {
+                let _: Token![,] = content.parse().map_err(|_| wrong(comma))?;
+            }
         }
-        let optional = Spanned { value: (), key: word.span(), place: word.span().into() };
-        if content.is_empty() { Ok((resource, Some(optional))) } else { Err(wrong(content.span())) }
+        Ok((resource, options))
     }
 
     fn retrieved(&self, input: ParseStream<'_>) -> syn::Result<Spanned<Resource>> {

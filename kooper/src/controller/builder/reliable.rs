@@ -113,6 +113,15 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
+    /// Marks the objects of the kind as secret, for all controllers of the program:
+    /// they are compressed each by itself, and `kooper_store_bytes` does not count
+    /// them. Otherwise who may write one of them, and reads the metrics, could guess
+    /// what others contain. Secrets are always treated so. Default: off.
+    pub fn secret(mut self) -> Self {
+        self.common.plan.note_secret::<K>();
+        self
+    }
+
     /// Sets the CRD if the kind has one: the attribute generates this call.
     #[doc(hidden)]
     pub fn maybe_crd(mut self, known: impl FnOnce(PhantomData<K>) -> Option<MakeCrd>) -> Self {

@@ -67,10 +67,11 @@ impl Watching {
         watching
     }
 
-    /// Registers the sizes of all caches of the controller, shared ones included.
+    /// Registers the sizes of all caches of the controller, shared ones included. The
+    /// size of secret objects is known to nobody.
     fn measure(&self, name: &str, metrics: &dyn MetricsRecorder) {
         let stores: Vec<Arc<Store>> = self.each().into_iter().map(|watched| watched.store.clone()).collect();
-        let again = stores.clone();
+        let again: Vec<_> = stores.iter().filter(|store| !store.is_secret()).cloned().collect();
         gauge(metrics, name, Gauge::StoreObjects, move || {
             stores.iter().map(|store| store.size().0).sum::<usize>() as f64
         });
@@ -287,8 +288,12 @@ fn watched(controller: &Controller, process: &Process, request: &CacheRequest, s
     let selected = scope.labels.is_some() || scope.fields.is_some();
     let status =
         || WatchStatus::new(name, &resource, scope.namespace.as_deref(), selected, !own).of_name(scope.only_name());
-    let (watched, new) =
-        if own { (Arc::new(Watched::new(status())), true) } else { process.watches.of(request.id, scope, status) };
+    let (watches, kind) = (&process.watches, &request.kind);
+    let (watched, new) = if own {
+        (Arc::new(Watched::new(status(), watches.is_secret(kind))), true)
+    } else {
+        watches.of(request.id, kind, scope, status)
+    };
     // Only the controller's own kind can be optional.
     if !(controller.config.optional && request.id == controller.primary.id) {
         watched.status.require();

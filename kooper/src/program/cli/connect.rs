@@ -65,7 +65,10 @@ pub(crate) enum ConnectError {
     UnknownCluster { file: String, cluster: String, clusters: String },
     #[error("the {what} of the kubeconfig {file} cannot be used: {problem}")]
     Material { file: String, what: &'static str, problem: String },
-    #[error("--context names a context of a kubeconfig, and there is none: this is a pod with its service account")]
+    #[error(
+        "--context names a context of a kubeconfig, and none is named: this is a pod, which has its service account; \
+         name one with `--kubeconfig FILE`, or remove `--context`"
+    )]
     ContextInPod,
     #[error(
         "this is a pod, but its service account cannot be used: {0}; check that `automountServiceAccountToken` is not \
@@ -76,8 +79,8 @@ pub(crate) enum ConnectError {
     Client(kube::Error),
 }
 
-/// Connects as the flags, the environment or the pod configure it, in this order.
-/// Nothing is sent yet.
+/// Connects as the flags, the environment, the pod or the home directory configure it,
+/// in this order. Nothing is sent yet.
 pub(crate) async fn connect(
     program: &str,
     settings: &Settings,
@@ -189,7 +192,8 @@ impl Places {
         if !named.is_empty() {
             return Some((named, "KUBECONFIG"));
         }
-        let home = self.home.as_ref().filter(|file| file.exists())?;
+        // Whoever can write into the image or a volume could choose another server by it.
+        let home = self.home.as_ref().filter(|file| !self.pod && file.exists())?;
         Some((vec![home.clone()], "the home directory"))
     }
 }

@@ -8,9 +8,8 @@ mod definitions;
 mod held;
 mod installed;
 mod leases;
+mod step;
 
-use std::fmt::Display;
-use std::io::Write;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -37,6 +36,7 @@ use crate::program::rbac::Place;
 use definitions::Definitions;
 use held::{Fate, Held};
 use leases::Found;
+use step::say;
 
 /// The shortest pause before the objects are counted again.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -384,10 +384,4 @@ struct Running {
 fn named(names: &[String], count: usize) -> String {
     let more = if count > names.len() { format!(" and {} more", count - names.len()) } else { String::new() };
     names.join(", ") + &more
-}
-
-/// Prints a step.
-fn say(step: &str, what: impl Display) {
-    // A closed stdout changes nothing.
-    drop(writeln!(std::io::stdout(), "{step:<9} {what}"));
 }

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Informer, Seen, Sink, WatchStatus};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
+use crate::object::kind::KindInfo;
 use crate::watch::cache_id::CacheId;
 use crate::watch::retriever::{ErasedRetriever, RetrieveError, Scope};
 use crate::watch::store::{Change, Store};
@@ -19,6 +20,8 @@ use crate::watch::store::{Change, Store};
 #[derive(Debug, Default)]
 pub(crate) struct SharedWatches {
     known: Mutex<HashMap<(CacheId, Scope), Arc<Watched>>>,
+    /// The kinds that a controller of the process has marked as secret.
+    secret: Vec<KindInfo>,
     stop: CancellationToken,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -34,13 +37,29 @@ pub(crate) struct Watched {
 }
 
 impl SharedWatches {
+    /// The watches of a process whose controllers have marked these kinds as secret.
+    pub(crate) fn new(secret: Vec<KindInfo>) -> Self {
+        Self { secret, ..Self::default() }
+    }
+
+    /// Whether objects of a kind are secret, to all controllers of the process.
+    pub(crate) fn is_secret(&self, kind: &KindInfo) -> bool {
+        kind.is_secret() || self.secret.iter().any(|secret| secret.is_same(kind))
+    }
+
     /// The watch of these objects, and whether it is new.
-    pub(crate) fn of(&self, id: CacheId, scope: &Scope, status: impl FnOnce() -> WatchStatus) -> (Arc<Watched>, bool) {
+    pub(crate) fn of(
+        &self,
+        id: CacheId,
+        kind: &KindInfo,
+        scope: &Scope,
+        status: impl FnOnce() -> WatchStatus,
+    ) -> (Arc<Watched>, bool) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(watched) = known.get(&(id.unselected(), scope.clone())) {
             return (watched.clone(), false);
         }
-        let watched = Arc::new(Watched::new(status()));
+        let watched = Arc::new(Watched::new(status(), self.is_secret(kind)));
         known.insert((id.unselected(), scope.clone()), watched.clone());
         (watched, true)
     }
@@ -63,8 +82,9 @@ impl SharedWatches {
 }
 
 impl Watched {
-    pub(crate) fn new(status: WatchStatus) -> Self {
-        let (store, status) = (Arc::<Store>::default(), Arc::new(status));
+    /// The watch of objects that may be `secret`.
+    pub(crate) fn new(status: WatchStatus, secret: bool) -> Self {
+        let (store, status) = (Arc::new(Store::new(secret)), Arc::new(status));
         let fan = Arc::new(Fan { status: status.clone(), sinks: Mutex::new(Arc::new([])) });
         Self { store, status, fan, started: Mutex::default() }
     }

@@ -27,7 +27,7 @@ impl Listed {
     pub(crate) fn add(&mut self, object: Object, known: &Store) {
         let object = match known.get(object.key()) {
             Some(old) if old.same_version(&object) => old,
-            old => Arc::new(object.packed(&known.dictionaries, old.is_some())),
+            old => Arc::new(object.packed(known.dictionaries.as_ref(), old.is_some())),
         };
         if let Some(shard) = self.shards.get_mut(shard_of(object.key())) {
             shard.replace(Keyed(object));

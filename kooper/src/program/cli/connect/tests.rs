@@ -76,7 +76,20 @@ async fn the_flag_precedes_the_variable_and_that_the_home_directory() {
     places.flag = None;
     assert_eq!(server(&places, "plain").await, "http://127.0.0.1:2");
     places.variable = Some(OsString::new());
+    places.pod = false;
     assert_eq!(server(&places, "plain").await, "http://127.0.0.1:3");
+}
+
+#[tokio::test]
+async fn a_pod_has_its_service_account_and_not_a_file_that_happens_to_be_there() {
+    let directory = Directory::new();
+    let home = Some(directory.file("home", KUBECONFIG));
+    let places = Places { home, pod: true, ..nowhere() };
+    assert!(places.files().is_none(), "it counts as a pod");
+    let error = refused(&places, None).await;
+    assert!(error.starts_with("this is a pod, but its service account cannot be used: "), "{error}");
+    let error = refused(&places, Some("plain")).await;
+    assert!(error.starts_with("--context names a context of a kubeconfig, and none is named: "), "{error}");
 }
 
 #[tokio::test]

@@ -52,7 +52,7 @@ impl Folder {
     pub(super) fn take(name: &str) -> Result<Self, FolderError> {
         let mut last = None;
         for base in bases() {
-            match Self::take_in(&base, name) {
+            match check(&base).and_then(|()| Self::take_in(&base.path, name)) {
                 Err(FolderError::Unusable { path, error }) => {
                     last = last.or(Some(FolderError::Unusable { path, error }));
                 }
@@ -111,7 +111,7 @@ impl Folder {
 /// Removes the folders of a program, and returns their paths.
 pub(super) fn clean(name: &str) -> Result<Vec<PathBuf>, FolderError> {
     let mut removed = Vec::new();
-    for path in bases().iter().flat_map(|base| (1..=MOST).map(|nth| nth_of(base, name, nth))) {
+    for path in bases().iter().flat_map(|base| (1..=MOST).map(|nth| nth_of(&base.path, name, nth))) {
         let Ok(kept) = File::open(path.join(KEPT)) else { continue };
         if kept.try_lock().is_err() {
             return Err(FolderError::InUse { name: name.to_owned(), path: path.display().to_string() });
@@ -135,12 +135,53 @@ fn unwritten(path: &Path, error: io::Error) -> FolderError {
     FolderError::Unwritten { path: path.display().to_string(), error }
 }
 
+/// The folder for all programs.
+struct Base {
+    path: PathBuf,
+    /// Whether it is among temporary files, where others may write, too.
+    is_temporary: bool,
+}
+
 /// The folders for all programs: the user's state, and temporary files if that cannot be written.
-fn bases() -> Vec<PathBuf> {
+fn bases() -> Vec<Base> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || env::home_dir().filter(|home| home.is_absolute()).map(|home| home.join(".local").join("state"));
     let own = if cfg!(windows) { absolute("LOCALAPPDATA") } else { absolute("XDG_STATE_HOME").or_else(home) };
-    own.into_iter().chain([env::temp_dir()]).map(|path| path.join("kooper")).collect()
+    let (own, temporary) = (own.map(|path| (path, false)), (env::temp_dir(), true));
+    let all = own.into_iter().chain([temporary]);
+    all.map(|(path, is_temporary)| Base { path: path.join("kooper"), is_temporary }).collect()
+}
+
+/// Refuses a place among temporary files if another user could put other files into it.
+fn check(base: &Base) -> Result<(), FolderError> {
+    let Some(above) = base.path.parent().filter(|_| base.is_temporary) else { return Ok(()) };
+    is_protected(above).map_err(|error| FolderError::Unusable { path: base.path.display().to_string(), error })
+}
+
+/// Whether nobody but this user and root can replace a folder, or one above it. In a sticky one, only the owner of an
+/// entry can.
+#[cfg(unix)]
+fn is_protected(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+
+    let user = rustix::process::geteuid().as_raw();
+    let real = fs::canonicalize(path)?;
+    // Links on the way could lead elsewhere the next time.
+    for folder in path.ancestors().chain(real.ancestors()).filter(|folder| !folder.as_os_str().is_empty()) {
+        let there = fs::symlink_metadata(folder)?;
+        let is_own = [0, user].contains(&there.uid());
+        let is_sealed = there.is_symlink() || there.mode() & 0o022 == 0 || there.mode() & 0o1000 != 0;
+        if !(is_own && is_sealed) {
+            let folder = folder.display();
+            return Err(io::Error::other(format!("other users can replace what is in {folder}")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn is_protected(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 /// `echo`, then `echo.2` and so on.
@@ -179,9 +220,9 @@ mod tests {
     use super::*;
 
     /// A folder of this test, which is removed at its end.
-    struct Base(PathBuf);
+    struct TestFolder(PathBuf);
 
-    impl Base {
+    impl TestFolder {
         fn new(name: &str) -> Self {
             let path = env::temp_dir().join(format!("kooper-folders-{name}-{}", std::process::id()));
             fs::create_dir_all(&path).expect("a folder");
@@ -193,7 +234,7 @@ mod tests {
         }
     }
 
-    impl Drop for Base {
+    impl Drop for TestFolder {
         fn drop(&mut self) {
             drop(fs::remove_dir_all(&self.0));
         }
@@ -201,7 +242,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_there_the_next_time() {
-        let base = Base::new("kept");
+        let base = TestFolder::new("kept");
         let kept = Kept { port: 6443, credentials: "secret".to_owned() };
         let mut folder = base.take();
         assert_eq!(folder.kept(), None);
@@ -215,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_second_process_has_a_folder_of_its_own() {
-        let base = Base::new("second");
+        let base = TestFolder::new("second");
         let first = base.take();
         let second = base.take();
         assert!(second.is_other);
@@ -229,7 +270,7 @@ mod tests {
     fn the_files_are_for_their_user_alone() {
         use std::os::unix::fs::PermissionsExt;
 
-        let base = Base::new("private");
+        let base = TestFolder::new("private");
         let mut folder = base.take();
         folder.keep(&Kept { port: 1, credentials: "secret".to_owned() }).expect("it is written");
         folder.write_kubeconfig("one").expect("it is written");
@@ -244,5 +285,39 @@ mod tests {
         drop(folder);
         fs::set_permissions(base.0.join("echo"), fs::Permissions::from_mode(0o755)).expect("it is ours");
         assert!(matches!(Folder::take_in(&base.0, "echo"), Err(FolderError::Unusable { .. })));
+    }
+    #[cfg(unix)]
+    #[test]
+    fn a_temporary_folder_in_which_others_can_replace_files_is_refused() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+
+        let base = TestFolder::new("protected");
+        let (above, temporary) = (base.0.join("above"), base.0.join("above/temporary"));
+        fs::create_dir_all(&temporary).expect("folders");
+        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
+        let refused = |path: &Path, is_temporary| {
+            let checked = check(&Base { path: path.join("kooper"), is_temporary });
+            checked.err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        let link = base.0.join("link");
+        symlink(&temporary, &link).expect("a link");
+        for (of_above, of_temporary, expected) in [
+            (0o755, 0o700, true),
+            (0o755, 0o1777, true),
+            (0o1777, 0o700, true),
+            (0o755, 0o777, false),
+            (0o755, 0o770, false),
+            (0o777, 0o700, false),
+            (0o775, 0o1777, false),
+        ] {
+            set(&above, of_above);
+            set(&temporary, of_temporary);
+            for path in [&temporary, &link] {
+                let why = refused(path, true);
+                assert_eq!(why.is_empty(), expected, "{of_above:o} {of_temporary:o}: {why}");
+                assert!(expected || why.contains("other users can replace what is in "), "{why}");
+                assert_eq!(refused(path, false), "", "the user has chosen it");
+            }
+        }
     }
 }

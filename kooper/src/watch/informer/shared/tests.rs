@@ -36,7 +36,7 @@ impl Sink for RecordingSink {
 }
 
 fn watched() -> Arc<Watched> {
-    Arc::new(Watched::new(WatchStatus::new("test", "things", None, false, true)))
+    Arc::new(Watched::new(WatchStatus::new("test", "things", None, false, true), false))
 }
 
 /// Subscribes a sink. There are so few objects that reporting them does not yield.

@@ -1,0 +1,42 @@
+//! What `uninstall` prints.
+
+use std::fmt::Display;
+use std::io::Write;
+
+/// Prints a step.
+pub(super) fn say(step: &str, what: impl Display) {
+    // A closed stdout changes nothing.
+    drop(writeln!(std::io::stdout(), "{}", line(step, what)));
+}
+
+/// A step as a line. What comes from the cluster, such as the holder of a Lease, must
+/// not change the terminal, nor look like another step.
+fn line(step: &str, what: impl Display) -> String {
+    let what = what.to_string();
+    let mut line = format!("{step:<9} ");
+    for char in what.chars() {
+        if is_deceptive(char) { line.extend(char.escape_default()) } else { line.push(char) }
+    }
+    line
+}
+
+/// Whether a terminal does something else with a character than to show it, or shows
+/// what is around it in another order.
+fn is_deceptive(char: char) -> bool {
+    char.is_control()
+        || matches!(char, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_from_the_cluster_changes_neither_the_terminal_nor_the_lines() {
+        let holder = "shop\u{1b}[2J\u{1b}]52;c;aGk=\u{7}\r\ndelete    CRD \u{9b}1m\u{202e}é";
+        assert_eq!(
+            line("keep", format_args!("Lease shop/shop: `{holder}` holds it")),
+            "keep      Lease shop/shop: `shop\\u{1b}[2J\\u{1b}]52;c;aGk=\\u{7}\\r\\ndelete    CRD \\u{9b}1m\\u{202e}é` holds it"
+        );
+    }
+}
