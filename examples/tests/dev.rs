@@ -30,7 +30,7 @@ fn the_first_command_shows_a_program_that_reacts() {
     dev.process.wait_for_line(&["onefile-echo-pod runs on a Kubernetes API server of its own, in this process."]);
     dev.process.wait_for_line(&["  controllers  echo (Pod)"]);
     dev.process.wait_for_line(&["  objects      pod/hello"]);
-    dev.process.wait_for_line(&["  k label pod/hello mood=good "]);
+    dev.process.wait_for_line(&["  kubectl label pod/hello mood=good "]);
     dev.process.wait_for_line(&["reasons=initial", "seen pod=hello namespace=\"default\""]);
 
     dev.apply(&pod("default", "anna"));
@@ -73,6 +73,18 @@ fn the_printed_line_works_with_kubectl() {
     let deleted = dev.kubectl(&["delete", "pod/hello", "pod/ben"]).expect("it is there");
     assert!(deleted.success, "{deleted:?}");
     dev.process.wait_for_metric("kooper_store_objects{controller=\"echo\"}", |objects| objects == 0.0);
+    dev.stop();
+}
+
+#[test]
+fn pods_and_workloads_can_be_left_alone() {
+    let home = home("workloads");
+    let dev = home.start(ONEFILE_ECHO_POD, &["--port", "0", "--workloads", "off"]);
+    dev.process.wait_for_line(&["  Note: pods stay pending, and workloads get no pods: `--workloads off`."]);
+    dev.process.wait_for_line(&["seen pod=hello"]);
+    // Nothing after the node of the cluster could run a pod.
+    let Some(nodes) = dev.kubectl(&["get", "nodes,pods", "--output", "name"]) else { return };
+    assert!(nodes.success && nodes.stdout.trim() == "pod/hello", "{nodes:?}");
     dev.stop();
 }
 

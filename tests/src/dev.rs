@@ -81,9 +81,8 @@ impl Dev {
     /// If it prints none.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
-        let line = self.process.wait_for_line(&["kubectl --kubeconfig "]);
-        let path = line.split("--kubeconfig ").nth(1).and_then(|rest| rest.split(['\'', ' ']).next());
-        path.expect("a path follows").into()
+        let line = self.process.wait_for_line(&["  export KUBECONFIG="]);
+        line.split_once("KUBECONFIG=").expect("a path follows").1.trim_matches('\'').into()
     }
 
     /// A client as kubectl has it with the printed line.

@@ -56,7 +56,7 @@ pub fn main(
         }
     };
     let described = Described { name: program, version, doc, own: own.as_ref() };
-    let (task, mut settings) = match args::parse(&described, std::env::args_os(), |name| std::env::var_os(name)) {
+    let (task, settings) = match args::parse(&described, std::env::args_os(), |name| std::env::var_os(name)) {
         Ok(parsed) => parsed,
         Err(error) => {
             // A closed stdout or stderr changes nothing about the exit code.
@@ -64,10 +64,6 @@ pub fn main(
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(FAILED));
         }
     };
-    if task == Task::Diff && !settings.given.contains_key("log-level") {
-        // Only what concerns the differences.
-        settings.log_level = logging::levels("warn").unwrap_or_default();
-    }
     #[cfg(not(feature = "apiserver"))]
     if task == Task::Dev {
         logging::print(
@@ -89,6 +85,9 @@ pub fn main(
     #[cfg(not(feature = "otel"))]
     let spans = None;
     logging::start(settings.log_format, settings.log_level.clone(), spans);
+    if let Some(problem) = &settings.rust_log {
+        tracing::warn!("RUST_LOG is not used: {problem}");
+    }
     let what = match task {
         Task::Run | Task::Dev => "cannot start",
         Task::Crd => "crd failed",

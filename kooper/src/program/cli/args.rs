@@ -127,6 +127,8 @@ pub(crate) struct Settings {
     pub(crate) status_page: Option<bool>,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: Targets,
+    /// Why `RUST_LOG` is not used, if it is set.
+    pub(crate) rust_log: Option<String>,
     pub(crate) drain_timeout: Duration,
     pub(crate) lease_namespace: Option<String>,
     pub(crate) instance: Option<String>,
@@ -151,6 +153,8 @@ pub(crate) struct Settings {
     pub(crate) files: Vec<PathBuf>,
     /// The port of the API server of `dev`.
     pub(crate) port: Option<u16>,
+    /// Whether pods run in `dev`, and workloads get pods.
+    pub(crate) workloads: bool,
     /// Whether `dev` only removes its files.
     pub(crate) clean: bool,
     /// The program's own settings.
@@ -204,6 +208,7 @@ impl Default for Settings {
             status_page: None,
             log_format: LogFormat::Text,
             log_level: logging::levels("").unwrap_or_default(),
+            rust_log: None,
             drain_timeout: DRAIN,
             lease_namespace: None,
             instance: None,
@@ -219,6 +224,7 @@ impl Default for Settings {
             color: None,
             files: Vec::new(),
             port: None,
+            workloads: true,
             clean: false,
             own: Own::default(),
         }
@@ -285,6 +291,18 @@ pub(crate) fn parse(
             settings.given.entry(flag.name).or_default().extend(text.into_string());
         }
     }
+    if !settings.given.contains_key("log-level") {
+        match environment("RUST_LOG").filter(|text| !text.is_empty()) {
+            Some(text) => match logging::levels(&text.to_string_lossy()) {
+                Ok(levels) => settings.log_level = levels,
+                // It may be meant for other programs, which know more than levels.
+                Err(problem) => settings.rust_log = Some(problem),
+            },
+            // Only what concerns the differences.
+            None if task == Task::Diff => settings.log_level = logging::levels("warn").unwrap_or_default(),
+            None => {}
+        }
+    }
     if task == Task::Manifests && settings.manifests.image.is_none() {
         let message =
             "the image of the program is missing: write `--image IMAGE`, such as `--image example.com/shop:1.2.0`";
@@ -328,7 +346,7 @@ fn described(lines: &[&str]) -> Option<String> {
 
 const AFTER_HELP: &str = "\
 Each flag has an environment variable: KOOPER_WORKERS for --workers, KOOPER_LOG_LEVEL for --log-level.
-The flag takes precedence over the variable. Durations are written as 500ms, 30s, 5m or 1h30m.";
+The flag takes precedence over the variable, and both over RUST_LOG. Durations are written as 500ms, 30s, 5m or 1h30m.";
 
 /// The description of a program that has none of its own.
 const ABOUT: &str = "Runs Kubernetes controllers, made with Kooper";

@@ -85,7 +85,10 @@ pub(super) fn dev(
         .enable_all()
         .build()?;
     let server = runtime.block_on(server::start(&mut folder, settings.port, &mut notes))?;
-    let simulation = runtime.block_on(async { Simulation::visible(&server) });
+    let simulation = settings.workloads.then(|| runtime.block_on(async { Simulation::visible(&server) }));
+    if !settings.workloads {
+        notes.push("pods stay pending, and workloads get no pods: `--workloads off`".to_owned());
+    }
 
     let reviews_tokens = settings.reviews_tokens();
     let place = Place { installation, namespace: NAMESPACE.to_owned(), lease_namespace, reviews_tokens };

@@ -57,7 +57,7 @@ impl Flag {
     }
 }
 
-pub(super) static COMMON: [Flag; 25] = [
+pub(super) static COMMON: [Flag; 26] = [
     Flag {
         name: "kubeconfig",
         short: None,
@@ -381,6 +381,18 @@ pub(super) static COMMON: [Flag; 25] = [
         take: |settings, text| {
             let port = text.parse().map_err(|_| format!("write a port from 1 to {}, or 0 for any", u16::MAX))?;
             settings.port = Some(port);
+            Ok(())
+        },
+    },
+    Flag {
+        name: "workloads",
+        short: None,
+        value: "on|off",
+        help: "Whether pods run, and Deployments, Jobs and other workloads get pods [default: on]",
+        repeatable: false,
+        of: &[Task::Dev],
+        take: |settings, text| {
+            settings.workloads = on_or_off(text)?;
             Ok(())
         },
     },

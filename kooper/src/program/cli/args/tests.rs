@@ -98,6 +98,29 @@ fn every_flag_and_its_variable_have_the_same_effect() {
 }
 
 #[test]
+fn rust_log_sets_the_levels_where_neither_the_flag_nor_its_variable_does() {
+    let levels = |line: &str, environment: &[(&str, &str)]| {
+        let settings = parsed(line, environment).unwrap_or_else(|error| panic!("{line}: {error}"));
+        (settings.log_level, settings.rust_log)
+    };
+    let level = |text| logging::levels(text).expect("levels");
+    let rust_log = ("RUST_LOG", "info,kube=debug");
+    assert_eq!(levels("run", &[rust_log]), (level("info,kube=debug"), None));
+    assert_eq!(levels("run --log-level warn", &[rust_log]), (level("warn"), None));
+    assert_eq!(levels("run", &[rust_log, ("KOOPER_LOG_LEVEL", "error")]), (level("error"), None));
+    assert_eq!(levels("run", &[("RUST_LOG", "")]), (level("info"), None));
+    // The log of `diff` is about the differences.
+    assert_eq!(levels("diff -f a", &[]), (level("warn"), None));
+    assert_eq!(levels("diff -f a", &[rust_log]), (level("info,kube=debug"), None));
+
+    let (default, problem) = levels("run", &[("RUST_LOG", "kube[request]=loud")]);
+    assert_eq!(default, level("info"));
+    assert!(problem.is_some_and(|problem| problem.contains("`loud` is not a log level")));
+    let environment = [rust_log, ("KOOPER_NAMESPACE", "a")];
+    assert!(!parsed("run", &environment).expect("good values").given.contains_key("log-level"), "no pod gets it");
+}
+
+#[test]
 fn namespaces_are_combined_and_replace_those_of_the_environment() {
     assert_eq!(read("--namespace a run --namespace b,c").namespaces, ["b", "c"]);
     assert_eq!(read("--namespace a --namespace b,c").namespaces, ["a", "b", "c"]);

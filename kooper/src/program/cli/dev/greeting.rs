@@ -52,7 +52,7 @@ impl fmt::Display for Greeting<'_> {
             writeln!(f, "\n  Note: {note}.")?;
         }
         writeln!(f, "\nTry it in another terminal:\n")?;
-        writeln!(f, "  alias k='kubectl --kubeconfig {}'", quoted(self.kubeconfig))?;
+        writeln!(f, "  export KUBECONFIG={}", quoted(self.kubeconfig))?;
         for (command, effect) in self.commands() {
             match effect {
                 "" => writeln!(f, "  {command}")?,
@@ -68,18 +68,18 @@ impl Greeting<'_> {
     fn commands(&self) -> Vec<(String, &'static str)> {
         let mut commands = Vec::new();
         let Some(controller) = self.controllers.iter().find(|controller| !controller.has_own_retriever()) else {
-            return vec![("k get namespaces".to_owned(), "")];
+            return vec![("kubectl get namespaces".to_owned(), "")];
         };
         let kind = controller.kind_info();
         let place = match controller.namespaces().first() {
             Some(namespace) if kind.namespaced => format!(" --namespace {namespace}"),
             _ => String::new(),
         };
-        commands.push((format!("k get {}{place}", kind.plural), ""));
+        commands.push((format!("kubectl get {}{place}", kind.plural), ""));
         let own = format!("{}/", kind.kind.to_lowercase());
         if let Some(object) = self.objects.iter().find(|object| object.starts_with(&own)) {
-            commands.push((format!("k label {object} mood=good{place}"), "a change: the handler is called"));
-            commands.push((format!("k delete {object}{place}"), ""));
+            commands.push((format!("kubectl label {object} mood=good{place}"), "a change: the handler is called"));
+            commands.push((format!("kubectl delete {object}{place}"), ""));
         }
         commands
     }
@@ -111,9 +111,9 @@ fn local(address: SocketAddr) -> String {
     }
 }
 
-/// A path for a shell, inside of single quotes.
+/// A path for a shell.
 fn quoted(path: &Path) -> String {
     let path = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:,=\\".contains(c);
-    if path.chars().all(plain) { path } else { format!("\"{path}\"") }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:,=".contains(c);
+    if path.chars().all(plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
