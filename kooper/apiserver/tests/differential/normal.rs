@@ -20,6 +20,9 @@ const COMPARED: [&str; 5] = ["content-type", "warning", "retry-after", "allow", 
 /// Fields whose values are not compared, only that they are there; with the reason. It may only get shorter.
 pub(crate) const MASKED: [(&str, &str); 1] = [("continue", "the token is opaque to clients")];
 
+/// What `/version` says of how the server was built, and not of how it behaves.
+const BUILD: [&str; 6] = ["gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"];
+
 /// The answers of a history in a form that does not depend on when and where they were given.
 pub(crate) fn normal(answers: Vec<Answer>) -> Vec<Answer> {
     let mut parts = Parts::default();
@@ -149,6 +152,12 @@ impl Normal {
                 // A review is never stored: who owns its fields means nothing.
                 if entries.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("Review")) {
                     entries.insert("metadata".into(), "REVIEW".into());
+                }
+                // Who built the server, and with which compiler.
+                if entries.contains_key("gitVersion") {
+                    for (_, value) in entries.iter_mut().filter(|(key, _)| BUILD.contains(&key.as_str())) {
+                        *value = "BUILD".into();
+                    }
                 }
                 // Entries of the same kind are sorted by their times, which have seconds only.
                 if let Some(Value::Array(owners)) = entries.get_mut("managedFields") {
@@ -388,4 +397,28 @@ fn sorted(message: &str) -> String {
     let mut causes: Vec<_> = list.split(", ").collect();
     causes.sort_unstable();
     format!("{start}: [{}]", causes.join(", "))
+}
+
+/// `/version` of a server, with what its build decides.
+fn version_of(build: &Value, minor: &str) -> Vec<Answer> {
+    let mut body = serde_json::json!({"major": "1", "minor": minor, "gitVersion": format!("v1.{minor}.3")});
+    for key in BUILD {
+        body[key] = build[key].clone();
+    }
+    normal(vec![Answer { status: 200, headers: Vec::new(), body: body.to_string() }])
+}
+
+#[test]
+fn a_server_that_others_built_differs_by_its_version_alone() {
+    let built = |commit: &str, platform: &str| {
+        serde_json::json!({
+            "gitCommit": commit, "gitTreeState": "archive", "buildDate": "2026-07-22T18:07:38Z",
+            "goVersion": "go1.26.8", "compiler": "gc", "platform": platform,
+        })
+    };
+    let release = version_of(&built("1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d", "darwin/arm64"), "36");
+    let here = version_of(&built("0000000000000000000000000000000000000000", "linux/amd64"), "36");
+    assert_eq!(release[0].body, here[0].body);
+    let older = version_of(&built("0000000000000000000000000000000000000000", "linux/amd64"), "35");
+    assert_ne!(older[0].body, here[0].body);
 }
