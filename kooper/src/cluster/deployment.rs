@@ -57,9 +57,9 @@ struct Writers {
     creator: Creator<ReplicaSet>,
     patcher: Patcher<ReplicaSet>,
     deleter: Deleter<ReplicaSet>,
+    statuses: StatusWriter<Deployment>,
 }
 
-#[expect(clippy::too_many_arguments, reason = "each grants one verb")]
 async fn reconcile(
     deployment: Arc<Deployment>,
     sets: Reader<ReplicaSet>,
@@ -67,19 +67,18 @@ async fn reconcile(
     creator: Creator<ReplicaSet>,
     patcher: Patcher<ReplicaSet>,
     deleter: Deleter<ReplicaSet>,
-    own: Patcher<Deployment>,
     statuses: StatusWriter<Deployment>,
 ) -> Result<Action> {
     let all = claim(&deployment, &sets, &patcher).await?;
-    let writers = Writers { creator, patcher, deleter };
+    let writers = Writers { creator, patcher, deleter, statuses };
     let mut sets = sets::Sets::of(&deployment, all);
     let rolls = deployment.metadata.deletion_timestamp.is_none();
-    if rolls && roll(&deployment, &mut sets, &pods, &writers, &own).await? {
+    if rolls && roll(&deployment, &mut sets, &pods, &writers).await? {
         // The events of these writes call the handler again, with the new sets.
         return Ok(Action::done());
     }
     let (status, wait) = status::status(&deployment, &sets);
-    unless_gone(statuses.apply_status(&deployment, &status).await)?;
+    unless_gone(writers.statuses.apply_status(&deployment, &status).await)?;
     if rolls && status::is_complete(&deployment, &status) {
         clean_up(&deployment, &sets, &writers).await?;
     }
@@ -92,30 +91,31 @@ async fn roll(
     sets: &mut sets::Sets,
     pods: &Reader<Pod>,
     writers: &Writers,
-    own: &Patcher<Deployment>,
 ) -> Result<bool> {
     let spec = deployment.spec.field().cloned().unwrap_or_default();
     let (desired, bounds) = (spec.replicas.unwrap_or(1), Bounds::of(&spec));
     let paused = spec.paused == Some(true);
-    if sets.new.is_none() && !paused {
-        let size = if bounds.recreates { 0 } else { rollout::new_size(0, &sets.sizes(), desired, bounds) };
+    let ended = sets.old.iter().all(|set| has_ended(set, pods));
+    // Where old pods end first, the new set is made after them.
+    let waits = bounds.recreates && !(ended && sets.old.iter().all(|set| sets::size(set).spec == 0));
+    if sets.new.is_none() && !paused && !waits {
+        let size = if bounds.recreates { desired } else { rollout::new_size(0, &sets.sizes(), desired, bounds) };
         let set = sets.make(deployment, size, bounds)?;
         writers.creator.create(&set).await?;
         return Ok(true);
     }
     let mut written = false;
     if let (Some(new), false) = (&sets.new, paused) {
-        written |= annotate(deployment, new, &sets.old, writers, own).await?;
+        written |= annotate(deployment, new, &sets.old, writers).await?;
     }
     let scaled = sets.all().any(|set| sets::size(set).spec > 0 && annotation(set, DESIRED) != Some(desired));
     let mut sizes = sets.sizes();
     if paused || scaled {
         rollout::scale(&mut sizes, sets.new.as_ref().map(|_| 0), desired, bounds);
     } else if bounds.recreates {
-        sizes.iter_mut().skip(1).for_each(|size| size.spec = 0);
-        if let (Some(size), true) = (sizes.first_mut(), sets.old.iter().all(|set| has_ended(set, pods))) {
-            size.spec = desired;
-        }
+        let (new, old) = sizes.split_at_mut(usize::from(sets.new.is_some()));
+        old.iter_mut().for_each(|size| size.spec = 0);
+        new.iter_mut().filter(|_| ended).for_each(|size| size.spec = desired);
     } else {
         let grown = rollout::new_size(sizes[0].spec, &sizes, desired, bounds);
         if grown == sizes[0].spec {
@@ -150,7 +150,6 @@ async fn annotate(
     new: &Arc<ReplicaSet>,
     old: &[Arc<ReplicaSet>],
     writers: &Writers,
-    own: &Patcher<Deployment>,
 ) -> Result<bool> {
     let last = old.iter().filter_map(|set| annotation(set, REVISION)).max().unwrap_or_default();
     let (mut annotations, mut revision) = (sets::copied(deployment), annotation(new, REVISION).unwrap_or_default());
@@ -176,8 +175,8 @@ async fn annotate(
     }
     let mark = BTreeMap::from([(REVISION.to_owned(), revision.to_string())]);
     if !is_in(deployment.metadata.annotations.as_ref(), &mark) {
-        let patch = json!({"metadata": {"annotations": mark}});
-        unless_gone(own.patch_object(deployment, PatchBody::merge(patch)).await)?;
+        // As kube-controller-manager does: annotations that are written otherwise are a new generation.
+        unless_gone(writers.statuses.annotate(deployment, json!(mark)).await)?;
         written = true;
     }
     Ok(written)

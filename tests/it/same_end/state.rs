@@ -133,14 +133,8 @@ fn names(objects: &[Value]) -> Vec<(String, String)> {
 
 fn normal(object: &Value, names: &[(String, String)]) -> Value {
     let mut object = object.clone();
-    let observed = object["status"]["observedGeneration"] == object["metadata"]["generation"];
-    if let Some(status) = object["status"].as_object_mut()
-        && status.contains_key("observedGeneration")
-    {
-        status.insert("observedGeneration".into(), json!(observed));
-    }
     if let Some(metadata) = object["metadata"].as_object_mut() {
-        for key in ["managedFields", "creationTimestamp", "generation", "uid", "resourceVersion"] {
+        for key in ["managedFields", "creationTimestamp", "uid", "resourceVersion"] {
             metadata.remove(key);
         }
         if metadata.contains_key("deletionTimestamp") {

@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 pub struct PatchBody {
     pub(super) patch_type: PatchType,
     pub(super) value: Value,
+    /// Whether it is sent to the status subresource.
+    pub(super) status: bool,
 }
 
 /// The type of a patch.
@@ -31,21 +33,21 @@ impl PatchBody {
     /// list replaces the whole list.
     #[must_use]
     pub fn merge(value: Value) -> Self {
-        Self { patch_type: PatchType::Merge, value }
+        Self { patch_type: PatchType::Merge, value, status: false }
     }
 
     /// A JSON patch: a list of operations, of which all or none are done. A
     /// `test` that fails is an error with the code 422.
     #[must_use]
     pub fn json(operations: Value) -> Self {
-        Self { patch_type: PatchType::Json, value: operations }
+        Self { patch_type: PatchType::Json, value: operations, status: false }
     }
 
     /// A strategic merge patch: lists are merged by their keys. Custom resources
     /// do not support it.
     #[must_use]
     pub fn strategic(value: Value) -> Self {
-        Self { patch_type: PatchType::Strategic, value }
+        Self { patch_type: PatchType::Strategic, value, status: false }
     }
 
     /// The same patch for the object with this uid only.
@@ -67,6 +69,12 @@ impl PatchBody {
             }
         }
         self
+    }
+
+    /// The same patch by the status subresource.
+    #[cfg(feature = "apiserver")]
+    pub(super) fn of_status(self) -> Self {
+        Self { status: true, ..self }
     }
 
     /// Whether the patch changes nothing and only returns the object.

@@ -130,6 +130,7 @@ impl Objects<'_> {
             Doing::Create(_) => ("create", rule(None, &["create"])),
             Doing::Apply(..) => ("apply", rule(None, &["create", "patch"])),
             Doing::ApplyStatus(..) => ("apply the status of", rule(Some("status"), &["patch"])),
+            Doing::Patch(patch, _) if patch.status => ("patch the status of", rule(Some("status"), &["patch"])),
             Doing::Patch(..) => ("patch", rule(None, &["patch"])),
             Doing::Delete(_) => ("delete", rule(None, &["delete"])),
             Doing::Evict(_) => ("evict", rule(Some("eviction"), &["create"])),
@@ -154,8 +155,12 @@ impl Objects<'_> {
             }
             Doing::Patch(patch, manager) => {
                 let params = PatchParams { field_manager: Some(manager), ..PatchParams::default() };
-                let content_type = patch.content_type();
-                let mut request = requests.patch(name, &params, &KubePatch::Merge(patch.value))?;
+                let (content_type, status) = (patch.content_type(), patch.status);
+                let patch = KubePatch::Merge(patch.value);
+                let mut request = match status {
+                    true => requests.patch_subresource("status", name, &params, &patch)?,
+                    false => requests.patch(name, &params, &patch)?,
+                };
                 request.headers_mut().insert(CONTENT_TYPE, content_type);
                 Ok(request)
             }

@@ -71,6 +71,21 @@ impl<T: Kind, V> Access<T, V> {
             Ok(true)
         })
     }
+
+    /// Merges annotations into an object by a write of its status, which does not count as a new generation.
+    #[cfg(feature = "apiserver")]
+    pub(crate) fn annotate<'a>(&'a self, object: &'a T, annotations: Value) -> Request<'a, ()>
+    where
+        V: MayWriteStatus<T>,
+    {
+        let patch = super::PatchBody::merge(json!({"metadata": {"annotations": annotations}}));
+        let patch = patch.of_uid(object.meta().uid.as_deref().unwrap_or_default()).of_status();
+        let objects = self.objects();
+        Box::pin(async move {
+            let manager = objects.backing.field_manager();
+            objects.send(&key_of(object), Doing::Patch(patch, manager)).await.map(drop)
+        })
+    }
 }
 
 impl Objects<'_> {
