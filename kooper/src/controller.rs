@@ -194,7 +194,7 @@ impl Controller {
 
     /// The CRD of its kind, if known, and whether the controller installs it.
     pub(crate) fn crd(&self) -> Option<(CustomResourceDefinition, bool)> {
-        self.crd.map(|make| (make(), self.config.install_crd))
+        self.crd.map(|make| (crd::bounded(make()), self.config.install_crd))
     }
 
     /// The kinds that it watches on the API server: its own, and those of its

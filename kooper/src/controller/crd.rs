@@ -5,6 +5,7 @@ mod advice;
 mod breaking;
 mod cel;
 mod content;
+mod integers;
 mod served;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ use breaking::AllowedBy;
 pub(crate) use content::PROGRAM;
 use content::{HASH, VERSION, is_newer, same};
 pub(crate) use content::{annotated, merged};
+pub(crate) use integers::bounded;
 pub(crate) use served::{lacking, older};
 
 /// How many CRDs of a process are compared and applied at a time.

@@ -12,6 +12,9 @@ use serde::de::IgnoredAny;
 /// shorter one may be part of words such as `a string` by chance.
 const SHORTEST_VALUE: usize = 4;
 
+/// The integers whose values serde checks.
+const INTEGERS: [&str; 10] = ["i8", "i16", "i32", "i64", "isize", "u8", "u16", "u32", "u64", "usize"];
+
 /// A mismatch, and where it is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mismatch {
@@ -44,7 +47,8 @@ impl Mismatch {
             return Self { path: place.path, problem: "the type has no such field".to_owned() };
         }
         let expected = place.expected(words).unwrap_or_else(|| "a value that the type accepts".to_owned());
-        Self { path: place.path, problem: format!("expected {expected}, found {}", place.found) }
+        let beyond = if place.is_integer() && INTEGERS.contains(&&*expected) { " out of its range" } else { "" };
+        Self { path: place.path, problem: format!("expected {expected}, found {}{beyond}", place.found) }
     }
 }
 
@@ -132,6 +136,11 @@ impl JsonPlace {
             at = end;
         }
         None
+    }
+
+    fn is_integer(&self) -> bool {
+        let digits = self.text.strip_prefix('-').unwrap_or(&self.text);
+        self.found == "a number" && digits.bytes().all(|byte| byte.is_ascii_digit())
     }
 
     /// The type that serde's words name as the expected one, if the words are
@@ -286,8 +295,11 @@ mod tests {
             (r#"{"password": {"name": [1]}}"#, "password.name: expected a string, found a list"),
             (r#"{"password": {"name": null}}"#, "password.name: expected a string, found null"),
             (r#"{"ports": {}}"#, "ports: expected a list, found a map"),
-            (r#"{"ports": [{"number": 1}, {"number": -12345}]}"#, "ports[1].number: expected u16, found a number"),
-            (r#"{"ports": [{"number": 123456}]}"#, "ports[0].number: expected u16, found a number"),
+            (
+                r#"{"ports": [{"number": 1}, {"number": -12345}]}"#,
+                "ports[1].number: expected u16, found a number out of its range",
+            ),
+            (r#"{"ports": [{"number": 123456}]}"#, "ports[0].number: expected u16, found a number out of its range"),
             (r#"{"ports": [{"number": 1.5}]}"#, "ports[0].number: expected u16, found a number"),
             (r#"{"ports": [{"number": 1, "open": "hunter22"}]}"#, "ports[0].open: expected a boolean, found a string"),
             (r#"{"ports": [{"nmuber": 1}]}"#, "ports[0].nmuber: the type has no such field"),

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::controller::crd::integers::bounds;
+
 /// The bits of an integer, and whether it has a sign.
 fn width(format: &str) -> Option<(bool, u32)> {
     let (signed, bits) = match format.strip_prefix("uint") {
@@ -10,6 +12,16 @@ fn width(format: &str) -> Option<(bool, u32)> {
     };
     let bits = if bits.is_empty() { 64 } else { bits.parse().ok()? };
     Some((signed, bits))
+}
+
+/// Whether a limit is that of the integer that the schema has by its format.
+pub(super) fn is_bound(schema: &Value, limit: &str, is: f64) -> bool {
+    let (least, most) = schema["format"].as_str().map(bounds).unwrap_or_default();
+    match limit {
+        "minimum" => least == Some(is),
+        "maximum" => most == Some(is),
+        _ => false,
+    }
 }
 
 /// Whether every value of one format of numbers is a value of the other.

@@ -116,6 +116,10 @@ impl SchemaComparison<'_> {
         for (limit, larger_is_wider) in LIMITS {
             let Some(is) = new[limit].as_f64() else { continue };
             // A value with a fixed length may decode as another type: a character, an array.
+            // The program could not decode values beyond the limits of its integer before.
+            if integer::is_bound(old, limit, is) {
+                continue;
+            }
             let exact = [("minLength", "maxLength"), ("minItems", "maxItems")].iter().any(|(least, most)| {
                 (limit == *least || limit == *most) && new[least].is_number() && new[least] == new[most]
             });

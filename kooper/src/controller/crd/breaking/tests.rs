@@ -188,6 +188,11 @@ fn a_less_strict_schema_is_not_a_change() {
         ),
         (json!({"type": "integer", "format": "uint8", "minimum": 0}), json!({"type": "integer", "format": "int16"})),
         (json!({"type": "integer", "format": "uint"}), json!({"type": "integer", "format": "uint64"})),
+        (
+            json!({"type": "integer", "format": "uint32", "minimum": 0}),
+            json!({"type": "integer", "format": "uint32", "minimum": 0, "maximum": u32::MAX}),
+        ),
+        (json!({"type": "integer", "format": "int8"}), json!({"type": "integer", "format": "int8", "minimum": -128})),
         (json!({"type": "integer", "format": "int64"}), json!({"type": "number", "format": "double"})),
         (rules(&["self == 'a'"]), rules(&["(self == 'a') || self == 'b'"])),
         (rules(&["self == 'a'", "self != 'b'"]), rules(&["self != 'b'"])),
