@@ -25,8 +25,8 @@ async fn connect(_: Client) -> Result<Vec<u32>, std::io::Error> {
 }
 
 #[kooper::controller(resource = Pod, init = connect, main = false)]
-async fn state_taken_apart(State(numbers): State<Vec<u32>>) {
-    let _: Arc<Vec<u32>> = numbers;
+async fn state_taken_out(numbers: State<Vec<u32>>) {
+    let _: Arc<Vec<u32>> = State::into_inner(numbers);
 }
 
 #[kooper::controller(resource = Pod, init = connect, main = false)]
@@ -55,7 +55,7 @@ fn each_is_defined() {
     assert_eq!(names::<call>(), ["call"]);
     assert_eq!(names::<client>(), ["client"]);
     assert_eq!(names::<state>(), ["state"]);
-    assert_eq!(names::<state_taken_apart>(), ["state-taken-apart"]);
+    assert_eq!(names::<state_taken_out>(), ["state-taken-apart"]);
     assert_eq!(names::<all_of_them>(), ["all-of-them"]);
     assert_eq!(names::<metadata>(), ["metadata"]);
     assert_eq!(names::<an_alias>(), ["an-alias"]);

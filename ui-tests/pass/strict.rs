@@ -14,7 +14,16 @@ use kooper::prelude::*;
     sources = [orders], cleanup = tear_down, finalizer = "example.com/pods", deleted = forget, leader_election,
     backoff = ("10ms", "1000s"), main = false,
 )]
-pub async fn pods(pod: Arc<Pod>, State(names): State<Vec<String>>) -> Result<(), HandlerError> {
+pub async fn pods(
+    pod: Arc<Pod>,
+    names: State<Vec<String>>,
+    _: Call,
+    _: Reader<Secret>,
+    _: Getter<Secret>,
+    _: Deleter<Secret>,
+    _: Evictor,
+    _: Recorder,
+) -> Result<(), HandlerError> {
     if names.contains(&pod.name_any()) { Ok(()) } else { Err(HandlerError::permanent("a stranger")) }
 }
 

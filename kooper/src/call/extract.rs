@@ -108,8 +108,7 @@ pub enum Gone {
 
 /// The state of a controller, shared by all calls.
 ///
-/// It dereferences to the state. The pattern `State(db): State<Db>` takes the
-/// `Arc<Db>` out of it.
+/// It dereferences to the state; [`into_inner`](Self::into_inner) is the `Arc` of it.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -126,24 +125,47 @@ pub enum Gone {
 ///     calls.fetch_add(1, Ordering::Relaxed);
 /// }
 /// ```
+///
+/// A field of the state is a field of the argument, also of a tuple:
+///
+/// ```
+/// use kooper::prelude::*;
+///
+/// fn limit(settings: &State<(u32, String)>) -> String {
+///     format!("{} of {}", settings.0, settings.1)
+/// }
+/// assert_eq!(limit(&State::new((3, "pods".to_owned()))), "3 of pods");
+/// ```
 #[derive(Debug)]
-pub struct State<S>(pub Arc<S>);
+pub struct State<S> {
+    // Not public, nor of a tuple: `.0` is that of the state.
+    shared: Arc<S>,
+}
 
 impl<S> State<S> {
     /// Wraps a state, as to call a handler in a unit test.
     #[must_use]
     pub fn new(state: S) -> Self {
-        Self(Arc::new(state))
+        Self { shared: Arc::new(state) }
     }
 
-    pub(crate) fn shared(state: Arc<S>) -> Self {
-        Self(state)
+    /// The state itself, as to pass it to a task. It is not a method, as it could hide
+    /// one of the state.
+    #[must_use]
+    pub fn into_inner(this: Self) -> Arc<S> {
+        this.shared
+    }
+}
+
+impl<S> From<Arc<S>> for State<S> {
+    fn from(shared: Arc<S>) -> Self {
+        Self { shared }
     }
 }
 
 impl<S> Clone for State<S> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self { shared: self.shared.clone() }
     }
 }
 
@@ -151,7 +173,7 @@ impl<S> Deref for State<S> {
     type Target = S;
 
     fn deref(&self) -> &S {
-        &self.0
+        &self.shared
     }
 }
 

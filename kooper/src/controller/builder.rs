@@ -161,7 +161,7 @@ impl<K: Kind, O: Send + Sync + 'static> Builder<K, O> {
             let init = init.clone();
             Box::pin(async move {
                 let backing = context.backing.clone();
-                context.states.get_or_build(id, || init.build(&backing)).await.map(State::shared)
+                context.states.get_or_build(id, || init.build(&backing)).await.map(State::from)
             })
         });
         Builder { layers: self.layers, when: self.when, ..Builder::with(self.common, state) }

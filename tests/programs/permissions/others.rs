@@ -58,7 +58,7 @@ async fn find_class(classes: Getter<StorageClass>) -> Result<Found> {
 }
 
 /// Sends requests that only `access` lists.
-async fn quotas(quota: Arc<ResourceQuota>, client: Client, State(found): State<Found>) -> Result {
+async fn quotas(quota: Arc<ResourceQuota>, client: Client, found: State<Found>) -> Result {
     let revisions: Api<ControllerRevision> = Api::namespaced(client.clone(), &quota.namespace().unwrap_or_default());
     let mut revision = ControllerRevision::default();
     revision.metadata.generate_name = Some("made-".to_owned());
