@@ -1,5 +1,7 @@
 //! The files of `dev -f`.
 
+use std::net::TcpListener;
+
 use kooper_tests::dev::Home;
 use serde_json::json;
 
@@ -92,6 +94,14 @@ fn what_is_wrong_is_named_with_file_and_line() {
     refused(ONEFILE_ECHO_POD, "gadget.yaml", &gadget, ":5: Gadget.example.com \"one\" is invalid: spec.size");
     let icecream = "apiVersion: controller.nicoleh.io/v1alpha1\nkind: IceCream\nmetadata:\n  name: vanilla\nspec:\n  deploymentName: vanilla\n  replicas: -1\n";
     refused(ICECREAM, "icecream.yaml", icecream, ":7: IceCream.controller.nicoleh.io \"vanilla\" is invalid: ");
+
+    // Also where the port of the metrics is taken.
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listen = taken.local_addr().expect("bound").to_string();
+    let file = home.file("gadget.yaml", &gadget);
+    let mut dev = home.start(ONEFILE_ECHO_POD, &["--port", "0", "--listen", &listen, "-f", &file]);
+    assert_eq!(dev.process.exit_code(), Some(1));
+    dev.process.wait_for_line(&["gadget.yaml:5: Gadget.example.com \"one\" is invalid: spec.size"]);
 
     let mut dev = home.start(ONEFILE_ECHO_POD, &["-f", "/nowhere/pods.yaml"]);
     assert_eq!(dev.process.exit_code(), Some(1));

@@ -94,10 +94,18 @@ impl Rehearsal {
         }
     }
 
-    /// The objects that differ, in the order of their kinds and names.
+    /// The objects that differ, in the order of their kinds and names. Each dry run gives
+    /// other uids to what it creates: they are replaced, also in labels, selectors and
+    /// owner references, so that two runs show the same.
     pub(crate) fn differences(&self) -> Vec<Difference> {
         let entries = lock(&self.entries).clone();
-        entries.into_iter().filter_map(|(id, entry)| entry.difference(id)).collect()
+        let made: Vec<_> = entries.iter().filter_map(|(id, entry)| Some((entry.made_uid()?, id))).collect();
+        let made: BTreeMap<_, _> = made.iter().map(|(uid, id)| (&**uid, format!("(uid of {})", id.name))).collect();
+        let mut differences: Vec<_> = entries.iter().filter_map(|(id, entry)| entry.difference(id.clone())).collect();
+        for state in differences.iter_mut().flat_map(|one| [&mut one.before, &mut one.after]).flatten() {
+            replace_uids(state, &made);
+        }
+        differences
     }
 
     /// The other writes.
@@ -122,6 +130,20 @@ impl Rehearsal {
         } else {
             entries.remove(&id);
         }
+    }
+}
+
+/// Replaces each string that is one of these uids.
+fn replace_uids(value: &mut Value, uids: &BTreeMap<&str, String>) {
+    match value {
+        Value::String(text) => {
+            if let Some(words) = uids.get(text.as_str()) {
+                text.clone_from(words);
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|one| replace_uids(one, uids)),
+        Value::Object(fields) => fields.values_mut().for_each(|one| replace_uids(one, uids)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::http::{Listener, Server};
 use kooper::prelude::*;
 use kooper::retriever::channel;
@@ -133,6 +133,38 @@ async fn a_controller_whose_init_fails_is_shown_with_the_reason() -> Result<()> 
     page.has("?q=a", &["<td>shop/a</td><td>it waits until the controller starts: `init` failed"]);
     OPEN.store(true, Ordering::Relaxed);
     page.has("", &["<b class=\"good\">ready", "<td>shop/a</td><td>it waits for a change, or for its resync"]);
+    stop.cancel();
+    Ok(running.await??)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_waits_is_shown_with_what_holds_it_up() -> Result<()> {
+    async fn hang(_: Arc<ConfigMap>, call: Call) -> Result<()> {
+        call.cancelled().await;
+        Ok(())
+    }
+    let (retriever, events) = channel([config("hangs")])?;
+    let one = ConfigMap::controller("one").retriever(retriever).workers(1).handler(hang);
+    let (retriever, more) = channel([config("hangs")])?;
+    let two = ConfigMap::controller("two").retriever(retriever).workers(2).handler(hang);
+    // No server listens there.
+    let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse()?))?;
+    let (retriever, _events) = channel([config("reads")])?;
+    let reads = ConfigMap::controller("reads").retriever(retriever).handler(async |_: Reader<Secret>| {});
+    let health = Health::default();
+    let operator = Operator::builder().program("shop").health(health.clone()).client(client);
+    let operator = operator.controller(one.build()?).controller(two.build()?).controller(reads.build()?).build()?;
+    let page = Page::serve(&health)?;
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(operator.run(stop.clone()));
+    page.has("?q=hangs", &["<td>shop/hangs</td><td>it runs; so far for "]);
+    events.add(&config("waits"))?;
+    page.has("?q=waits", &["for a worker, in the lane of events: the only worker runs shop/hangs for "]);
+    more.add(&config("second"))?;
+    page.has("?q=second", &["<td>shop/second</td><td>it runs; so far for "]);
+    more.add(&config("third"))?;
+    page.has("?q=third", &["in the lane of events: all 2 workers are busy, the longest with shop/hangs for "]);
+    page.has("?q=reads", &["it waits until the controller starts: the first list of secrets is not complete: "]);
     stop.cancel();
     Ok(running.await??)
 }

@@ -201,6 +201,12 @@ impl Entry {
         self.replaced && self.base.is_some() && self.now.is_some()
     }
 
+    /// The uid of an object that the dry run has created.
+    pub(super) fn made_uid(&self) -> Option<String> {
+        let now = self.now.as_ref().filter(|_| !self.is_stored())?;
+        now["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty()).map(str::to_owned)
+    }
+
     /// How it differs, if it does.
     pub(super) fn difference(&self, id: Id) -> Option<Difference> {
         let essence = |state: &Option<Value>| state.as_ref().map(essence);

@@ -1,6 +1,7 @@
 //! Sequences of writes, on the embedded API server.
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kooper_apiserver::ApiServer;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -226,4 +227,39 @@ async fn a_deletion_of_many_is_about_the_objects_as_they_are_here() {
     assert_eq!(names(maps.list(&red).await.expect("listed").items), Vec::<String>::new());
     assert!(maps.get_opt("turns-blue").await.expect("it was asked for").is_some());
     assert_eq!(stage.stored().list(&red).await.expect("listed").items.len(), 2, "the cluster is as it was");
+}
+
+#[tokio::test]
+async fn two_runs_show_the_same_of_objects_that_get_a_uid() {
+    let server = ApiServer::start().await.expect("a server");
+    let run = async || {
+        let rehearsal = Arc::new(Rehearsal::default());
+        let client = rehearsal.client(server.client());
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+        let owner = maps.create(&PostParams::default(), &map("owner", "red")).await.expect("an owner");
+        let mut child = map("child", "blue");
+        child.metadata.owner_references = Some(vec![
+            from_value(json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid,
+            }))
+            .expect("a reference"),
+        ]);
+        maps.create(&PostParams::default(), &child).await.expect("a child");
+        // The API server selects the pods of a Job by labels with its uid.
+        let job: Job = from_value(json!({
+            "metadata": {"name": "backup"},
+            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}}},
+        }))
+        .expect("a Job");
+        Api::namespaced(client, "default").create(&PostParams::default(), &job).await.expect("a Job");
+        let uid = owner.metadata.uid.expect("a uid");
+        let shown: Vec<_> = rehearsal.differences().into_iter().map(|one| one.after.expect("created")).collect();
+        (uid, json!(shown))
+    };
+    let ((one, first), (other, second)) = (run().await, run().await);
+    assert_ne!(one, other, "the uids are random");
+    assert_eq!(first, second);
+    let text = first.to_string();
+    assert_eq!(text.matches("(uid of owner)").count(), 1, "{first:#}");
+    assert!(text.contains("\"batch.kubernetes.io/controller-uid\":\"(uid of backup)\""), "{first:#}");
 }

@@ -35,6 +35,7 @@ impl Inspect for View {
     fn inspect(&self, query: &Query) -> ControllerState {
         let (role, problem) = (self.role(), self.problem());
         let mut running = self.busy.running();
+        let all_busy = self.all_busy(&running);
         running.retain(|call| call.key.as_str().contains(&query.search));
         let ages: HashMap<ObjectKey, Duration> = running.iter().map(|call| (call.key.clone(), call.age)).collect();
         // At least half of the rows are for the keys.
@@ -57,6 +58,11 @@ impl Inspect for View {
             (_, Some(problem)) if view.waiting.is_queued() => {
                 format!("it waits until the controller starts: {problem}")
             }
+            (_, None) if view.waiting.is_queued() => match (&role, &all_busy) {
+                (Role::Standby(why), _) => format!("it waits until this replica leads: {why}"),
+                (_, Some(calls)) => format!("{}: {calls}", view.waiting),
+                _ => view.waiting.to_string(),
+            },
             _ => view.waiting.to_string(),
         };
         let described = views.iter().map(|view| KeyState {
@@ -100,9 +106,21 @@ impl View {
         }
     }
 
+    /// Which calls the workers are busy with, if a key has to wait for one of them: first
+    /// the one that runs for the longest time, which may hold up all others.
+    fn all_busy(&self, running: &[Running]) -> Option<String> {
+        let longest = running.iter().max_by_key(|call| call.age).filter(|_| running.len() >= self.workers)?;
+        let Running { key, age, .. } = longest;
+        Some(match self.workers {
+            1 => format!("the only worker runs {key} for {} now", shown(*age)),
+            all => format!("all {all} workers are busy, the longest with {key} for {}", shown(*age)),
+        })
+    }
+
     /// Why no handler is called, if so.
     fn problem(&self) -> Option<String> {
-        self.starting.ready().err().map(|problem| self.without_name(&problem).to_owned())
+        let starting = self.starting.ready().err().map(|problem| self.without_name(&problem).to_owned());
+        starting.or_else(|| self.namespaces.unlisted())
     }
 
     /// A remark without the name of the controller, which the page has above it.

@@ -53,6 +53,13 @@ impl Namespaces {
         watches.is_none_or(|watches| watches.iter().all(|watch| watch.is_synced()))
     }
 
+    /// The first list that every key waits for, if one is not complete.
+    pub(super) fn unlisted(&self) -> Option<String> {
+        let watch = self.everywhere.iter().find(|watch| !watch.is_synced())?;
+        let problem = watch.problem().map(|problem| format!(": {problem}")).unwrap_or_default();
+        Some(format!("the first list of {} is not complete{problem}", watch.place()))
+    }
+
     /// Waits until the keys of a namespace may be handled.
     pub(super) async fn wait_synced(&self, namespace: &str) {
         join_all(self.each.get(namespace).into_iter().flatten().map(|watch| watch.wait_synced())).await;

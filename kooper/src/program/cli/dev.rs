@@ -68,13 +68,6 @@ pub(super) fn dev(
     if folder.is_other {
         notes.push(format!("another `dev` of {name} is running: this one has files and ports of its own"));
     }
-    let (mut of_main, mut of_probes) = (Vec::new(), Vec::new());
-    let listeners = Listeners::bind_by(
-        &settings,
-        |address| listen(address, Listener::DEFAULT.port(), "metrics", &mut of_main),
-        |address| listen(address, Listener::DEFAULT_PROBES.port(), "probes", &mut of_probes),
-    )?;
-    notes.extend(of_main.into_iter().chain(of_probes));
 
     // A separate runtime: handlers that block their threads do not delay the server.
     let runtime = Builder::new_multi_thread()
@@ -108,6 +101,14 @@ pub(super) fn dev(
         Ok::<_, BoxError>((objects, connection))
     });
     let (objects, connection) = prepared?;
+    // After the objects: a file that the server refuses is the user's own, and is reported before a port that is taken.
+    let (mut of_main, mut of_probes) = (Vec::new(), Vec::new());
+    let listeners = Listeners::bind_by(
+        &settings,
+        |address| listen(address, Listener::DEFAULT.port(), "metrics", &mut of_main),
+        |address| listen(address, Listener::DEFAULT_PROBES.port(), "probes", &mut of_probes),
+    )?;
+    notes.extend(of_main.into_iter().chain(of_probes));
     notes.extend(identity.unrestricted.clone());
     if !has_kubectl() {
         notes.push("kubectl is not on the PATH: install it for these commands".to_owned());
