@@ -35,6 +35,7 @@ use crate::object::kind::{Kind, KindInfo};
 use crate::object::sections::Changed;
 use crate::watch::cache_id::CacheRequest;
 
+pub use crate::call::events::FailureEvents;
 #[cfg(all(feature = "cli", feature = "apiserver"))]
 pub(crate) use builder::Sample;
 #[cfg(not(all(feature = "cli", feature = "apiserver")))]

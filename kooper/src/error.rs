@@ -4,6 +4,8 @@
 //! wraps an error to change that.
 
 mod guarded;
+pub(crate) mod panicking;
+pub(crate) mod redaction;
 pub(crate) mod refusal;
 
 use std::any::Any;
@@ -52,11 +54,12 @@ pub struct HandlerError {
     marked: Marked,
 }
 
-/// The hint as a separate error of the chain. The `source` of a `transparent` error
+/// The marks as a separate error of the chain. The `source` of a `transparent` error
 /// skips the [`HandlerError`], but not this one.
 #[derive(Debug)]
 struct Marked {
-    hint: RetryHint,
+    hint: Option<RetryHint>,
+    is_public: bool,
     source: BoxError,
 }
 
@@ -78,13 +81,41 @@ impl HandlerError {
     /// An error that a retry cannot fix. The handler is not called again before
     /// the object changes or the next resync.
     pub fn permanent(error: impl Into<BoxError>) -> Self {
-        Self { marked: Marked { hint: RetryHint::Never, source: error.into() } }
+        Self::hinted(RetryHint::Never, error.into())
     }
 
     /// An error after which the handler is called again after `delay` instead of
     /// the back-off.
     pub fn retry_after(delay: Duration, error: impl Into<BoxError>) -> Self {
-        Self { marked: Marked { hint: RetryHint::After(delay), source: error.into() } }
+        Self::hinted(RetryHint::After(delay), error.into())
+    }
+
+    /// An error that the Kubernetes Event about the failed call may show with all of its
+    /// [`source`](StdError::source)s, to everyone who can view the object's namespace.
+    /// Of others it shows the outermost message alone. When the call is retried does
+    /// not change.
+    ///
+    /// ```
+    /// use std::num::ParseIntError;
+    ///
+    /// use kooper::{HandlerError, Result};
+    ///
+    /// #[derive(Debug, thiserror::Error)]
+    /// #[error("the price is invalid")]
+    /// struct BadPrice(#[source] ParseIntError);
+    ///
+    /// fn price(annotation: &str) -> Result<u32> {
+    ///     // The Event says "the price is invalid: invalid digit found in string".
+    ///     Ok(annotation.parse().map_err(|error| HandlerError::public(BadPrice(error)))?)
+    /// }
+    /// # assert!(price("cheap").is_err());
+    /// ```
+    pub fn public(error: impl Into<BoxError>) -> Self {
+        Self { marked: Marked { hint: None, is_public: true, source: error.into() } }
+    }
+
+    fn hinted(hint: RetryHint, source: BoxError) -> Self {
+        Self { marked: Marked { hint: Some(hint), is_public: false, source } }
     }
 }
 
@@ -113,13 +144,21 @@ impl StdError for Marked {
     }
 }
 
+/// An error, its source, the source of that one, and so on.
+fn sources<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| (*error).source())
+}
+
+/// The marks in the chain of an error, the outermost first.
+fn marks<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a Marked> {
+    sources(error).filter_map(|error| error.downcast_ref())
+}
+
 /// The outermost hint in the chain of an error; without one, the hint of an API
 /// server's refusal in the chain. `namespace` is that of the object.
 pub(crate) fn retry_hint(error: &(dyn StdError + 'static), namespace: Option<&str>) -> RetryHint {
-    let marked = std::iter::successors(Some(error), |error: &&(dyn StdError + 'static)| (*error).source())
-        .find_map(|error| error.downcast_ref());
-    if let Some(Marked { hint, .. }) = marked {
-        return *hint;
+    if let Some(hint) = marks(error).find_map(|marked| marked.hint) {
+        return hint;
     }
     let Some(refusal) = Refusal::behind(error) else { return RetryHint::Backoff };
     match refusal.cause {
@@ -134,10 +173,21 @@ pub(crate) fn retry_hint(error: &(dyn StdError + 'static), namespace: Option<&st
 /// secret, or that repeats such a cause, is replaced by other words and ends the
 /// line.
 pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
-    let all = || std::iter::successors(Some(error), |error: &&(dyn StdError + 'static)| (*error).source());
-    let guarded = all().filter_map(|error| guarded::words(error).map(|words| (error.to_string(), words))).last();
+    joined(error, usize::MAX)
+}
+
+/// What everyone who views the object may know about an error: its outermost message, and
+/// its causes if the author has marked it as public.
+pub(crate) fn public_chain(error: &(dyn StdError + 'static)) -> String {
+    joined(error, if marks(error).any(|marked| marked.is_public) { usize::MAX } else { 1 })
+}
+
+/// The first causes of an error in one line.
+fn joined(error: &(dyn StdError + 'static), most: usize) -> String {
+    let guarded =
+        sources(error).filter_map(|error| guarded::words(error).map(|words| (error.to_string(), words))).last();
     let mut text = String::new();
-    for cause in all() {
+    for cause in sources(error).take(most) {
         let mut cause = cause.to_string();
         if let Some((quoting, words)) = &guarded
             && cause.contains(quoting.as_str())
@@ -155,7 +205,7 @@ pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
             break;
         }
     }
-    text
+    redaction::redact(&text).into_owned()
 }
 
 /// The message of a panic.
@@ -197,6 +247,29 @@ mod tests {
     #[test]
     fn an_error_without_a_retry_hint_is_retried_with_backoff() {
         assert_eq!(retry_hint(&*BoxError::from("plain"), None), RetryHint::Backoff);
+    }
+
+    #[test]
+    fn only_the_outermost_message_is_public_unless_the_error_is_marked() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("the settings cannot be read")]
+        struct Settings(#[source] BoxError);
+
+        let secret = || Settings("line 3: password=canary".into());
+        let whole = "the settings cannot be read: line 3: password=canary";
+        for (error, expected) in [
+            (Box::new(secret()) as BoxError, "the settings cannot be read"),
+            (HandlerError::permanent(secret()).into(), "the settings cannot be read"),
+            (HandlerError::public(secret()).into(), whole),
+            (HandlerError::public(HandlerError::permanent(secret())).into(), whole),
+            (HandlerError::permanent(HandlerError::public(secret())).into(), whole),
+            (anyhow::Error::from(HandlerError::public("inner")).context("outer").into(), "outer: inner"),
+            (anyhow::Error::from(secret()).context("outer").into(), "outer"),
+        ] {
+            assert_eq!(public_chain(&*error), expected, "{error:?}");
+        }
+        let hinted = HandlerError::public(HandlerError::permanent("bad spec"));
+        assert_eq!(retry_hint(&hinted, None), RetryHint::Never, "it does not change when the call is retried");
     }
 
     #[test]

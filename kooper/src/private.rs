@@ -89,7 +89,7 @@ pub mod v1 {
     use crate::call::action::Outcome;
     use crate::call::extract::Argument;
     pub use crate::controller::error::ConfigError;
-    pub use crate::controller::{All, Builder, Controller, CustomKind};
+    pub use crate::controller::{All, Builder, Controller, CustomKind, FailureEvents};
     use crate::controller::{Called, Staged};
     pub use crate::leader::LeaderElection;
     pub use crate::main;

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace};
 use kooper::apiserver::faults::Verb;
+use kooper::controller::FailureEvents;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 use kooper::{BoxError, Controller};
@@ -207,4 +208,74 @@ async fn a_forbidden_event_does_not_affect_the_calls(cluster: Cluster) -> Result
     }
     assert_eq!(running.problem(), None);
     running.stop().await
+}
+
+/// An error with a source.
+#[derive(Debug)]
+struct Shut(BoxError);
+
+impl std::fmt::Display for Shut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the shop is shut")
+    }
+}
+
+impl std::error::Error for Shut {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+/// What the Event about a failed call says.
+async fn reported(cluster: &Cluster, name: &str, builder: kooper::controller::Builder<ConfigMap>) -> Result<String> {
+    let running = cluster.run([builder.build()?]).await?;
+    let mut object = labelled(name);
+    object.metadata.labels.get_or_insert_default().insert("app".to_owned(), name.to_owned());
+    cluster.create(&object).await?;
+    let of_object = |event: &&Event| event.involved_object.name.as_deref() == Some(name);
+    let found = wait_for(cluster, "ReconcileFailed", |events| events.iter().any(|event| of_object(&event))).await;
+    running.stop().await?;
+    let message = found.iter().find(of_object).and_then(|event| event.message.clone()).unwrap_or_default();
+    Ok(message.split(". Attempt ").next().unwrap_or_default().to_owned())
+}
+
+#[kooper::test(start_paused = true)]
+async fn an_event_says_of_an_error_what_everyone_may_know(cluster: Cluster) -> Result<()> {
+    let builder = |name: &str| Controller::builder::<ConfigMap>(name).labels(format!("app={name}")).resync(None);
+    fn shut() -> Shut {
+        Shut("the till has s3cr3t".into())
+    }
+    let (whole, outermost) =
+        ("the handler failed: the shop is shut: the till has s3cr3t", "the handler failed: the shop is shut");
+    let permanent = async || Err::<(), _>(HandlerError::permanent(shut()));
+    for (name, builder, expected) in [
+        ("outermost", builder("outermost").handler(permanent), outermost),
+        ("full", builder("full").events(FailureEvents::Full).handler(permanent), whole),
+        ("brief", builder("brief").events(FailureEvents::Brief).handler(permanent), "the handler failed"),
+        (
+            "public",
+            builder("public").handler(async || Err::<(), _>(HandlerError::permanent(HandlerError::public(shut())))),
+            whole,
+        ),
+        (
+            "panic-full",
+            builder("panic-full").events(FailureEvents::Full).handler(async || -> Result<()> { panic!("s3cr3t") }),
+            "the handler panicked: s3cr3t",
+        ),
+        (
+            "panic-brief",
+            builder("panic-brief").events(FailureEvents::Brief).handler(async || -> Result<()> { panic!("s3cr3t") }),
+            "the handler panicked",
+        ),
+    ] {
+        assert_eq!(reported(&cluster, name, builder).await?, expected, "{name}");
+    }
+    let line = line!() + 1;
+    let panics = builder("panic").handler(async || -> Result<()> { panic!("s3cr3t") });
+    let said = reported(&cluster, "panic", panics).await?;
+    assert!(
+        said.starts_with("the handler panicked at ") && said.ends_with(&format!("failing_calls.rs:{line}")),
+        "{said}"
+    );
+    Ok(())
 }

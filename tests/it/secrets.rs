@@ -13,9 +13,12 @@ use serde_json::{Value, json};
 const CANARY: &str = "canary-7f3a91";
 const NUMBER: u64 = 917_331_733_917;
 
+/// The value of a secret setting.
+const CODE: &str = "code-55b0c2";
+
 fn assert_secret(what: &str, text: &str, token: &str) {
     let hit = |line: &&str| {
-        let mut canaries = [CANARY, "Y2FuYXJ5", token].into_iter();
+        let mut canaries = [CANARY, "Y2FuYXJ5", CODE, token].into_iter();
         canaries.any(|canary| line.contains(canary)) || line.contains(&NUMBER.to_string())
     };
     let hits: Vec<_> = text.lines().filter(hit).collect();
@@ -94,21 +97,30 @@ fn no_output_contains_a_secret() {
         vault("text", &json!({"code": CANARY})),
         vault("door", &json!({"door": CANARY})),
         vault("flat", &json!(CANARY)),
+        vault("locked", &json!({})),
+        vault("panics", &json!({})),
     ]);
+    let code = cluster.dir().join("canary-code");
+    fs::write(&code, CODE).expect("the folder can be written to");
+    let code = code.to_str().expect("the path is UTF-8");
 
     let token = token(&fs::read_to_string(cluster.kubeconfig()).expect("the kubeconfig can be read"));
     let credential = json!({
         "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "note": CANARY,
         "status": {"token": token, "expirationTimestamp": "2099-01-01T00:00:00Z", "note": CANARY}
     });
-    let program = start(&kubeconfig(cluster, "canary", &credential.to_string()), &[]);
+    let program = start(&kubeconfig(cluster, "canary", &credential.to_string()), &["--code-file", code]);
     program.wait_for_line(&["good is guarded"]);
     for parts in [
-        ["object canary/large is not a valid Vault: spec.code: expected u8, found a number", ""],
+        ["object canary/large is not a valid Vault: spec.code: expected u8, found a number out of its range", ""],
         ["object canary/text is not a valid Vault: spec.code: expected u8, found a string", ""],
         ["object canary/door is not a valid Vault: spec", "expected a value that the type accepts, found a "],
         ["object canary/flat is not a valid Vault: spec: expected a map, found a string", ""],
         ["the API server's response does not match the requested type", "misread"],
+        ["[redacted] opens https://[redacted]@vaults", "code=\"[redacted]\""],
+        ["cannot open it with [redacted] at https://[redacted]@vaults: for the log: [redacted]; ", "locked"],
+        ["panic: for the log: [redacted]", "main.rs:"],
+        ["the handler panicked: for the log: [redacted]; ", "panics"],
     ] {
         program.wait_for_line(&parts);
     }
@@ -119,12 +131,21 @@ fn no_output_contains_a_secret() {
             .iter()
             .all(|name| events.contains(&format!("canary/{name} is not a valid Vault")))
     });
+    // Everyone who may view the namespace can read them.
+    for said in [
+        "[redacted] opens https://[redacted]@vaults",
+        "the handler failed: cannot open it with [redacted] at https://[redacted]@vaults. Attempt ",
+        "the handler panicked at tests/programs/canary/main.rs:",
+    ] {
+        eventually(said, || events().contains(said));
+    }
+    assert!(!events().contains("for the log"), "{}", events());
     for page in ["/metrics", "/readyz", "/healthz"] {
         let (_, body) = program.get(page).expect("it is served");
         assert_secret(page, &body, &token);
     }
     // The status page has the errors.
-    for query in ["", "?q=large", "?q=canary/misread"] {
+    for query in ["", "?q=large", "?q=canary/misread", "?q=canary/locked", "?q=canary/panics"] {
         let page = format!("/status{query}");
         let (_, body) = program.get(&page).expect("it is served");
         assert!(body.contains("<td class=\"bad\">"), "{page}: {body}");

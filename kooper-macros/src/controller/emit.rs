@@ -32,6 +32,8 @@ pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {
     let declare = declare(model);
     let main = model.main.then(|| main(model));
     quote! {
+        // Each argument grants something: there are as many as the handler needs.
+        #[allow(clippy::too_many_arguments)]
         #item
         #ty
         #conditions

@@ -314,11 +314,11 @@ const KEYS: &[Key<Args>] = &[
     },
     Key {
         name: "events",
-        form: "`off`",
-        example: "events = off",
-        default: "they are recorded",
-        doc: "Record no Kubernetes Events on an object whose calls keep failing, and none when they succeed again. The rule for them is not needed then.",
-        read: call!(events, off),
+        form: "`off`, `brief` or `full`",
+        example: "events = brief",
+        default: "the outermost message of an error",
+        doc: "How much the Kubernetes Events say about calls that keep failing. Everyone who can view the object's namespace can read them. `brief`: which function failed, and nothing of its error. `full`: the error with its sources, and the message of a panic. `off`: there are none, also when the calls succeed again, and the rule for them is not needed.",
+        read: call!(events, failure_events),
         ..Key::EQUALS
     },
     Key {

@@ -87,13 +87,6 @@ impl Emit for () {
     }
 }
 
-impl Emit for bool {
-    fn arguments(&self, _: &CratePath) -> TokenStream {
-        let value = *self;
-        quote!(#value)
-    }
-}
-
 impl Emit for u32 {
     fn arguments(&self, _: &CratePath) -> TokenStream {
         Literal::u32_unsuffixed(*self).to_token_stream()
@@ -173,6 +166,16 @@ impl Emit for Vec<Change> {
     fn arguments(&self, runtime: &CratePath) -> TokenStream {
         let variants = self.iter().map(|change| Ident::new(change.variant, change.word.span()));
         quote!([#(#runtime::Changed::#variants),*])
+    }
+}
+
+/// How much Events say about failed calls: the variant of the runtime.
+pub(crate) struct FailureEvents(pub(crate) Ident);
+
+impl Emit for FailureEvents {
+    fn arguments(&self, runtime: &CratePath) -> TokenStream {
+        let variant = &self.0;
+        quote!(#runtime::FailureEvents::#variant)
     }
 }
 

@@ -37,7 +37,7 @@ fn with_every_key() -> Case {
         init = connect, events = off, settings = ShopSettings, layers = [audited, throttled::<3>], access("pods/log: get"), main = false, type_name = Pods,
     };
     let item = quote! {
-        pub(crate) async fn pods(call: Call, pod: Arc<PartialObjectMeta<v1::Pod>>, State(db): State<Db>, settings: Settings<ShopSettings>) {}
+        pub(crate) async fn pods(call: Call, pod: Arc<PartialObjectMeta<v1::Pod>>, db: State<Db>, settings: Settings<ShopSettings>) {}
     };
     (attribute, item)
 }

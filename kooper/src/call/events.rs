@@ -1,6 +1,7 @@
 //! Kubernetes Events: aggregated, limited, and written in the background.
 
 mod correlate;
+mod detail;
 mod lasting;
 mod limit;
 mod wire;
@@ -15,7 +16,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use crate::error::redaction::redact;
 use crate::metrics::MetricsRecorder;
+pub use detail::FailureEvents;
 use write::{Drops, Writer};
 
 /// The most notes that wait to be written. At the start there may be one for
@@ -131,7 +134,8 @@ impl EventSink {
         }
     }
 
-    fn send(&self, note: Note, message: fn(Box<Note>) -> Message) {
+    fn send(&self, mut note: Note, message: fn(Box<Note>) -> Message) {
+        note.message = redact(&note.message).into_owned();
         if let Some(events) = &self.recorded {
             events.lock().unwrap_or_else(PoisonError::into_inner).push(note);
             return;

@@ -23,6 +23,7 @@ use crate::call::extract::{Backing, Gone};
 use crate::call::finalizer::{Left, Unselected};
 use crate::call::handler::CallError;
 use crate::call::{Call, Tasks};
+use crate::error::panicking::caught;
 use crate::leader::Leadership;
 use crate::metrics::{Counter, MetricsRecorder};
 use crate::object::Object;
@@ -37,7 +38,7 @@ pub(crate) use functions::{Cleanup, Deletions, Functions};
 pub(crate) use report::Reporter;
 pub(crate) use tombstones::Tombstones;
 
-use failure::{Ended, Failure, Part, ended_as};
+use failure::{Ended, Failure, Part, TaskResult, ended_as};
 
 /// How long a cancelled call may clean up before it is aborted.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
@@ -208,7 +209,7 @@ impl Workers {
     ) -> Option<Ended> {
         // Dropping the operator cancels its calls.
         let _cancel = token.clone().drop_guard();
-        let mut handle = AbortOnDropHandle::new(tokio::spawn(future.instrument(attempt.span.clone())));
+        let mut handle = AbortOnDropHandle::new(tokio::spawn(caught(future).instrument(attempt.span.clone())));
         let running = self.reporter.busy.start(attempt.started, &attempt.key, attempt.number);
         let limit = async {
             match self.limits.timeout {
@@ -244,7 +245,7 @@ impl Workers {
     async fn leave(
         self: &Arc<Self>,
         attempt: Attempt,
-        handle: AbortOnDropHandle<CallResult>,
+        handle: AbortOnDropHandle<TaskResult>,
         failure: Failure,
         running: busy::Guard,
     ) {

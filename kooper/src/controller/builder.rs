@@ -26,6 +26,7 @@ use super::config::{Config, MetricsCompat};
 use super::error::{ConfigError, ConfigErrorKind};
 use super::states::InitContext;
 use crate::call::action::Action;
+use crate::call::events::FailureEvents;
 use crate::call::extract::{Backing, Context, Removed, State};
 use crate::call::handler::{Filter, Function, Handler, HandlerService, Init, Input, Middleware};
 use crate::call::plan::Plan;
@@ -350,10 +351,11 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
-    /// Whether Kubernetes Events report on an object that its calls keep failing, that
-    /// they succeed again, and why it is not handled or not deleted. Default: they do.
-    pub fn events(mut self, events: bool) -> Self {
-        self.common.config.events = events;
+    /// How much Kubernetes Events on an object say when its calls keep failing. They also
+    /// report that they succeed again, and why it is not handled or not deleted. `false`
+    /// is for no such Events. Default: [`FailureEvents::Outermost`].
+    pub fn events(mut self, events: impl Into<FailureEvents>) -> Self {
+        self.common.config.events = events.into();
         self
     }
 

@@ -8,6 +8,7 @@ use kooper_grammar::selector::{FieldSelector, Selector};
 use kube::core::metadata::PartialObjectMeta;
 
 use crate::backoff::Backoff;
+use crate::call::events::FailureEvents;
 use crate::call::finalizer::{Finalizers, Retirement};
 use crate::call::plan::{Need, Plan, Reach};
 use crate::controller::error::{ConfigError, ConfigErrorKind};
@@ -73,8 +74,8 @@ pub(crate) struct Config {
     pub(crate) retirement: Option<Retirement>,
     pub(crate) install_crd: bool,
     pub(crate) optional: bool,
-    /// Whether Events report calls that keep failing.
-    pub(crate) events: bool,
+    /// How Events report calls that keep failing.
+    pub(crate) events: FailureEvents,
     /// Whether a function builds the state.
     pub(crate) init: bool,
 }
@@ -106,7 +107,7 @@ impl Config {
             retirement: None,
             install_crd: false,
             optional: false,
-            events: true,
+            events: FailureEvents::default(),
             init: false,
         }
     }
@@ -147,7 +148,7 @@ impl Config {
     /// Adds the permissions and caches that the settings need to those of the arguments.
     pub(crate) fn plan<K: Kind>(&self, plan: &mut Plan, own_retriever: bool, deleted: bool) {
         let kind = KindInfo::of::<K>();
-        if !own_retriever && self.events {
+        if !own_retriever && self.events != FailureEvents::Off {
             plan.report_failures();
         }
         if !own_retriever {

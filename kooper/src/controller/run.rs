@@ -344,6 +344,7 @@ impl Runner {
                 metrics: self.process.metrics.clone(),
                 busy: self.busy.clone(),
                 failing: self.failing.clone(),
+                detail: config.events,
                 retried_is_success: config.metrics_compat == MetricsCompat::Go,
             },
             leadership: self.leadership.clone(),

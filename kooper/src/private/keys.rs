@@ -89,7 +89,7 @@ pub mod samples {}
 /// `init = connect`: Builds the shared state, once in a process for each distinct function; with `leader_election`, once for each controller. It may take `Client` and capabilities; handlers take `State<S>`.
 pub mod init {}
 
-/// `events = off`: Record no Kubernetes Events on an object whose calls keep failing, and none when they succeed again. The rule for them is not needed then.
+/// `events = brief`: How much the Kubernetes Events say about calls that keep failing. Everyone who can view the object's namespace can read them. `brief`: which function failed, and nothing of its error. `full`: the error with its sources, and the message of a panic. `off`: there are none, also when the calls succeed again, and the rule for them is not needed.
 pub mod events {}
 
 /// `settings = ShopSettings`: The type of the program's own settings: flags and environment variables beside those that every program has. Handlers, `init`, `cleanup` and `deleted` take `Settings<T>`.

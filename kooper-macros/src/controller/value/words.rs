@@ -5,7 +5,7 @@ use syn::ext::IdentExt;
 use syn::{LitBool, LitStr};
 
 use super::Value;
-use crate::controller::setting::Change;
+use crate::controller::setting::{Change, FailureEvents};
 use crate::support::errors::message;
 use crate::support::spanned::Spanned;
 use crate::support::suggest;
@@ -36,13 +36,15 @@ impl Value<'_> {
         Ok(self.spanned(ident, span))
     }
 
-    /// `off`, as a switch.
-    pub(crate) fn off(&self) -> syn::Result<Spanned<bool>> {
-        let span = self.input.span();
-        match self.word("off")? {
-            Some(span) => Ok(self.spanned(false, span)),
-            None => Err(self.wrong(span)),
+    /// How much Events say about failed calls.
+    pub(crate) fn failure_events(&self) -> syn::Result<Spanned<FailureEvents>> {
+        let wrong = self.wrong(self.input.span());
+        for (word, variant) in [("off", "Off"), ("brief", "Brief"), ("full", "Full")] {
+            if let Some(span) = self.word(word)? {
+                return Ok(self.spanned(FailureEvents(Ident::new(variant, span)), span));
+            }
         }
+        Err(wrong)
     }
 
     pub(crate) fn only_cleanup(&self) -> syn::Result<Spanned<()>> {

@@ -6,8 +6,8 @@ use kooper_grammar::access::Rule;
 use kube::core::Status;
 
 use super::owner::OwnerError;
-use crate::error::BoxError;
 use crate::error::refusal::{Cause, Needs, Refusal, is_missing_rule};
+use crate::error::{self, BoxError};
 use crate::object::DecodeError;
 use crate::object::key::ObjectKey;
 
@@ -36,7 +36,7 @@ pub enum AccessError {
     #[error(transparent)]
     Rejected(Box<Rejection>),
     /// The API server did not respond. A write may have been done.
-    #[error("cannot {verb} {kind} `{object}`: no response from the API server")]
+    #[error("cannot {verb} {kind} `{object}`: no response from the API server: {}", error::chain(&**.source))]
     Unanswered {
         /// The verb, such as `delete`.
         verb: &'static str,
@@ -60,21 +60,21 @@ pub enum AccessError {
     /// The child was created several times, and deleted each time. It is created
     /// again after a pause, and nothing is written until then.
     #[error(transparent)]
-    DeletedAgain(crate::error::HandlerError),
+    DeletedAgain(error::HandlerError),
     /// The object is invalid: its name or namespace is missing or invalid, or the
     /// owner cannot own it. It is not retried.
     #[error(transparent)]
-    Wrong(crate::error::HandlerError),
+    Wrong(error::HandlerError),
     /// The object does not decode as its type, as it is in the cache or in the
     /// response to a write that was done.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
 
-/// A rejected request. The [`source`](std::error::Error::source) is the API server's
-/// reason, with what to do about it.
+/// A rejected request. Its text has the API server's reason, with what to do about it,
+/// which is the [`source`](std::error::Error::source), too.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {verb} {kind} `{object}`")]
+#[error("cannot {verb} {kind} `{object}`: {refusal}")]
 #[non_exhaustive]
 pub struct Rejection {
     /// The verb, such as `delete`.
@@ -168,14 +168,14 @@ impl AccessError {
     }
 
     pub(super) fn wrong(problem: impl Into<BoxError>) -> Self {
-        Self::Wrong(crate::error::HandlerError::permanent(problem))
+        Self::Wrong(error::HandlerError::permanent(problem))
     }
 
     pub(super) fn deleted_again(kind: &str, object: &ObjectKey, owner: &str, pause: Duration) -> Self {
         let problem = format!(
             "{kind} `{object}` was created several times, and deleted each time: another client deletes it, or {owner} was deleted and the cache does not have that yet"
         );
-        Self::DeletedAgain(crate::error::HandlerError::retry_after(pause, problem))
+        Self::DeletedAgain(error::HandlerError::retry_after(pause, problem))
     }
 
     /// The error of a failed request.

@@ -4,11 +4,15 @@ use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::error::redaction::remember;
+
 /// A setting that must not be shown, such as a token: a field of the program's
 /// [settings](crate::Settings).
 ///
-/// `Debug` hides it, and it has no `Display`. Beside the field's own flag and
-/// variable, the program has ones that name a file with the value, so that it
+/// `Debug` hides it, and it has no `Display`. A value of at least six bytes that was
+/// read as a setting, or parsed with `str::parse`, is replaced by `[redacted]`
+/// wherever the log, Kubernetes Events or the status page would show it. Beside the
+/// field's own flag and variable, the program has ones that name a file with the value, so that it
 /// can come from a mounted Secret: `--token-file FILE` for `--token`, and
 /// `SHOP_TOKEN_FILE` for `SHOP_TOKEN`. The file is read once, at the start; a
 /// line break at its end is not part of the value.
@@ -60,6 +64,7 @@ impl FromStr for SecretValue {
     type Err = Infallible;
 
     fn from_str(value: &str) -> Result<Self, Infallible> {
+        remember(value);
         Ok(value.into())
     }
 }

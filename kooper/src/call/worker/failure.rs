@@ -8,12 +8,18 @@ use tokio::task::JoinError;
 
 use super::CallResult;
 use crate::call::action::Action;
+use crate::call::events::FailureEvents;
 use crate::call::handler::CallError;
+use crate::error::panicking::Panic;
+use crate::error::redaction::redact;
 use crate::error::refusal::{Cause, Refusal};
 use crate::error::{self, BoxError, RetryHint};
 use crate::object::DecodeError;
 
 pub(super) type Ended = Result<Option<Action>, Failure>;
+
+/// The result of a call's task.
+pub(super) type TaskResult = Result<CallResult, Panic>;
 
 /// Why a call failed.
 #[derive(Debug)]
@@ -22,7 +28,7 @@ pub(super) enum Failure {
     /// The finalizer could not be set or removed.
     Finalizer(BoxError),
     Decode(DecodeError),
-    Panic(String),
+    Panic(Panic),
     Timeout(Duration),
     /// The drain time is over.
     Stopped,
@@ -57,22 +63,48 @@ impl Failure {
         Some(hasher.finish())
     }
 
-    /// The failure of a call of this function, for logs and Events.
+    /// The failure of a call of this function, for the log and the status page.
     pub(super) fn of(&self, part: Part) -> String {
+        self.told(part, FailureEvents::Full)
+    }
+
+    /// The failure of a call of this function, for the Event about it: everyone who may
+    /// view the object can read it.
+    pub(super) fn told(&self, part: Part, detail: FailureEvents) -> String {
         match self {
-            Self::Handler(error) => format!("{part} failed: {}", error::chain(&**error)),
+            Self::Handler(error) => match told(error, detail) {
+                Some(error) => format!("{part} failed: {error}"),
+                None => format!("{part} failed"),
+            },
             Self::Finalizer(error) => {
                 let done = if part == Part::Cleanup { "removed" } else { "set" };
-                format!("the finalizer could not be {done}: {}", error::chain(&**error))
+                match told(error, detail) {
+                    Some(error) => format!("the finalizer could not be {done}: {error}"),
+                    None => format!("the finalizer could not be {done}"),
+                }
             }
+            // The error names the field, and no value.
             Self::Decode(error) => format!("{error}: the object does not match the type of the controller"),
-            Self::Panic(message) => format!("{part} panicked: {message}"),
+            Self::Panic(Panic { message, place }) => match (detail, place) {
+                (FailureEvents::Full, _) => format!("{part} panicked: {}", redact(message)),
+                (FailureEvents::Outermost, Some(place)) => format!("{part} panicked at {place}"),
+                _ => format!("{part} panicked"),
+            },
             Self::Timeout(limit) => {
                 let limit = kooper_grammar::duration::format(*limit);
                 format!("{part} took longer than its timeout of {limit} (do less in a call, or raise `timeout`)")
             }
             Self::Stopped => format!("{part} was aborted: the drain time is over"),
         }
+    }
+}
+
+/// What is told of an error.
+fn told(error: &BoxError, detail: FailureEvents) -> Option<String> {
+    match detail {
+        FailureEvents::Off | FailureEvents::Brief => None,
+        FailureEvents::Outermost => Some(error::public_chain(&**error)),
+        FailureEvents::Full => Some(error::chain(&**error)),
     }
 }
 
@@ -88,15 +120,17 @@ impl fmt::Display for Part {
 
 /// The result of a call's task. A task that was aborted failed for the reason that
 /// it was aborted for. A result after the timeout is ignored, even a success.
-pub(super) fn ended_as(ended: Result<CallResult, JoinError>, aborted: Failure) -> Ended {
+pub(super) fn ended_as(ended: Result<TaskResult, JoinError>, aborted: Failure) -> Ended {
     match ended {
-        Ok(_) if matches!(aborted, Failure::Timeout(_)) => Err(aborted),
-        Ok(Ok(action)) => Ok(action),
-        Ok(Err(CallError::Handler(error))) => Err(Failure::Handler(error)),
-        Ok(Err(CallError::Finalizer(error))) => Err(Failure::Finalizer(error)),
-        Ok(Err(CallError::Decode(error))) => Err(Failure::Decode(error)),
+        Ok(Err(panic)) => Err(Failure::Panic(panic)),
+        Ok(Ok(_)) if matches!(aborted, Failure::Timeout(_)) => Err(aborted),
+        Ok(Ok(Ok(action))) => Ok(action),
+        Ok(Ok(Err(CallError::Handler(error)))) => Err(Failure::Handler(error)),
+        Ok(Ok(Err(CallError::Finalizer(error)))) => Err(Failure::Finalizer(error)),
+        Ok(Ok(Err(CallError::Decode(error)))) => Err(Failure::Decode(error)),
+        // It panicked while it was dropped.
         Err(error) => Err(match error.try_into_panic() {
-            Ok(panic) => Failure::Panic(error::panic_text(&*panic)),
+            Ok(panic) => Failure::Panic(Panic::elsewhere(&*panic)),
             Err(_cancelled) => aborted,
         }),
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::failing::{Failures, SameError};
 use super::failure::{Ended, Failure, Part};
 use super::{Attempt, Busy, Failing, Workers};
-use crate::call::events::{Note, with_tail};
+use crate::call::events::{FailureEvents, Note, with_tail};
 use crate::error::RetryHint;
 use crate::metrics::{Counter, MetricsRecorder};
 use crate::object::DecodeError;
@@ -23,6 +23,8 @@ pub(crate) struct Reporter {
     pub(crate) busy: Arc<Busy>,
     /// The keys whose last call failed.
     pub(crate) failing: Arc<Failing>,
+    /// How much Events say about failures.
+    pub(crate) detail: FailureEvents,
     /// Whether a failure that is retried counts as a success in the series of
     /// Kooper for Go, as it does there.
     pub(crate) retried_is_success: bool,
@@ -111,7 +113,7 @@ impl Workers {
             Failure::Stopped => {}
             _ if !(gives_up || is_due(noted.failures, returned)) => {}
             Failure::Decode(error) => self.report_undecodable(&attempt.key, error, returned),
-            _ => self.report_failure(attempt, &why, returned),
+            _ => self.report_failure(attempt, &failure.told(attempt.part, self.reporter.detail), returned),
         }
         returned.retried
     }
@@ -127,6 +129,10 @@ impl Workers {
             })
         });
         let held = held.unwrap_or_default();
+        let error = match self.reporter.detail {
+            FailureEvents::Off | FailureEvents::Brief => "it does not match the type of the controller".to_owned(),
+            FailureEvents::Outermost | FailureEvents::Full => error.to_string(),
+        };
         self.warn(
             key,
             "Undecodable",

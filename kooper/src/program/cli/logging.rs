@@ -1,5 +1,6 @@
 //! The log: its destination, its format and its filters.
 
+mod limit;
 mod line;
 #[cfg(feature = "otel")]
 mod trace_id;
@@ -14,6 +15,9 @@ use tracing_subscriber::layer::{Filter, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
+use crate::error::redaction::redact;
+
+use limit::LimitedJson;
 use line::Line;
 
 /// How a line of the log is written.
@@ -89,8 +93,8 @@ pub(crate) fn start(format: LogFormat, levels: Targets, spans: Option<Spans>) {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let is_terminal = std::io::stderr().is_terminal();
     let look = Look { is_terminal, colours: is_terminal && !plain };
-    if logger(format, levels, look, std::io::stderr, spans).try_init().is_ok() && format == LogFormat::Json {
-        log_panics();
+    if logger(format, levels, look, std::io::stderr, spans).try_init().is_ok() {
+        log_panics(format);
     }
 }
 
@@ -123,7 +127,7 @@ where
             let lines = lines.json().flatten_event(true).with_current_span(false);
             #[cfg(feature = "otel")]
             let lines = lines.map_event_format(|inner| trace_id::WithIds { inner, exported: exported.clone() });
-            lines.boxed()
+            lines.map_event_format(LimitedJson).boxed()
         }
     };
     let lines = lines.with_filter(guarded(levels));
@@ -136,13 +140,18 @@ where
     logger
 }
 
-/// Writes panics into the log, so that every line of it is JSON.
-fn log_panics() {
-    std::panic::set_hook(Box::new(|panic| {
+/// Writes panics into the log if every line of it is JSON, and those that have something
+/// to hide.
+fn log_panics(format: LogFormat) {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
         let thread = std::thread::current();
         let payload = panic.payload();
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let message = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("(a panic without a message)");
+        if format == LogFormat::Text && redact(message) == message {
+            return before(panic);
+        }
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         error!(place, thread = thread.name().unwrap_or_default(), "panic: {message}");
     }));
@@ -150,7 +159,7 @@ fn log_panics() {
 
 /// Writes a line to stderr, independent of the log level.
 pub(crate) fn print(line: &str) {
-    drop(writeln!(std::io::stderr(), "{line}"));
+    drop(writeln!(std::io::stderr(), "{}", redact(line)));
 }
 
 #[cfg(test)]
@@ -258,6 +267,38 @@ mod tests {
         });
         let (_, line) = text.split_once(' ').expect("a time");
         assert_eq!(line, " WARN shop: first\n    15:04:05.678Z ERROR second\\r\n    third key=a\n    b\n");
+    }
+
+    #[test]
+    fn a_known_secret_and_the_user_information_of_a_url_are_in_no_line() {
+        let look = Look { is_terminal: false, colours: false };
+        let secret = "kl-\"7f3a91\"\nline";
+        crate::error::redaction::remember(secret);
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let text = logged_by(format, "", look, || {
+                let _span = tracing::info_span!("call", key = %secret).entered();
+                tracing::info!(secret, "{secret} at https://me:pass@shop");
+                tracing::info!(secrets = ?[secret], "seen");
+            });
+            assert!(!text.contains("7f3a91") && !text.contains("pass@"), "{text}");
+            assert_eq!(text.matches("https://[redacted]@shop").count(), 1, "{text}");
+            if format == LogFormat::Json {
+                let read = |line: &str| serde_json::from_str::<serde_json::Value>(line).is_ok();
+                assert!(text.lines().count() == 2 && text.lines().all(read), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_has_four_kilobytes_at_most() {
+        let look = Look { is_terminal: true, colours: true };
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let text = logged_by(format, "", look, || {
+                tracing::info!(error = %"é\n".repeat(5_000), "failed: {}", "x".repeat(5_000));
+            });
+            assert!((3_000..=4_096).contains(&text.len()), "{}", text.len());
+            assert!(text.contains(" more bytes)"), "{text}");
+        }
     }
 
     #[test]

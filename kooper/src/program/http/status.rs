@@ -5,6 +5,7 @@
 
 use std::fmt::{self, Display, Write};
 
+use crate::error::redaction::redact;
 use crate::metrics::status::{CallState, ControllerState, KeyState, Role, Rows, WatchState, shown};
 
 /// The most rows that a page has.
@@ -28,7 +29,8 @@ struct Escaped<'a>(&'a str);
 
 impl Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut chars = self.0.chars();
+        let text = redact(self.0);
+        let mut chars = text.chars();
         for char in chars.by_ref().take(LONGEST) {
             match char {
                 '&' => f.write_str("&amp;")?,

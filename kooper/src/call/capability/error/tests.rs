@@ -35,9 +35,9 @@ fn details() -> StatusDetails {
 #[test]
 fn a_missing_rule_is_named() {
     let error = refused(403, "deployments.apps \"web\" is forbidden: User \"shop\" cannot patch it", details());
-    assert_eq!(error.to_string(), "cannot apply Deployment `shop/web`");
+    assert_eq!(chain(&error), error.to_string(), "its text has the cause, and has it once");
     assert_eq!(
-        chain(&error),
+        error.to_string(),
         "cannot apply Deployment `shop/web`: deployments.apps \"web\" is forbidden: User \"shop\" cannot patch it; \
          grant the rule \"apps/deployments: create, patch\" in namespace `shop`"
     );
@@ -99,4 +99,21 @@ fn an_error_that_no_retry_can_fix_is_not_retried() {
     let error = AccessError::from(OwnerError::Unborn { owner: "Shop".to_owned() });
     assert_eq!(retry_hint(&error, None), RetryHint::Never);
     assert_eq!(chain(&error), error.to_string());
+}
+
+#[test]
+fn an_error_without_a_response_has_that_of_the_connection_in_its_text() {
+    let asked = Asked {
+        verb: "delete",
+        kind: "Pod".to_owned(),
+        object: ObjectKey::namespaced("shop", "web"),
+        rule: rule("pods: delete"),
+        named: false,
+        owner: rule("example.com/shops/finalizers: update"),
+    };
+    let error = AccessError::of(asked, kube::Error::Service("connection reset".into()));
+    let text = error.to_string();
+    assert!(text.starts_with("cannot delete Pod `shop/web`: no response from the API server: "), "{text}");
+    assert!(text.ends_with("connection reset"), "{text}");
+    assert_eq!(chain(&error), text);
 }

@@ -177,6 +177,9 @@ impl OwnSettings {
             });
         let mut given = GivenSettings::default();
         let read = reader.try_get_matches_from_mut(line);
+        if let Ok(matches) = &read {
+            self.args.iter().for_each(|arg| secret::remember(arg, matches));
+        }
         match read.and_then(|matches| (self.declared.read)(&matches, &mut given)) {
             Ok(()) => Ok(given),
             Err(error) => Err(command.error(error.kind(), self.explained(&error, matches))),

@@ -9,6 +9,8 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use super::limit::{LONGEST, limited};
+
 /// Time, level, spans, message and fields. What a line of our own has in common with
 /// its spans is there once.
 pub(super) struct Line {
@@ -25,8 +27,34 @@ where
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let metadata = event.metadata();
         let style = Style { colours: writer.has_ansi_escapes() };
+        let mut line = String::new();
+        self.write(context, Writer::new(&mut line), event, style)?;
+        // The trace stays at the end of a line that is cut.
+        #[cfg(feature = "otel")]
+        let trace =
+            self.exported.of(context).map(|ids| format!(" {}trace_id={}{}", style.dim(), style.end(), ids.trace_id()));
+        #[cfg(not(feature = "otel"))]
+        let trace: Option<String> = None;
+        let trace = trace.unwrap_or_default();
+        writeln!(writer, "{}{trace}", limited(&line, LONGEST - trace.len() - 1))
+    }
+}
+
+impl Line {
+    /// Writes a line without its end.
+    fn write<S, N>(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+        style: Style,
+    ) -> fmt::Result
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+        N: for<'a> FormatFields<'a> + 'static,
+    {
+        let metadata = event.metadata();
         let time = format!("{:.3}", Timestamp::now());
         let time = if self.is_terminal { time.split_once('T').map_or(&*time, |(_, time)| time) } else { &time };
         write!(writer, "{}{time}{} ", style.dim(), style.end())?;
@@ -53,12 +81,7 @@ where
         let is_known = |field: &Field| ours && known.iter().any(|span| span.fields().field(field.name()).is_some());
         let mut fields = Fields { writer: &mut writer, style, is_known: &is_known, is_first: true, result: Ok(()) };
         event.record(&mut fields);
-        fields.result?;
-        #[cfg(feature = "otel")]
-        if let Some(ids) = self.exported.of(context) {
-            write!(writer, " {}trace_id={}{}", style.dim(), style.end(), ids.trace_id())?;
-        }
-        writeln!(writer)
+        fields.result
     }
 }
 

@@ -11,6 +11,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches};
 
 use crate::call::settings::SecretValue;
+use crate::error::redaction;
 
 /// The flag and the variable for a file with the value of a secret.
 pub(super) struct File<'a> {
@@ -22,6 +23,12 @@ pub(super) struct File<'a> {
 /// Whether the value of a setting is not for other eyes.
 pub(super) fn is_secret(setting: &Arg) -> bool {
     setting.get_value_parser().type_id() == TypeId::of::<SecretValue>()
+}
+
+/// From now on the value of a secret setting is not shown.
+pub(super) fn remember(setting: &Arg, matches: &ArgMatches) {
+    let values = matches.try_get_many::<SecretValue>(setting.get_id().as_str()).ok().flatten();
+    values.into_iter().flatten().for_each(|value| redaction::remember(value.expose()));
 }
 
 /// Why a secret cannot be read.

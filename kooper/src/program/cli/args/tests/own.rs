@@ -6,6 +6,7 @@ use clap::{ArgAction, Args, ValueEnum};
 
 use super::*;
 use crate::call::settings::SecretValue;
+use crate::error::redaction::redact;
 use crate::program::Declared;
 
 /// This is not the description of the program.
@@ -211,6 +212,7 @@ fn a_secret_is_in_no_message_and_not_among_the_flags_of_manifests() {
     let (_, settings) = read_of::<Vault>(&["-z", "hunter2", "--pin", "1234"], &[]).expect("the settings are valid");
     let vault = settings.own.given.get::<Vault>().expect("the settings were read").0;
     assert_eq!([&vault.pin, &vault.key].map(|secret| secret.as_ref().unwrap().expose()), ["1234", "hunter2"]);
+    assert_eq!(redact("it is hunter2"), "it is [redacted]", "nor in the log");
     assert!(settings.own.line.is_empty(), "{:?}", settings.own.line);
     for (line, environment, problem) in [
         (&["--pin", "hunter2"][..], &[][..], "invalid value for '--pin <PIN>': a PIN has 4 digits"),
