@@ -56,6 +56,8 @@ mod simulation;
 mod status;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "cli")]
+mod watchdog;
 
 #[cfg(test)]
 use claim::Lost;
@@ -67,6 +69,8 @@ pub(crate) use leadership::Leadership;
 pub(crate) use lease::{MARK, SCOPE};
 #[cfg(test)]
 use status::ElectionStatus;
+#[cfg(feature = "cli")]
+pub(crate) use watchdog::{Elected, RunningCalls, Watchdog};
 
 /// The longest lease: a day. The field of the record is limited.
 const MOST_SECONDS: u64 = 24 * 3600;
@@ -115,6 +119,12 @@ impl LeaderElection {
             renew_deadline: timing::RENEW_DEADLINE,
             retry_period: timing::RETRY_PERIOD,
         }
+    }
+
+    /// The time between the end of a term and the earliest beginning of another one.
+    pub(crate) fn margin(&self) -> Duration {
+        let terms = claim::Terms::new(self.lease_duration, self.renew_deadline, self.retry_period);
+        self.lease_duration.saturating_sub(terms.validity)
     }
 
     /// Sets the name of the Lease. The default is `<program>-<controller>`.

@@ -82,6 +82,7 @@ pub mod controller;
 #[cfg(doctest)]
 mod doctests;
 pub mod error;
+mod executor;
 pub mod leader;
 pub mod metrics;
 pub mod object;

@@ -41,6 +41,7 @@ mod same_end;
 mod secrets;
 mod secured;
 mod simulation;
+mod stalls;
 mod status_page;
 mod uninstall;
 mod walk;

@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The folders in order, as in `docs/contributing/architecture.md`.
-const ROOMS: [&str; 16] = [
+const ROOMS: [&str; 17] = [
     "error",
     "clock",
     "backoff",
+    "executor",
     "metrics",
     "client",
     "object",

@@ -7,7 +7,7 @@ mod limit;
 mod wire;
 mod write;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -43,6 +43,8 @@ struct Inner {
     sender: mpsc::Sender<Message>,
     /// The task that writes, until there is a runtime to start it on.
     task: Mutex<Option<WriterTask>>,
+    /// The runtime of that task, if it is not the first caller's.
+    runtime: OnceLock<Handle>,
     drops: Arc<Drops>,
 }
 
@@ -102,7 +104,7 @@ impl EventSink {
         let source = wire::EventSource::new(program, controller, instance);
         let writer = Writer::new(client, source, drops.clone());
         let task = Mutex::new(Some(WriterTask { receiver, writer }));
-        let inner = Inner { sender, task, drops };
+        let inner = Inner { sender, task, runtime: OnceLock::new(), drops };
         Self { inner: Some(Arc::new(inner)), recorded: None, silent: false }
     }
 
@@ -119,6 +121,14 @@ impl EventSink {
     /// Whether Events about what lasts are written.
     pub(crate) fn reports(&self) -> bool {
         !self.silent
+    }
+
+    /// Writes on the current runtime, also what is recorded on another one, whose threads
+    /// may be blocked.
+    pub(crate) fn run_here(&self) {
+        if let Some(inner) = &self.inner {
+            inner.runtime.get_or_init(Handle::current);
+        }
     }
 
     /// Queues a note. If too many wait, it is dropped and counted.
@@ -180,7 +190,7 @@ impl Inner {
     fn wake(&self) {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if task.is_some()
-            && let Ok(runtime) = Handle::try_current()
+            && let Some(runtime) = self.runtime.get().cloned().or_else(|| Handle::try_current().ok())
             && let Some(WriterTask { receiver, writer }) = task.take()
         {
             runtime.spawn(writer.run(receiver));

@@ -11,11 +11,10 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use futures_util::{FutureExt, TryFutureExt};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 use crate::call::action::Action;
@@ -24,6 +23,7 @@ use crate::call::finalizer::{Left, Unselected};
 use crate::call::handler::CallError;
 use crate::call::{Call, Tasks};
 use crate::error::panicking::caught;
+use crate::executor::{Executor, Task};
 use crate::leader::Leadership;
 use crate::metrics::{Counter, MetricsRecorder};
 use crate::object::Object;
@@ -50,6 +50,8 @@ pub(crate) struct Workers {
     pub(crate) functions: Functions,
     pub(crate) limits: Limits,
     pub(crate) reporter: Reporter,
+    /// Where the calls run.
+    pub(crate) executor: Executor,
     /// Whether handlers may run.
     pub(crate) leadership: Leadership,
     /// Cancels running calls and the tasks that they started, and aborts them.
@@ -66,8 +68,17 @@ pub(crate) struct Limits {
     pub(crate) stuck_after: Duration,
 }
 
-/// The result of a call's task: `None` if there was no object to call a handler with.
-type CallResult = Result<Option<Action>, CallError>;
+/// The result of a call's task.
+type CallResult = Result<Called, CallError>;
+
+/// The result of a call that did not fail.
+enum Called {
+    Done(Action),
+    /// There was no object to call a handler with.
+    Gone,
+    /// The filter did not want the object.
+    Unwanted,
+}
 
 impl Workers {
     /// Runs one worker until it is asked to stop.
@@ -100,12 +111,18 @@ impl Workers {
         }
         let (call, token) = self.call(&item);
         let (part, future): (_, BoxFuture<'static, CallResult>) = match self.backing.own.get(&item.key) {
-            Some(object) if !(functions.wants)(&object) => {
-                self.reporter.failing.forget(&item.key);
-                self.give_back(item.ticket, Completion::Skipped);
-                return;
+            Some(object) => {
+                let (part, wants, handler) =
+                    (functions.part_of(&object), functions.wants.clone(), functions.handler.clone());
+                let calling = async move {
+                    if wants(&object) {
+                        handler.call(object, call).await.map(Called::Done)
+                    } else {
+                        Ok(Called::Unwanted)
+                    }
+                };
+                (part, Box::pin(calling))
             }
-            Some(object) => (functions.part_of(&object), Box::pin(functions.handler.call(object, call).map_ok(Some))),
             None => {
                 let marked =
                     functions.unselected().and_then(|unselected| Some((unselected, unselected.get(&item.key)?)));
@@ -159,7 +176,7 @@ impl Workers {
                     Some(lookup) if gone == Gone::Deleted => lookup.how_gone(&object).await,
                     _ => gone,
                 };
-                function(object, gone, call).await.map(Some)
+                function(object, gone, call).await.map(Called::Done)
             };
             let Some(ended) = self.attend(&attempt, token, Box::pin(calling)).await else { return false };
             if let Err(failure) = ended {
@@ -209,8 +226,8 @@ impl Workers {
     ) -> Option<Ended> {
         // Dropping the operator cancels its calls.
         let _cancel = token.clone().drop_guard();
-        let mut handle = AbortOnDropHandle::new(tokio::spawn(caught(future).instrument(attempt.span.clone())));
-        let running = self.reporter.busy.start(attempt.started, &attempt.key, attempt.number);
+        let mut task = self.executor.spawn(caught(future).instrument(attempt.span.clone()));
+        let running = self.reporter.busy.start(attempt.started, &attempt.key, attempt.number, task.poll_time());
         let limit = async {
             match self.limits.timeout {
                 Some(limit) => sleep(limit).await,
@@ -219,21 +236,21 @@ impl Workers {
         };
         let failure = tokio::select! {
             biased;
-            ended = &mut handle => return Some(ended_as(ended, Failure::Stopped)),
+            ended = &mut task => return Some(ended_as(ended, Failure::Stopped)),
             () = limit => Failure::Timeout(self.limits.timeout.unwrap_or_default()),
             () = self.tasks.abort.cancelled() => Failure::Stopped,
         };
         token.cancel();
         if matches!(failure, Failure::Timeout(_))
-            && let Ok(ended) = timeout(CANCEL_GRACE, &mut handle).await
+            && let Ok(ended) = timeout(CANCEL_GRACE, &mut task).await
         {
             return Some(ended_as(ended, failure));
         }
-        handle.abort();
-        match timeout(self.limits.stuck_after, &mut handle).await {
+        task.abort();
+        match timeout(self.limits.stuck_after, &mut task).await {
             Ok(ended) => Some(ended_as(ended, failure)),
             Err(_elapsed) => {
-                self.leave(attempt.clone(), handle, failure, running).await;
+                self.leave(attempt.clone(), task, failure, running).await;
                 None
             }
         }
@@ -242,14 +259,8 @@ impl Workers {
     /// Handles a call that does not end. Its key stays locked until it does.
     /// This worker takes the next key meanwhile, unless more calls are stuck
     /// than there are workers.
-    async fn leave(
-        self: &Arc<Self>,
-        attempt: Attempt,
-        handle: AbortOnDropHandle<TaskResult>,
-        failure: Failure,
-        running: busy::Guard,
-    ) {
-        let stuck = self.reporter.busy.left_behind();
+    async fn leave(self: &Arc<Self>, attempt: Attempt, task: Task<TaskResult>, failure: Failure, running: busy::Guard) {
+        let stuck = running.leave_behind();
         attempt.span.in_scope(|| {
             tracing::error!(
                 key = %attempt.key,
@@ -262,9 +273,8 @@ impl Workers {
         });
         let workers = self.clone();
         let rest = async move {
-            let ended = handle.await;
+            let ended = task.await;
             drop(running);
-            workers.reporter.busy.came_back();
             if attempt.part == Part::Deleted {
                 // Another object of the name may wait for its handler.
                 workers.give_back(attempt.ticket, Completion::Success(Some(Duration::ZERO)));
@@ -283,12 +293,12 @@ impl Workers {
 /// Handles a key whose object is not selected.
 async fn find(unselected: Arc<Unselected>, metrics: Arc<dyn MetricsRecorder>, call: Call) -> CallResult {
     match unselected.find(call.key()).await.map_err(CallError::Handler)? {
-        Left::Nothing => Ok(None),
-        Left::CleanUp(object, handler) => handler.call(object, call).await.map(Some),
+        Left::Nothing => Ok(Called::Gone),
+        Left::CleanUp(object, handler) => handler.call(object, call).await.map(Called::Done),
         Left::Abandoned(object) => {
             metrics.count(call.controller(), Counter::Abandoned);
             unselected.report(&object);
-            Ok(None)
+            Ok(Called::Gone)
         }
     }
 }

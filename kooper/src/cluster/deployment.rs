@@ -176,7 +176,7 @@ async fn annotate(
     let mark = BTreeMap::from([(REVISION.to_owned(), revision.to_string())]);
     if !is_in(deployment.metadata.annotations.as_ref(), &mark) {
         // As kube-controller-manager does: annotations that are written otherwise are a new generation.
-        unless_gone(writers.statuses.annotate(deployment, json!(mark)).await)?;
+        unless_gone(writers.statuses.annotate(deployment, &json!(mark)).await)?;
         written = true;
     }
     Ok(written)

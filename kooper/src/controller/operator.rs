@@ -18,7 +18,10 @@ use crate::controller::error::{BuildError, ConfigError, ConfigErrorKind, Control
 use crate::controller::installation::Installation;
 use crate::controller::{Controller, Process, Runner};
 use crate::error;
+use crate::executor::Executor;
 use crate::leader;
+#[cfg(feature = "cli")]
+use crate::leader::Elected;
 use crate::metrics::health::{Health, Probe};
 use crate::metrics::{MetricsRecorder, NoMetrics, PanicSafe};
 use crate::rehearsal::Pass;
@@ -100,6 +103,12 @@ impl Operator {
             settings: GivenSettings::default(),
             pass: None,
         }
+    }
+
+    /// What a watchdog has to know of the controllers with leader election.
+    #[cfg(feature = "cli")]
+    pub(crate) fn elected(&self) -> Vec<Elected> {
+        self.runners.iter().filter_map(Runner::elected).collect()
     }
 
     /// Runs all controllers until `shutdown` is cancelled, then drains them:
@@ -385,6 +394,7 @@ impl Builder {
             watches: Arc::new(SharedWatches::new(secret)),
             metrics: self.metrics,
             health: self.health,
+            executor: Executor::default(),
             drain: self.drain,
             settings: self.settings,
             rejoins_election: self.rejoins_election,

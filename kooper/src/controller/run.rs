@@ -6,9 +6,9 @@ mod election;
 mod inspect;
 mod namespaces;
 mod pass;
+mod routes;
 mod watching;
 
-use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,7 +17,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt};
 use kube::Client;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::builder::Handlers;
@@ -34,14 +34,16 @@ use crate::call::worker::{Busy, Cleanup, Deletions, Failing, Functions, Limits, 
 use crate::controller::crd::Installer;
 use crate::controller::error::ControllerError;
 use crate::controller::installation::Installation;
-use crate::error;
+use crate::error::{self, BoxError};
+use crate::executor::{Executor, Task, on_current_runtime};
+#[cfg(feature = "cli")]
+use crate::leader::Elected;
 use crate::leader::Leadership;
 use crate::metrics::health::{Health, Probe};
 use crate::metrics::{Gauge, MetricsError, MetricsRecorder};
 use crate::queue::reason::Reason;
 use crate::queue::{Lane, QueueOptions, Urgency, WorkQueue};
 use crate::rehearsal::{Pass, Turns};
-use crate::watch::blocking::off_the_runtime;
 use crate::watch::informer::SharedWatches;
 
 use dispatch::{Closing, Gate};
@@ -54,7 +56,7 @@ const INIT_BACKOFF: Backoff = Backoff { first: Duration::from_millis(500), longe
 /// How long a task may take to end after it was aborted.
 const ABORT_GRACE: Duration = Duration::from_secs(2);
 
-/// How long running calls get when leadership is lost: another replica may lead soon.
+/// How long running calls get at most when leadership is lost: another replica may lead soon.
 const STEP_DOWN_GRACE: Duration = Duration::from_secs(1);
 
 /// How long Kubernetes Events may take to be written at the end.
@@ -75,6 +77,8 @@ pub(crate) struct Process {
     pub(crate) crds: Arc<Installer>,
     pub(crate) metrics: Arc<dyn MetricsRecorder>,
     pub(crate) health: Health,
+    /// Where the functions of controllers run.
+    pub(crate) executor: Executor,
     pub(crate) drain: Duration,
     /// The program's own settings.
     pub(crate) settings: GivenSettings,
@@ -119,7 +123,8 @@ impl Runner {
         let leadership = if config.leader.is_some() { Leadership::none() } else { Leadership::always() };
         let watching = Watching::new(&controller, process);
         let name: Arc<str> = config.name.as_str().into();
-        let client = process.client.as_ref().map(|client| leadership.fence(client.clone()));
+        // The fence, too, belongs to the runtime that no handler blocks.
+        let client = process.client.as_ref().map(|client| on_current_runtime(leadership.fence(client.clone())));
         let backing = Arc::new(Backing {
             installation: process.installation.to_string().into(),
             controller: name.clone(),
@@ -198,8 +203,20 @@ impl Runner {
         self.controller.name()
     }
 
+    /// What a watchdog has to know; `None` without leader election.
+    #[cfg(feature = "cli")]
+    pub(crate) fn elected(&self) -> Option<Elected> {
+        Some(Elected {
+            controller: self.backing.controller.clone(),
+            leadership: self.leadership.clone(),
+            calls: self.busy.clone(),
+            margin: self.controller.config.leader.as_ref()?.margin(),
+        })
+    }
+
     /// Until `shutdown` is cancelled and everything has ended.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), ControllerError> {
+        self.backing.events.run_here();
         let starting = self.starting.clone();
         let _closing = Closing(self.gate.clone());
         if let (Some(finalizer), false) = (self.controller.finalizer(), self.controller.namespaces().is_empty()) {
@@ -218,7 +235,7 @@ impl Runner {
         if started.is_none() {
             return Ok(());
         }
-        let mut side = self.listen(&shutdown);
+        let sources = self.listen(&shutdown);
         let result = match &self.controller.config.leader {
             None => {
                 self.term(&starting, &shutdown, &CancellationToken::new()).await;
@@ -226,7 +243,7 @@ impl Runner {
             }
             Some(_) => self.lead(&starting, &shutdown).await,
         };
-        side.abort_all();
+        drop(sources);
         result
     }
 
@@ -249,8 +266,8 @@ impl Runner {
     }
 
     /// Enqueues external keys, for as long as the controller runs.
-    fn listen(&self, shutdown: &CancellationToken) -> JoinSet<()> {
-        let mut tasks = JoinSet::new();
+    fn listen(&self, shutdown: &CancellationToken) -> Vec<Task<()>> {
+        let mut tasks = Vec::new();
         for source in self.controller.sources.iter() {
             let Some(mut keys) = source.lock().unwrap_or_else(PoisonError::into_inner).take() else { continue };
             let (gate, shutdown) = (self.gate.clone(), shutdown.clone());
@@ -260,12 +277,13 @@ impl Runner {
                     gate.wake(&key, Lane::Event, Reason::External, Urgency::Now);
                 }
             };
-            tasks.spawn(AssertUnwindSafe(taking).catch_unwind().map(move |ended| {
+            let taking = AssertUnwindSafe(taking).catch_unwind().map(move |ended| {
                 if let Err(panic) = ended {
                     let text = error::panic_text(&*panic);
                     tracing::error!(controller = %name, "a source of keys panicked: {text}; it produces no more keys");
                 }
-            }));
+            });
+            tasks.push(self.process.executor.spawn(taking));
         }
         tasks
     }
@@ -277,7 +295,7 @@ impl Runner {
         let Some(handlers) = stop.run_until_cancelled(self.handlers(starting)).await else {
             // A standby does not build a state.
             starting.over();
-            return true;
+            return self.init_ended().await;
         };
         self.work(handlers, stop, lost).await
     }
@@ -289,15 +307,16 @@ impl Runner {
         stop.cancelled().await;
         let tasks = workers.tasks.clone();
         tasks.stopping.cancel();
+        let step_down = self.before_the_next_term(STEP_DOWN_GRACE);
         let drain = async {
-            let limit = tokio::time::sleep(self.process.drain);
+            let limit = sleep(self.process.drain);
             let hurry = async {
                 lost.cancelled().await;
-                tokio::time::sleep(STEP_DOWN_GRACE).await;
+                sleep(step_down).await;
             };
             tokio::select! {
                 () = limit => self.process.drain,
-                () = hurry => STEP_DOWN_GRACE,
+                () = hurry => step_down,
             }
         };
         let drained = tokio::select! {
@@ -308,10 +327,17 @@ impl Runner {
             self.backing.events.drain(EVENTS_GRACE).await;
         }
         // A call that was stuck before the stop may still run without its worker.
-        let Some(limit) = drained else { return self.busy.stuck() == 0 };
+        let Some(limit) = drained else { return self.busy.left_behind() == 0 };
         tracing::warn!(controller = %workers.backing.controller, calls = self.busy.calls(), "the drain time of {limit:?} is over: the running handler calls are aborted");
         tasks.abort.cancel();
-        timeout(ABORT_GRACE, ended(&mut running, &tasks)).await.is_ok() && self.busy.stuck() == 0
+        let grace = if lost.is_cancelled() { self.before_the_next_term(ABORT_GRACE) } else { ABORT_GRACE };
+        timeout(grace, ended(&mut running, &tasks)).await.is_ok() && self.busy.left_behind() == 0
+    }
+
+    /// A grace after a lost term, so short that two of them end before another replica
+    /// may begin.
+    fn before_the_next_term(&self, grace: Duration) -> Duration {
+        self.controller.config.leader.as_ref().map_or(grace, |election| grace.min(election.margin() / 3))
     }
 
     fn workers(&self, handlers: Handlers) -> Arc<Workers> {
@@ -347,6 +373,7 @@ impl Runner {
                 detail: config.events,
                 retried_is_success: config.metrics_compat == MetricsCompat::Go,
             },
+            executor: self.process.executor.clone(),
             leadership: self.leadership.clone(),
             tasks: Tasks::default(),
             turns: self.turns.clone(),
@@ -359,19 +386,34 @@ impl Runner {
         starting.begins();
         let mut failures = 0;
         loop {
-            let mut building = self.controller.parts.handlers(context.clone());
-            // A thread that `init` blocks may be the one that runs the timers, or the only one.
-            let built = poll_fn(move |cx| off_the_runtime(|| building.as_mut().poll(cx)));
-            let error = match AssertUnwindSafe(built).catch_unwind().await {
+            let error = match self.build(context.clone()).await {
                 Ok(Ok(handlers)) => {
                     starting.over();
                     return handlers;
                 }
                 Ok(Err(error)) => error::chain(&*error),
-                Err(panic) => format!("it panicked: {}", error::panic_text(&*panic)),
+                Err(error) => error.text(),
             };
             self.pause(starting, "init", &error, &mut failures).await;
         }
+    }
+
+    /// Calls `init`, and builds the functions.
+    fn build(&self, context: InitContext) -> Task<Result<Handlers, BoxError>> {
+        let parts = self.controller.parts.clone();
+        let building = self.process.executor.spawn(async move { parts.handlers(context).await });
+        self.busy.initializes(&building.poll_time());
+        building
+    }
+
+    /// Waits for the end of an `init` that was aborted; `false` if it blocks its thread.
+    async fn init_ended(&self) -> bool {
+        let ended = async {
+            while self.busy.is_initializing() {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(self.before_the_next_term(ABORT_GRACE), ended).await.is_ok()
     }
 
     async fn pause(&self, starting: &Starting, what: &str, error: &str, failures: &mut u32) {
@@ -379,7 +421,7 @@ impl Runner {
         let wait = INIT_BACKOFF.delay(*failures);
         tracing::error!(controller = self.controller.name(), retry_in = ?wait, "`{what}` failed: {error}");
         starting.failed(what, error);
-        tokio::time::sleep(wait).await;
+        sleep(wait).await;
     }
 
     fn worker_gauges(&self) {

@@ -177,7 +177,12 @@ impl Elector {
                 NextStep::Idle => break Lost::NeverHeld,
             }
         };
-        self.leadership.set(None);
+        // Where no other holder is known, candidates still wait for the whole lease.
+        if let Lost::Taken(_) = lost {
+            self.leadership.cut();
+        } else {
+            self.leadership.set(None);
+        }
         let reason = match (&lost, self.status.last_error()) {
             (Lost::Deadline, Some(error)) => format!("{lost}: {error}"),
             _ => lost.to_string(),

@@ -28,6 +28,9 @@ struct Token {
     clock: Arc<dyn Clock>,
     /// The time until which it is valid, in nanoseconds of the clock; 0 if it is not.
     until: AtomicU64,
+    /// The time from which another process may lead; 0 before the first term. It stays
+    /// when the token is given up.
+    end: AtomicU64,
     /// Counts how often it became valid: a new term does not continue the old one.
     term: AtomicU64,
     changed: watch::Sender<()>,
@@ -45,8 +48,8 @@ impl Leadership {
     }
 
     pub(super) fn by(clock: Arc<dyn Clock>) -> Self {
-        let (until, term, changed) = (AtomicU64::new(0), AtomicU64::new(0), watch::Sender::new(()));
-        Self { token: Some(Arc::new(Token { clock, until, term, changed })) }
+        let (until, end, term) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Self { token: Some(Arc::new(Token { clock, until, end, term, changed: watch::Sender::new(()) })) }
     }
 
     /// Whether this process is the leader now.
@@ -115,14 +118,44 @@ impl Leadership {
     /// Sets the time until which it is valid; `None` drops it.
     pub(super) fn set(&self, until: Option<Moment>) {
         let Some(token) = &self.token else { return };
-        let until = until.map_or(0, |until| u64::try_from(until.as_nanos()).unwrap_or(u64::MAX));
-        if until > 0 && !self.is_held() {
-            token.term.fetch_add(1, Ordering::AcqRel);
+        let until = until.map_or(0, nanos);
+        if until > 0 {
+            if !self.is_held() {
+                token.term.fetch_add(1, Ordering::AcqRel);
+            }
+            token.end.store(until, Ordering::Release);
         }
         if token.until.swap(until, Ordering::AcqRel) != until {
             token.changed.send_replace(());
         }
     }
+
+    /// Drops it because another process may lead already.
+    pub(super) fn cut(&self) {
+        if let Some(token) = &self.token {
+            token.end.fetch_min(nanos(token.clock.now()), Ordering::AcqRel);
+        }
+        self.set(None);
+    }
+
+    /// How long ago the last term ended; `None` if it has not, or there was none.
+    #[cfg(feature = "cli")]
+    pub(super) fn since_end(&self) -> Option<Duration> {
+        let token = self.token.as_ref()?;
+        let end = Duration::from_nanos(token.end.load(Ordering::Acquire));
+        if end.is_zero() { None } else { token.clock.now().checked_sub(end) }
+    }
+
+    /// Receives a message when the token changes.
+    #[cfg(feature = "cli")]
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        self.token.as_ref().map_or_else(|| watch::channel(()).1, |token| token.changed.subscribe())
+    }
+}
+
+/// A moment in nanoseconds.
+fn nanos(moment: Moment) -> u64 {
+    u64::try_from(moment.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl fmt::Debug for Leadership {

@@ -2,8 +2,8 @@
 //!
 //! Each scenario follows from one seed: candidates whose clocks run up to 20 %
 //! fast or slow, a server with the checks of the real one, and partitions, pauses,
-//! crashes, stops, slow and lost requests and responses, errors, and watches that
-//! drop and delay events. `KOOPER_SEED=n` runs the scenario of that seed only.
+//! crashes, stops, blocked threads, slow and lost requests and responses, errors, and
+//! watches that drop and delay events. `KOOPER_SEED=n` runs the scenario of that seed only.
 
 use std::time::Duration;
 
@@ -43,6 +43,8 @@ enum Mutant {
     EarlyLook,
     /// Requests that wait to be sent are sent although the token has expired.
     LateRequests,
+    /// Nothing ends a process whose handlers are blocked.
+    NoWatchdog,
 }
 
 const SEEDS: u64 = 10_000;
@@ -118,6 +120,8 @@ fn there_is_never_more_than_one_leader_whatever_fails() {
         assert!(sum(|summary| summary.terms) > 2 * SEEDS, "leaders change in the scenarios");
         let tested = sum(|summary| summary.fenced.min(1)).min(sum(|summary| summary.ended.min(1)));
         assert!(tested > SEEDS / 10, "terms end before writes and between a write and its sending: {tested}");
+        let outlived = sum(|summary| summary.outlived);
+        assert!(outlived > SEEDS / 20, "terms end while handlers are blocked: {outlived}");
     }
 }
 
@@ -135,6 +139,7 @@ fn the_simulation_detects_a_broken_protocol() {
         Mutant::TrustingWrites,
         Mutant::EarlyLook,
         Mutant::LateRequests,
+        Mutant::NoWatchdog,
     ] {
         let found = (0..3_000).find_map(|seed| run_scenario(seed, Some(mutant)).err().map(|broken| (seed, broken)));
         match found {

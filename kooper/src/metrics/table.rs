@@ -129,7 +129,7 @@ metrics! {
     LEASE_TIME_LEFT: Gauge of Seconds, "kooper_lease_time_left_seconds" ["controller"],
         "Seconds until leadership expires unless the Lease is renewed.";
     STUCK_CALLS: Gauge of Number, "kooper_stuck_calls" ["controller"],
-        "Handler calls that are still running after their timeout and cancellation.";
+        "Handler calls that block their thread, or are still running after they were aborted.";
 
     // The process, in programs with the command line, on Linux
     PROCESS_CPU: Counter of Seconds, "process_cpu_seconds_total" [],

@@ -14,6 +14,7 @@ mod listeners;
 mod logging;
 mod manifests;
 mod monitoring;
+mod panics;
 mod preflight;
 mod print;
 mod run;
@@ -88,6 +89,7 @@ pub fn main(
     if let Some(problem) = &settings.rust_log {
         tracing::warn!("RUST_LOG is not used: {problem}");
     }
+    panics::print_once();
     let what = match task {
         Task::Run | Task::Dev => "cannot start",
         Task::Crd => "crd failed",

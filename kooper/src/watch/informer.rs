@@ -1,5 +1,6 @@
 //! Keeps a store up to date: retriever → store → sinks, which receive each change.
 
+mod feed;
 mod shared;
 mod status;
 mod sync;
@@ -20,6 +21,7 @@ use crate::watch::retriever::{ErasedRetriever, Event, ListRequest, RetrieveError
 use crate::watch::silence::Silence;
 use crate::watch::store::{Change, Store};
 
+pub(crate) use feed::Feed;
 pub(crate) use shared::{SharedWatches, Watched};
 pub(crate) use status::WatchStatus;
 

@@ -185,7 +185,32 @@ fn a_handler_that_ignores_its_abort_after_leadership_was_lost_ends_the_operator(
 }
 
 #[test]
-fn a_program_whose_handler_ignores_its_abort_after_leadership_was_lost_exits_with_1() {
+fn an_init_that_ignores_its_abort_after_leadership_was_lost_ends_the_operator() {
+    let namespace = "leader-init-outlived";
+    let Some(cluster) = cluster(namespace) else { return };
+    let (log, release) = (Log::default(), CancellationToken::new());
+    let (note, released) = (log.clone(), release.clone());
+    let blocks = Controller::builder::<ConfigMap>("writer")
+        .namespaces([namespace])
+        .leader_election(quick(namespace))
+        .init(move || {
+            note.note("blocks");
+            while !released.is_cancelled() {
+                std::thread::park_timeout(Duration::from_millis(20));
+            }
+            std::future::ready(Ok::<_, kooper::BoxError>(()))
+        })
+        .handler(async || {});
+    let mut replica = Replica::on(cluster, blocks);
+    wait_for(&log, "blocks");
+    cluster.must(&["-n", namespace, "patch", "lease", "shop-writer", "--type=merge", "--patch", TAKEN]);
+    let ended = replica.end();
+    release.cancel();
+    assert!(matches!(ended, Err(RunError::Controller { reason: ControllerError::AbortIgnored, .. })), "{ended:?}");
+}
+
+#[test]
+fn a_program_whose_handler_blocks_at_the_end_of_its_term_exits_with_1() {
     let namespace = "leader-exit";
     let Some(cluster) = cluster(namespace) else { return };
     let proxy = Proxy::start(cluster.address());
@@ -194,13 +219,12 @@ fn a_program_whose_handler_ignores_its_abort_after_leadership_was_lost_exits_wit
     let kubeconfig = kubeconfig.to_str().unwrap();
     let places = ["--namespace", namespace, "--lease-namespace", namespace];
     let args = [&["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0"], &places[..]].concat();
-    // The handler blocks one thread; the others run the election.
-    let mut program = Process::start(env!("CARGO_BIN_EXE_blocks"), &args, &[("TOKIO_WORKER_THREADS", "4")]);
+    let mut program = Process::start(env!("CARGO_BIN_EXE_blocks"), &args, &[("TOKIO_WORKER_THREADS", "1")]);
     program.wait_for_line(&["the handler begins"]);
     proxy.shut();
     assert_eq!(program.exit_code(), Some(1), "{}", program.lines().join("\n"));
     program.wait_for_line(&["leadership lost: the lease could not be renewed in time: "]);
-    program.wait_for_line(&["controller `blocks`: a handler ignored its abort after leadership was lost"]);
+    program.wait_for_line(&["ERROR", "controller=\"blocks\"", "a handler still runs at the end of its term"]);
 }
 
 /// A patch that changes the holder, as another client would.

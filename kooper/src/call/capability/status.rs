@@ -74,7 +74,7 @@ impl<T: Kind, V> Access<T, V> {
 
     /// Merges annotations into an object by a write of its status, which does not count as a new generation.
     #[cfg(feature = "apiserver")]
-    pub(crate) fn annotate<'a>(&'a self, object: &'a T, annotations: Value) -> Request<'a, ()>
+    pub(crate) fn annotate<'a>(&'a self, object: &'a T, annotations: &Value) -> Request<'a, ()>
     where
         V: MayWriteStatus<T>,
     {

@@ -1,27 +1,49 @@
 //! The calls that run now, for metrics and probes.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::executor::PollTime;
+#[cfg(feature = "cli")]
+use crate::leader::RunningCalls;
 use crate::metrics::health::Probe;
 use crate::object::key::ObjectKey;
 
-/// When each running call of a controller started, and how many are stuck.
+/// A call that runs so long without an `.await` blocks its thread.
+const BLOCKS: Duration = Duration::from_secs(3);
+
+/// When each running call of a controller started, and which are stuck.
 #[derive(Debug)]
 pub(crate) struct Busy {
     controller: Arc<str>,
     workers: usize,
     calls: Mutex<Calls>,
+    /// Of `init`; it lives as long as its future.
+    init: Mutex<Weak<PollTime>>,
     next: AtomicU64,
-    stuck: AtomicUsize,
 }
 
-/// The running calls by their start: the key of each, and its attempt.
-type Calls = BTreeMap<(Instant, u64), (ObjectKey, u32)>;
+/// The running calls by their start.
+type Calls = BTreeMap<(Instant, u64), Entry>;
+
+#[derive(Debug)]
+struct Entry {
+    key: ObjectKey,
+    attempt: u32,
+    polls: Arc<PollTime>,
+    /// It has not ended after it was aborted.
+    is_left_behind: bool,
+}
+
+impl Entry {
+    fn is_stuck(&self) -> bool {
+        self.is_left_behind || self.polls.current() >= BLOCKS
+    }
+}
 
 /// A running call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,13 +61,34 @@ pub(crate) struct Guard {
 
 impl Busy {
     pub(crate) fn new(controller: Arc<str>, workers: usize) -> Self {
-        Self { controller, workers, calls: Mutex::default(), next: AtomicU64::new(0), stuck: AtomicUsize::new(0) }
+        Self { controller, workers, calls: Mutex::default(), init: Mutex::default(), next: AtomicU64::new(0) }
     }
 
-    pub(crate) fn start(self: &Arc<Self>, started: Instant, key: &ObjectKey, attempt: u32) -> Guard {
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        started: Instant,
+        key: &ObjectKey,
+        attempt: u32,
+        polls: Arc<PollTime>,
+    ) -> Guard {
         let call = (started, self.next.fetch_add(1, Ordering::Relaxed));
-        self.lock().insert(call, (key.clone(), attempt));
+        self.lock().insert(call, Entry { key: key.clone(), attempt, polls, is_left_behind: false });
         Guard { busy: self.clone(), call }
+    }
+
+    /// Remembers a call of `init`.
+    pub(crate) fn initializes(&self, polls: &Arc<PollTime>) {
+        *self.init.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(polls);
+    }
+
+    /// The last call of `init`, unless it has ended.
+    fn init(&self) -> Option<Arc<PollTime>> {
+        self.init.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+    }
+
+    /// Whether `init` runs, also after it was aborted.
+    pub(crate) fn is_initializing(&self) -> bool {
+        self.init().is_some()
     }
 
     /// How many calls run.
@@ -66,31 +109,49 @@ impl Busy {
     /// The calls that run, the longest one first.
     pub(crate) fn running(&self) -> Vec<Running> {
         let calls = self.lock();
-        let running = calls.iter().map(|((started, _), (key, attempt))| Running {
-            key: key.clone(),
-            attempt: *attempt,
+        let running = calls.iter().map(|((started, _), call)| Running {
+            key: call.key.clone(),
+            attempt: call.attempt,
             age: started.elapsed(),
         });
         running.collect()
     }
 
-    /// How many have not ended after they were aborted.
+    /// How many block their threads, or have not ended after they were aborted.
     pub(crate) fn stuck(&self) -> usize {
-        self.stuck.load(Ordering::SeqCst)
+        self.lock().values().filter(|call| call.is_stuck()).count()
     }
 
-    /// Counts a stuck call; returns how many there are.
-    pub(super) fn left_behind(&self) -> usize {
-        self.stuck.fetch_add(1, Ordering::SeqCst) + 1
-    }
-
-    /// Counts a stuck call that has ended.
-    pub(super) fn came_back(&self) {
-        self.stuck.fetch_sub(1, Ordering::SeqCst);
+    /// How many have not ended after they were aborted.
+    pub(crate) fn left_behind(&self) -> usize {
+        self.lock().values().filter(|call| call.is_left_behind).count()
     }
 
     fn lock(&self) -> MutexGuard<'_, Calls> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(feature = "cli")]
+impl RunningCalls for Busy {
+    fn count(&self) -> usize {
+        self.lock().len() + usize::from(self.is_initializing())
+    }
+
+    fn longest_poll(&self) -> Duration {
+        let init = self.init().map(|polls| polls.current());
+        self.lock().values().map(|call| call.polls.current()).chain(init).max().unwrap_or_default()
+    }
+}
+
+impl Guard {
+    /// Notes that the call has not ended after it was aborted; returns how many such
+    /// calls there are.
+    pub(super) fn leave_behind(&self) -> usize {
+        if let Some(call) = self.busy.lock().get_mut(&self.call) {
+            call.is_left_behind = true;
+        }
+        self.busy.left_behind()
     }
 }
 
@@ -107,7 +168,7 @@ impl Probe for Busy {
     }
 
     fn alive(&self) -> Result<(), String> {
-        let stuck = self.stuck();
+        let stuck = self.left_behind();
         if stuck >= 2 * self.workers {
             return Err(format!(
                 "{}: every worker and every replacement is stuck in a handler call ({stuck})",
@@ -126,9 +187,10 @@ mod tests {
     async fn running_calls_are_known_with_their_age_until_they_end() {
         let busy = Arc::new(Busy::new("shop".into(), 2));
         let key = |name: &str| ObjectKey::namespaced("shop", name);
-        let first = busy.start(Instant::now(), &key("a"), 1);
+        let start = |name: &str, attempt| busy.start(Instant::now(), &key(name), attempt, Arc::default());
+        let first = start("a", 1);
         tokio::time::advance(Duration::from_secs(3)).await;
-        let again = [busy.start(Instant::now(), &key("b"), 7), busy.start(Instant::now(), &key("b"), 7)];
+        let again = [start("b", 7), start("b", 7)];
         let running =
             |name: &str, attempt, seconds| Running { key: key(name), attempt, age: Duration::from_secs(seconds) };
         assert_eq!(busy.running(), [running("a", 1, 3), running("b", 7, 0), running("b", 7, 0)]);
@@ -140,15 +202,19 @@ mod tests {
 
     #[test]
     fn the_liveness_probe_fails_when_every_worker_and_its_replacement_is_stuck() {
-        let busy = Busy::new("shop".into(), 2);
+        let busy = Arc::new(Busy::new("shop".into(), 2));
+        let start = || busy.start(Instant::now(), &ObjectKey::namespaced("shop", "a"), 1, Arc::default());
+        let mut calls = Vec::new();
         for stuck in 1..=3 {
-            assert_eq!(busy.left_behind(), stuck);
+            calls.push(start());
+            assert_eq!(calls.last().map(Guard::leave_behind), Some(stuck));
             assert_eq!(busy.alive(), Ok(()), "{stuck} of 4");
             assert!(busy.ready().is_ok_and(|remark| remark.is_some()), "it is reported, and the controller continues");
         }
-        busy.left_behind();
+        calls.push(start());
+        assert_eq!(calls.last().map(Guard::leave_behind), Some(4));
         assert!(busy.alive().is_err_and(|why| why.starts_with("shop: every worker and every replacement is stuck")));
-        busy.came_back();
+        calls.clear();
         assert_eq!(busy.alive(), Ok(()));
     }
 }

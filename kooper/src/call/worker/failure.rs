@@ -4,19 +4,17 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use tokio::task::JoinError;
-
-use super::CallResult;
-use crate::call::action::Action;
+use super::{CallResult, Called};
 use crate::call::events::FailureEvents;
 use crate::call::handler::CallError;
 use crate::error::panicking::Panic;
 use crate::error::redaction::redact;
 use crate::error::refusal::{Cause, Refusal};
 use crate::error::{self, BoxError, RetryHint};
+use crate::executor::TaskError;
 use crate::object::DecodeError;
 
-pub(super) type Ended = Result<Option<Action>, Failure>;
+pub(super) type Ended = Result<Called, Failure>;
 
 /// The result of a call's task.
 pub(super) type TaskResult = Result<CallResult, Panic>;
@@ -120,18 +118,16 @@ impl fmt::Display for Part {
 
 /// The result of a call's task. A task that was aborted failed for the reason that
 /// it was aborted for. A result after the timeout is ignored, even a success.
-pub(super) fn ended_as(ended: Result<TaskResult, JoinError>, aborted: Failure) -> Ended {
+pub(super) fn ended_as(ended: Result<TaskResult, TaskError>, aborted: Failure) -> Ended {
     match ended {
         Ok(Err(panic)) => Err(Failure::Panic(panic)),
         Ok(Ok(_)) if matches!(aborted, Failure::Timeout(_)) => Err(aborted),
-        Ok(Ok(Ok(action))) => Ok(action),
+        Ok(Ok(Ok(called))) => Ok(called),
         Ok(Ok(Err(CallError::Handler(error)))) => Err(Failure::Handler(error)),
         Ok(Ok(Err(CallError::Finalizer(error)))) => Err(Failure::Finalizer(error)),
         Ok(Ok(Err(CallError::Decode(error)))) => Err(Failure::Decode(error)),
         // It panicked while it was dropped.
-        Err(error) => Err(match error.try_into_panic() {
-            Ok(panic) => Failure::Panic(Panic::elsewhere(&*panic)),
-            Err(_cancelled) => aborted,
-        }),
+        Err(TaskError::Panicked(panic)) => Err(Failure::Panic(Panic::elsewhere(&*panic))),
+        Err(TaskError::Aborted) => Err(aborted),
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::failing::{Failures, SameError};
 use super::failure::{Ended, Failure, Part};
-use super::{Attempt, Busy, Failing, Workers};
+use super::{Attempt, Busy, Called, Failing, Workers};
 use crate::call::events::{FailureEvents, Note, with_tail};
 use crate::error::RetryHint;
 use crate::metrics::{Counter, MetricsRecorder};
@@ -35,8 +35,13 @@ impl Workers {
     pub(super) fn finish(&self, attempt: &Attempt, ended: &Ended) {
         let took = attempt.started.elapsed();
         let retried = match ended {
-            Ok(None) => return self.gone(&attempt.key, attempt.ticket, attempt.started),
-            Ok(Some(action)) => {
+            Ok(Called::Gone) => return self.gone(&attempt.key, attempt.ticket, attempt.started),
+            Ok(Called::Unwanted) => {
+                self.reporter.failing.forget(&attempt.key);
+                self.give_back(attempt.ticket, Completion::Skipped);
+                return;
+            }
+            Ok(Called::Done(action)) => {
                 let recovered = self.reporter.failing.forget(&attempt.key);
                 if let Some(turns) = &self.turns {
                     turns.succeeded();

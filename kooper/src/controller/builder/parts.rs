@@ -39,6 +39,9 @@ pub(crate) trait Parts: Send + Sync {
     /// The filter before the queue.
     fn wants(&self) -> handler::Wants;
 
+    /// Whether there is a filter of the user's.
+    fn has_filter(&self) -> bool;
+
     /// Whether the controller has a function for removed objects.
     fn has_deleted(&self) -> bool;
 
@@ -135,6 +138,10 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
 
     fn wants(&self) -> handler::Wants {
         handler::wants(self.when.clone())
+    }
+
+    fn has_filter(&self) -> bool {
+        self.when.is_some()
     }
 
     fn has_deleted(&self) -> bool {

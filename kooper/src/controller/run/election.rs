@@ -52,7 +52,7 @@ impl Runner {
             if !ended {
                 // A call that still runs might write, so the lease is not released but expires.
                 elector.abandon();
-                events.drain(EVENTS_GRACE).await;
+                events.drain(self.before_the_next_term(EVENTS_GRACE)).await;
                 return if shutdown.is_cancelled() { Ok(()) } else { Err(ControllerError::AbortIgnored) };
             }
             elector.release().await;

@@ -1,6 +1,5 @@
 //! One pass of a dry run.
 
-use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -13,7 +12,6 @@ use crate::controller::builder::Handlers;
 use crate::controller::crd::{InstallError, InstallPlan};
 use crate::error;
 use crate::rehearsal::{Leaving, Turns};
-use crate::watch::blocking::off_the_runtime;
 
 impl Runner {
     /// Handles each object once, after the caches of all controllers are complete. Ends
@@ -48,18 +46,13 @@ impl Runner {
             return None;
         }
         let context = InitContext { backing: self.backing.clone(), states: self.states.clone() };
-        let mut building = self.controller.parts.handlers(context);
-        // `init` may block its thread.
-        let built = poll_fn(move |cx| off_the_runtime(|| building.as_mut().poll(cx)));
-        let built = AssertUnwindSafe(built).catch_unwind().await;
-        match built {
-            Ok(Ok(handlers)) => Some(handlers),
-            failed => {
-                let problem = problem(failed.map(|built| built.map(drop))).unwrap_or_default();
-                turns.problem(format!("`init` failed: {problem}"));
-                None
-            }
-        }
+        let problem = match self.build(context).await {
+            Ok(Ok(handlers)) => return Some(handlers),
+            Ok(Err(error)) => error::chain(&*error),
+            Err(error) => error.text(),
+        };
+        turns.problem(format!("`init` failed: {problem}"));
+        None
     }
 
     /// What would happen to the CRD; `false` if there are no objects without it.

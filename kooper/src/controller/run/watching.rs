@@ -13,12 +13,14 @@ use tokio::time::timeout;
 use super::Process;
 use super::dispatch::{Dispatch, Gate, Keys, Leaving, Progress, Related};
 use super::namespaces::{Namespaces, Tried};
+use super::routes::Routes;
 use crate::call::extract::Caches;
 use crate::call::handler::Wants;
 use crate::call::worker::{Failing, Tombstones};
 use crate::controller::review::may_get_namespace;
 use crate::controller::{Config, Controller};
 use crate::error::BoxError;
+use crate::executor::{Task, on_current_runtime};
 use crate::metrics::{Gauge, MetricsRecorder};
 use crate::object::key::ObjectKey;
 use crate::queue::View;
@@ -36,6 +38,8 @@ pub(super) struct Watching {
     others: HashMap<CacheId, Watches>,
     namespaces: Arc<Namespaces>,
     tasks: JoinSet<()>,
+    /// Pass the changes for which functions of the user are called.
+    feeds: Vec<Task<()>>,
 }
 
 /// The watches of one kind, one for all namespaces or one for each.
@@ -62,7 +66,7 @@ impl Watching {
         });
         let namespaces = Arc::new(Namespaces::new(controller.name(), primary.scopes.len() > 1, statuses));
         process.health.add(namespaces.clone());
-        let watching = Self { others, primary, unselected, namespaces, tasks: JoinSet::new() };
+        let watching = Self { others, primary, unselected, namespaces, tasks: JoinSet::new(), feeds: Vec::new() };
         watching.measure(controller.name(), &*process.metrics);
         watching
     }
@@ -148,7 +152,11 @@ impl Watching {
         tombstones: &Arc<Tombstones>,
         failing: &Arc<Failing>,
     ) -> Result<(), BoxError> {
-        let retrievers = controller.parts.retrievers(process.client.clone(), &self.primary.scopes)?;
+        let (parts, client, scopes) = (controller.parts.clone(), process.client.clone(), self.primary.scopes.clone());
+        let own = controller.own_retriever.then_some(&process.executor);
+        let client = if own.is_some() { client.map(on_current_runtime) } else { client };
+        let made = process.executor.spawn(async move { parts.retrievers(client, &scopes) });
+        let retrievers = made.await.map_err(|error| error.text())??;
         let dispatch: Arc<dyn Sink> = Arc::new(Dispatch {
             gate: gate.clone(),
             wants: wants(controller),
@@ -157,19 +165,26 @@ impl Watching {
             failing: failing.clone(),
         });
         let once = process.pass.is_some();
-        subscribe(&mut self.tasks, &self.namespaces, &self.primary, &dispatch, once).await;
+        let mapped = controller.relations.iter().filter(|relation| relation.map.is_some());
+        let mapped = mapped.filter_map(|relation| self.others.get(&relation.cache));
+        let filtered = controller.parts.has_filter().then_some(&self.primary);
+        // A dry run waits until all keys are queued.
+        let with_functions = mapped.chain(filtered).filter(|_| !once).flat_map(|watches| &watches.watched);
+        let (routes, feeds) = Routes::new(with_functions, &process.executor);
+        self.feeds = feeds;
+        subscribe(&mut self.tasks, &self.namespaces, &self.primary, &dispatch, once, &routes).await?;
         for watched in self.each() {
             let shows = |watches: &Watches| watches.watched.iter().any(|one| Arc::ptr_eq(one, watched));
             let primary = shows(&self.primary).then_some(View::Primary);
             let others = self.others.iter().filter(|(_, watches)| shows(watches)).map(|(id, _)| View::Other(*id));
             let views = primary.into_iter().chain(others).collect();
             let progress: Arc<dyn Sink> = Arc::new(Progress { views, gate: gate.clone() });
-            watched.subscribe(&progress).await;
+            routes.subscribe(watched, &progress).await?;
         }
         if let (Some(id), Some(finalizers)) = (self.unselected, controller.config.finalizers()) {
             let sink: Arc<dyn Sink> = Arc::new(Leaving { gate: gate.clone(), id, ours: self.primary(), finalizers });
             if let Some(watches) = self.others.get(&id) {
-                subscribe(&mut self.tasks, &self.namespaces, watches, &sink, once).await;
+                subscribe(&mut self.tasks, &self.namespaces, watches, &sink, once, &routes).await?;
             }
         }
         for relation in controller.relations.iter() {
@@ -187,7 +202,7 @@ impl Watching {
                 leaving: self.unselected().zip(controller.config.finalizers()),
                 keys,
             });
-            watches.subscribe(&sink).await;
+            watches.subscribe(&sink, &routes).await?;
         }
         if let Some(pass) = &process.pass {
             self.mirror(controller, &pass.rehearsal);
@@ -196,12 +211,12 @@ impl Watching {
             if once { Arc::new(Snapshot(retriever)) } else { retriever }
         };
         for (watched, retriever) in self.primary.watched.iter().zip(retrievers) {
-            process.watches.start(watched, || opened(retriever));
+            process.watches.start(watched, own, || opened(retriever));
         }
         let client = process.client.as_ref();
         for (watches, client) in self.others.values().filter_map(|watches| Some((watches, client?))) {
             for (watched, scope) in watches.watched.iter().zip(&watches.scopes) {
-                process.watches.start(watched, || opened((watches.request.open)(client.clone(), scope.clone())));
+                process.watches.start(watched, None, || opened((watches.request.open)(client.clone(), scope.clone())));
             }
         }
         Ok(())
@@ -247,10 +262,11 @@ impl Watches {
         Cache::new(stores.map(|(scope, watched)| (scope.namespace.clone(), watched.store.clone())))
     }
 
-    async fn subscribe(&self, sink: &Arc<dyn Sink>) {
+    async fn subscribe(&self, sink: &Arc<dyn Sink>, routes: &Routes) -> Result<(), BoxError> {
         for watched in &self.watched {
-            watched.subscribe(sink).await;
+            routes.subscribe(watched, sink).await?;
         }
+        Ok(())
     }
 }
 
@@ -263,21 +279,26 @@ async fn subscribe(
     watches: &Watches,
     sink: &Arc<dyn Sink>,
     once: bool,
-) {
+    routes: &Routes,
+) -> Result<(), BoxError> {
     if !namespaces.are_several() {
-        return watches.subscribe(sink).await;
+        return watches.subscribe(sink, routes).await;
     }
     for watched in &watches.watched {
         let (namespaces, watched, sink) = (namespaces.clone(), watched.clone(), sink.clone());
+        let routes = routes.clone();
         tasks.spawn(async move {
             let namespace = watched.status.namespace().unwrap_or_default();
             if once && !namespaces.wait_tried_in(namespace).await {
                 return;
             }
             namespaces.wait_synced(namespace).await;
-            watched.subscribe(&sink).await;
+            if let Err(error) = routes.subscribe(&watched, &sink).await {
+                tracing::error!(namespace, "the objects of a namespace are not handled: {error}");
+            }
         });
     }
+    Ok(())
 }
 
 /// The watch of a scope. It is shared by all controllers with an equal scope, unless

@@ -86,6 +86,10 @@ pub(super) struct SimProcess {
     pub(super) link: Link,
     /// The end of its pause, in true time.
     pub(super) paused: Duration,
+    /// Until when a handler blocks its thread, in true time.
+    pub(super) blocked: Duration,
+    /// For which end of a term its watchdog is set, in true time.
+    pub(super) watchdog: Duration,
     pub(super) request: Option<SimRequest>,
     /// The number of its watch, and when the last event of it arrives.
     pub(super) watch: Option<(u64, Duration)>,
@@ -124,6 +128,8 @@ impl SimProcess {
             reign: None,
             link: Link::default(),
             paused: Duration::ZERO,
+            blocked: Duration::ZERO,
+            watchdog: Duration::ZERO,
             request: None,
             watch: None,
             watch_at: Duration::ZERO,
@@ -169,6 +175,7 @@ impl SimProcess {
 
     pub(super) fn crash(&mut self) {
         self.activity = Activity::Gone;
+        self.blocked = Duration::ZERO;
         self.leadership.set(None);
         self.request = None;
         self.watch = None;

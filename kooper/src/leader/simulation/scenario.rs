@@ -35,11 +35,13 @@ pub(super) enum DisruptionKind {
     BadWatch,
     Stop,
     Crash,
+    /// A handler blocks its thread.
+    Block,
 }
 
 impl Disruption {
     pub(super) fn any(dice: &mut Dice, candidates: usize, lease: Duration) -> Self {
-        const ALL: [DisruptionKind; 9] = [
+        const ALL: [DisruptionKind; 10] = [
             DisruptionKind::Partition,
             DisruptionKind::Pause,
             DisruptionKind::SlowRequests,
@@ -49,6 +51,7 @@ impl Disruption {
             DisruptionKind::BadWatch,
             DisruptionKind::Stop,
             DisruptionKind::Crash,
+            DisruptionKind::Block,
         ];
         let kind = ALL[dice.below(ALL.len() as u64) as usize];
         let (who, leader) = (dice.below(candidates as u64) as usize, dice.chance(0.6));
@@ -74,6 +77,8 @@ pub(super) struct Summary {
     /// The longest time between the end of a term and the arrival of a write that
     /// was sent in it.
     pub(super) tail: Duration,
+    /// The processes that were ended because a handler was blocked at the end of a term.
+    pub(super) outlived: u64,
     pub(super) commits: u64,
     pub(super) conflicts: u64,
     /// The time between the end of the last fault and the next leader.
@@ -95,6 +100,8 @@ pub(super) enum SimEvent {
     Write(usize, usize),
     Depart(usize, usize, Duration),
     Land(usize),
+    /// The watchdog checks the term, by its number.
+    Overdue(usize, usize),
     Fault(usize),
     Restart(usize),
     Healed,

@@ -121,7 +121,8 @@ impl World {
             | SimEvent::Closed(who, _)
             | SimEvent::Work(who)
             | SimEvent::Write(who, _)
-            | SimEvent::Depart(who, ..) => Some(*who),
+            | SimEvent::Depart(who, ..)
+            | SimEvent::Overdue(who, _) => Some(*who),
             SimEvent::Arrive(..) | SimEvent::Land(_) | SimEvent::Fault(_) | SimEvent::Restart(_) | SimEvent::Healed => {
                 None
             }
@@ -171,6 +172,7 @@ impl World {
             SimEvent::Write(who, reign) => self.write(who, reign),
             SimEvent::Depart(who, reign, travel) => self.depart(who, reign, travel),
             SimEvent::Land(reign) => self.land(reign),
+            SimEvent::Overdue(who, reign) => self.check_overdue(who, reign),
             SimEvent::Fault(index) => self.fault(self.scenario.faults[index].1),
             SimEvent::Restart(who) => {
                 let process = self.process();
@@ -213,7 +215,9 @@ impl World {
                 self.drain(fault.who, true);
                 self.at(until, SimEvent::Restart(fault.who));
             }
-            DisruptionKind::Crash | DisruptionKind::Stop => {}
+            // Only a leader has handlers.
+            DisruptionKind::Block if process.activity == Activity::Hold => process.blocked = until,
+            DisruptionKind::Crash | DisruptionKind::Stop | DisruptionKind::Block => {}
         }
     }
 
@@ -241,6 +245,9 @@ impl World {
             if let Activity::Draining { until, last } = process.activity
                 && self.now >= until
             {
+                if self.now < process.blocked {
+                    return self.outlast(who, last);
+                }
                 let now = process.clock.now();
                 process.claim.step_down(now);
                 process.unwatch();
@@ -427,6 +434,9 @@ impl World {
         let other = (0..self.processes.len()).find(|&other| other != who && self.processes[other].leadership.is_held());
         if let (true, Some(other)) = (held, other) {
             self.broken = Some(format!("{who} and {other} are leaders at the same time"));
+        }
+        if let (true, Some(other)) = (held, self.outlives(who)) {
+            self.broken = Some(format!("a handler of {other} runs while {who} leads"));
         }
     }
 }

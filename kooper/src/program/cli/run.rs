@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use prometheus::Registry;
@@ -22,12 +23,16 @@ use crate::controller::error::RunError;
 use crate::controller::operator::{Builder as OperatorBuilder, Operator};
 use crate::error::BoxError;
 use crate::error::chain;
+use crate::leader::Watchdog;
 use crate::metrics::Prometheus;
 use crate::metrics::health::Health;
 use crate::program::Program;
 
 /// How long after the drain timeout the operator has to end by itself.
 pub(super) const GRACE: Duration = Duration::from_secs(8);
+
+/// How long the last line of the log may take.
+const LAST_LINE: Duration = Duration::from_millis(50);
 
 /// Runs until a signal arrives, or until every controller has ended.
 pub(crate) fn run(
@@ -94,12 +99,30 @@ impl<'a> Run<'a> {
         if let Some(connection) = connection {
             runtime.spawn(preflight(connection));
         }
+        let watchdog = Watchdog::start(operator.elected(), outlived)?;
         let ended = supervisor.supervise(&runtime, operator, settings.drain_timeout);
+        drop(watchdog);
         drop(servers);
         // Dropping it would wait for handlers that block their threads.
         runtime.shutdown_background();
         Ok(ended)
     }
+}
+
+/// Ends the process, as a call of this controller outlives its term.
+fn outlived(controller: &str) {
+    let (controller, (done, logged)) = (controller.to_owned(), mpsc::channel());
+    std::thread::spawn(move || {
+        tracing::error!(
+            controller,
+            "a handler still runs at the end of its term: it blocks its thread, or never awaits; the process ends, as \
+             another replica may lead from now on"
+        );
+        done.send(())
+    });
+    // A log that nobody reads must not delay the end.
+    let _ = logged.recv_timeout(LAST_LINE);
+    std::process::exit(FAILED.into())
 }
 
 /// An operator with the settings of the flags, still without controllers.

@@ -68,11 +68,8 @@ enum UninstallError {
          objects that have its finalizers; run `uninstall` of the version of the program that is installed"
     )]
     Unserved { resource: String, version: String, served: String },
-    #[error(
-        "after {timeout}, the program does not respond: a cleanup that blocks its thread needs \
-         `tokio::task::spawn_blocking`; run `uninstall` again, or with `--orphan`"
-    )]
-    Blocked { timeout: String },
+    #[error("after {timeout}, the API server does not respond: run `uninstall` again")]
+    Silent { timeout: String },
     #[error("the operator has ended: {error}")]
     Ended { error: String },
 }
@@ -236,10 +233,9 @@ impl Uninstall<'_> {
             released = self.wait(&cleaning) => released,
             error = running.ended => Err(UninstallError::Ended { error: error.unwrap_or_default() }.into()),
             () = self.interrupted.cancelled() => Err(UninstallError::Stopped.into()),
-            // Cleanups that block the threads of the program block its requests, too, and its end.
             () = sleep_until(self.deadline + GRACE) => {
                 let timeout = kooper_grammar::duration::format(self.chosen.timeout);
-                return Err(UninstallError::Blocked { timeout }.into());
+                return Err(UninstallError::Silent { timeout }.into());
             }
         };
         running.stop.cancel();

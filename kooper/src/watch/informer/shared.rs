@@ -2,18 +2,24 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::task::coop::consume_budget;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{Informer, Seen, Sink, WatchStatus};
+use crate::executor::Executor;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
 use crate::watch::cache_id::CacheId;
 use crate::watch::retriever::{ErasedRetriever, RetrieveError, Scope};
 use crate::watch::store::{Change, Store};
+
+/// How long a watch may take to stop.
+const STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// The watches of a process. All users of the same kind, scope and form share
 /// one.
@@ -64,20 +70,34 @@ impl SharedWatches {
         (watched, true)
     }
 
-    /// Starts a watch unless it is running.
-    pub(crate) fn start(&self, watched: &Watched, retriever: impl FnOnce() -> Arc<dyn ErasedRetriever>) {
+    /// Starts a watch unless it is running; one with a retriever of the user's on
+    /// `executor`.
+    pub(crate) fn start(
+        &self,
+        watched: &Watched,
+        executor: Option<&Executor>,
+        retriever: impl FnOnce() -> Arc<dyn ErasedRetriever>,
+    ) {
         if std::mem::replace(&mut *lock(&watched.started), true) {
             return;
         }
         let informer = Informer::new(retriever(), watched.store.clone(), watched.status.clone(), watched.fan.clone());
-        lock(&self.tasks).spawn(informer.run(self.stop.clone()));
+        let running = informer.run(self.stop.clone());
+        match executor {
+            Some(executor) => {
+                let task = executor.spawn(running);
+                lock(&self.tasks).spawn(async move { drop(task.await) });
+            }
+            None => drop(lock(&self.tasks).spawn(running)),
+        }
     }
 
-    /// Stops all watches.
+    /// Stops all watches. One that a function of the user's blocks is left alone.
     pub(crate) async fn stop(&self) {
         self.stop.cancel();
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
-        while tasks.join_next().await.is_some() {}
+        let ended = async { while tasks.join_next().await.is_some() {} };
+        drop(timeout(STOP_GRACE, ended).await);
     }
 }
 
@@ -92,7 +112,17 @@ impl Watched {
     /// Informs `sink` of every change from now on, and of the known objects as of a
     /// first list.
     pub(crate) async fn subscribe(&self, sink: &Arc<dyn Sink>) {
+        self.join(sink);
+        self.replay(sink).await;
+    }
+
+    /// Informs `sink` of every change from now on.
+    pub(super) fn join(&self, sink: &Arc<dyn Sink>) {
         self.fan.join(sink);
+    }
+
+    /// Informs `sink` of the known objects as of a first list.
+    pub(super) async fn replay(&self, sink: &Arc<dyn Sink>) {
         // A concurrent change may be reported twice, but is never missed, because
         // it is in the store before any sink is informed. The same holds for a
         // first list of which the other sinks are being informed.
@@ -123,7 +153,7 @@ impl Watched {
 }
 
 /// Passes changes to all sinks.
-struct Fan {
+pub(super) struct Fan {
     status: Arc<WatchStatus>,
     sinks: Mutex<Arc<[Arc<dyn Sink>]>>,
 }
@@ -135,7 +165,12 @@ impl std::fmt::Debug for Fan {
 }
 
 impl Fan {
-    fn join(&self, sink: &Arc<dyn Sink>) {
+    /// A fan without sinks.
+    pub(super) fn of(watched: &Watched) -> Self {
+        Self { status: watched.status.clone(), sinks: Mutex::new(Arc::new([])) }
+    }
+
+    pub(super) fn join(&self, sink: &Arc<dyn Sink>) {
         let mut sinks = lock(&self.sinks);
         *sinks = sinks.iter().cloned().chain([sink.clone()]).collect();
     }

@@ -44,6 +44,57 @@ impl World {
                 }
             }
         }
+        for who in 0..self.processes.len() {
+            let process = &mut self.processes[who];
+            let Some(reign) = process.reign.filter(|_| self.now < process.blocked) else { continue };
+            let ends = self.reigns[reign].ends;
+            if std::mem::replace(&mut process.watchdog, ends) != ends {
+                self.at(ends, SimEvent::Overdue(who, reign));
+            }
+        }
+    }
+
+    /// Ends a process whose handler blocks its thread at the end of a term, as the watchdog
+    /// does.
+    pub(super) fn check_overdue(&mut self, who: usize, reign: usize) {
+        let is_over = self.reigns[reign].ends <= self.now;
+        let process = &mut self.processes[who];
+        let blocked = self.now < process.blocked && process.reign == Some(reign) && !process.leadership.is_held();
+        if !is_over || !blocked || self.scenario.mutant == Some(Mutant::NoWatchdog) {
+            return;
+        }
+        self.summary.outlived += 1;
+        process.crash();
+        self.restart_later(who);
+    }
+
+    /// A process that is to release its Lease, and whose handler is still blocked: it ends
+    /// and lets the Lease expire, or waits for its watchdog.
+    pub(super) fn outlast(&mut self, who: usize, last: bool) {
+        let blocked = self.processes[who].blocked;
+        if last {
+            // It is started again by the fault that stopped it.
+            self.processes[who].crash();
+        } else {
+            self.processes[who].activity = Activity::Draining { until: blocked, last };
+            self.wake(who, blocked);
+        }
+    }
+
+    /// Another process whose handler runs although its term is over.
+    pub(super) fn outlives(&self, who: usize) -> Option<usize> {
+        let outlives = |other: &usize| {
+            let process = &self.processes[*other];
+            let runs = *other != who && self.now < process.blocked && process.activity != Activity::Gone;
+            let since = process.reign.map_or(Duration::MAX, |reign| self.reigns[reign].ends).max(process.paused);
+            runs && !process.leadership.is_held() && self.now > since
+        };
+        (0..self.processes.len()).find(outlives)
+    }
+
+    fn restart_later(&mut self, who: usize) {
+        let pause = self.dice.within(self.scenario.terms[0]);
+        self.at(self.now + pause, SimEvent::Restart(who));
     }
 
     /// Begins a handler call.

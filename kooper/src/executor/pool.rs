@@ -1,0 +1,240 @@
+//! Threads that share a queue of futures, and become more if all of them are blocked.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::time::sleep;
+
+/// A future that waits so long for a thread gets another one.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// An idle thread ends after this time.
+const KEEP: Duration = Duration::from_secs(10);
+
+/// The threads of an executor.
+pub(super) struct Pool {
+    shared: Arc<Shared>,
+    /// The timers, the sockets and the spawned tasks of the futures. Its own threads
+    /// poll none of the futures.
+    runtime: Option<Runtime>,
+}
+
+struct Shared {
+    /// The handle of the pool's runtime.
+    runtime: Handle,
+    /// Where the growth is decided: a runtime that no future blocks.
+    watcher: Handle,
+    /// How many threads are started without a delay.
+    usual: usize,
+    state: Mutex<State>,
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    ready: VecDeque<Arc<Job>>,
+    threads: usize,
+    /// How many of them wait for work.
+    idle: usize,
+    /// How many futures have been taken from `ready`.
+    taken: u64,
+    /// Whether a task decides if more threads are needed.
+    is_watched: bool,
+    /// Whether the system refused the last thread.
+    is_refused: bool,
+    closed: bool,
+}
+
+/// A future, and whether it is to be polled.
+struct Job {
+    shared: Arc<Shared>,
+    stage: AtomicU8,
+    /// `None` when it has ended.
+    future: Mutex<Option<BoxFuture<'static, ()>>>,
+}
+
+/// It waits to be woken.
+const ASLEEP: u8 = 0;
+/// It waits for a thread.
+const READY: u8 = 1;
+/// A thread polls it.
+const POLLED: u8 = 2;
+/// It was woken while a thread polls it.
+const WOKEN: u8 = 3;
+
+impl Pool {
+    /// Threads beside the runtime `watcher`.
+    pub(super) fn new(watcher: Handle) -> io::Result<Self> {
+        let runtime = Builder::new_multi_thread().thread_name("kooper-tasks").enable_all().build()?;
+        let shared = Shared {
+            runtime: runtime.handle().clone(),
+            watcher,
+            usual: thread::available_parallelism().map_or(1, usize::from),
+            state: Mutex::default(),
+            work: Condvar::new(),
+        };
+        Ok(Self { shared: Arc::new(shared), runtime: Some(runtime) })
+    }
+
+    pub(super) fn spawn(&self, future: BoxFuture<'static, ()>) {
+        let job = Job { shared: self.shared.clone(), stage: AtomicU8::new(READY), future: Mutex::new(Some(future)) };
+        self.shared.add(Arc::new(job));
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.closed = true;
+        let left = if state.threads == 0 { std::mem::take(&mut state.ready) } else { VecDeque::new() };
+        drop(state);
+        self.shared.work.notify_all();
+        // A future may own anything, so it is dropped outside of the lock.
+        drop(left);
+        if let Some(runtime) = self.runtime.take() {
+            // Dropping it would wait for threads that are blocked.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a future that is ready to be polled.
+    fn add(self: &Arc<Self>, job: Arc<Job>) {
+        let mut state = self.lock();
+        if state.closed && state.threads == 0 {
+            drop(state);
+            return drop(job);
+        }
+        state.ready.push_back(job);
+        if state.ready.len() <= state.idle {
+            self.work.notify_one();
+        } else if state.threads < self.usual && self.start(&mut state) {
+        } else if !std::mem::replace(&mut state.is_watched, true) {
+            self.watcher.spawn(self.clone().watch());
+        }
+    }
+
+    /// Starts threads for as long as futures wait and no thread takes one: all are blocked.
+    async fn watch(self: Arc<Self>) {
+        let mut taken = self.lock().taken;
+        loop {
+            sleep(PATIENCE).await;
+            let mut state = self.lock();
+            if state.ready.len() <= state.idle {
+                state.is_watched = false;
+                return;
+            }
+            if state.taken == taken {
+                self.start(&mut state);
+            }
+            taken = state.taken;
+        }
+    }
+
+    fn start(self: &Arc<Self>, state: &mut State) -> bool {
+        let shared = self.clone();
+        let started = thread::Builder::new().name("kooper-handlers".into()).spawn(move || shared.work());
+        match started {
+            // It ends when it has no more work.
+            Ok(_detached) => {
+                state.threads += 1;
+                state.is_refused = false;
+            }
+            Err(error) if !std::mem::replace(&mut state.is_refused, true) => {
+                tracing::error!("no thread can be started for a handler, which waits for one: {error}");
+            }
+            Err(_) => {}
+        }
+        !state.is_refused
+    }
+
+    /// One thread: polls futures until there are none.
+    fn work(self: Arc<Self>) {
+        let mut again = None;
+        while let Some(job) = self.next(again.take()) {
+            // The future caught its own panic. This is one of its destructor.
+            match catch_unwind(AssertUnwindSafe(|| job.poll())) {
+                Ok(true) => again = Some(job),
+                Ok(false) => {}
+                Err(_) => tracing::error!("a value of a handler panicked while it was dropped"),
+            }
+        }
+    }
+
+    /// The next future to poll, after `again` is behind the others that wait.
+    fn next(&self, again: Option<Arc<Job>>) -> Option<Arc<Job>> {
+        let mut state = self.lock();
+        state.ready.extend(again);
+        loop {
+            if let Some(job) = state.ready.pop_front() {
+                state.taken += 1;
+                return Some(job);
+            }
+            if state.closed {
+                break;
+            }
+            state.idle += 1;
+            let (again, waited) = self.work.wait_timeout(state, KEEP).unwrap_or_else(PoisonError::into_inner);
+            state = again;
+            state.idle -= 1;
+            if waited.timed_out() && state.ready.is_empty() {
+                break;
+            }
+        }
+        state.threads -= 1;
+        None
+    }
+}
+
+impl Job {
+    /// Returns whether it is to be polled again.
+    fn poll(self: &Arc<Self>) -> bool {
+        self.stage.store(POLLED, Ordering::SeqCst);
+        let mut slot = self.future.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(future) = &mut *slot else { return false };
+        let waker = Waker::from(self.clone());
+        // One poll, within the runtime and with its budget: what is always ready yields.
+        let once = poll_fn(|_| Poll::Ready(future.as_mut().poll(&mut Context::from_waker(&waker))));
+        if self.shared.runtime.block_on(once).is_ready() {
+            *slot = None;
+            return false;
+        }
+        drop(slot);
+        let woken = self.stage.compare_exchange(POLLED, ASLEEP, Ordering::SeqCst, Ordering::SeqCst).is_err();
+        if woken {
+            self.stage.store(READY, Ordering::SeqCst);
+        }
+        woken
+    }
+}
+
+impl Wake for Job {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let woken = self.stage.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |stage| match stage {
+            ASLEEP => Some(READY),
+            POLLED => Some(WOKEN),
+            _ => None,
+        });
+        if woken == Ok(ASLEEP) {
+            self.shared.add(self.clone());
+        }
+    }
+}

@@ -1,0 +1,169 @@
+use std::sync::Barrier;
+use std::sync::mpsc;
+
+use tokio::time::timeout;
+
+use super::*;
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+async fn result<T>(task: Task<T>) -> Result<T, TaskError> {
+    timeout(LONG, task).await.expect("it ends")
+}
+
+#[test]
+fn tasks_run_while_any_number_of_others_block_their_threads() {
+    const BLOCKED: usize = 20;
+    let runtime = runtime();
+    runtime.block_on(async {
+        let executor = Executor::default();
+        let barrier = Arc::new(Barrier::new(BLOCKED + 1));
+        let blocked: Vec<_> = (0..BLOCKED)
+            .map(|_| {
+                let barrier = barrier.clone();
+                executor.spawn(async move { _ = barrier.wait() })
+            })
+            .collect();
+        for number in 0..1000 {
+            let task = executor.spawn(async move {
+                tokio::task::yield_now().await;
+                number
+            });
+            assert!(result(task).await.is_ok_and(|ended| ended == number));
+        }
+        assert!(tokio::task::spawn_blocking(move || barrier.wait()).await.is_ok());
+        for task in blocked {
+            assert!(result(task).await.is_ok());
+        }
+    });
+}
+
+#[test]
+fn tasks_have_timers_and_sockets_and_spawn_others() {
+    runtime().block_on(async {
+        let executor = Executor::default();
+        let task = executor.spawn(async {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            tokio::spawn(async { 7 }).await.unwrap()
+        });
+        assert!(result(task).await.is_ok_and(|ended| ended == 7));
+    });
+}
+
+/// Tells that it was dropped.
+struct Told(mpsc::Sender<()>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.0.send(()).unwrap();
+    }
+}
+
+#[test]
+fn an_aborted_task_is_dropped_before_its_end_is_known() {
+    runtime().block_on(async {
+        let executor = Executor::default();
+        let (sender, dropped) = mpsc::channel();
+        let told = Told(sender);
+        let task = executor.spawn(async move {
+            let _told = told;
+            std::future::pending::<()>().await;
+        });
+        task.abort();
+        assert!(matches!(result(task).await, Err(TaskError::Aborted)));
+        dropped.try_recv().unwrap();
+    });
+}
+
+#[test]
+fn tasks_end_with_their_handle_and_with_their_executor() {
+    runtime().block_on(async {
+        for with_handle in [true, false] {
+            let executor = Executor::default();
+            let (sender, dropped) = mpsc::channel();
+            let (told, (begins, begun)) = (Told(sender), oneshot::channel());
+            let task = executor.spawn(async move {
+                let _told = told;
+                begins.send(()).unwrap();
+                std::future::pending::<()>().await;
+            });
+            begun.await.unwrap();
+            if with_handle {
+                drop(task);
+            } else {
+                task.abort();
+                drop(executor);
+                assert!(matches!(result(task).await, Err(TaskError::Aborted)));
+            }
+            dropped.recv_timeout(LONG).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_task_that_panics_harms_no_other() {
+    runtime().block_on(async {
+        let executor = Executor::default();
+        for _ in 0..100 {
+            let task = executor.spawn(async { panic!("as the test requests") });
+            let Err(TaskError::Panicked(panic)) = result::<()>(task).await else { panic!("it panics") };
+            assert_eq!(panic.downcast_ref(), Some(&"as the test requests"));
+        }
+        assert!(result(executor.spawn(async { 1 })).await.is_ok());
+    });
+}
+
+#[test]
+fn a_task_that_never_waits_yields_to_others_and_to_its_abort() {
+    runtime().block_on(async {
+        let executor = Executor::default();
+        let task = executor.spawn(async {
+            loop {
+                tokio::task::coop::consume_budget().await;
+            }
+        });
+        assert!(result(executor.spawn(async {})).await.is_ok());
+        task.abort();
+        assert!(matches!(result(task).await, Err(TaskError::Aborted)));
+    });
+}
+
+#[test]
+fn the_time_of_a_poll_is_known_while_it_lasts() {
+    runtime().block_on(async {
+        let executor = Executor::default();
+        let (release, blocks) = mpsc::channel();
+        let (sender, waits) = oneshot::channel::<()>();
+        let task = executor.spawn(async move {
+            blocks.recv().unwrap();
+            let _ = waits.await;
+        });
+        let polls = task.poll_time();
+        let eventually = async |holds: &dyn Fn() -> bool| {
+            while !holds() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(LONG, eventually(&|| polls.current() >= Duration::from_millis(20))).await.unwrap();
+        release.send(()).unwrap();
+        timeout(LONG, eventually(&|| polls.current().is_zero())).await.unwrap();
+        sender.send(()).unwrap();
+        assert!(result(task).await.is_ok());
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_paused_clock_tasks_run_in_its_time() {
+    let executor = Executor::default();
+    let begun = tokio::time::Instant::now();
+    let task = executor.spawn(async move {
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        begun.elapsed()
+    });
+    assert!(task.await.is_ok_and(|elapsed| elapsed.as_secs() == 3600));
+}

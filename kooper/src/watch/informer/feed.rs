@@ -1,0 +1,95 @@
+//! The way of a watch's changes to the functions of one controller.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::shared::Fan;
+use super::{Seen, Sink, Watched};
+use crate::error::panic_text;
+use crate::executor::{Executor, Task, TaskError};
+use crate::object::Object;
+use crate::watch::blocking::off_the_runtime;
+use crate::watch::retriever::RetrieveError;
+use crate::watch::store::Change;
+
+/// How many changes may wait for a function. Beyond them the watch waits, too, and with it
+/// the other controllers that share it.
+const MOST: usize = 4096;
+
+/// The old and the new state of an object.
+type Waiting = (Option<Arc<Object>>, Option<Arc<Object>>, Seen);
+
+/// Passes the changes of a watch to sinks that call functions of the user, on the threads
+/// of these functions and in order.
+pub(crate) struct Feed {
+    watched: Arc<Watched>,
+    sinks: Arc<Fan>,
+    waiting: Sender<Waiting>,
+}
+
+impl Feed {
+    /// Begins to take changes, for as long as the task is kept.
+    pub(crate) fn start(watched: &Arc<Watched>, executor: &Executor) -> (Arc<Self>, Task<()>) {
+        let (waiting, receiver) = channel(MOST);
+        let sinks = Arc::new(Fan::of(watched));
+        let task = executor.spawn(pass(receiver, sinks.clone()));
+        let feed = Arc::new(Self { watched: watched.clone(), sinks, waiting });
+        let sink: Arc<dyn Sink> = feed.clone();
+        watched.join(&sink);
+        (feed, task)
+    }
+
+    /// Whether it takes the changes of this watch.
+    pub(crate) fn is_of(&self, watched: &Arc<Watched>) -> bool {
+        Arc::ptr_eq(&self.watched, watched)
+    }
+
+    /// Informs `sink` of every change from now on, and of the known objects as of a first
+    /// list.
+    pub(crate) async fn subscribe(&self, sink: &Arc<dyn Sink>, executor: &Executor) -> Result<(), TaskError> {
+        self.sinks.join(sink);
+        let (watched, sink) = (self.watched.clone(), sink.clone());
+        executor.spawn(async move { watched.replay(&sink).await }).await
+    }
+}
+
+async fn pass(mut waiting: Receiver<Waiting>, sinks: Arc<Fan>) {
+    while let Some((old, new, seen)) = waiting.recv().await {
+        let change = Change::new(old, new);
+        let passing = async { sinks.changed(&change, seen) };
+        if let Err(panic) = AssertUnwindSafe(passing).catch_unwind().await {
+            let object = change.key().map(ToString::to_string).unwrap_or_default();
+            tracing::error!(object, "a change is not handled, as a function panicked: {}", panic_text(&*panic));
+        }
+    }
+}
+
+impl Sink for Feed {
+    fn changed(&self, change: &Change, seen: Seen) {
+        match self.waiting.try_send((change.old.clone(), change.new.clone(), seen)) {
+            // Without a receiver the controller has ended.
+            Ok(()) | Err(TrySendError::Closed(_)) => {}
+            Err(TrySendError::Full(waiting)) => off_the_runtime(|| drop(self.waiting.blocking_send(waiting))),
+        }
+    }
+
+    fn relisted(&self) {
+        self.sinks.relisted();
+    }
+
+    fn restored(&self) {
+        self.sinks.restored();
+    }
+
+    fn malformed(&self) {
+        self.sinks.malformed();
+    }
+
+    fn failed(&self, error: &RetrieveError) {
+        self.sinks.failed(error);
+    }
+}
