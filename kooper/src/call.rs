@@ -2,6 +2,7 @@
 
 pub(crate) mod action;
 pub mod capability;
+pub(crate) mod clock;
 pub mod events;
 pub mod extract;
 pub(crate) mod finalizer;
@@ -16,6 +17,7 @@ pub(crate) mod worker;
 use std::future::Future;
 use std::sync::Arc;
 
+use k8s_openapi::jiff::Timestamp;
 use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use tokio_util::task::TaskTracker;
@@ -118,6 +120,31 @@ impl Call {
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.attempt
+    }
+
+    /// The time now. In a test whose clock is paused it is that clock's, see
+    /// [`Clock`](crate::Clock).
+    ///
+    /// ```
+    /// use k8s_openapi::api::batch::v1::Job;
+    /// use k8s_openapi::jiff::ToSpan as _;
+    /// use kooper::prelude::*;
+    ///
+    /// /// Deletes each Job an hour after it was created.
+    /// #[kooper::controller(resource = Job, main = false)]
+    /// async fn expire(job: Arc<Job>, call: Call, jobs: Deleter<Job>) -> Result<Action> {
+    ///     let created = job.creation_timestamp().ok_or("the object has no creation timestamp")?.0;
+    ///     let left = call.now().duration_until(created + 1.hour());
+    ///     if left.is_positive() {
+    ///         return Ok(Action::requeue_after(left.unsigned_abs()));
+    ///     }
+    ///     jobs.delete_object(&job).await?;
+    ///     Ok(Action::done())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        crate::clock::wall()
     }
 
     /// Why the handler is called.

@@ -215,7 +215,12 @@ async fn workloads(client: Client, namespace: Option<String>) -> Result<Operator
 
 fn operator(client: &Client, controllers: impl IntoIterator<Item = Controller>) -> Result<Operator, BuildError> {
     let operator = Operator::builder().program(PROGRAM).client(client.clone()).drain_timeout(Duration::ZERO);
-    controllers.into_iter().map(Controller::without_events).fold(operator, Builder::controller).build()
+    let controllers = controllers.into_iter().map(|mut controller| {
+        // In one process, protobuf is only a detour from JSON to JSON.
+        controller.set_json_only(true);
+        controller.without_events()
+    });
+    controllers.fold(operator, Builder::controller).build()
 }
 
 /// Reads a value as a type, by way of its text: reading from the `Value` itself would compile the code of pods, half

@@ -103,6 +103,7 @@ pub use call::capability::{
     AccessError, Applier, Conditions, Creator, Deleter, Evictor, Getter, OwnedApplier, Patcher, Reader, Recorder,
     StatusWriter,
 };
+pub use call::clock::Clock;
 pub use call::extract::{Gone, State};
 pub use call::settings::{SecretValue, Settings};
 pub use call::{Call, capability, events, extract, handler, plan};
@@ -209,5 +210,5 @@ pub mod prelude {
         StatusWriter,
     };
     pub use crate::tracing;
-    pub use crate::{Action, Call, Gone, HandlerError, Kind, KindExt, ObjectKey, Result, Settings, State};
+    pub use crate::{Action, Call, Clock, Gone, HandlerError, Kind, KindExt, ObjectKey, Result, Settings, State};
 }

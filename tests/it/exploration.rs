@@ -1,5 +1,6 @@
 //! Explorations: what they find, what they do not, and how they say it.
 
+mod chance;
 mod shop;
 mod twins;
 mod verdicts;
@@ -61,6 +62,15 @@ fn wrong(twins: &Twins) -> Vec<String> {
 fn each_of_24_mistakes_is_found_by_its_oracle_and_no_fixed_twin_is_blamed() {
     let all = twins::all();
     assert_eq!(all.len(), 24);
+    assert_each_is_found(&all);
+}
+
+#[test]
+fn each_mistake_in_what_is_another_one_in_each_run_is_found_and_no_fixed_twin_is_blamed() {
+    assert_each_is_found(&chance::all());
+}
+
+fn assert_each_is_found(all: &[Twins]) {
     let (next, all_wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {

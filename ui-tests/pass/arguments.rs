@@ -17,6 +17,9 @@ async fn call(_: Call) {}
 #[kooper::controller(resource = Pod, main = false)]
 async fn client(_: Client) {}
 
+#[kooper::controller(resource = Pod, main = false)]
+async fn clock(_: Clock) {}
+
 #[kooper::controller(resource = Pod, init = connect, main = false)]
 async fn state(_: State<Vec<u32>>) {}
 
@@ -54,6 +57,7 @@ fn each_is_defined() {
     assert_eq!(names::<object>(), ["object"]);
     assert_eq!(names::<call>(), ["call"]);
     assert_eq!(names::<client>(), ["client"]);
+    assert_eq!(names::<clock>(), ["clock"]);
     assert_eq!(names::<state>(), ["state"]);
     assert_eq!(names::<state_taken_out>(), ["state-taken-apart"]);
     assert_eq!(names::<all_of_them>(), ["all-of-them"]);

@@ -175,10 +175,11 @@ fn owned(lent: &Type, kind: &str) -> String {
 }
 
 /// The arguments of a handler beside the object, which are not the name of a kind.
-const ARGUMENTS: [&str; 15] = [
+const ARGUMENTS: [&str; 16] = [
     "Arc",
     "Call",
     "Client",
+    "Clock",
     "State",
     "Settings",
     "Recorder",

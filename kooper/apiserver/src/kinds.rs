@@ -176,6 +176,8 @@ pub(crate) struct Kinds {
     by_path: HashMap<String, Arc<Kind>>,
     /// In the order of discovery.
     order: Vec<Arc<Kind>>,
+    /// One version of each resource, in this order: each table once.
+    stored: Vec<Arc<Kind>>,
 }
 
 impl Kinds {
@@ -208,10 +210,7 @@ impl Kinds {
 
     /// One version of each resource: each table once.
     pub(crate) fn stored(&self) -> impl Iterator<Item = &Arc<Kind>> {
-        self.order.iter().enumerate().filter_map(|(index, kind)| {
-            let known = self.order[..index].iter().any(|other| Arc::ptr_eq(&other.table, &kind.table));
-            (!known).then_some(kind)
-        })
+        self.stored.iter()
     }
 
     pub(crate) fn serves_group_version(&self, group: &str, version: &str) -> bool {
@@ -225,6 +224,9 @@ impl Kinds {
     pub(crate) fn add(&mut self, kind: Kind) {
         let kind = Arc::new(kind);
         self.by_path.insert(path(&kind.group, &kind.version, &kind.resource), Arc::clone(&kind));
+        if !self.stored.iter().any(|other| Arc::ptr_eq(&other.table, &kind.table)) {
+            self.stored.push(Arc::clone(&kind));
+        }
         self.order.push(kind);
     }
 
@@ -232,6 +234,7 @@ impl Kinds {
     pub(crate) fn remove(&mut self, group: &str, resource: &str) {
         self.by_path.retain(|_, kind| kind.group != group || kind.resource != resource);
         self.order.retain(|kind| kind.group != group || kind.resource != resource);
+        self.stored.retain(|kind| kind.group != group || kind.resource != resource);
     }
 }
 

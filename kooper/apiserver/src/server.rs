@@ -259,6 +259,21 @@ impl ApiServer {
         kinds.stored().flat_map(StoredObject::all).collect()
     }
 
+    /// The stored object of this resource and key, see [`objects`](Self::objects).
+    #[must_use]
+    pub fn object(&self, group: &str, resource: &str, key: &str) -> Option<StoredObject> {
+        let kinds = self.cluster.kinds();
+        let mut of_resource = kinds.stored().filter(|kind| kind.group == group && kind.resource == resource);
+        of_resource.find_map(|kind| StoredObject::get(kind, key))
+    }
+
+    /// The version of the last write of any object. As long as it stays the same, so do all
+    /// [`objects`](Self::objects).
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.cluster.store.version()
+    }
+
     /// Forgets the changes of the past, as a compaction of etcd does: older watches and pages get `410 Gone`.
     pub fn compact(&self) {
         self.cluster.store.compact();

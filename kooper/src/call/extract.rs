@@ -14,6 +14,7 @@ use std::sync::Arc;
 use kube::Client;
 
 use crate::call::Call;
+use crate::call::clock::Clock;
 use crate::call::plan::Plan;
 use crate::call::settings::Settings;
 
@@ -202,6 +203,22 @@ impl<O: Send + Sync + 'static, S> Argument<Removed<O>, S> for Gone {
 impl<O, S> Argument<O, S> for Call {
     fn extract(context: &Context<O, S>) -> Self {
         context.call.clone()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<O, S> Argument<O, S> for Clock {
+    fn extract(_: &Context<O, S>) -> Self {
+        Self::default()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl InitArgument for Clock {
+    fn plan(_: &mut Plan) {}
+
+    fn take(_: &Arc<Backing>) -> Self {
+        Self::default()
     }
 }
 

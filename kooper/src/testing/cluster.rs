@@ -173,6 +173,16 @@ impl Cluster {
         self.server.objects().unwrap_or_default()
     }
 
+    /// The stored object of this resource and key.
+    pub(super) fn object(&self, group: &str, resource: &str, key: &str) -> Option<StoredObject> {
+        self.server.object(group, resource, key)
+    }
+
+    /// The version of the last write.
+    pub(super) fn version(&self) -> u64 {
+        self.server.version()
+    }
+
     /// A client of the user of the controllers.
     pub(super) fn controllers_client(&self) -> Result<Client> {
         self.server.client_of_account(PROGRAM)

@@ -1,10 +1,14 @@
 //! Exploration: a scenario, with something that goes wrong at each point in turn.
 
+mod common;
 mod desired;
+mod difference;
 mod end;
+mod expected;
 mod finding;
 mod frame;
 mod history;
+mod normal;
 mod outcome;
 mod plan;
 mod problem;
@@ -12,9 +16,11 @@ mod process;
 mod reference;
 mod scenario;
 mod tape;
+mod text;
 mod trial;
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -57,6 +63,16 @@ const FAILURES: usize = 12;
 /// So many histories without their fault are no finding.
 const MOST_UNMET: usize = 4;
 
+/// The histories without faults that are run first.
+const FIRST: usize = 2;
+
+/// How many there are before a difference counts: what is drawn by chance may be the same in some of them, as the
+/// order of a list often is.
+const SURE: usize = 8;
+
+/// How many fields are shown that are not compared whole.
+const SHOWN: usize = 20;
+
 /// Explores what controllers make of a scenario when something goes wrong at any
 /// point of it. [`kooper::explore`](macro@crate::explore) is the shorthand for tests.
 ///
@@ -79,10 +95,13 @@ const MOST_UNMET: usize = 4;
 /// After each history the objects must be those of a history without faults, as
 /// many must have been created and deleted, the end state must have been reached
 /// in at most ten more calls for each object after a crash, an error or a storm,
-/// and then 50 more calls must change nothing. What the server assigns, times,
-/// addresses, generated names and what already differs without faults are not
-/// compared. What is created for an owner that a stale cache still has is not
-/// counted: it is collected as garbage.
+/// and then 50 more calls must change nothing. What the server assigns, uids, times,
+/// addresses and generated names are not compared, also where they are a part of a
+/// text. Of what already differs without faults only what these histories have in
+/// common is compared, such as the number of lines; [`Explored::partly_compared`]
+/// lists it, and an object of which nothing can be compared is a finding. What is
+/// created for an owner that a stale cache still has is not counted: it is collected
+/// as garbage.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -127,6 +146,7 @@ pub struct Explored {
     possible: usize,
     unmet: usize,
     seed: u64,
+    partly: Vec<String>,
 }
 
 impl Explored {
@@ -148,16 +168,31 @@ impl Explored {
     pub fn unmet(&self) -> usize {
         self.unmet
     }
+
+    /// The fields that are not compared whole, as they already differ without faults, with what is compared of
+    /// them: `` `data.token` of `Secret default/a`, but for about 8 characters, 1 line ``. Those that the test
+    /// [ignores](Exploration::ignore) are left out.
+    #[must_use]
+    pub fn partly_compared(&self) -> &[String] {
+        &self.partly
+    }
 }
 
 impl fmt::Display for Explored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { histories, possible, unmet, seed } = self;
+        let Self { histories, possible, unmet, seed, partly } = self;
         write!(f, "{histories} of {possible} histories explored, seed {seed}")?;
         if *unmet > 0 {
             write!(f, "; {unmet} of them without their fault, as its write or event did not occur again")?;
         }
-        Ok(())
+        if !partly.is_empty() {
+            f.write_str("\nnot compared, as it differs without faults:")?;
+        }
+        partly.iter().take(SHOWN).try_for_each(|one| write!(f, "\n  {one}"))?;
+        match partly.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} more"),
+        }
     }
 }
 
@@ -251,7 +286,8 @@ impl Exploration {
             })
         };
         let replayed = plan::replayed(&self.name);
-        let mut references = References { run: &run, exploration: self, learned: HashMap::new() };
+        let mut references =
+            References { run: &run, exploration: self, is_replay: replayed.is_some(), learned: HashMap::new() };
         let mut trials = match &replayed {
             Some(trial) => vec![trial.clone()],
             None => self.trials(references.of(&Trial::Undisturbed)?.outcome()),
@@ -260,9 +296,8 @@ impl Exploration {
         plan::choose(&mut trials, self.limit, self.seed);
         let mut unmet = 0;
         for trial in &trials {
-            let reference = references.of(trial)?;
             let outcome = run(trial);
-            if let Some(problem) = reference.judge(trial, &outcome) {
+            if let Some(problem) = references.judge(trial, &outcome)? {
                 return Err(self.finding(trial, problem, &outcome));
             }
             unmet += usize::from(!outcome.met);
@@ -279,7 +314,7 @@ impl Exploration {
             );
             return Err(self.finding(&Trial::Undisturbed, Problem::Failed(problem), &Outcome::default()));
         }
-        Ok(Explored { histories: trials.len(), possible, unmet, seed: self.seed })
+        Ok(Explored { histories: trials.len(), possible, unmet, seed: self.seed, partly: references.partly() })
     }
 
     /// Everything that can go wrong in such a history.
@@ -317,32 +352,72 @@ impl Exploration {
 struct References<'a> {
     run: &'a dyn Fn(&Trial) -> Outcome,
     exploration: &'a Exploration,
+    /// Whether only a history is run that was found before.
+    is_replay: bool,
     learned: HashMap<Option<usize>, Reference>,
 }
 
 impl References<'_> {
-    fn of(&mut self, trial: &Trial) -> Result<&Reference, Finding> {
-        let (last, undisturbed) = match trial {
-            Trial::Sequence(sequence) => {
-                (Some(sequence.last()), Trial::Sequence(Sequence::Only { to: sequence.last() }))
+    fn of(&mut self, trial: &Trial) -> Result<&mut Reference, Finding> {
+        let (last, undisturbed) = compared_with(trial);
+        match self.learned.entry(last) {
+            Entry::Occupied(learned) => Ok(learned.into_mut()),
+            Entry::Vacant(vacant) => {
+                let passed = passed(self.run, self.exploration, &undisturbed, FIRST)?;
+                let reference = Reference::learn(passed, self.exploration.ignored.clone());
+                match reference.unseen() {
+                    Some(problem) => Err(self.exploration.finding(&Trial::Undisturbed, problem, &Outcome::default())),
+                    None => Ok(vacant.insert(reference)),
+                }
             }
-            _ => (None, Trial::Undisturbed),
-        };
-        if !self.learned.contains_key(&last) {
-            let (first, second) = (self.passed(&undisturbed)?, self.passed(&undisturbed)?);
-            let reference = Reference::learn(first, &second, self.exploration.ignored.clone());
-            self.learned.insert(last, reference);
         }
-        Ok(&self.learned[&last])
     }
 
-    fn passed(&self, trial: &Trial) -> Result<Outcome, Finding> {
-        let mut outcome = (self.run)(trial);
+    /// What is wrong with a history, if anything is.
+    fn judge(&mut self, trial: &Trial, outcome: &Outcome) -> Result<Option<Problem>, Finding> {
+        let is_replay = self.is_replay;
+        let reference = self.of(trial)?;
+        let found = reference.judge(trial, outcome);
+        let may_be_chance = matches!(found, Some(Problem::Differs(_) | Problem::Counts { .. }));
+        if !may_be_chance || is_replay || reference.len() >= SURE {
+            return Ok(found);
+        }
+        let more = passed(self.run, self.exploration, &compared_with(trial).1, SURE - FIRST)?;
+        let reference = self.of(trial)?;
+        reference.learn_more(more);
+        Ok(reference.judge(trial, outcome))
+    }
+
+    /// What is not compared whole.
+    fn partly(&self) -> Vec<String> {
+        let all: BTreeSet<_> = self.learned.values().flat_map(Reference::blind).map(|one| one.to_string()).collect();
+        all.into_iter().collect()
+    }
+}
+
+/// The histories that one is compared with: the last state that they have, and how they are run.
+fn compared_with(trial: &Trial) -> (Option<usize>, Trial) {
+    match trial {
+        Trial::Sequence(sequence) => (Some(sequence.last()), Trial::Sequence(Sequence::Only { to: sequence.last() })),
+        _ => (None, Trial::Undisturbed),
+    }
+}
+
+/// Runs so many histories without faults, which must have no problem.
+fn passed(
+    run: &dyn Fn(&Trial) -> Outcome,
+    exploration: &Exploration,
+    trial: &Trial,
+    number: usize,
+) -> Result<Vec<Outcome>, Finding> {
+    let passed = |_| {
+        let mut outcome = run(trial);
         match outcome.problem.take().or_else(|| outcome.unrest.take()) {
-            Some(problem) => Err(self.exploration.finding(trial, problem, &outcome)),
+            Some(problem) => Err(exploration.finding(trial, problem, &outcome)),
             None => Ok(outcome),
         }
-    }
+    };
+    (0..number).map(passed).collect()
 }
 
 /// Panics on a clock that runs by itself: each history would take hours.

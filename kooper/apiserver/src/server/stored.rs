@@ -27,6 +27,18 @@ impl StoredObject {
         tree.range("").map(stored).collect()
     }
 
+    /// The object of a kind with this key.
+    pub(super) fn get(kind: &Arc<Kind>, key: &str) -> Option<Self> {
+        let object = kind.table.get(key)?;
+        Some(Self { kind: Arc::clone(kind), key: key.into(), object })
+    }
+
+    /// Its kind, such as `Deployment`.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        &self.kind.kind
+    }
+
     /// The API group of its kind; the core group is empty.
     #[must_use]
     pub fn group(&self) -> &str {

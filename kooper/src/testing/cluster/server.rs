@@ -151,6 +151,22 @@ impl Server {
         }
     }
 
+    /// The stored object of this resource and key, if the server is embedded.
+    pub(super) fn object(&self, group: &str, resource: &str, key: &str) -> Option<StoredObject> {
+        match &self.backend {
+            Backend::Embedded(server) => server.object(group, resource, key),
+            Backend::Real(_) => None,
+        }
+    }
+
+    /// The version of the last write, if it is embedded.
+    pub(super) fn version(&self) -> u64 {
+        match &self.backend {
+            Backend::Embedded(server) => server.version(),
+            Backend::Real(_) => 0,
+        }
+    }
+
     pub(super) fn requests(&self) -> Vec<Answered> {
         match &self.backend {
             Backend::Embedded(server) => server.faults().requests(),

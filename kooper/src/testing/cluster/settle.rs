@@ -72,11 +72,14 @@ impl Cluster {
         mut changed: impl FnMut(),
     ) -> Result<(), Restless> {
         let start = Instant::now();
+        let mut seen = self.version();
         let (mut since, mut last) = (start, state(&self.objects()));
         loop {
             sleep(LOOK).await;
-            let objects = self.objects();
-            let now = state(&objects);
+            let version = self.version();
+            let objects = if version == seen { Vec::new() } else { self.objects() };
+            let now = if version == seen { last } else { state(&objects) };
+            seen = version;
             if now == last {
                 if since.elapsed() >= QUIET {
                     return Ok(());

@@ -1,98 +1,120 @@
-//! The end state of a history, without what differs from run to run.
+//! The end state of a history.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::jiff::Timestamp;
 use kooper_apiserver::StoredObject;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
+use super::normal::{Placeholders, Span};
+use crate::clock;
 use crate::testing::cluster::is_noise;
 
-/// What the server assigns, and what only counts writes.
-const ASSIGNED: [&str; 6] =
-    ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "observedGeneration"];
+/// What is compared of an object of the server's own.
+const UNCHANGED: &str = "unchanged since the start";
 
-/// The annotations that count the changes of a Deployment.
-const REVISIONS: &str = "deployment.kubernetes.io/revision";
+/// The least length of a name drawn by chance that is replaced where other objects have it.
+const DRAWN_LENGTH: usize = 5;
 
-/// The objects at the end of a history. What the server assigns is left out; times and addresses are replaced by
-/// their kind, and generated names by what they begin with.
+/// The objects at the end of a history.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct End {
-    /// Those of one name, which may be several where it was generated.
-    objects: BTreeMap<String, Vec<Value>>,
+    objects: Vec<Value>,
+    span: Span,
 }
 
-/// Where two end states differ.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Difference {
-    /// Such as `Secret default/a`.
-    pub(super) object: String,
-    pub(super) kind: Divergence,
-}
-
-/// How an object differs.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Divergence {
-    /// There are fewer objects of this name: the numbers expected and found.
-    Missing(usize, usize),
-    /// There are more.
-    LeftOver(usize, usize),
-    /// A field has another value; absent is `null`.
-    Field { path: String, expected: Value, found: Value },
-}
+/// The kinds with names that are drawn by chance, with the names that all histories have.
+#[derive(Debug, Default)]
+pub(super) struct Drawn(BTreeMap<String, BTreeSet<String>>);
 
 impl End {
-    pub(super) fn of(objects: &[StoredObject]) -> Self {
+    /// Those that are not changed since the server was started are not read.
+    pub(super) fn of(objects: &[StoredObject], started: u64) -> Self {
         let counted =
             objects.iter().filter(|object| !is_noise(object.group(), object.resource()) && !is_server(object));
-        let values: Vec<_> = counted.map(StoredObject::json).filter(|value| !is_history(value)).collect();
-        Self::from_json(values)
+        let read = |object: &StoredObject| {
+            if object.version() > started {
+                return object.json();
+            }
+            let (namespace, name) = object.key().split_once('/').unwrap_or(("", object.key()));
+            json!({"kind": object.kind(), "metadata": {"namespace": namespace, "name": name}, UNCHANGED: true})
+        };
+        Self::from_json(counted.map(read).filter(|value| !is_history(value)).collect())
     }
 
-    fn from_json(values: Vec<Value>) -> Self {
-        let generated: HashMap<_, _> = values.iter().filter_map(generated).collect();
-        let mut end = Self::default();
-        for mut value in values {
-            normalize(&mut value, &generated);
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let (kind, metadata) = (text(&value["kind"]), &value["metadata"]);
-            let name = match text(&metadata["namespace"]) {
-                namespace if namespace.is_empty() => text(&metadata["name"]),
-                namespace => format!("{namespace}/{}", text(&metadata["name"])),
-            };
-            end.objects.entry(format!("{kind} {name}")).or_default().push(value);
+    fn from_json(objects: Vec<Value>) -> Self {
+        // The controllers may have read their clock a little before the first object was created.
+        let created = objects.iter().filter_map(|object| object["metadata"]["creationTimestamp"].as_str()).min();
+        let ended = clock::wall().as_second();
+        let began = created.and_then(|time| time.parse::<Timestamp>().ok()).map_or(ended, Timestamp::as_second) - 60;
+        Self { objects, span: Span { began, ended } }
+    }
+
+    /// The objects, such as `Secret default/a`, without what is another one in each history. Those of one name are
+    /// several where it was generated, or drawn by chance.
+    pub(super) fn named(&self, drawn: &Drawn) -> BTreeMap<String, Vec<Value>> {
+        let mut placeholders = Placeholders::of(&self.objects, self.span);
+        let names: Vec<_> = self.objects.iter().map(|object| name(object, &placeholders)).collect();
+        let names = names.into_iter().zip(&self.objects).map(|(name, object)| {
+            let Some(pool) = drawn.pool(&name) else { return name };
+            // A short one may be a word.
+            let own = object["metadata"]["name"].as_str().filter(|own| own.len() >= DRAWN_LENGTH);
+            own.into_iter().for_each(|own| placeholders.add(own, "…".to_owned()));
+            pool
+        });
+        let names: Vec<_> = names.collect();
+        let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (name, object) in names.into_iter().zip(&self.objects) {
+            all.entry(name).or_default().push(placeholders.object(object.clone()));
         }
-        // The order of generated names is by chance.
-        for of_one_name in end.objects.values_mut() {
+        // Their order is by chance.
+        for of_one_name in all.values_mut() {
             of_one_name.sort_by_cached_key(Value::to_string);
         }
-        end
+        all
+    }
+}
+
+impl Drawn {
+    /// Learns from the objects of several histories.
+    pub(super) fn learn(histories: &[BTreeMap<String, Vec<Value>>]) -> Self {
+        let names: BTreeSet<_> = histories.iter().flat_map(BTreeMap::keys).collect();
+        let (in_all, others): (Vec<_>, Vec<_>) =
+            names.into_iter().partition(|name| histories.iter().all(|objects| objects.contains_key(*name)));
+        let kinds: BTreeSet<_> = others.into_iter().map(|name| kind_of(name)).collect();
+        let of_kind =
+            |kind: &str| in_all.iter().filter(|name| kind_of(name) == kind).map(|name| (*name).clone()).collect();
+        Self(kinds.into_iter().map(|kind| (kind.to_owned(), of_kind(kind))).collect())
     }
 
-    /// Where another end state differs, the most telling differences first: objects, then fields.
-    pub(super) fn differences(&self, other: &Self) -> Vec<Difference> {
-        let mut found = Vec::new();
-        let none = Vec::new();
-        let mut names: Vec<_> = self.objects.keys().chain(other.objects.keys()).collect();
-        names.sort_unstable();
-        names.dedup();
-        for name in names {
-            let expected = self.objects.get(name).unwrap_or(&none);
-            let actual = other.objects.get(name).unwrap_or(&none);
-            let mut differs = |kind| found.push(Difference { object: name.clone(), kind });
-            if expected.len() > actual.len() {
-                differs(Divergence::Missing(expected.len(), actual.len()));
-            } else if expected.len() < actual.len() {
-                differs(Divergence::LeftOver(expected.len(), actual.len()));
-            }
-            for (expected, actual) in expected.iter().zip(actual) {
-                compare(String::new(), expected, actual, &mut differs);
-            }
-        }
-        found.sort_by_key(|difference| matches!(difference.kind, Divergence::Field { .. }));
-        found
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the objects of this name have others in each history.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.get(kind_of(name)).is_some_and(|kept| !kept.contains(name))
+    }
+
+    /// The name that objects have together whose own ones are drawn by chance.
+    fn pool(&self, name: &str) -> Option<String> {
+        let prefix = name.rfind(['/', ' ']).map_or("", |end| &name[..=end]);
+        self.has(name).then(|| format!("{prefix}…"))
+    }
+}
+
+/// The kind of an object, such as `Secret default/a`.
+pub(super) fn kind_of(name: &str) -> &str {
+    name.split(' ').next().unwrap_or_default()
+}
+
+/// The name of an object, such as `Secret default/a`.
+fn name(object: &Value, placeholders: &Placeholders) -> String {
+    let text = |value: &Value| placeholders.text(value.as_str().unwrap_or_default());
+    let (kind, metadata) = (object["kind"].as_str().unwrap_or_default(), &object["metadata"]);
+    match text(&metadata["namespace"]) {
+        namespace if namespace.is_empty() => format!("{kind} {}", text(&metadata["name"])),
+        namespace => format!("{kind} {namespace}/{}", text(&metadata["name"])),
     }
 }
 
@@ -109,43 +131,6 @@ fn is_history(object: &Value) -> bool {
         Some("ReplicaSet") => is_owned_by(&["Deployment"]) && object["spec"]["replicas"] == 0,
         Some("ControllerRevision") => is_owned_by(&["StatefulSet", "DaemonSet"]),
         _ => false,
-    }
-}
-
-/// A name that was generated, and what stands for it.
-fn generated(object: &Value) -> Option<(String, String)> {
-    let metadata = &object["metadata"];
-    let (prefix, name) = (metadata["generateName"].as_str()?, metadata["name"].as_str()?);
-    name.starts_with(prefix).then(|| (name.to_owned(), format!("{prefix}…")))
-}
-
-fn normalize(value: &mut Value, generated: &HashMap<String, String>) {
-    match value {
-        Value::Object(fields) => normalize_fields(fields, generated),
-        Value::Array(items) => items.iter_mut().for_each(|item| normalize(item, generated)),
-        Value::String(text) => {
-            if let Some(name) = generated.get(text.as_str()) {
-                text.clone_from(name);
-            } else if let Some(kind) = chance(text) {
-                kind.clone_into(text);
-            }
-        }
-        _ => {}
-    }
-}
-
-fn normalize_fields(fields: &mut Map<String, Value>, generated: &HashMap<String, String>) {
-    fields.retain(|name, _| !ASSIGNED.contains(&name.as_str()) && !name.starts_with(REVISIONS));
-    for (name, value) in fields {
-        normalize(value, generated);
-        if let Value::Array(items) = value {
-            match name.as_str() {
-                // In the order in which they were added, which means nothing.
-                "finalizers" | "ownerReferences" => items.sort_by_cached_key(Value::to_string),
-                "conditions" => items.sort_by_cached_key(|condition| condition["type"].to_string()),
-                _ => {}
-            }
-        }
     }
 }
 
@@ -187,89 +172,15 @@ fn remove(value: &mut Value, path: &str) {
     }
 }
 
-/// The kind of a value that differs from run to run.
-fn chance(text: &str) -> Option<&'static str> {
-    let is_time = || {
-        let digits = |range: std::ops::Range<usize>| {
-            text.get(range).is_some_and(|part| part.bytes().all(|b| b.is_ascii_digit()))
-        };
-        let bytes = text.as_bytes();
-        digits(0..4) && digits(5..7) && bytes.get(4) == Some(&b'-') && bytes.get(10) == Some(&b'T') && digits(11..13)
-    };
-    let is_uid = || {
-        let groups: Vec<_> = text.split('-').map(str::len).collect();
-        groups == [8, 4, 4, 4, 12] && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
-    };
-    if is_time() {
-        Some("(a time)")
-    } else if is_uid() {
-        Some("(a uid)")
-    } else {
-        text.parse::<IpAddr>().is_ok().then_some("(an address)")
-    }
-}
-
-fn compare(path: String, expected: &Value, found: &Value, differs: &mut impl FnMut(Divergence)) {
-    match (expected, found) {
-        _ if expected == found => {}
-        (Value::Object(before), Value::Object(after)) => {
-            let mut names: Vec<_> = before.keys().chain(after.keys()).collect();
-            names.sort_unstable();
-            names.dedup();
-            for name in names {
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                compare(path, &expected[name], &found[name], differs);
-            }
-        }
-        (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
-            for (index, (expected, found)) in before.iter().zip(after).enumerate() {
-                compare(format!("{path}[{index}]"), expected, found, differs);
-            }
-        }
-        _ => differs(Divergence::Field { path, expected: expected.clone(), found: found.clone() }),
-    }
-}
-
-/// As the end of a sentence.
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let object = &self.object;
-        match &self.kind {
-            Divergence::Missing(1, 0) => write!(f, "`{object}` is missing"),
-            Divergence::Missing(expected, found) => write!(f, "`{object}` exists {found} times instead of {expected}"),
-            Divergence::LeftOver(0, 1) => write!(f, "`{object}` is left over"),
-            Divergence::LeftOver(expected, found) => write!(f, "`{object}` exists {found} times instead of {expected}"),
-            Divergence::Field { path, expected, found } => {
-                write!(f, "`{path}` of `{object}` is {} instead of {}", Shown(found), Shown(expected))
-            }
-        }
-    }
-}
-
-/// A value, at most so long.
-struct Shown<'a>(&'a Value);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_null() {
-            return f.write_str("absent");
-        }
-        let text = self.0.to_string();
-        match text.char_indices().nth(200) {
-            Some((end, _)) => write!(f, "`{}…`", &text[..end]),
-            None => write!(f, "`{text}`"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
     use super::{End, content, is_history};
+    use crate::testing::explore::common::Common;
 
     fn shown(before: Vec<Value>, after: Vec<Value>) -> Vec<String> {
-        let differences = End::from_json(before).differences(&End::from_json(after));
+        let differences = Common::learn(&[&End::from_json(before)]).differences(&End::from_json(after));
         differences.iter().map(ToString::to_string).collect()
     }
 

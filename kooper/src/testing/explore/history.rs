@@ -72,7 +72,8 @@ impl Setting<'_> {
             _ => {}
         }
         let tape = Arc::new(Tape::new(trial, self.ignored));
-        let history = History { setting: self, trial, cluster, faults, tape };
+        let started = cluster.version();
+        let history = History { setting: self, trial, cluster, faults, tape, started };
         let mut outcome = Outcome::default();
         if let Err(problem) = history.pass(&mut outcome).await {
             outcome.problem = Some(problem);
@@ -96,6 +97,8 @@ struct History<'a, 's> {
     cluster: Cluster,
     faults: Faults,
     tape: Arc<Tape>,
+    /// The version of the last object that the server was started with.
+    started: u64,
 }
 
 impl History<'_, '_> {
@@ -130,7 +133,7 @@ impl History<'_, '_> {
         outcome.events = events(&self.faults).split_off(before);
         outcome.calls = calls.saturating_sub(calm);
         let objects = self.cluster.objects();
-        outcome.end = End::of(&objects);
+        outcome.end = End::of(&objects, self.started);
         outcome.written = self.tape.written();
         outcome.unrest = self.quiet(&process, outcome).await.err();
         Ok(())

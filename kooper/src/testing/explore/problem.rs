@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::end::{Difference, Divergence};
+use super::difference::{Difference, Divergence};
 
 /// What is wrong with a history.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +20,8 @@ pub(super) enum Problem {
     Fails { why: Option<String>, call: usize },
     /// The end state is another one.
     Differs(Difference),
+    /// Nothing of an object is compared, as these fields differ from run to run.
+    Unseen { object: String, fields: Vec<String> },
     /// Objects were created or deleted more or less often.
     Counts { resource: String, verb: &'static str, expected: usize, found: usize },
     /// The end state was reached late: the number of calls, and that without faults.
@@ -40,6 +42,8 @@ pub enum Oracle {
     Counts,
     /// The end state is reached in at most ten calls more than without faults.
     Convergence,
+    /// Something of each object at the end is the same in all histories without faults.
+    Comparison,
     /// In the end state, 50 more calls for each object change nothing, and do not fail.
     Rest,
 }
@@ -51,6 +55,7 @@ impl Problem {
             Self::Restless(_) | Self::Writes { .. } | Self::Fails { .. } => Oracle::Rest,
             Self::Differs(Difference { kind: Divergence::LeftOver(..), .. }) => Oracle::Orphans,
             Self::Differs(_) => Oracle::EndState,
+            Self::Unseen { .. } => Oracle::Comparison,
             Self::Counts { .. } => Oracle::Counts,
             Self::Slow { .. } => Oracle::Convergence,
         }
@@ -72,6 +77,14 @@ impl fmt::Display for Problem {
                 write!(f, "call {call} after the desired state was reached fails{why}")
             }
             Self::Differs(difference) => difference.fmt(f),
+            Self::Unseen { object, fields } => {
+                let fields = fields.join(", ");
+                write!(
+                    f,
+                    "nothing of `{object}` can be compared, as it is another one in each history: {fields}; if that is \
+                     intended, `ignore` it"
+                )
+            }
             Self::Counts { resource, verb, expected, found } => {
                 write!(f, "{found} {resource} are {verb} instead of {expected}")
             }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::end::{Difference, Divergence};
+use super::common::{Blind, Common};
+use super::difference::Difference;
+use super::end::kind_of;
 use super::outcome::Outcome;
 use super::problem::Problem;
 use super::tape::Written;
@@ -13,9 +15,8 @@ const MORE: u64 = 10;
 
 /// What histories without faults have in common.
 pub(super) struct Reference {
-    outcome: Outcome,
-    /// Objects and fields that differ between them.
-    by_chance: BTreeSet<(String, Option<String>)>,
+    outcomes: Vec<Outcome>,
+    common: Common,
     /// Resources whose numbers of creations or deletions differ.
     uncounted: BTreeSet<(String, &'static str)>,
     /// Paths and kinds that the test ignores.
@@ -23,23 +24,30 @@ pub(super) struct Reference {
 }
 
 impl Reference {
-    /// Learns from two histories without faults.
-    pub(super) fn learn(first: Outcome, second: &Outcome, ignored: Vec<String>) -> Self {
-        let differences = first.end.differences(&second.end);
-        let by_chance = differences.into_iter().map(|difference| match difference.kind {
-            Divergence::Field { path, .. } => (difference.object, Some(path)),
-            _ => (difference.object, None),
-        });
-        let by_chance = by_chance.collect();
-        let (one, other) = (counts(&first.written, &ignored), counts(&second.written, &ignored));
-        let uncounted =
-            one.keys().chain(other.keys()).filter(|key| one.get(*key) != other.get(*key)).cloned().collect();
-        Self { outcome: first, by_chance, uncounted, ignored }
+    /// Learns from histories without faults, of which there is at least one.
+    pub(super) fn learn(outcomes: Vec<Outcome>, ignored: Vec<String>) -> Self {
+        let common = Common::learn(&outcomes.iter().map(|outcome| &outcome.end).collect::<Vec<_>>());
+        let all: Vec<_> = outcomes.iter().map(|outcome| counts(&outcome.written, &ignored)).collect();
+        let differs = |key: &&(String, &'static str)| all.iter().any(|counts| counts.get(*key) != all[0].get(*key));
+        let uncounted = all.iter().flat_map(BTreeMap::keys).filter(differs).cloned().collect();
+        Self { outcomes, common, uncounted, ignored }
+    }
+
+    /// Learns from further histories, too.
+    pub(super) fn learn_more(&mut self, more: Vec<Outcome>) {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        outcomes.extend(more);
+        *self = Self::learn(outcomes, std::mem::take(&mut self.ignored));
     }
 
     /// The first of the histories.
     pub(super) fn outcome(&self) -> &Outcome {
-        &self.outcome
+        &self.outcomes[0]
+    }
+
+    /// The number of the histories.
+    pub(super) fn len(&self) -> usize {
+        self.outcomes.len()
     }
 
     /// What is wrong with a history, if anything is.
@@ -47,9 +55,12 @@ impl Reference {
         if let Some(problem) = &outcome.problem {
             return Some(problem.clone());
         }
-        let differences = self.outcome.end.differences(&outcome.end);
-        if let Some(difference) = differences.into_iter().find(|difference| self.matters(difference)) {
-            return Some(Problem::Differs(difference));
+        let mut differences = self.common.differences(&outcome.end);
+        differences.retain(|difference| self.matters(&difference.object, difference.kind.path()));
+        // Of names that are drawn by chance, a count of what was created is more telling than one of what is left.
+        let is_number = |difference: &&Difference| difference.kind.path().is_none() && self.common.is_drawn(difference);
+        if let Some(difference) = differences.iter().find(|difference| !is_number(difference)) {
+            return Some(Problem::Differs(difference.clone()));
         }
         let other = match trial {
             // Another sequence of states is reached by other writes.
@@ -62,40 +73,51 @@ impl Reference {
                 self.miscounted(outcome).or_else(|| self.late(outcome))
             }
         };
+        let number = || differences.into_iter().next().map(Problem::Differs);
         let fails = || {
-            let call = outcome.failing.filter(|_| self.outcome.failing.is_none())?;
+            let call = outcome.failing.filter(|_| self.outcome().failing.is_none())?;
             Some(Problem::Fails { why: None, call })
         };
-        other.or_else(|| outcome.unrest.clone()).or_else(fails)
+        other.or_else(number).or_else(|| outcome.unrest.clone()).or_else(fails)
+    }
+
+    /// What is not compared whole, as it differs between the histories.
+    pub(super) fn blind(&self) -> Vec<Blind> {
+        let path = |blind: &Blind| blind.field.as_ref().map(|field| field.path.clone());
+        let mut all = self.common.blind();
+        all.retain(|blind| self.matters(&blind.object, path(blind).as_deref()));
+        all
+    }
+
+    /// An object of which nothing is compared, if there is one.
+    pub(super) fn unseen(&self) -> Option<Problem> {
+        let blind = self.blind();
+        self.common.unseen().find_map(|object| {
+            let of_object = blind.iter().filter(|blind| blind.object == object);
+            let fields: Vec<_> =
+                of_object.filter_map(|blind| Some(format!("`{}`", blind.field.as_ref()?.path))).collect();
+            (!fields.is_empty()).then(|| Problem::Unseen { object: object.to_owned(), fields })
+        })
     }
 
     /// Whether it took many calls until the end state was reached.
     fn late(&self, outcome: &Outcome) -> Option<Problem> {
-        let (calls, expected) = (outcome.calls, self.outcome.calls);
-        (calls > expected + MORE * self.outcome.primaries.max(1)).then_some(Problem::Slow { calls, expected })
+        let (calls, expected) = (outcome.calls, self.outcome().calls);
+        (calls > expected + MORE * self.outcome().primaries.max(1)).then_some(Problem::Slow { calls, expected })
     }
 
-    fn matters(&self, difference: &Difference) -> bool {
-        let kind = |object: &str| object.split(' ').next().unwrap_or_default().to_owned();
-        if self.ignored.contains(&kind(&difference.object)) {
-            return false;
-        }
-        let Divergence::Field { path, .. } = &difference.kind else {
-            // Names that the controllers draw by chance: only their number is compared.
-            let drawn = self.by_chance.iter().filter(|(_, path)| path.is_none());
-            return !drawn.map(|(object, _)| kind(object)).any(|drawn| drawn == kind(&difference.object));
+    /// Whether the test does not ignore an object, or a field of it.
+    fn matters(&self, object: &str, path: Option<&str>) -> bool {
+        let begins = |ignored: &String| {
+            let rest = path.and_then(|path| path.strip_prefix(ignored.as_str()));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
-        let begins =
-            |other: &str| path.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
-        let chance = |(object, by_chance): &(String, Option<String>)| {
-            *object == difference.object && by_chance.as_deref().is_none_or(begins)
-        };
-        !self.by_chance.iter().any(chance) && !self.ignored.iter().any(|other| begins(other))
+        !self.ignored.iter().any(|ignored| ignored == kind_of(object) || begins(ignored))
     }
 
     fn miscounted(&self, outcome: &Outcome) -> Option<Problem> {
         let counts = |outcome: &Outcome| counts(&outcome.written, &self.ignored);
-        let (expected, found) = (counts(&self.outcome), counts(outcome));
+        let (expected, found) = (counts(self.outcome()), counts(outcome));
         let number = |counts: &Counts, key| counts.get(key).copied().unwrap_or_default();
         let mut keys = expected.keys().chain(found.keys()).filter(|key| !self.uncounted.contains(*key));
         let key = keys.find(|key| number(&expected, key) != number(&found, key))?;

@@ -233,10 +233,8 @@ impl Tape {
 /// history: its objects are counted together, by what their names begin with.
 fn address(sent: &Sent, cluster: &Cluster) -> (String, Option<String>) {
     let key = sent.key.to_string();
-    let is_written = |object: &StoredObject| {
-        (object.group(), object.resource(), object.key()) == (sent.group.as_str(), sent.resource.as_str(), key.as_str())
-    };
-    let object = cluster.objects().iter().find(|object| is_written(object)).map(StoredObject::json).unwrap_or_default();
+    let object = cluster.object(&sent.group, &sent.resource, &key);
+    let object = object.as_ref().map(StoredObject::json).unwrap_or_default();
     let prefix = object["metadata"]["generateName"].as_str().filter(|prefix| sent.key.name().starts_with(prefix));
     let what = match prefix {
         Some(prefix) => {

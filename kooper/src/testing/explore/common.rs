@@ -1,0 +1,129 @@
+//! What the end states of histories without faults have in common.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde_json::Value;
+
+use super::difference::{Difference, Divergence};
+use super::end::{Drawn, End};
+use super::expected::{Expected, Partly};
+use super::text::agreed;
+
+/// The fields that say which object it is, and not what is in it.
+const IDENTITY: [&str; 5] = ["apiVersion", "kind", "metadata", "type", "immutable"];
+
+/// What the end states of histories without faults have in common.
+pub(super) struct Common {
+    drawn: Drawn,
+    /// The objects of each name, which may be several where it was generated.
+    objects: BTreeMap<String, Named>,
+}
+
+/// The objects of one name.
+struct Named {
+    /// How many there are, if there are always as many.
+    number: Option<usize>,
+    /// What each of them may be, in order; or all of them, if their number is not known.
+    each: Vec<Expected>,
+}
+
+/// What is compared only in part.
+pub(super) struct Blind {
+    /// Such as `Secret default/a`.
+    pub(super) object: String,
+    /// `None` for the number of objects.
+    pub(super) field: Option<Partly>,
+}
+
+impl fmt::Display for Blind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let object = &self.object;
+        match &self.field {
+            None => write!(f, "the number of `{object}`"),
+            Some(Partly { path, compared: None }) => write!(f, "`{path}` of `{object}`"),
+            Some(Partly { path, compared: Some(compared) }) => write!(f, "`{path}` of `{object}`, but for {compared}"),
+        }
+    }
+}
+
+impl Common {
+    pub(super) fn learn(ends: &[&End]) -> Self {
+        let mut named: Vec<_> = ends.iter().map(|end| end.named(&Drawn::default())).collect();
+        let drawn = Drawn::learn(&named);
+        if !drawn.is_empty() {
+            named = ends.iter().map(|end| end.named(&drawn)).collect();
+        }
+        let names: BTreeSet<_> = named.iter().flat_map(|objects| objects.keys().cloned()).collect();
+        let objects = names.into_iter().map(|name| {
+            let all: Vec<&[Value]> =
+                named.iter().map(|objects| objects.get(&name).map_or(&[][..], Vec::as_slice)).collect();
+            let number = agreed(all.iter().map(|objects| objects.len()));
+            let each = match number {
+                Some(number) => {
+                    let nth = |at: usize| Expected::learn(&all.iter().map(|objects| &objects[at]).collect::<Vec<_>>());
+                    (0..number).map(nth).collect()
+                }
+                None => vec![Expected::learn(&all.iter().copied().flatten().collect::<Vec<_>>())],
+            };
+            (name, Named { number, each })
+        });
+        Self { objects: objects.collect(), drawn }
+    }
+
+    /// Where another end state differs, the most telling differences first: objects, then fields.
+    pub(super) fn differences(&self, end: &End) -> Vec<Difference> {
+        let (mut found, unknown) = (Vec::new(), Named { number: Some(0), each: Vec::new() });
+        let named = end.named(&self.drawn);
+        let names: BTreeSet<_> = self.objects.keys().chain(named.keys()).collect();
+        for name in names {
+            let expected = self.objects.get(name).unwrap_or(&unknown);
+            let actual = named.get(name).map_or(&[][..], Vec::as_slice);
+            let mut differs = |kind: Divergence| found.push(kind.of(name));
+            match expected.number {
+                Some(number) if number > actual.len() => differs(Divergence::Missing(number, actual.len())),
+                Some(number) if number < actual.len() => differs(Divergence::LeftOver(number, actual.len())),
+                _ => {}
+            }
+            for (at, actual) in actual.iter().enumerate() {
+                let at = if expected.number.is_some() { at } else { 0 };
+                if let Some(expected) = expected.each.get(at) {
+                    expected.compare(String::new(), actual, &mut differs);
+                }
+            }
+        }
+        found.sort_by_key(|difference| difference.kind.path().is_some());
+        found
+    }
+
+    /// Whether the names of such objects are drawn by chance.
+    pub(super) fn is_drawn(&self, difference: &Difference) -> bool {
+        self.drawn.has(&difference.object)
+    }
+
+    /// What is not compared whole.
+    pub(super) fn blind(&self) -> Vec<Blind> {
+        let mut all = Vec::new();
+        for (name, named) in &self.objects {
+            let mut fields = Vec::new();
+            named.each.iter().for_each(|expected| expected.partly("", &mut fields));
+            let fields: BTreeSet<_> = fields.into_iter().collect();
+            let fields = fields.into_iter().map(Some).chain(named.number.is_none().then_some(None));
+            all.extend(fields.map(|field| Blind { object: name.clone(), field }));
+        }
+        all
+    }
+
+    /// The objects of which nothing is compared but what says which one it is.
+    pub(super) fn unseen(&self) -> impl Iterator<Item = &str> {
+        let is_seen = |expected: &Expected| match expected {
+            Expected::Fields { named, .. } => {
+                let mut content = named.iter().filter(|(name, _)| !IDENTITY.contains(&name.as_str())).peekable();
+                content.peek().is_none() || content.any(|(_, expected)| expected.is_compared())
+            }
+            other => other.is_compared(),
+        };
+        let unseen = self.objects.iter().filter(move |(_, named)| !named.each.iter().all(is_seen));
+        unseen.map(|(name, _)| name.as_str())
+    }
+}

@@ -1,0 +1,174 @@
+//! Texts that are others in each history without faults: what they have in common is compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Shorter texts have lengths by chance, as numbers do.
+const LONG: usize = 8;
+
+/// What the texts of several histories have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Text {
+    /// The least and the largest number of characters, unless they are short.
+    length: Option<(usize, usize)>,
+    /// The number of lines.
+    lines: Option<usize>,
+    /// The words that all of them have.
+    words: BTreeSet<String>,
+    /// How often each line occurs, of which only the common words are left.
+    shapes: Option<BTreeMap<String, usize>>,
+    /// How often each line occurs that all of them have.
+    common: BTreeMap<String, usize>,
+}
+
+impl Text {
+    pub(super) fn learn(texts: &[&str]) -> Self {
+        let words = common(texts.iter().map(|text| words(text).map(str::to_owned).collect::<BTreeSet<_>>()));
+        let counted: Vec<_> = texts.iter().map(|text| counted(text.lines().map(str::to_owned))).collect();
+        let common = common_counts(&counted);
+        let shapes = texts.iter().map(|text| shapes(text, &words));
+        let lengths = || texts.iter().map(|text| text.chars().count());
+        let (least, most) = (lengths().min().unwrap_or_default(), lengths().max().unwrap_or_default());
+        Self {
+            length: (least >= LONG).then_some((least, most)),
+            lines: agreed(texts.iter().map(|text| text.lines().count())),
+            shapes: agreed(shapes),
+            words,
+            common,
+        }
+    }
+
+    /// How another text differs, such as `has 2 lines instead of 1`.
+    pub(super) fn difference(&self, found: &str) -> Option<String> {
+        let lines = found.lines().count();
+        let expected = self.lines.filter(|expected| *expected != lines);
+        expected
+            .map(|expected| format!("has {} instead of {expected}", number(lines, "line")))
+            .or_else(|| {
+                let found = counted(found.lines().map(str::to_owned));
+                self.common.iter().find_map(|(line, expected)| {
+                    let found = found.get(line).copied().unwrap_or_default();
+                    (found != *expected).then(|| occurs(line, *expected, found))
+                })
+            })
+            .or_else(|| {
+                let (expected, found) = (self.shapes.as_ref()?, shapes(found, &self.words));
+                let mut lines = expected.keys().chain(found.keys());
+                lines.find_map(|line| {
+                    let number = |of: &BTreeMap<String, usize>| of.get(line).copied().unwrap_or_default();
+                    let (expected, found) = (number(expected), number(&found));
+                    (found != expected).then(|| occurs(line, expected, found))
+                })
+            })
+            .or_else(|| {
+                // A random text may be somewhat longer than another one.
+                let (length, (least, most)) = (found.chars().count(), self.length?);
+                let differs = length >= 2 * most || 2 * length <= least;
+                differs.then(|| format!("has {} instead of {}", number(length, "character"), range(least, most)))
+            })
+    }
+
+    /// What is compared of it, if anything is.
+    pub(super) fn compared(&self) -> Option<String> {
+        let has_words = self.shapes.is_some() && !self.words.is_empty();
+        let parts = [
+            self.length.map(|(least, most)| format!("about {} characters", range(least, most))),
+            self.lines.map(|lines| number(lines, "line")),
+            has_words.then(|| number(self.words.len(), "word")),
+        ];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        (!parts.is_empty() || !self.common.is_empty()).then(|| match &*parts {
+            [] => number(self.common.len(), "line"),
+            parts => parts.join(", "),
+        })
+    }
+}
+
+/// What all of them are, if they are the same.
+pub(super) fn agreed<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    let first = all.next()?;
+    all.all(|other| other == first).then_some(first)
+}
+
+/// What occurs in all of them, each time as often.
+pub(super) fn common_counts(all: &[BTreeMap<String, usize>]) -> BTreeMap<String, usize> {
+    let Some((first, others)) = all.split_first() else { return BTreeMap::new() };
+    let is_common = |(item, number): &(&String, &usize)| others.iter().all(|other| other.get(*item) == Some(*number));
+    first.iter().filter(is_common).map(|(item, number)| (item.clone(), *number)).collect()
+}
+
+/// How often each item occurs.
+pub(super) fn counted(items: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    items.for_each(|item| *counts.entry(item).or_default() += 1);
+    counts
+}
+
+/// `has … twice instead of once`, of a line or an item.
+pub(super) fn occurs(item: &str, expected: usize, found: usize) -> String {
+    format!("has `{item}` {} instead of {expected}", number(found, "time"))
+}
+
+fn range(least: usize, most: usize) -> String {
+    if least == most { least.to_string() } else { format!("{least} to {most}") }
+}
+
+/// `1 line`, `2 lines`.
+pub(super) fn number(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+fn common(mut all: impl Iterator<Item = BTreeSet<String>>) -> BTreeSet<String> {
+    let first = all.next().unwrap_or_default();
+    all.fold(first, |one, other| one.intersection(&other).cloned().collect())
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
+}
+
+/// How often each line occurs, with `…` for all words but these.
+fn shapes(text: &str, words: &BTreeSet<String>) -> BTreeMap<String, usize> {
+    let shape = |line: &str| {
+        let mut shape = String::new();
+        for part in line.split_inclusive(|c: char| !c.is_alphanumeric()) {
+            let word = part.trim_end_matches(|c: char| !c.is_alphanumeric());
+            shape.push_str(if word.is_empty() || words.contains(word) { word } else { "…" });
+            shape.push_str(&part[word.len()..]);
+        }
+        shape
+    };
+    counted(text.lines().map(shape))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Text;
+
+    fn difference(learned: &[&str], found: &str) -> String {
+        Text::learn(learned).difference(found).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_doubled_line_is_a_difference_whatever_is_by_chance_in_it() {
+        let learned = ["opened 8f3a\n", "opened 77c12\n"];
+        assert_eq!(difference(&learned, "opened 3\n"), "");
+        assert_eq!(difference(&learned, "opened 3\nopened 44\n"), "has 2 lines instead of 1");
+        assert_eq!(difference(&learned, "closed 3\n"), "has `opened …` 0 times instead of 1");
+        // Also where the number of lines is by chance.
+        let learned = ["opened\n8f3a\n", "opened\n77c12\nd4\n"];
+        assert_eq!(difference(&learned, "a\nopened\n"), "");
+        assert_eq!(difference(&learned, "opened\na\nopened\n"), "has `opened` 2 times instead of 1");
+    }
+
+    #[test]
+    fn a_random_text_that_is_twice_as_long_is_a_difference() {
+        let learned = ["abcdefgh", "stuvwxyz1"];
+        assert_eq!(difference(&learned, "hijklmnopq"), "");
+        assert_eq!(difference(&learned, "hijklmnopqhijklmnopq"), "has 20 characters instead of 8 to 9");
+        assert_eq!(difference(&learned, "hijk"), "has 4 characters instead of 8 to 9");
+        assert_eq!(difference(&["17", "42"], "5"), "");
+        assert_eq!(Text::learn(&learned).compared().as_deref(), Some("about 8 to 9 characters, 1 line"));
+        assert_eq!(Text::learn(&["", "a\nb"]).compared(), None);
+    }
+}
