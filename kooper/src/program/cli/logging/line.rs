@@ -31,17 +31,28 @@ where
         let mut line = String::new();
         self.write(context, Writer::new(&mut line), event, style)?;
         // The trace stays at the end of a line that is cut.
-        #[cfg(feature = "otel")]
-        let trace =
-            self.exported.of(context).map(|ids| format!(" {}trace_id={}{}", style.dim(), style.end(), ids.trace_id()));
-        #[cfg(not(feature = "otel"))]
-        let trace: Option<String> = None;
-        let trace = trace.unwrap_or_default();
+        let trace = self.trace(context, style);
         writeln!(writer, "{}{trace}", limited(&line, LONGEST - trace.len() - 1))
     }
 }
 
 impl Line {
+    /// The id of the trace, if the line is within an exported span.
+    #[cfg(feature = "otel")]
+    fn trace<S, N>(&self, context: &FmtContext<'_, S, N>, style: Style) -> String
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+        N: for<'a> FormatFields<'a> + 'static,
+    {
+        let shown = |id| format!(" {}trace_id={}{id}", style.dim(), style.end());
+        self.exported.of(context).map(|ids| shown(ids.trace_id())).unwrap_or_default()
+    }
+
+    #[cfg(not(feature = "otel"))]
+    fn trace<S, N>(&self, _: &FmtContext<'_, S, N>, _: Style) -> String {
+        String::new()
+    }
+
     /// Writes a line without its end.
     fn write<S, N>(
         &self,
