@@ -31,6 +31,9 @@
 //!     lease, they read it again.
 //! 11. If the holder was removed from a record by hand, or the Lease was deleted,
 //!     candidates wait as long as for the holder's lease: it may still be running.
+//! 12. A program ends itself at the end of a term if a handler still runs that blocks its
+//!     thread, and shortly before the end of the lease if another one does: nothing else
+//!     could stop them. A thread of its own decides that.
 //!
 //! One gap remains: if a held Lease is deleted by hand, a candidate that starts
 //! within the next seconds assumes that it was never held.

@@ -115,6 +115,10 @@ impl Operator {
     /// no further keys are handled, running handlers are cancelled, and aborted
     /// when the drain timeout is over.
     ///
+    /// On a runtime with several threads, handlers and other functions of the
+    /// controllers run on threads of their own, in another runtime: one that blocks
+    /// its thread delays neither the watches nor the renewal of a Lease.
+    ///
     /// An operator runs once:
     ///
     /// ```compile_fail,E0382

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use kooper::CancellationToken;
 use kooper::prelude::*;
 use kooper::testing::Cluster;
 
@@ -119,4 +120,46 @@ async fn calls_that_block_their_thread_end_nothing_and_hold_up_no_other_object()
     eventually("all are handled", || names.is_subset(&handled.lock().unwrap())).await;
     assert_eq!(running.problem(), None);
     running.stop().await.unwrap();
+}
+
+/// The functions share the watch with the handler, and the runtime has one thread.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn filters_and_map_functions_that_block_their_threads_stop_neither_another_controller_nor_the_end() {
+    let cluster = Cluster::start().await.unwrap().with_patience(Duration::from_secs(120));
+    let (blocked, released) = (Arc::<Mutex<BTreeSet<_>>>::default(), CancellationToken::new());
+    let block = |function: &'static str| {
+        let (blocked, released) = (blocked.clone(), released.clone());
+        move || {
+            blocked.lock().unwrap().insert(function);
+            // Not for ever, so that the test also fails where this blocks everything.
+            let begun = std::time::Instant::now();
+            while !released.is_cancelled() && begun.elapsed() < Duration::from_secs(180) {
+                std::thread::park_timeout(Duration::from_millis(20));
+            }
+        }
+    };
+    let (in_filter, in_map) = (block("filter"), block("map"));
+    let filtered = Controller::builder::<ConfigMap>("filtered").resync(None).when(move |_| {
+        in_filter();
+        true
+    });
+    let mapped = Controller::builder::<Secret>("mapped").resync(None).watches(move |_: &ConfigMap| {
+        in_map();
+        Vec::<ObjectKey>::new()
+    });
+    let seen = Seen::default();
+    let controllers = [
+        filtered.handler(async || {}).build().unwrap(),
+        mapped.handler(async || {}).build().unwrap(),
+        seen.controller(),
+    ];
+    let running = cluster.run(controllers).await.unwrap();
+    eventually("both block", || blocked.lock().unwrap().len() == 2).await;
+    for number in 0..100 {
+        cluster.create(&config(&format!("c{number}"))).await.unwrap();
+    }
+    eventually("all are handled", || (0..100).all(|n| seen.handled().contains_key(&format!("default/c{n}")))).await;
+    running.stop().await.unwrap();
+    assert!(!released.is_cancelled(), "it has ended while both still block");
+    released.cancel();
 }

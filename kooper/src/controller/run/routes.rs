@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::error::BoxError;
 use crate::executor::{Executor, Task};
 use crate::watch::informer::{Feed, Sink, Watched};
 
@@ -38,13 +37,10 @@ impl Routes {
 
     /// Informs `sink` of every change from now on, and of the known objects as of a first
     /// list.
-    pub(super) async fn subscribe(&self, watched: &Arc<Watched>, sink: &Arc<dyn Sink>) -> Result<(), BoxError> {
+    pub(super) async fn subscribe(&self, watched: &Arc<Watched>, sink: &Arc<dyn Sink>) {
         match self.feed(watched) {
-            Some(feed) => feed.subscribe(sink, &self.executor).await.map_err(|error| error.text().into()),
-            None => {
-                watched.subscribe(sink).await;
-                Ok(())
-            }
+            Some(feed) => feed.subscribe(sink, &self.executor),
+            None => watched.subscribe(sink).await,
         }
     }
 }

@@ -172,19 +172,19 @@ impl Watching {
         let with_functions = mapped.chain(filtered).filter(|_| !once).flat_map(|watches| &watches.watched);
         let (routes, feeds) = Routes::new(with_functions, &process.executor);
         self.feeds = feeds;
-        subscribe(&mut self.tasks, &self.namespaces, &self.primary, &dispatch, once, &routes).await?;
+        subscribe(&mut self.tasks, &self.namespaces, &self.primary, &dispatch, once, &routes).await;
         for watched in self.each() {
             let shows = |watches: &Watches| watches.watched.iter().any(|one| Arc::ptr_eq(one, watched));
             let primary = shows(&self.primary).then_some(View::Primary);
             let others = self.others.iter().filter(|(_, watches)| shows(watches)).map(|(id, _)| View::Other(*id));
             let views = primary.into_iter().chain(others).collect();
             let progress: Arc<dyn Sink> = Arc::new(Progress { views, gate: gate.clone() });
-            routes.subscribe(watched, &progress).await?;
+            routes.subscribe(watched, &progress).await;
         }
         if let (Some(id), Some(finalizers)) = (self.unselected, controller.config.finalizers()) {
             let sink: Arc<dyn Sink> = Arc::new(Leaving { gate: gate.clone(), id, ours: self.primary(), finalizers });
             if let Some(watches) = self.others.get(&id) {
-                subscribe(&mut self.tasks, &self.namespaces, watches, &sink, once, &routes).await?;
+                subscribe(&mut self.tasks, &self.namespaces, watches, &sink, once, &routes).await;
             }
         }
         for relation in controller.relations.iter() {
@@ -202,7 +202,7 @@ impl Watching {
                 leaving: self.unselected().zip(controller.config.finalizers()),
                 keys,
             });
-            watches.subscribe(&sink, &routes).await?;
+            watches.subscribe(&sink, &routes).await;
         }
         if let Some(pass) = &process.pass {
             self.mirror(controller, &pass.rehearsal);
@@ -262,11 +262,10 @@ impl Watches {
         Cache::new(stores.map(|(scope, watched)| (scope.namespace.clone(), watched.store.clone())))
     }
 
-    async fn subscribe(&self, sink: &Arc<dyn Sink>, routes: &Routes) -> Result<(), BoxError> {
+    async fn subscribe(&self, sink: &Arc<dyn Sink>, routes: &Routes) {
         for watched in &self.watched {
-            routes.subscribe(watched, sink).await?;
+            routes.subscribe(watched, sink).await;
         }
-        Ok(())
     }
 }
 
@@ -280,7 +279,7 @@ async fn subscribe(
     sink: &Arc<dyn Sink>,
     once: bool,
     routes: &Routes,
-) -> Result<(), BoxError> {
+) {
     if !namespaces.are_several() {
         return watches.subscribe(sink, routes).await;
     }
@@ -293,12 +292,9 @@ async fn subscribe(
                 return;
             }
             namespaces.wait_synced(namespace).await;
-            if let Err(error) = routes.subscribe(&watched, &sink).await {
-                tracing::error!(namespace, "the objects of a namespace are not handled: {error}");
-            }
+            routes.subscribe(&watched, &sink).await;
         });
     }
-    Ok(())
 }
 
 /// The watch of a scope. It is shared by all controllers with an equal scope, unless

@@ -1,7 +1,7 @@
 //! The way of a watch's changes to the functions of one controller.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt;
 use tokio::sync::mpsc::error::TrySendError;
@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use super::shared::Fan;
 use super::{Seen, Sink, Watched};
 use crate::error::panic_text;
-use crate::executor::{Executor, Task, TaskError};
+use crate::executor::{Executor, Task};
 use crate::object::Object;
 use crate::watch::blocking::off_the_runtime;
 use crate::watch::retriever::RetrieveError;
@@ -29,6 +29,7 @@ pub(crate) struct Feed {
     watched: Arc<Watched>,
     sinks: Arc<Fan>,
     waiting: Sender<Waiting>,
+    replays: Mutex<Vec<Task<()>>>,
 }
 
 impl Feed {
@@ -37,7 +38,7 @@ impl Feed {
         let (waiting, receiver) = channel(MOST);
         let sinks = Arc::new(Fan::of(watched));
         let task = executor.spawn(pass(receiver, sinks.clone()));
-        let feed = Arc::new(Self { watched: watched.clone(), sinks, waiting });
+        let feed = Arc::new(Self { watched: watched.clone(), sinks, waiting, replays: Mutex::default() });
         let sink: Arc<dyn Sink> = feed.clone();
         watched.join(&sink);
         (feed, task)
@@ -49,11 +50,12 @@ impl Feed {
     }
 
     /// Informs `sink` of every change from now on, and of the known objects as of a first
-    /// list.
-    pub(crate) async fn subscribe(&self, sink: &Arc<dyn Sink>, executor: &Executor) -> Result<(), TaskError> {
+    /// list, for which it does not wait.
+    pub(crate) fn subscribe(&self, sink: &Arc<dyn Sink>, executor: &Executor) {
         self.sinks.join(sink);
         let (watched, sink) = (self.watched.clone(), sink.clone());
-        executor.spawn(async move { watched.replay(&sink).await }).await
+        let replay = executor.spawn(async move { watched.replay(&sink).await });
+        self.replays.lock().unwrap_or_else(PoisonError::into_inner).push(replay);
     }
 }
 
