@@ -1,8 +1,8 @@
 //! Logs created and deleted pods, and why the handler was called.
 //!
 //! A deleted pod still exists with a deletion timestamp for its grace period,
-//! and until its finalizers are removed: the handler is called for it. It is not
-//! called for a pod that no longer exists.
+//! and until its finalizers are removed: `while_deleting` calls the handler for it,
+//! too. It is not called for a pod that no longer exists.
 //!
 //! Run it without a cluster; or without `dev` in the cluster of your kubeconfig, and then create and delete a pod:
 //! `cargo run --bin echo-pod -- dev`
@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kooper::prelude::*;
 
 /// Logs pods, and those with a deletion timestamp as deleted.
-#[kooper::controller(resource = Pod)]
+#[kooper::controller(resource = Pod, while_deleting)]
 async fn echo_pod(pod: Arc<Pod>, call: Call) {
     let what = if pod.metadata.deletion_timestamp.is_some() { "deleted" } else { "added" };
     tracing::info!(pod = %call.key(), why = %call.reasons(), "{what}");

@@ -63,9 +63,6 @@ async fn icecream(
     statuses: StatusWriter<IceCream>,
     recorder: Recorder,
 ) -> Result<()> {
-    if icecream.metadata.deletion_timestamp.is_some() {
-        return Ok(()); // A Deployment that is created now would delay the deletion.
-    }
     let applied = deployments.apply_owned(&icecream, &deployment(&icecream)?).await;
     let before = icecream.status.clone().unwrap_or_default();
     let mut conditions = Conditions::of(&icecream, &before.conditions);

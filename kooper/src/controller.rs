@@ -299,6 +299,18 @@ impl Controller {
         self.config.finalizers()
     }
 
+    /// Whether it calls nothing for objects that are being deleted.
+    #[cfg(feature = "cli")]
+    pub(crate) fn ignores_deletion(&self) -> bool {
+        self.config.ignores_deletion()
+    }
+
+    /// All field managers whose fields are its own.
+    #[cfg(feature = "cli")]
+    pub(crate) fn managers(&self, installation: &Installation) -> Vec<String> {
+        self.config.managers(installation)
+    }
+
     /// From now on it only cleans up, whether or not it selects an object, and
     /// installs no CRD: the program is uninstalled.
     #[cfg(feature = "cli")]

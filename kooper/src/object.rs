@@ -53,7 +53,9 @@ pub struct Object {
     key: ObjectKey,
     /// The uid, followed by the version.
     identity: Box<str>,
-    uid_length: usize,
+    uid_length: u32,
+    /// Whether it has a deletion timestamp.
+    terminating: bool,
     text: Text,
     /// A digest of the last apply that did not change this version.
     settled: AtomicU64,
@@ -129,7 +131,8 @@ impl Object {
         Ok(Self {
             key: ObjectKey::new(namespace, name),
             identity: [uid, version].concat().into_boxed_str(),
-            uid_length: uid.len(),
+            uid_length: u32::try_from(uid.len()).map_err(|_| malformed("its uid is too long"))?,
+            terminating: frame.terminating,
             text: Text::Plain { json, owners },
             settled: AtomicU64::new(0),
         })
@@ -176,13 +179,18 @@ impl Object {
     /// The uid; empty if the object has none.
     #[must_use]
     pub fn uid(&self) -> &str {
-        self.identity.get(..self.uid_length).unwrap_or_default()
+        self.identity.get(..self.uid_length as usize).unwrap_or_default()
     }
 
     /// The resource version; empty if the object has none.
     #[must_use]
     pub fn version(&self) -> &str {
-        self.identity.get(self.uid_length..).unwrap_or_default()
+        self.identity.get(self.uid_length as usize..).unwrap_or_default()
+    }
+
+    /// Whether the object is being deleted: it has a deletion timestamp.
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.terminating
     }
 
     /// The JSON.

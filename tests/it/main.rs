@@ -13,6 +13,7 @@ mod controllers;
 mod crd_commands;
 mod crd_facts;
 mod crds;
+mod deletion;
 mod dev;
 mod diff;
 mod dry_run;

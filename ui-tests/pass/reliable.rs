@@ -117,6 +117,9 @@ async fn say(_: Arc<PartialObjectMeta<Pod>>) {}
 #[kooper::controller(resource = Mall, labels = "a=b", cleanup = tear_down, finalizer = "a.b/c", on_leave = cleanup, main = false)]
 async fn on_leave(_: Arc<Mall>) {}
 
+#[kooper::controller(resource = Mall, while_deleting, main = false)]
+async fn while_deleting(_: Arc<Mall>) {}
+
 #[kooper::controller(resource = [Mall, Stall], cleanup = end, finalizer = "a.b/c", deleted = ended::<K>, main = false)]
 async fn cleanup_each<K: Kind>(_: Arc<K>) {}
 
@@ -173,6 +176,7 @@ fn each_is_defined() {
     assert_eq!(names::<cleanup>(), ["cleanup"]);
     assert_eq!(names::<cleanup_of_metadata>(), ["cleanup-of-metadata"]);
     assert_eq!(names::<on_leave>(), ["on-leave"]);
+    assert_eq!(names::<while_deleting>(), ["while-deleting"]);
     assert_eq!(names::<cleanup_each>(), ["cleanup-each-mall", "cleanup-each-stall"]);
     assert_eq!(names::<with_a_former_name>(), ["with-a-former-name"]);
     assert_eq!(names::<with_a_former_finalizer>(), ["with-a-former-finalizer"]);

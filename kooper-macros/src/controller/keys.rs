@@ -227,6 +227,16 @@ const KEYS: &[Key<Args>] = &[
         ..Key::EQUALS
     },
     Key {
+        name: "while_deleting",
+        shapes: FLAG,
+        form: "no value",
+        example: "while_deleting",
+        default: "an object that is being deleted is ignored",
+        doc: "Also call the handler for an object that is being deleted: one with a deletion timestamp, which a finalizer or a grace period keeps for a while.",
+        read: call!(while_deleting, flag),
+        ..Key::EQUALS
+    },
+    Key {
         name: "former_names",
         form: "a list of former names of the controller",
         example: "former_names = [\"old-name\"]",

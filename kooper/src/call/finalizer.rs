@@ -4,6 +4,8 @@
 //! when `cleanup` is done. The list of finalizers is only changed in the version
 //! that it was read from, so that those of others are not lost.
 
+mod unremoved;
+
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -19,6 +21,10 @@ use crate::object::key::ObjectKey;
 use crate::object::{DecodeError, Metadata, Object};
 use crate::queue::Echo;
 use crate::watch::store::Cache;
+
+pub(crate) use unremoved::Unremoved;
+#[cfg(feature = "cli")]
+pub(crate) use unremoved::set_by;
 
 /// How many conflicts a call tolerates before it fails.
 const CONFLICTS: usize = 8;

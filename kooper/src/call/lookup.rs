@@ -4,9 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::core::Request;
 use kube::core::params::{ListParams, Patch, PatchParams};
+use serde::de::IgnoredAny;
 use serde_json::json;
 
 use crate::call::extract::Gone;
@@ -82,8 +84,18 @@ impl Lookup {
             ListParams { label_selector: self.labels.clone(), ..ListParams::default().fields(&fields).limit(1) };
         let text = self.send("list", key, self.path(key).list_metadata(&params)).await;
         let text = text.map_err(|error| self.error("list", key, error))?;
-        let list: List = serde_json::from_str(&text).map_err(|error| self.failed("list", key, error))?;
+        let list: List<IgnoredAny> = serde_json::from_str(&text).map_err(|error| self.failed("list", key, error))?;
         Ok(list.items.is_some_and(|items| !items.is_empty()))
+    }
+
+    /// The metadata of an object, with its managed fields; `None` if it does not exist.
+    /// It is listed, as every controller may.
+    pub(crate) async fn metadata(&self, key: &ObjectKey) -> Result<Option<ObjectMeta>, LookupError> {
+        let params = ListParams::default().fields(&format!("metadata.name={}", key.name())).limit(1);
+        let text = self.send("list", key, self.path(key).list_metadata(&params)).await;
+        let text = text.map_err(|error| self.error("list", key, error))?;
+        let list: List<Item> = serde_json::from_str(&text).map_err(|error| self.failed("list", key, error))?;
+        Ok(list.items.into_iter().flatten().next().map(|item| item.metadata))
     }
 
     /// Sets the finalizers of an object, if its version has not changed since
@@ -155,7 +167,12 @@ enum SendError {
 }
 
 #[derive(serde::Deserialize)]
-struct List {
+struct List<T> {
     /// An empty list of metadata is `null`.
-    items: Option<Vec<serde::de::IgnoredAny>>,
+    items: Option<Vec<T>>,
+}
+
+#[derive(serde::Deserialize)]
+struct Item {
+    metadata: ObjectMeta,
 }

@@ -110,10 +110,18 @@ impl Workers {
             return;
         }
         let (call, token) = self.call(&item);
-        let (part, future): (_, BoxFuture<'static, CallResult>) = match self.backing.own.get(&item.key) {
+        let (part, uid, future): (_, _, BoxFuture<'static, CallResult>) = match self.backing.own.get(&item.key) {
+            Some(object) if functions.ignores(&object) => {
+                self.reporter.failing.forget(&item.key);
+                if let Some(unremoved) = &functions.unremoved {
+                    self.tasks.stopping.run_until_cancelled(unremoved.examine(&object, &self.backing)).await;
+                }
+                self.give_back(item.ticket, Completion::Skipped);
+                return;
+            }
             Some(object) => {
-                let (part, wants, handler) =
-                    (functions.part_of(&object), functions.wants.clone(), functions.handler.clone());
+                let (part, uid) = (functions.part_of(&object), object.uid().into());
+                let (wants, handler) = (functions.wants.clone(), functions.handler.clone());
                 let calling = async move {
                     if wants(&object) {
                         handler.call(object, call).await.map(Called::Done)
@@ -121,17 +129,17 @@ impl Workers {
                         Ok(Called::Unwanted)
                     }
                 };
-                (part, Box::pin(calling))
+                (part, uid, Box::pin(calling))
             }
             None => {
                 let marked =
                     functions.unselected().and_then(|unselected| Some((unselected, unselected.get(&item.key)?)));
                 let Some((unselected, object)) = marked else { return self.gone(&item.key, item.ticket, started) };
                 let finding = find(unselected.clone(), metrics.clone(), call);
-                (functions.part_of_unselected(&object), Box::pin(finding))
+                (functions.part_of_unselected(&object), object.uid().into(), Box::pin(finding))
             }
         };
-        let attempt = self.attempt(&item, part);
+        let attempt = self.attempt(&item, part, uid);
         if let Some(ended) = self.attend(&attempt, token, future).await {
             self.finish(&attempt, &ended);
         }
@@ -168,7 +176,7 @@ impl Workers {
                 return false;
             }
             let Some((object, gone)) = deleted.tombstones.take(&item.key) else { return true };
-            let attempt = self.attempt(item, Part::Deleted);
+            let attempt = self.attempt(item, Part::Deleted, object.uid().into());
             let (call, token) = self.call(item);
             let (lookup, function) = (deleted.lookup.clone(), deleted.function.clone());
             let calling = async move {
@@ -193,7 +201,7 @@ impl Workers {
         self.backing.own.get(key).or_else(|| self.functions.unselected()?.all.get(key))
     }
 
-    fn attempt(&self, item: &Item, part: Part) -> Attempt {
+    fn attempt(&self, item: &Item, part: Part, uid: Arc<str>) -> Attempt {
         // Signed, because OpenTelemetry has no other integers.
         let span = tracing::info_span!(
             "call", controller = %self.name(), key = %item.key, attempt = i64::from(item.attempt), reasons = %item.reasons,
@@ -203,6 +211,7 @@ impl Workers {
             key: item.key.clone(),
             ticket: item.ticket,
             part,
+            uid,
             number: item.attempt,
             started: Instant::now(),
             span,
@@ -309,6 +318,8 @@ struct Attempt {
     key: ObjectKey,
     ticket: Ticket,
     part: Part,
+    /// The uid of its object.
+    uid: Arc<str>,
     number: u32,
     started: Instant,
     span: tracing::Span,

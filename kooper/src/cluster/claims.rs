@@ -32,6 +32,7 @@ pub(super) fn claims() -> Result<Controller, ConfigError> {
         .resync(None)
         .watches::<PersistentVolume, _, _>(unbound)
         .watches::<Pod, _, _>(claims_of)
+        .while_deleting()
         .handler(bind)
         .build()
 }
@@ -42,6 +43,7 @@ pub(super) fn volumes() -> Result<Controller, ConfigError> {
         .watches::<PersistentVolumeClaim, _, _>(|claim: &PersistentVolumeClaim| {
             claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).map(ObjectKey::cluster_scoped)
         })
+        .while_deleting()
         .handler(release)
         .build()
 }

@@ -37,9 +37,6 @@ async fn reconcile(
     statuses: StatusWriter<CronJob>,
 ) -> Result<Action> {
     let Some(spec) = cron.spec.field() else { return Ok(Action::done()) };
-    if cron.metadata.deletion_timestamp.is_some() {
-        return Ok(Action::done());
-    }
     let now = clock::wall();
     let all = controlled(&cron, &jobs)?;
     clean_up(spec, &all, &deleter).await?;

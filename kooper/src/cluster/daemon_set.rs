@@ -44,6 +44,7 @@ pub(super) fn controller() -> Result<Controller, ConfigError> {
         .owns(ControllerRevision::all())
         .watches::<Pod, _, _>(adopters::<DaemonSet, Pod>)
         .watches::<Node, _, _>(all_sets)
+        .while_deleting()
         .handler(reconcile)
         .build()
 }

@@ -39,6 +39,7 @@ pub(super) fn controller() -> Result<Controller, ConfigError> {
         .owns(ReplicaSet::all())
         .watches::<ReplicaSet, _, _>(adopters::<Deployment, ReplicaSet>)
         .watches::<Pod, _, _>(of_leaving)
+        .while_deleting()
         .handler(reconcile)
         .build()
 }

@@ -65,9 +65,6 @@ async fn reconcile(
     endpoints_creator: Creator<Endpoints>,
     endpoints_patcher: Patcher<Endpoints>,
 ) -> Result<()> {
-    if service.metadata.deletion_timestamp.is_some() {
-        return Ok(());
-    }
     let Some(selector) = selector(&service) else { return Ok(()) };
     let expression: Vec<_> = selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let namespace = service.metadata.namespace.as_deref().unwrap_or_default();

@@ -34,7 +34,7 @@ pub(super) fn controller(own: &str, is_of_tests: fn(&str) -> bool) -> Result<Con
         let name = namespace.name_any();
         name == own || !(name == "default" || name.starts_with("kube-") || is_of_tests(&name))
     };
-    Namespace::controller("garbage").resync(None).when(is_ours).handler(reconcile).build()
+    Namespace::controller("garbage").resync(None).while_deleting().when(is_ours).handler(reconcile).build()
 }
 
 async fn reconcile(namespace: Arc<Namespace>, client: Client) -> Result<Action> {

@@ -54,9 +54,6 @@ async fn reconcile(
     statuses: StatusWriter<Job>,
 ) -> Result<Action> {
     let Some(spec) = &job.spec else { return Ok(Action::done()) };
-    if job.metadata.deletion_timestamp.is_some() {
-        return Ok(Action::done());
-    }
     let now = clock::wall();
     if progress::finished(job.status.as_ref()).is_some() {
         return expire(&job, spec, now, &jobs).await;

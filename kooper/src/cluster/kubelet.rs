@@ -21,7 +21,7 @@ use crate::error::Result;
 mod status;
 
 pub(super) fn controller(pace: Pace) -> Result<Controller, ConfigError> {
-    Pod::controller("kubelet").resync(None).when(is_bound).state(pace).handler(reconcile).build()
+    Pod::controller("kubelet").resync(None).while_deleting().when(is_bound).state(pace).handler(reconcile).build()
 }
 
 fn is_bound(pod: &Pod) -> bool {

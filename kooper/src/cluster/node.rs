@@ -68,7 +68,7 @@ async fn reconcile(
             unless_gone(patcher.patch_object(&node, patch).await)?;
         }
     }
-    let Some(interval) = pace.heartbeat.filter(|_| node.metadata.deletion_timestamp.is_none()) else {
+    let Some(interval) = pace.heartbeat else {
         return Ok(Action::done());
     };
     let metadata =

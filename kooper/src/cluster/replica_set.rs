@@ -25,6 +25,7 @@ pub(super) fn controller() -> Result<Controller, ConfigError> {
         .resync(None)
         .owns(Pod::all())
         .watches::<Pod, _, _>(adopters::<ReplicaSet, Pod>)
+        .while_deleting()
         .handler(reconcile)
         .build()
 }

@@ -30,6 +30,7 @@ pub(super) fn controller() -> Result<Controller, ConfigError> {
         .owns(Pod::all())
         .owns(ControllerRevision::all())
         .watches::<Pod, _, _>(adopters::<StatefulSet, Pod>)
+        .while_deleting()
         .handler(reconcile)
         .build()
 }

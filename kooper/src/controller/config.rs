@@ -72,6 +72,8 @@ pub(crate) struct Config {
     pub(crate) finalizer: Option<String>,
     pub(crate) cleanup_on_leave: bool,
     pub(crate) retirement: Option<Retirement>,
+    /// Whether the handler is called for objects that are being deleted.
+    pub(crate) while_deleting: bool,
     pub(crate) install_crd: bool,
     pub(crate) optional: bool,
     /// How Events report calls that keep failing.
@@ -105,6 +107,7 @@ impl Config {
             finalizer: None,
             cleanup_on_leave: false,
             retirement: None,
+            while_deleting: false,
             install_crd: false,
             optional: false,
             events: FailureEvents::default(),
@@ -130,6 +133,19 @@ impl Config {
     /// The field manager, `<program>/<controller>` or `<program>.<instance>/<controller>`.
     pub(crate) fn field_manager(&self, installation: &Installation) -> String {
         format!("{installation}/{}", self.name)
+    }
+
+    /// All field managers whose fields are the controller's own. Requests of a `Client`
+    /// without a field manager have that of the user agent, which begins with the program.
+    pub(crate) fn managers(&self, installation: &Installation) -> Vec<String> {
+        let own = [self.field_manager(installation), installation.program.clone()];
+        own.into_iter().chain(self.former_managers(installation)).collect()
+    }
+
+    /// Whether nothing calls a function of the controller for an object that is being
+    /// deleted, so that a finalizer that its handler has set stays.
+    pub(crate) fn ignores_deletion(&self) -> bool {
+        !self.while_deleting && self.finalizer.is_none()
     }
 
     /// The field managers of former names, and of an installation that had no instance name.
@@ -285,6 +301,10 @@ impl Config {
         }
         if let Some(finalizer) = &self.finalizer {
             name::finalizer(finalizer).map_err(self.malformed("cleanup"))?;
+            if self.while_deleting {
+                let problem = "`cleanup` is called for an object that is being deleted: remove one of the two";
+                return Err(self.error("while_deleting", ConfigErrorKind::Conflict, problem));
+            }
         }
         for former in &self.former_names {
             name::label(former).map_err(self.malformed("former_names"))?;

@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::call::action::Action;
 use crate::call::extract::Backing;
 use crate::call::finalizer::{Finalizing, Guarded};
-use crate::call::handler::{CallError, Erased};
+use crate::call::handler::{CallError, Erased, Wants};
 use crate::call::lookup::Lookup;
 use crate::error::Result;
 use crate::object::Object;
@@ -25,7 +25,7 @@ impl Controller {
         object: Arc<Object>,
         call: Call,
     ) -> Result<Action> {
-        if !(self.parts.wants())(&object) {
+        if !(self.wants())(&object) {
             return Ok(Action::done());
         }
         let handlers = self.parts.handlers(InitContext { backing: backing.clone(), states }).await?;
@@ -36,6 +36,20 @@ impl Controller {
         handler.call(object, call).await.map_err(|error| match error {
             CallError::Decode(error) => error.into(),
             CallError::Handler(error) | CallError::Finalizer(error) => error,
+        })
+    }
+
+    /// The filter before the queue, and again before each call. One that waits to be
+    /// cleaned up passes it, whatever `when` decides; another one that is being deleted
+    /// does not, unless the controller says so.
+    pub(super) fn wants(&self) -> Wants {
+        let (wants, finalizers) = (self.parts.wants(), self.config.finalizers());
+        let while_deleting = self.config.while_deleting;
+        Arc::new(move |object| match &finalizers {
+            Some(finalizers) => finalizers
+                .retire(object)
+                .unwrap_or_else(|| if object.is_terminating() { finalizers.hold(object) } else { wants(object) }),
+            None => (while_deleting || !object.is_terminating()) && wants(object),
         })
     }
 

@@ -27,7 +27,7 @@ use crate::backoff::Backoff;
 use crate::call::Tasks;
 use crate::call::events::EventSink;
 use crate::call::extract::{Backing, Contested, Creations, KeptEntries};
-use crate::call::finalizer::{Guarded, Unselected};
+use crate::call::finalizer::{Guarded, Unremoved, Unselected};
 use crate::call::handler::Erased;
 use crate::call::settings::GivenSettings;
 use crate::call::worker::{Busy, Cleanup, Deletions, Failing, Functions, Limits, Reporter, Tombstones, Workers};
@@ -351,6 +351,8 @@ impl Runner {
             }
             None => (handlers.handler, None),
         };
+        let unremoved = lookup.clone().filter(|_| config.ignores_deletion());
+        let unremoved = unremoved.map(|lookup| Unremoved::new(lookup, config.managers(&self.process.installation)));
         let tombstones = &self.tombstones;
         let deletions = |function| Deletions {
             tombstones: tombstones.clone(),
@@ -361,7 +363,9 @@ impl Runner {
             backing: self.backing.clone(),
             functions: Functions {
                 handler,
-                wants: watching::wants(&self.controller),
+                wants: self.controller.wants(),
+                while_deleting: config.while_deleting,
+                unremoved,
                 deleted: handlers.deleted.map(deletions),
                 cleanup: config.finalizers().map(|finalizers| Cleanup { finalizers, unselected }),
             },

@@ -26,6 +26,8 @@ pub(crate) struct Frame {
     pub(crate) owners: Option<Range<usize>>,
     /// The value of `metadata.annotations`.
     pub(crate) annotations: Option<Range<usize>>,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub(crate) terminating: bool,
 }
 
 impl Frame {
@@ -66,6 +68,7 @@ impl Frame {
                 }
                 b"ownerReferences" => self.owners = Some(cursor.value()?),
                 b"annotations" => self.annotations = Some(cursor.value()?),
+                b"deletionTimestamp" => self.terminating = cursor.string_value()?.is_some(),
                 _ => cursor.skip()?,
             }
             after_previous = Some(cursor.at);

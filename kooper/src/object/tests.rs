@@ -6,6 +6,15 @@ use super::sections::Changed;
 use super::*;
 
 #[test]
+fn an_object_with_a_deletion_timestamp_is_being_deleted() {
+    let read =
+        |metadata: &str| Object::parse(format!("{{\"metadata\":{metadata}}}").as_bytes()).unwrap().is_terminating();
+    assert!(read(r#"{"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}"#));
+    assert!(!read(r#"{"name": "a", "deletionTimestamp": null, "labels": {"deletionTimestamp": "x"}}"#));
+    assert!(!read(r#"{"name": "a"}"#));
+}
+
+#[test]
 fn an_object_keeps_everything_except_its_managed_fields() {
     let managed = json!([{"manager": "kubectl", "fieldsV1": {"f:spec": {"k:{\"a\":\"]}\"}": {}}}}]);
     for keys in [

@@ -65,6 +65,9 @@ pub mod finalizer {}
 /// `on_leave = cleanup`: Also clean up an object that no longer matches `labels` or `fields`.
 pub mod on_leave {}
 
+/// `while_deleting`: Also call the handler for an object that is being deleted: one with a deletion timestamp, which a finalizer or a grace period keeps for a while.
+pub mod while_deleting {}
+
 /// `former_names = ["old-name"]`: Earlier names of the controller. Fields that were applied under them are taken over, and a Lease that is held under one of them is respected. For a list of kinds, add the kind to each name: `old-name-pod`.
 pub mod former_names {}
 

@@ -19,6 +19,7 @@ async fn a_new_generation_of_a_failing_object_is_handled_at_once_and_other_chang
     let (seen, start) = (log.clone(), tokio::time::Instant::now());
     let controller = Controller::builder::<ConfigMap>("failing")
         .resync(None)
+        .while_deleting()
         .retriever(retriever)
         .handler(move |object: Arc<ConfigMap>, call: Call| {
             let label = object.metadata.labels.as_ref().map_or("", |labels| &labels["n"]);

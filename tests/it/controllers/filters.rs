@@ -20,6 +20,7 @@ async fn a_change_outside_of_the_configured_sections_calls_no_handler() {
     let controller = Controller::builder::<ConfigMap>("changed")
         .resync(None)
         .changed([Changed::Generation])
+        .while_deleting()
         .retriever(retriever)
         .handler(move |call: Call| {
             seen.note(call.reasons().to_string());

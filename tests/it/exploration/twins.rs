@@ -61,7 +61,8 @@ pub(crate) fn all() -> Vec<Twins> {
                 shops.cleanup("example.com/shop", forget::<false>).handler(remember)
             }
         }),
-        twins!(Closes, Orphans, "the finalizer is removed before the child", finalizer_first),
+        twins!(Closes, Orphans, "the finalizer is removed before the child", finalizer_first, |shops| shops
+            .while_deleting()),
         twins!(Opens, EndState, "an object that exists already is a permanent error", exists),
         twins!(Opens, EndState, "an error is ignored, and the work noted as done", ignored),
         twins!(Opens, EndState, "a line is appended before that is noted", appended),
@@ -316,9 +317,7 @@ fn everywhere(_: &Secret, shops: &Reader<Shop>) -> Vec<ObjectKey> {
 }
 
 async fn with_owned(shop: Arc<Shop>, secrets: OwnedApplier<Secret>) -> Result<()> {
-    if !shop.is_closing() {
-        secrets.apply_owned(&shop, &shop.secret("key")).await?;
-    }
+    secrets.apply_owned(&shop, &shop.secret("key")).await?;
     Ok(())
 }
 
@@ -339,9 +338,6 @@ async fn last_size<const FIXED: bool>(
     secrets: Applier<Secret>,
     deleter: Deleter<Secret>,
 ) -> Result<()> {
-    if shop.is_closing() {
-        return Ok(());
-    }
     let wanted = shop.secret(&shop.spec.size.to_string());
     secrets.apply(&wanted).await?;
     let last = sizes.lock().unwrap().insert(shop.name_any(), shop.spec.size);
@@ -363,9 +359,6 @@ async fn never_shrinks<const FIXED: bool>(
     secrets: OwnedApplier<Secret>,
     deleter: Deleter<Secret>,
 ) -> Result<()> {
-    if shop.is_closing() {
-        return Ok(());
-    }
     let mut wanted = HashSet::new();
     for number in 0..shop.spec.size {
         let secret = shop.secret(&number.to_string());
@@ -385,9 +378,6 @@ async fn label_kept<const FIXED: bool>(
     secrets: OwnedApplier<Secret>,
     patcher: Patcher<Secret>,
 ) -> Result<()> {
-    if shop.is_closing() {
-        return Ok(());
-    }
     secrets.apply_owned(&shop, &shop.secret("key")).await?;
     let color = shop.spec.color.clone();
     if FIXED || color.is_some() {
@@ -402,7 +392,7 @@ async fn first_only<const FIXED: bool>(
     secrets: OwnedApplier<Secret>,
     statuses: StatusWriter<Shop>,
 ) -> Result<()> {
-    if shop.is_closing() || !FIXED && shop.is_open() {
+    if !FIXED && shop.is_open() {
         return Ok(());
     }
     secrets.apply_owned(&shop, &shop.secret("key")).await?;

@@ -49,6 +49,12 @@ fn check_cleanup(args: &Args, handler: &Handler, errors: &mut Errors) {
             ),
         );
     }
+    if let Some(key) = args.key("while_deleting") {
+        errors.add(
+            key,
+            message!("`cleanup` is called for an object that is being deleted, and the handler is not: remove `while_deleting`"),
+        );
+    }
     if let Some(key) = args.key("on_leave").filter(|_| !args.tries("labels") && !args.tries("fields")) {
         errors.add(
             key,

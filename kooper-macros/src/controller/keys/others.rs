@@ -47,6 +47,8 @@ pub(crate) const OTHERS: &[(&str, &str)] = &[
     ("finalize", "cleanup"),
     ("finalizers", "finalizer"),
     ("finalizer_name", "finalizer"),
+    ("deleting", "while_deleting"),
+    ("terminating", "while_deleting"),
     ("on_delete", "deleted"),
     ("delete", "deleted"),
     ("aliases", "former_names"),

@@ -53,6 +53,10 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// returned child then has the metadata of the cache, and for the rest the
     /// fields that were passed.
     ///
+    /// A child of an owner that is being deleted would only delay the deletion:
+    /// nothing is written, and the error is [`AccessError::OwnerTerminating`]. A handler
+    /// returns it with `?`: if the deletion arrived during its call, that is no failure.
+    ///
     /// A child that is deleted again and again is created at once five times, and
     /// then every ten seconds; the error between is [`AccessError::DeletedAgain`].
     /// It is what happens while the cache does not have the deletion of the owner
@@ -79,8 +83,8 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
     /// ```
     ///
     /// # Errors
-    /// [`AccessError::NotOurs`] and [`AccessError::DeletedAgain`], see above. Also if the owner cannot own the
-    /// child, `owns` does not select it, or the API server rejects the request or does not respond.
+    /// [`AccessError::NotOurs`], [`AccessError::OwnerTerminating`] and [`AccessError::DeletedAgain`], see above. Also
+    /// if the owner cannot own the child, `owns` does not select it, or the API server rejects the request or does not respond.
     pub fn apply_owned<'a, O, M>(&'a self, owner: &O, child: &T) -> Request<'a, T>
     where
         O: AsObject<M>,
@@ -143,6 +147,7 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
         let parent = Parent {
             name: describe(owner),
             uid: owner.meta().uid.clone().unwrap_or_default(),
+            terminating: owner.meta().deletion_timestamp.is_some(),
             reference: owner.object_ref(&()),
         };
         Box::pin(async move {
@@ -157,10 +162,17 @@ impl<T: Kind + Serialize + Clone, V> Access<T, V> {
 pub(super) struct Parent {
     name: String,
     uid: String,
+    /// Whether it was being deleted when the caller read it.
+    terminating: bool,
     pub(super) reference: ObjectReference,
 }
 
 impl Parent {
+    fn key(&self) -> ObjectKey {
+        let ObjectReference { namespace, name, .. } = &self.reference;
+        ObjectKey::new(namespace.as_deref(), name.as_deref().unwrap_or_default())
+    }
+
     /// Whether the object that was read has another controlling owner.
     pub(super) fn has_lost(&self, live: &Value) -> bool {
         let owners = live["metadata"]["ownerReferences"].as_array();
@@ -183,6 +195,7 @@ impl Objects<'_> {
         mut body: Value,
         adopt: bool,
     ) -> Result<Option<Arc<Object>>, AccessError> {
+        self.check_owner(parent, key)?;
         self.check_shown(key, &body)?;
         let known = self.known_child(key)?;
         let known = match known {
@@ -218,6 +231,16 @@ impl Objects<'_> {
         }
         let applied = self.heal(parent, key, known.uid(), body.clone()).await?;
         Ok(self.reveal(parent, key, &body, applied).await?.map(Arc::new))
+    }
+
+    /// Rejects a child whose owner is being deleted, as far as the caller or the cache
+    /// of the controller's own objects knows.
+    fn check_owner(&self, parent: &Parent, key: &ObjectKey) -> Result<(), AccessError> {
+        let now = self.backing.own.get(&parent.key()).filter(|now| now.uid() == parent.uid);
+        if parent.terminating || now.is_some_and(|now| now.is_terminating()) {
+            return Err(AccessError::owner_terminating(&self.kind.kind, key, &parent.name));
+        }
+        Ok(())
     }
 
     /// Rejects the creation of a child that was created and deleted again and again.
@@ -303,9 +326,7 @@ impl Objects<'_> {
             wanted: parent.name.clone(),
             owner,
         };
-        let ObjectReference { namespace, name, .. } = &parent.reference;
-        let owner = ObjectKey::new(namespace.as_deref(), name.as_deref().unwrap_or_default());
-        self.backing.contested.wait(&self.kind, known.key(), owner);
+        self.backing.contested.wait(&self.kind, known.key(), parent.key());
         self.backing.events.publish(Note {
             regarding: parent.reference.clone(),
             related: Some(self.reference(known)),

@@ -61,6 +61,13 @@ impl Failure {
         Some(hasher.finish())
     }
 
+    /// Whether a request was refused because this namespace, that of the object, is being deleted.
+    pub(super) fn is_of_terminating_namespace(&self, namespace: Option<&str>) -> bool {
+        let (Self::Handler(error) | Self::Finalizer(error)) = self else { return false };
+        let refusal = Refusal::behind(&**error).filter(|refusal| refusal.cause == Cause::NamespaceTerminating);
+        refusal.zip(namespace).is_some_and(|(refusal, namespace)| refusal.is_about(namespace))
+    }
+
     /// The failure of a call of this function, for the log and the status page.
     pub(super) fn of(&self, part: Part) -> String {
         self.told(part, FailureEvents::Full)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Tombstones;
 use super::failure::Part;
-use crate::call::finalizer::{Finalizers, Unselected};
+use crate::call::finalizer::{Finalizers, Unremoved, Unselected};
 use crate::call::handler::{DeletedFunction, Erased, Wants};
 use crate::call::lookup::Lookup;
 use crate::object::Object;
@@ -15,6 +15,11 @@ pub(crate) struct Functions {
     pub(crate) handler: Arc<dyn Erased>,
     /// The filter, evaluated before the queue and again before each call.
     pub(crate) wants: Wants,
+    /// Whether the handler is called for objects that are being deleted.
+    pub(crate) while_deleting: bool,
+    /// Finds objects that nothing is called for, and whose finalizer the handler has
+    /// set; `None` if something is called for objects that are being deleted.
+    pub(crate) unremoved: Option<Unremoved>,
     pub(crate) deleted: Option<Deletions>,
     pub(crate) cleanup: Option<Cleanup>,
 }
@@ -45,6 +50,11 @@ impl Functions {
     /// The same for an object that the selector does not select.
     pub(super) fn part_of_unselected(&self, object: &Object) -> Part {
         self.part_if(|finalizers| finalizers.concern(object))
+    }
+
+    /// Whether nothing is called for an object, because it is being deleted.
+    pub(super) fn ignores(&self, object: &Object) -> bool {
+        object.is_terminating() && !self.while_deleting && self.part_of(object) == Part::Handler
     }
 
     fn part_if(&self, cleans: impl FnOnce(&Finalizers) -> bool) -> Part {

@@ -66,11 +66,60 @@ impl Workers {
                 }
                 false
             }
+            Err(failure) if self.ends_with_deletion(attempt, failure) => {
+                self.end(attempt, failure);
+                self.reporter.metrics.observe_processing_duration(self.name(), true, took);
+                self.reporter.metrics.observe_work_duration(self.name(), took);
+                return;
+            }
             Err(failure) => self.fail(attempt, failure),
         };
         let success = ended.is_ok() || (retried && self.reporter.retried_is_success);
         self.reporter.metrics.observe_processing_duration(self.name(), success, took);
         self.reporter.metrics.observe_work_duration(self.name(), took);
+    }
+
+    /// Whether a failed call was the last one for its object, which is being deleted or
+    /// was deleted meanwhile. Its failure has no consequence then: a cleanup has a call
+    /// of its own, and an object of the same name, too.
+    fn ends_with_deletion(&self, attempt: &Attempt, failure: &Failure) -> bool {
+        if matches!(failure, Failure::Stopped) {
+            return false;
+        }
+        let Some(object) = self.object(&attempt.key).filter(|object| object.uid() == &*attempt.uid) else {
+            return true;
+        };
+        let goes = || object.is_terminating() || failure.is_of_terminating_namespace(attempt.key.namespace());
+        attempt.part == Part::Handler && !self.functions.while_deleting && goes()
+    }
+
+    /// Ends a failed call as one that succeeded. What the handler has to answer for
+    /// itself, a panic and a timeout, is logged and counted.
+    fn end(&self, attempt: &Attempt, failure: &Failure) {
+        self.reporter.failing.forget(&attempt.key);
+        if let Some(turns) = &self.turns {
+            turns.succeeded();
+        }
+        self.give_back(attempt.ticket, Completion::Success(None));
+        self.reporter.metrics.count(self.name(), Counter::Success);
+        self.count(failure);
+        let why = failure.of(attempt.part);
+        attempt.span.in_scope(|| match failure {
+            Failure::Panic(_) => tracing::error!(key = %attempt.key, "{why}; the object is being deleted"),
+            Failure::Timeout(_) => tracing::warn!(key = %attempt.key, "{why}; the object is being deleted"),
+            _ => tracing::debug!(key = %attempt.key, "{why}; it is not retried: the object is being deleted"),
+        });
+    }
+
+    /// Counts a failure by its kind.
+    fn count(&self, failure: &Failure) {
+        let counter = match failure {
+            Failure::Decode(_) => Counter::DecodeError,
+            Failure::Panic(_) => Counter::Panic,
+            Failure::Timeout(_) => Counter::Timeout,
+            Failure::Handler(_) | Failure::Finalizer(_) | Failure::Stopped => return,
+        };
+        self.reporter.metrics.count(self.name(), counter);
     }
 
     fn fail(&self, attempt: &Attempt, failure: &Failure) -> bool {
@@ -89,12 +138,7 @@ impl Workers {
         let returned = self.give_back(attempt.ticket, outcome);
         let gives_up = self.reporter.failing.gives_up(&attempt.key, returned.retried);
         self.reporter.metrics.count(self.name(), Counter::Error);
-        match failure {
-            Failure::Decode(_) => self.reporter.metrics.count(self.name(), Counter::DecodeError),
-            Failure::Panic(_) => self.reporter.metrics.count(self.name(), Counter::Panic),
-            Failure::Timeout(_) => self.reporter.metrics.count(self.name(), Counter::Timeout),
-            Failure::Handler(_) | Failure::Finalizer(_) | Failure::Stopped => {}
-        }
+        self.count(failure);
         if hint == RetryHint::Never {
             self.reporter.metrics.count(self.name(), Counter::TerminalError);
         }
@@ -192,6 +236,9 @@ impl Workers {
     /// Handles a key without an object. It counts as a processed key, as in Kooper for Go.
     pub(super) fn gone(&self, key: &ObjectKey, ticket: Ticket, started: Instant) {
         self.reporter.failing.forget(key);
+        if let Some(unremoved) = &self.functions.unremoved {
+            unremoved.forget(key);
+        }
         self.give_back(ticket, Completion::Gone);
         self.reporter.metrics.observe_processing_duration(self.name(), true, started.elapsed());
     }

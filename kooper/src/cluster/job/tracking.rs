@@ -16,6 +16,7 @@ use crate::object::key::ObjectKey;
 pub(in crate::cluster) fn controller() -> Result<Controller, ConfigError> {
     Pod::controller("job-tracking")
         .resync(None)
+        .while_deleting()
         .when(|pod| is_tracked(pod) && pod.metadata.deletion_timestamp.is_some())
         .watches::<Job, _, _>(pods_of)
         .handler(reconcile)

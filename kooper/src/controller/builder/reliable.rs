@@ -59,7 +59,8 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// Sets the handler that cleans up before an object is deleted, and the
     /// finalizer that guarantees its call. The finalizer is set before the
     /// first call of the handler. It is removed only when `cleanup` has
-    /// returned `Ok` without a requeue.
+    /// returned `Ok` without a requeue. Once `cleanup` is done, nothing is called for
+    /// an object that the finalizer of another client still keeps.
     #[doc(alias = "finalizer")]
     pub fn cleanup<H: Handler<O, S, Args>, Args: 'static>(mut self, finalizer: impl Into<String>, cleanup: H) -> Self {
         H::plan(&mut self.common.plan);
@@ -72,6 +73,30 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
     /// keep their finalizer, and a Warning Event is recorded on them.
     pub fn cleanup_on_leave(mut self) -> Self {
         self.common.config.cleanup_on_leave = true;
+        self
+    }
+
+    /// Calls the handler for objects that are being deleted, too: those with a
+    /// deletion timestamp, which a finalizer or a grace period keeps for a while. By
+    /// default they are ignored. It excludes [`cleanup`](Self::cleanup), which is
+    /// called for them instead.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kooper::KindExt;
+    ///
+    /// async fn watch(pod: Arc<Pod>) {
+    ///     let stops = pod.metadata.deletion_timestamp.is_some();
+    ///     println!("{:?} {}", pod.metadata.name, if stops { "stops" } else { "runs" });
+    /// }
+    ///
+    /// let controller = Pod::controller("watch").while_deleting().handler(watch).build()?;
+    /// # let _ = controller;
+    /// # Ok::<_, kooper::ConfigError>(())
+    /// ```
+    pub fn while_deleting(mut self) -> Self {
+        self.common.config.while_deleting = true;
         self
     }
 

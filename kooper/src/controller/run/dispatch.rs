@@ -114,6 +114,7 @@ impl Gate {
 pub(super) struct Dispatch {
     pub(super) gate: Arc<Gate>,
     pub(super) wants: Wants,
+    pub(super) while_deleting: bool,
     pub(super) changed: Vec<Changed>,
     /// The removed objects for `deleted`; `None` if the controller has no such function.
     pub(super) tombstones: Option<Arc<Tombstones>>,
@@ -137,11 +138,17 @@ impl Sink for Dispatch {
             (Some(old), Some(new)) if new.uid() != old.uid() => self.keep_removed(key, old, Gone::Unknown),
             _ => false,
         };
+        let ends = !self.while_deleting && begins_to_terminate(change);
+        if ends {
+            // The handler is not called for it again.
+            self.failing.forget(key);
+        }
         let (lane, reason) = match (&change.old, &change.new) {
             (_, None) => (Lane::Event, Reason::Deleted),
             // Any change may correct an object that could not be decoded.
             (Some(old), Some(new)) if !differs(old, new, &self.changed) && !self.failing.is_undecodable(key) => return,
-            (_, Some(new)) if !(self.wants)(new) => {
+            // One that begins to terminate is queued once, so that a worker ends what was planned for it.
+            (_, Some(new)) if !ends && !(self.wants)(new) => {
                 self.failing.forget(key);
                 self.gate.remember(key);
                 if !kept {
@@ -158,17 +165,23 @@ impl Sink for Dispatch {
     }
 }
 
+/// Whether an object is being deleted, and was not before.
+fn begins_to_terminate(change: &Change) -> bool {
+    let before = change.old.as_ref().is_some_and(|old| old.is_terminating());
+    change.new.as_ref().is_some_and(|new| new.is_terminating()) && !before
+}
+
 /// How urgent a change of an object is to the object's own key.
 fn urgency(change: &Change) -> Urgency {
-    let marked = |metadata: Option<Result<&Metadata, &DecodeError>>| {
-        metadata.is_some_and(|metadata| metadata.is_ok_and(Metadata::is_deleted))
-    };
     match (&change.old, &change.new) {
         (_, None) => Urgency::Always,
         (Some(old), Some(new)) if !differs(old, new, &[Changed::Generation]) => Urgency::Soon,
         (Some(old), Some(new)) if old.uid() == new.uid() => {
-            let newly = marked(change.new_metadata()) && !marked(change.old_metadata());
-            if newly { Urgency::Always } else { Urgency::Now }
+            if begins_to_terminate(change) {
+                Urgency::Always
+            } else {
+                Urgency::Now
+            }
         }
         (_, Some(_)) => Urgency::Now,
     }

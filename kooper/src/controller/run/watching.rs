@@ -15,7 +15,6 @@ use super::dispatch::{Dispatch, Gate, Keys, Leaving, Progress, Related};
 use super::namespaces::{Namespaces, Tried};
 use super::routes::Routes;
 use crate::call::extract::Caches;
-use crate::call::handler::Wants;
 use crate::call::worker::{Failing, Tombstones};
 use crate::controller::review::may_get_namespace;
 use crate::controller::{Config, Controller};
@@ -159,7 +158,8 @@ impl Watching {
         let retrievers = made.await.map_err(|error| error.text())??;
         let dispatch: Arc<dyn Sink> = Arc::new(Dispatch {
             gate: gate.clone(),
-            wants: wants(controller),
+            wants: controller.wants(),
+            while_deleting: controller.config.while_deleting,
             changed: controller.config.changed.clone(),
             tombstones: controller.parts.has_deleted().then(|| tombstones.clone()),
             failing: failing.clone(),
@@ -333,14 +333,6 @@ fn form(request: &CacheRequest, scope: &Scope) -> String {
     let selectors = [&scope.labels, &scope.fields].into_iter().flatten().filter(|_| narrow).cloned();
     let parts: Vec<String> = metadata.into_iter().chain(selectors).collect();
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
-}
-
-/// The filter before the queue. It is not called for an object that waits to be
-/// cleaned up, nor while the program is uninstalled.
-pub(super) fn wants(controller: &Controller) -> Wants {
-    let wants = controller.parts.wants();
-    let Some(finalizers) = controller.config.finalizers() else { return wants };
-    Arc::new(move |object| finalizers.retire(object).unwrap_or_else(|| wants(object) || finalizers.hold(object)))
 }
 
 pub(super) fn gauge(

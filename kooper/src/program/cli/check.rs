@@ -2,6 +2,7 @@
 
 mod instances;
 mod left;
+mod unremoved;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -32,6 +33,7 @@ use crate::metrics::Prometheus;
 use crate::object::kind::KindInfo;
 use crate::program::Program;
 use crate::program::rbac::{self, Grant, Grants, Place};
+use unremoved::Unremoved;
 
 /// How many permissions are requested at a time.
 const AT_A_TIME: usize = 8;
@@ -171,6 +173,7 @@ impl Check {
         }
         for controller in controllers {
             self.left(controller).await;
+            self.unremoved(controller).await;
         }
         self.instances(controllers).await;
     }
@@ -230,6 +233,30 @@ impl Check {
                  to list them, run `check` as a user who may list {kinds} in all namespaces"
             )),
             Err(error) => self.note(format_args!("{kinds} of other namespaces: {}", chain(&error))),
+        }
+    }
+
+    /// Lists objects with a finalizer that the handler has set, and that nothing removes.
+    async fn unremoved(&mut self, controller: &Controller) {
+        let found = unremoved::unremoved(&self.client, controller, &self.place.installation, NAMED).await;
+        // What is not served, or may not be listed, was reported already.
+        let Ok(Unremoved { named, count, terminating, finalizer }) = found else { return };
+        let (name, kinds) = (controller.name(), controller.kind_info().resource());
+        let more = if count > named.len() { format!(" and {} more", count - named.len()) } else { String::new() };
+        let objects = format!("{kinds} {}{more}", named.join(", "));
+        let advice = format!(
+            "write `cleanup = path, finalizer = \"{finalizer}\"`, or `while_deleting` so that its handler is called and can \
+             remove it"
+        );
+        if terminating {
+            self.missing(format_args!(
+                "{objects}: being deleted, and the finalizer {finalizer}, which the controller `{name}` has set, keeps them: {advice}"
+            ));
+        } else if count > 0 {
+            self.note(format_args!(
+                "{objects}: the finalizer {finalizer}, which the controller `{name}` has set, would keep them when they are \
+                 deleted: {advice}"
+            ));
         }
     }
 

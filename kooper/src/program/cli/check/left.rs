@@ -7,7 +7,19 @@ use kube::{Client, ResourceExt};
 use crate::controller::Controller;
 
 /// How many objects are listed at a time.
-const PAGE: u32 = 500;
+pub(super) const PAGE: u32 = 500;
+
+/// The resource of the controller's own objects.
+pub(super) fn resource(controller: &Controller) -> ApiResource {
+    let kind = controller.kind_info();
+    ApiResource {
+        group: kind.group.clone(),
+        version: kind.version.clone(),
+        api_version: kind.api_version(),
+        kind: kind.kind.clone(),
+        plural: kind.plural.clone(),
+    }
+}
 
 /// The objects outside of the controller's namespaces that have its finalizer:
 /// `namespace/name` of the first `most`, and the number of all.
@@ -19,15 +31,7 @@ pub(super) async fn left_behind(
     let Some(finalizers) = controller.finalizers().filter(|_| !controller.namespaces().is_empty()) else {
         return Ok((Vec::new(), 0));
     };
-    let kind = controller.kind_info();
-    let resource = ApiResource {
-        group: kind.group.clone(),
-        version: kind.version.clone(),
-        api_version: kind.api_version(),
-        kind: kind.kind.clone(),
-        plural: kind.plural.clone(),
-    };
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(controller));
     let (mut found, mut count, mut params) = (Vec::new(), 0, ListParams::default().limit(PAGE));
     loop {
         let page = api.list_metadata(&params).await?;

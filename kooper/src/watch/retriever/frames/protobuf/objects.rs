@@ -49,19 +49,21 @@ struct ObjectSink {
     frame: Frame,
     depth: usize,
     in_metadata: bool,
-    /// Whether the next string is a part of the identity.
+    /// Whether the next string is recorded.
     part: Option<Part>,
     /// Where the list of owners begins.
     owners: Option<usize>,
 }
 
-/// The parts of the identity of an object.
+/// The strings of the metadata that are recorded.
 #[derive(Clone, Copy)]
 enum Part {
     Name,
     Namespace,
     Uid,
     Version,
+    /// Its value does not matter.
+    DeletionTimestamp,
 }
 
 /// The nesting depth within an object, and within its metadata.
@@ -107,6 +109,7 @@ impl Sink for ObjectSink {
                     "namespace" => Some(Part::Namespace),
                     "uid" => Some(Part::Uid),
                     "resourceVersion" => Some(Part::Version),
+                    "deletionTimestamp" => Some(Part::DeletionTimestamp),
                     _ => None,
                 };
                 self.owners = (key == "ownerReferences").then(|| self.json.bytes().len());
@@ -162,6 +165,7 @@ impl Sink for ObjectSink {
             Part::Namespace => self.frame.namespace = text,
             Part::Uid => self.frame.uid = text,
             Part::Version => self.frame.version = text,
+            Part::DeletionTimestamp => self.frame.terminating = true,
         }
     }
 

@@ -100,6 +100,19 @@ fn the_owners_of_an_object_are_found_as_in_json() {
 }
 
 #[test]
+fn an_object_with_a_deletion_timestamp_is_being_deleted() {
+    let read = |metadata: Value| {
+        let object = kind("Pod").encode(&json!({"metadata": metadata, "spec": {"containers": []}})).unwrap();
+        let [Ok(Event::Added(object))] = &watched(&framed("ADDED", &object), 1000)[..] else { panic!("malformed") };
+        object.is_terminating()
+    };
+    assert!(read(json!({"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"})));
+    assert!(!read(
+        json!({"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"deletionTimestamp": "x"}})
+    ));
+}
+
+#[test]
 fn an_object_that_does_not_decode_does_not_affect_its_neighbors() {
     let broken = |name: &str| {
         let mut object = kind("ConfigMap").encode(&config(name)).unwrap();
