@@ -131,10 +131,7 @@ mod tests {
         vanilla.status = Some(IceCreamStatus { conditions: before.into_vec(), ..Default::default() });
         let vanilla = cluster.put(&vanilla)?;
 
-        let arguments = cluster.arguments(&vanilla);
-        let (pods, statuses) = (arguments.take(), arguments.take());
-        let called = icecream(vanilla.clone(), arguments.take(), pods, statuses, arguments.take()).await;
-        let error = called.unwrap_err();
+        let error = cluster.call(icecream, &vanilla).await.unwrap_err();
         assert!(error.source().is_some_and(|reason| reason.to_string().contains("exceeded quota")), "{error:?}");
 
         let written = cluster.sent().into_iter().find(|sent| sent.subresource.as_deref() == Some("status"));

@@ -58,7 +58,7 @@ async fn redis(
 ) -> Result<()> {
     let name = redis.name_any();
     // A password is generated once, and kept.
-    if passwords.fetch(&key(&redis, &format!("{name}-password"))).await?.is_none() {
+    if passwords.fetch(&ObjectKey::of(&redis).with_name(&format!("{name}-password"))).await?.is_none() {
         secrets.apply_owned(&redis, &password(&redis)?).await?;
     }
     services.apply_owned(&redis, &service(&redis)?).await?;
@@ -85,23 +85,20 @@ async fn delete_data(
     claims: Deleter<PersistentVolumeClaim>,
 ) -> Result<Action> {
     let name = redis.name_any();
-    if let Some(set) = getter.fetch(&key(&redis, &name)).await? {
+    let key = ObjectKey::of(&redis);
+    if let Some(set) = getter.fetch(&key).await? {
         if !set.owner_references().iter().any(|owner| Some(&owner.uid) == redis.uid().as_ref()) {
             return Ok(Action::done()); // It has another owner, and so have its volumes.
         }
         let this = Preconditions { uid: set.uid(), resource_version: None };
-        sets.delete_with(&key(&redis, &name), DeleteParams::foreground().preconditions(this)).await?;
+        sets.delete_with(&key, DeleteParams::foreground().preconditions(this)).await?;
         // Its deletion calls this function earlier.
         return Ok(Action::requeue_after(Duration::from_secs(60)));
     }
     for replica in 0..MOST {
-        claims.delete(&key(&redis, &format!("data-{name}-{replica}"))).await?;
+        claims.delete(&key.with_name(&format!("data-{name}-{replica}"))).await?;
     }
     Ok(Action::done())
-}
-
-fn key(redis: &Redis, name: &str) -> ObjectKey {
-    ObjectKey::new(redis.namespace().as_deref(), name)
 }
 
 fn password(redis: &Redis) -> Result<Secret> {
@@ -180,8 +177,7 @@ mod tests {
     async fn a_call_applies_the_children_of_a_redis() -> Result<()> {
         let cluster = FakeCluster::new();
         let sessions = cluster.put(&sessions())?;
-        let call = cluster.arguments(&sessions);
-        redis(sessions.clone(), call.take(), call.take(), call.take(), call.take(), call.take()).await?;
+        assert_eq!(cluster.call(redis, &sessions).await?, Action::done());
         assert_eq!(
             cluster.summary(),
             [

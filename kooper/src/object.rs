@@ -1,6 +1,7 @@
 //! Kubernetes objects as the API server sent them: raw JSON that is decoded on
 //! demand.
 
+pub(crate) mod as_object;
 mod dictionary;
 pub(crate) mod duration;
 pub(crate) mod key;

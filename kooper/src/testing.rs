@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::call::action::Action;
 use crate::call::events::EventSink;
 use crate::call::extract::Backing;
+use crate::call::handler::Handler;
 use crate::call::plan::Plan;
 use crate::call::settings::GivenSettings;
 use crate::call::{Call, Tasks};
@@ -76,8 +77,8 @@ pub use sent::Sent;
 /// config.metadata.name = Some("shop".to_owned());
 /// let config = cluster.put(&config)?;
 ///
-/// let arguments = cluster.arguments(&config);
-/// password(config.clone(), arguments.take()).await?;
+/// let action = cluster.call(password, &config).await?;
+/// assert_eq!(action, Action::done());
 ///
 /// assert_eq!(cluster.summary(), ["apply secrets default/shop-password"]);
 /// # Ok::<_, kooper::BoxError>(())
@@ -199,7 +200,16 @@ impl FakeCluster {
         lock(&self.inner.settings).give(settings);
     }
 
-    /// The arguments of a call for this object.
+    /// Calls a handler for this object, with all of its arguments, and returns its
+    /// result. See [`arguments`](Self::arguments) for single ones.
+    ///
+    /// # Errors
+    /// When the handler fails.
+    pub async fn call<O: Kind, H: Handler<O, (), Args>, Args>(&self, handler: H, object: &Arc<O>) -> Result<Action> {
+        self.arguments(object).call(handler).await
+    }
+
+    /// The arguments of a call for this object, each by itself.
     pub fn arguments<O: Kind>(&self, object: &Arc<O>) -> Arguments<O> {
         Arguments::new(self.clone(), object.clone())
     }

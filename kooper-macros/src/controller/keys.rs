@@ -149,7 +149,7 @@ const KEYS: &[Key<Args>] = &[
         form: "a list of parts of an object",
         example: "changed = [generation, labels]",
         default: "`[any]`",
-        doc: "Which changes trigger the handler: `generation`, `labels`, `annotations`, `finalizers`, `status` or `any`. A new object, a deletion timestamp and the resync always do.",
+        doc: "Which changes trigger the handler: `generation`, `labels`, `annotations`, `finalizers`, `status` or `any`. A new object and the resync always do, and a deletion timestamp with `cleanup` or `while_deleting`.",
         read: |args, value| {
             let changed = value.changes()?;
             args.status = changed.value.iter().find(|change| change.word == "status").map(|change| change.word.span());

@@ -3,6 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use kube::Resource as _;
+
+use super::as_object::AsObject;
+
 /// The namespace and name of an object. The work queue contains keys, and the logs
 /// show them.
 ///
@@ -49,6 +53,32 @@ impl ObjectKey {
         }
     }
 
+    /// The key of an object, or of the `Arc` that a handler takes.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use kooper::prelude::*;
+    ///
+    /// async fn read(config: Arc<ConfigMap>, secrets: Reader<Secret>) -> Result<()> {
+    ///     // The Secret beside it, in the same namespace.
+    ///     let key = ObjectKey::of(&config).with_name("password");
+    ///     tracing::info!(found = secrets.get(&key)?.is_some());
+    ///     Ok(())
+    /// }
+    /// # let _ = ConfigMap::controller("read").handler(read).build().unwrap();
+    /// ```
+    #[must_use]
+    pub fn of<M>(object: &impl AsObject<M>) -> Self {
+        let meta = object.as_object().meta();
+        Self::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default())
+    }
+
+    /// The key of another object, in the same namespace if there is one.
+    #[must_use]
+    pub fn with_name(&self, name: &str) -> Self {
+        Self::new(self.namespace(), name)
+    }
+
     /// The namespace, or `None` for a cluster-scoped object.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
@@ -84,7 +114,19 @@ impl fmt::Debug for ObjectKey {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Node};
+
     use super::*;
+
+    #[test]
+    fn an_object_has_a_key_and_others_are_beside_it() {
+        let mut config = ConfigMap::default();
+        config.metadata.name = Some("shop".to_owned());
+        config.metadata.namespace = Some("trade".to_owned());
+        assert_eq!(ObjectKey::of(&config), ObjectKey::namespaced("trade", "shop"));
+        assert_eq!(ObjectKey::of(&Arc::new(config)).with_name("stall"), ObjectKey::namespaced("trade", "stall"));
+        assert_eq!(ObjectKey::of(&Node::default()).with_name("a"), ObjectKey::cluster_scoped("a"));
+    }
 
     #[test]
     fn a_key_has_the_namespace_and_name_that_it_was_created_from() {

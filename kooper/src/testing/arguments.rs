@@ -5,15 +5,18 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::{FakeCluster, call};
+use crate::call::action::Action;
 use crate::call::extract::{Argument, Context, State};
+use crate::call::handler::Handler;
 use crate::call::plan::Plan;
+use crate::error::Result;
 use crate::object::key::ObjectKey;
 use crate::object::kind::{Kind, KindInfo};
 use crate::watch::cache_id::CacheId;
 
 /// Makes the arguments of a handler's call for one object of a [`FakeCluster`].
 #[derive(Debug)]
-#[must_use = "`take` makes an argument"]
+#[must_use = "`call` calls a handler, and `take` makes an argument"]
 pub struct Arguments<O> {
     cluster: FakeCluster,
     object: Arc<O>,
@@ -42,18 +45,31 @@ impl<O: Kind> Arguments<O> {
     /// instead.
     #[must_use]
     pub fn take<A: Argument<O, (), M>, M>(&self) -> A {
+        A::extract(&self.context(A::plan))
+    }
+
+    /// Calls a handler with all of its arguments, and returns its result. One that
+    /// takes a [`State`](crate::State) is called with single arguments instead, see
+    /// [`take`](Self::take).
+    ///
+    /// # Errors
+    /// When the handler fails.
+    pub async fn call<H: Handler<O, (), Args>, Args>(&self, handler: H) -> Result<Action> {
+        handler.handle(self.context(H::plan)).await
+    }
+
+    /// The context of a call whose function plans this.
+    fn context(&self, plans: fn(&mut Plan)) -> Context<O, ()> {
         let kind = KindInfo::of::<O>();
         let mut plan = Plan::default();
-        A::plan(&mut plan);
+        plans(&mut plan);
         plan.settle_children();
-        let meta = self.object.meta();
-        let key = ObjectKey::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
         let controller = kind.kind.to_lowercase();
-        A::extract(&Context {
+        Context {
             object: self.object.clone(),
-            call: call(&controller, key, self.attempt, self.cancelled.clone()),
+            call: call(&controller, ObjectKey::of(&self.object), self.attempt, self.cancelled.clone()),
             state: State::new(()),
             backing: Arc::new(self.cluster.backing(&controller, kind, CacheId::of::<O>(), &plan)),
-        })
+        }
     }
 }

@@ -25,6 +25,8 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::call::action::Action;
+use crate::call::handler::Handler;
 use crate::call::settings::GivenSettings;
 use crate::error::Result;
 use crate::object::kind::{Kind, KindInfo};
@@ -356,6 +358,19 @@ impl Cluster {
     /// ```
     pub fn arguments<O: Kind>(&self, object: &Arc<O>) -> LiveArguments<O> {
         LiveArguments::new(self.clone(), object.clone())
+    }
+
+    /// Calls a handler for this object, with all of its arguments, and returns its
+    /// result: `cluster.call(redis, &object).await?`. See [`arguments`](Self::arguments)
+    /// for single ones.
+    ///
+    /// # Errors
+    /// When the handler fails.
+    ///
+    /// # Panics
+    /// If what a reader reads cannot be listed.
+    pub async fn call<O: Kind, H: Handler<O, (), Args>, Args>(&self, handler: H, object: &Arc<O>) -> Result<Action> {
+        self.arguments(object).call(handler).await
     }
 
     /// The API of a kind in a namespace, by a client that meets no faults.

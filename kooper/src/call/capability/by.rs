@@ -19,7 +19,7 @@ use std::sync::Arc;
 use kooper_grammar::selector::{Comparator, Selector};
 use kube::Resource as _;
 
-use super::object::AsObject;
+use crate::object::as_object::AsObject;
 use crate::object::kind::Kind;
 use crate::object::{DecodeError, Object};
 use crate::watch::store::{Cache, IndexHit, Indexer};

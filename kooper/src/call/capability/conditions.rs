@@ -3,8 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::Resource as _;
 
-use super::object::AsObject;
 use crate::clock;
+use crate::object::as_object::AsObject;
 
 /// The condition that summarizes all others.
 const READY: &str = "Ready";

@@ -60,7 +60,7 @@ pub enum AccessError {
     /// The owner is being deleted, so its child was not applied. It is not retried: the
     /// owner's deletion ends the calls of its handler.
     #[error(transparent)]
-    OwnerTerminating(crate::error::HandlerError),
+    OwnerTerminating(error::HandlerError),
     /// The child was created several times, and deleted each time. It is created
     /// again after a pause, and nothing is written until then.
     #[error(transparent)]
@@ -177,7 +177,7 @@ impl AccessError {
 
     pub(super) fn owner_terminating(kind: &str, object: &ObjectKey, owner: &str) -> Self {
         let problem = format!("{kind} `{object}` was not applied: its owner, {owner}, is being deleted");
-        Self::OwnerTerminating(crate::error::HandlerError::permanent(problem))
+        Self::OwnerTerminating(error::HandlerError::permanent(problem))
     }
 
     pub(super) fn deleted_again(kind: &str, object: &ObjectKey, owner: &str, pause: Duration) -> Self {

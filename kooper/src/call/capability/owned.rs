@@ -12,13 +12,13 @@ use tokio::time::Instant;
 
 use super::error::AccessError;
 use super::grant::MayApplyOwned;
-use super::object::AsObject;
 use super::owner::{describe, own};
 use super::request::{ApiResponse, Doing, Objects, body};
 use super::write::answered;
 use super::{Access, Request};
 use crate::call::events::Note;
 use crate::object::Object;
+use crate::object::as_object::AsObject;
 use crate::object::key::ObjectKey;
 use crate::object::kind::Kind;
 use crate::watch::cache_id::CacheId;

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use kube::core::ClusterResourceScope;
 
-use super::object::AsObject;
+use crate::object::as_object::AsObject;
 use crate::object::key::ObjectKey;
 
 /// Why an object cannot be the child of another one. It is not retried.

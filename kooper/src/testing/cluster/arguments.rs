@@ -7,9 +7,12 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use tokio_util::sync::CancellationToken;
 
 use super::{Cluster, PROGRAM};
+use crate::call::action::Action;
 use crate::call::events::EventSink;
 use crate::call::extract::{Argument, Backing, Context, State};
+use crate::call::handler::Handler;
 use crate::call::plan::Plan;
+use crate::error::Result;
 use crate::metrics::NoMetrics;
 use crate::object::Object;
 use crate::object::key::ObjectKey;
@@ -20,7 +23,7 @@ use crate::watch::store::{Cache, Store};
 
 /// Makes the arguments of a handler's call for one object of a [`Cluster`].
 #[derive(Debug)]
-#[must_use = "`take` makes an argument"]
+#[must_use = "`call` calls a handler, and `take` makes an argument"]
 pub struct LiveArguments<O> {
     cluster: Cluster,
     object: Arc<O>,
@@ -52,9 +55,27 @@ impl<O: Kind> LiveArguments<O> {
     /// # Panics
     /// If what a reader reads cannot be listed.
     pub async fn take<A: Argument<O, (), M>, M>(&self) -> A {
+        A::extract(&self.context(A::plan).await)
+    }
+
+    /// Calls a handler with all of its arguments, and returns its result. One that
+    /// takes a [`State`](crate::State) is called with single arguments instead, see
+    /// [`take`](Self::take).
+    ///
+    /// # Errors
+    /// When the handler fails.
+    ///
+    /// # Panics
+    /// If what a reader reads cannot be listed.
+    pub async fn call<H: Handler<O, (), Args>, Args>(&self, handler: H) -> Result<Action> {
+        handler.handle(self.context(H::plan).await).await
+    }
+
+    /// The context of a call whose function plans this.
+    async fn context(&self, plans: fn(&mut Plan)) -> Context<O, ()> {
         let kind = KindInfo::of::<O>();
         let mut plan = Plan::default();
-        A::plan(&mut plan);
+        plans(&mut plan);
         plan.settle_children();
         let mut caches = vec![(CacheId::of::<O>(), kind.clone(), self.list(&kind).await)];
         for request in plan.caches() {
@@ -62,12 +83,10 @@ impl<O: Kind> LiveArguments<O> {
             let cache = request.id.selected.map_or(cache.clone(), |only| cache.selecting(only));
             caches.push((request.id, request.kind.clone(), cache));
         }
-        let meta = self.object.meta();
-        let key = ObjectKey::new(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
         let controller: Arc<str> = kind.kind.to_lowercase().into();
         let client = self.cluster.client();
         let events = EventSink::start(Some(client.clone()), PROGRAM, &controller, PROGRAM, Arc::new(NoMetrics));
-        let call = call(&controller, key, self.attempt, self.cancelled.clone());
+        let call = call(&controller, ObjectKey::of(&self.object), self.attempt, self.cancelled.clone());
         let backing = Backing {
             installation: PROGRAM.into(),
             controller,
@@ -78,7 +97,7 @@ impl<O: Kind> LiveArguments<O> {
             subsets: plan.subsets().clone(),
             ..Backing::detached(kind, CacheId::of::<O>(), caches.into_iter().collect())
         };
-        A::extract(&Context { object: self.object.clone(), call, state: State::new(()), backing: Arc::new(backing) })
+        Context { object: self.object.clone(), call, state: State::new(()), backing: Arc::new(backing) }
     }
 
     /// The objects of a kind as they are now.
