@@ -96,7 +96,7 @@ impl<'a> Succession<'a> {
         let standby = start(self.subject, &self.users[0]);
         self.users.swap(0, 1);
         standby.wait_for_line(&["standby: the lease is held by "]);
-        standby.wait_for_page("/readyz", 200, &["leader-election: standby: the lease is held by "]);
+        standby.wait_for_page("/readyz?verbose", 200, &["leader-election: standby: the lease is held by "]);
         let leads = format!("leader_election_master_status{{name=\"{LEASE_NAME}\"}}");
         assert_eq!(standby.metric(&leads), Some(0.0));
         end(std::mem::replace(&mut self.leader, standby));

@@ -113,7 +113,11 @@ fn controller_concurrency_reports_an_invalid_variable() {
     let Some(cluster) = cluster(namespace) else { return };
     let program = start(CONTROLLER_CONCURRENCY, cluster, namespace, &[], &[("SLEEP_MS", "soon")]);
     program.wait_for_line(&["`init` failed: SLEEP_MS is not a whole number"]);
-    program.wait_for_page("/readyz", 503, &["controller-concurrency: `init` failed: SLEEP_MS is not a whole number"]);
+    program.wait_for_page(
+        "/readyz?verbose",
+        503,
+        &["controller-concurrency: `init` failed: SLEEP_MS is not a whole number"],
+    );
     stop(program);
 }
 

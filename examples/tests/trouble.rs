@@ -43,7 +43,7 @@ fn the_program_retries_while_the_server_is_unreachable() {
     });
     program.wait_for_line(&["the API server https://127.0.0.1:1 cannot be reached (", "refused", "check that it runs"]);
     program.wait_for_line(&["echo: pods", "check that the API server runs and that its address is correct"]);
-    program.wait_for_page("/readyz", 503, &["echo: pods: not synced yet: ", "refused"]);
+    program.wait_for_page("/readyz?verbose", 503, &["echo: pods: not synced yet: ", "refused"]);
     // A restart would not help.
     program.wait_for_page("/healthz", 200, &["ok"]);
     stop(program);
@@ -58,7 +58,7 @@ fn a_server_with_another_certificate_authority_is_not_trusted() {
     });
     program.wait_for_line(&["the TLS connection to the API server https://", "`certificate-authority`"]);
     program.wait_for_page(
-        "/readyz",
+        "/readyz?verbose",
         503,
         &[
             "echo: pods: not synced yet: ",
@@ -76,7 +76,7 @@ fn a_token_that_the_server_rejects_is_reported() {
     });
     program.wait_for_line(&["does not accept these credentials (401)", "renew it"]);
     let body = program.wait_for_page(
-        "/readyz",
+        "/readyz?verbose",
         503,
         &[
             "echo: pods: not synced yet: the API server rejected the credentials: ",
@@ -124,7 +124,7 @@ fn a_token_that_expires_while_the_program_runs_is_reported() {
     let warning = ["the API server rejected the credentials: ", "renew the token or client certificate"];
     program.wait_for_line(&warning);
     // The cache is warm: the process stays ready, and reports the error.
-    program.wait_for_page("/readyz", 200, &["ok", warning[0], warning[1]]);
+    program.wait_for_page("/readyz?verbose", 200, &["ok", warning[0], warning[1]]);
     stop(program);
 }
 
@@ -168,7 +168,7 @@ fn a_forbidden_kind_does_not_affect_the_other_controller() {
     let advice = "grant the rule \"apps/statefulsets: list, watch\" in namespace `half-allowed`";
     program.wait_for_line(&["not allowed: ", "cannot watch resource \"statefulsets\"", advice]);
     program.wait_for_page(
-        "/readyz",
+        "/readyz?verbose",
         503,
         &["multi-resource-statefulset: statefulsets.apps in half-allowed: not synced yet", advice],
     );

@@ -148,7 +148,7 @@ fn combinations() -> Vec<(Value, Vec<String>)> {
     for namespaces in [&[][..], &["a"], &["b", NAMESPACE]] {
         for election in [None, Some("on"), Some("off")] {
             for instance in [None, Some("blue")] {
-                for (leases, auth) in product(&[None, Some("a"), Some("leases")], &[None, Some("token")]) {
+                for (leases, auth) in product(&[None, Some("a"), Some("leases")], &[Some("none"), Some("token")]) {
                     let mut values = json!({"namespaces": namespaces});
                     let mut flags = Vec::new();
                     if !namespaces.is_empty() {
@@ -178,11 +178,16 @@ fn values_change_the_roles_as_flags_change_those_of_rbac() {
     for (program, name) in [(INSTALLED, "roles-installed"), (PERMISSIONS, "roles-permissions")] {
         let Some(chart) = Chart::write(program, name) else { return };
         for (values, flags) in combinations() {
+            let mut values = values;
+            let mut manifests = [&flags[..], &["--image".to_owned(), "example.com/program:1".to_owned()]].concat();
+            if program == INSTALLED {
+                values["aggregateRoles"] = true.into();
+                manifests.push("--aggregate-roles".to_owned());
+            }
             let all = meaning(&chart.template(&values));
             let (of_users, ours): (BTreeSet<_>, BTreeSet<_>) =
                 all.iter().cloned().partition(|[place, ..]| place.ends_with(":view") || place.ends_with(":edit"));
             assert!(program != INSTALLED || !of_users.is_empty(), "it has a CRD");
-            let manifests = [&flags[..], &["--image".to_owned(), "example.com/program:1".to_owned()]].concat();
             for (task, flags, ours) in [("rbac", &flags, &ours), ("manifests", &manifests, &all)] {
                 let expected = meaning(&chart.printed(task, flags));
                 let differ: Vec<_> = ours.symmetric_difference(&expected).collect();
@@ -226,6 +231,11 @@ fn the_documents_of_the_chart_are_those_of_manifests() {
         ),
         (json!({"listenProbes": "off", "networkPolicy": true}), "--listen-probes off --with network-policy"),
         (
+            json!({"metricsAuth": "none", "networkPolicy": true, "serviceMonitor": true}),
+            "--metrics-auth none --with network-policy,service-monitor",
+        ),
+        (json!({"metricsAudience": "metrics"}), "--metrics-audience metrics"),
+        (
             json!({"listen": "off", "listenProbes": ":9001", "networkPolicy": true, "metricsAuth": "token"}),
             "--listen off --listen-probes :9001 --with network-policy --metrics-auth token",
         ),
@@ -238,7 +248,15 @@ fn the_documents_of_the_chart_are_those_of_manifests() {
         ),
         (json!({"statusPage": true}), "--status-page on"),
         (json!({"statusPage": "off", "metricsAuth": "token"}), "--status-page off --metrics-auth token"),
-        (json!({"drainTimeout": "1m30s", "namespaces": ["a", "b"]}), "--drain-timeout 1m30s --namespace a,b"),
+        (
+            json!({"drainTimeout": "1m30s", "namespaces": ["a", "b"], "metricsAuth": "none"}),
+            "--drain-timeout 1m30s --namespace a,b --metrics-auth none",
+        ),
+        (json!({"settings": {"tillFile": {"secretName": "installed-settings", "key": "till"}}}), "--till 1234"),
+        (
+            json!({"settings": {"tillFile": {"secretName": "a.b", "key": "till"}}, "metricsSecret": "a"}),
+            "--till 1234 --settings-secret a.b --metrics-secret a",
+        ),
         (json!({"settings": {"greeting": "hello", "quiet": true}}), "--quiet --greeting hello"),
         (
             json!({"settings": {"closed": ["sunday", "monday"], "till-file": "/till"}}),
@@ -279,6 +297,9 @@ fn bad_values_are_refused_with_their_name() {
         (json!({"settings": {"till": "1234"}}), "till"),
         (json!({"replicas": 2}), "several replicas would all handle every object"),
         (json!({"listen": "127.0.0.1:8080"}), "probes and metrics cannot be reached"),
+        (json!({"namespaces": ["a"]}), "everything else of this installation has Roles alone: set `metricsAuth: none`"),
+        (json!({"statusPage": true, "metricsAuth": "none"}), "everyone in the cluster could read the status page"),
+        (json!({"settings": {"tillFile": "/a"}}), "tillFile"),
         (json!({"listen": "off", "serviceMonitor": true}), "serviceMonitor needs the metrics"),
         (json!({"listen": "off", "alerts": true}), "alerts needs the metrics"),
         (json!({"metricsAuth": "basic"}), "metricsAuth"),
@@ -292,6 +313,59 @@ fn bad_values_are_refused_with_their_name() {
     }
     let (done, stdout, stderr) = chart.helm(&["lint", "--strict", "CHART"], &json!({}));
     assert!(done, "{stdout}{stderr}");
+}
+
+#[test]
+fn values_that_need_a_new_cluster_or_are_for_all_clients_are_off_until_they_are_set() {
+    let Some(chart) = Chart::write(INSTALLED, "choices") else { return };
+    let of = |values: &Value, kind: &str| {
+        let documents = chart.template(values);
+        documents.into_iter().find(|document| document["kind"] == kind).unwrap()["spec"].take()
+    };
+    let pod = |values: Value| of(&values, "Deployment")["template"]["spec"].take();
+    let usual = pod(json!({}));
+    assert!(
+        usual["hostUsers"].is_null() && usual["containers"][0]["resources"]["limits"]["ephemeral-storage"].is_null()
+    );
+    let chosen = pod(json!({"hostUsers": false, "ephemeralStorage": "100Mi"}));
+    assert_eq!(chosen["hostUsers"], false);
+    let limits = &chosen["containers"][0]["resources"]["limits"];
+    assert_eq!((&limits["ephemeral-storage"], &limits["memory"]), (&"100Mi".into(), &"512Mi".into()));
+    let ingress = |from: Value| {
+        of(&json!({"networkPolicy": true, "networkPolicyFrom": from}), "NetworkPolicy")["ingress"][0]["from"].take()
+    };
+    let monitoring = json!([{"podSelector": {"matchLabels": {"app": "prometheus"}}}]);
+    assert_eq!(ingress(monitoring.clone()), monitoring);
+    assert_eq!(ingress(json!([])), Value::Null);
+}
+
+/// The rules of the hook's role.
+fn hook_rules(documents: &[Value]) -> Vec<Value> {
+    let is_hook = |one: &&Value| one["metadata"]["annotations"]["helm.sh/hook"] == "pre-delete";
+    let roles = documents.iter().filter(is_hook).filter(|one| one["kind"] == "Role");
+    roles.flat_map(|role| role["rules"].as_array().unwrap().clone()).collect()
+}
+
+#[test]
+fn the_role_of_the_hook_names_its_deployment_and_its_leases() {
+    let Some(chart) = Chart::write(INSTALLED, "hook") else { return };
+    let documents = chart.template(&json!({"leaderElection": "on", "instance": "blue"}));
+    let rules = hook_rules(&documents);
+    let named = |resource: &str, verb: &str| {
+        let has = |rule: &&Value, field: &str, one: &str| strings(&rule[field]).iter().any(|name| name == one);
+        let of = rules.iter().filter(|rule| has(rule, "resources", resource) && has(rule, "verbs", verb));
+        of.map(|rule| strings(&rule["resourceNames"])).collect::<Vec<_>>()
+    };
+    assert_eq!(named("deployments", "get"), [["installed--blue"]]);
+    assert_eq!(named("deployments/scale", "patch"), [["installed--blue"]]);
+    let leases = named("leases", "delete");
+    assert!(leases.len() == 1 && leases[0].len() == 2, "{leases:?}");
+    assert!(leases[0].iter().all(|name| name.contains("blue")), "{leases:?}");
+    let policies = documents.iter().filter(|one| !one["metadata"]["annotations"]["helm.sh/hook"].is_null());
+    for document in policies {
+        let policy = document["metadata"]["annotations"]["helm.sh/hook-delete-policy"].as_str().unwrap();
+        assert_eq!(policy.contains("hook-failed"), document["kind"] != "Job", "{document}");
+    }
 }
 
 #[test]
@@ -402,7 +476,7 @@ fn write_schemas(cluster: &ControlPlane, folder: &Path) {
 
 /// What `manifests` prints with few and with many flags, in files.
 fn written(folder: &Path) -> Vec<PathBuf> {
-    let all = "--leader-election on --with network-policy --instance blue --namespace a,b";
+    let all = "--leader-election on --with network-policy --instance blue --namespace a,b --metrics-auth none";
     let secured = "--metrics-auth token --metrics-secret a --with network-policy";
     let mut folders = Vec::new();
     for (at, flags) in ["", "--leader-election on", "--listen off", all, secured].into_iter().enumerate() {

@@ -74,7 +74,7 @@ fn check_predicts_what_the_start_does_with_a_crd() {
         Process::start(PROGRAM, &[&["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0"], args].concat(), &[])
     };
     let program = start(&[]);
-    program.wait_for_page("/readyz", 503, &["stalls: `install_crd` failed", consent]);
+    program.wait_for_page("/readyz?verbose", 503, &["stalls: `install_crd` failed", consent]);
     drop(program);
 
     // A CRD of another field manager, which a comparison of schemas does not find.

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::https;
 use kooper_tests::process::Process;
 use kooper_tests::wait::until;
 use serde_json::Value;
@@ -83,7 +84,9 @@ fn the_program_runs_with_the_account_and_the_variables_of_its_deployment() {
     let (_, crds, _) = call(&["crd"]);
     let applied = cluster.kubectl_with(&["apply", "--server-side", "--filename=-"], &crds);
     assert!(applied.success, "{}", applied.stderr);
-    install(cluster, namespace, &["--leader-election", "on", "--namespace", namespace, "--workers", "2"]);
+    let secured = ["--metrics-auth", "token"];
+    let args = ["--leader-election", "on", "--namespace", namespace, "--workers", "2"];
+    install(cluster, namespace, &[&args[..], &secured].concat());
 
     let container = get(cluster, namespace, "deployment/installed")["spec"]["template"]["spec"]["containers"][0].take();
     let token = cluster.must(&["create", "token", "installed", "--namespace", namespace]);
@@ -98,15 +101,27 @@ fn the_program_runs_with_the_account_and_the_variables_of_its_deployment() {
     let variables: Vec<_> =
         container["env"].as_array().unwrap().iter().map(|one| (text(&one["name"]), text(&one["value"]))).collect();
     let mut variables: Vec<_> = variables.iter().map(|(name, value)| (&**name, &**value)).collect();
-    assert_eq!(variables, [("KOOPER_NAMESPACE", namespace), ("KOOPER_WORKERS", "2"), ("KOOPER_LEADER_ELECTION", "on")]);
+    assert_eq!(
+        variables,
+        [
+            ("KOOPER_NAMESPACE", namespace),
+            ("KOOPER_WORKERS", "2"),
+            ("KOOPER_METRICS_AUTH", "token"),
+            ("KOOPER_LEADER_ELECTION", "on")
+        ]
+    );
     // What a pod has, and a process beside it has not.
     variables.extend([("KUBECONFIG", kubeconfig.to_str().unwrap()), ("KOOPER_LEASE_NAMESPACE", namespace)]);
-    variables.push(("KOOPER_LISTEN", "127.0.0.1:0"));
+    variables.extend([("KOOPER_LISTEN", "127.0.0.1:0"), ("KOOPER_LISTEN_PROBES", "127.0.0.1:0")]);
     let args: Vec<_> = container["args"].as_array().unwrap().iter().map(text).collect();
     let program = Process::start(PROGRAM, &args, &variables);
     for probe in ["readinessProbe", "livenessProbe"] {
         program.wait_for_page(&text(&container[probe]["httpGet"]["path"]), 200, &[]);
     }
+    let answer = https::get(program.address(), "/metrics", None).unwrap();
+    assert_eq!((answer.status, &*answer.asked), (401, &["Bearer".to_owned()][..]), "{answer:?}");
+    let answer = https::get(program.address(), "/metrics", Some("Bearer nonsense")).unwrap();
+    assert_eq!(answer.status, 401, "its account may review tokens: {answer:?}");
     cluster.must(&["-n", namespace, "get", "lease", "installed-shops"]);
     assert_eq!(program.count(&["forbidden"]), 0, "{:?}", program.lines());
 }
@@ -116,7 +131,9 @@ fn the_users_of_a_namespace_get_the_roles_for_custom_resources() {
     let Some(cluster) = ControlPlane::shared() else { return };
     let namespace = "installed-users";
     cluster.must(&["create", "namespace", namespace]);
-    install(cluster, namespace, &[]);
+    let (_, yaml, _) = call(&["manifests", "--image", "example.com/installed:1"]);
+    assert!(!yaml.contains("aggregate-to"), "the users of all namespaces get nothing unasked: {yaml}");
+    install(cluster, namespace, &["--aggregate-roles"]);
     for (role, allowed) in
         [("view", ["get", "list", "watch"].as_slice()), ("edit", &["get", "create", "patch", "delete"])]
     {
@@ -146,6 +163,8 @@ fn flags_that_do_not_fit_are_reported_with_what_to_write() {
         (&["--listen", "127.0.0.1:8080"], "cannot be reached on 127.0.0.1:8080: write `--listen [::]:8080`"),
         (&["--listen", "off", "--with", "service-monitor"], "ServiceMonitors need the metrics"),
         (&["--listen", "off", "--with", "alerts"], "alerts need the metrics"),
+        (&["--namespace", "a"], "everything else of this installation has Roles alone: write `--metrics-auth none`"),
+        (&["--status-page", "on", "--metrics-auth", "none"], "everyone in the cluster could read the status page"),
         (
             &["--instance", &"x".repeat(60)],
             "would have 71 characters, and 63 are allowed: choose a shorter `--instance`",
@@ -188,4 +207,10 @@ fn settings_of_the_program_become_arguments_and_secrets_are_not_printed() {
         "{yaml}"
     );
     assert!(!yaml.contains("hidden-7"), "{yaml}");
+    assert!(yaml.contains("- --till-file=/var/run/kooper/settings/till\n"), "what is given is never dropped: {yaml}");
+    assert!(yaml.contains("name: installed-settings\n"), "{yaml}");
+    assert!(
+        stderr.contains("kubectl create secret generic installed-settings --namespace default --from-file=till=FILE"),
+        "{stderr}"
+    );
 }

@@ -1,10 +1,9 @@
 //! Secrets are not shown anywhere: at no level of the log, in metrics, in Events, by probes or in errors.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 
 use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::https;
 use kooper_tests::process::Process;
 use kooper_tests::wait::eventually;
 use serde_json::{Value, json};
@@ -63,15 +62,6 @@ fn kubeconfig(cluster: &ControlPlane, name: &str, output: &str) -> String {
 fn start(kubeconfig: &str, more: &[&str]) -> Process {
     let flags = ["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0", "--namespace", "canary", "--status-page", "on"];
     Process::start(env!("CARGO_BIN_EXE_canary"), &[&flags[..], &["--log-level", "trace"], more].concat(), &[])
-}
-
-/// The response to a request with a header.
-fn get(program: &Process, page: &str, header: &str) -> String {
-    let mut stream = TcpStream::connect(program.address()).expect("it listens");
-    write!(stream, "GET {page} HTTP/1.1\r\nHost: localhost\r\n{header}\r\nConnection: close\r\n\r\n").expect("sent");
-    let mut response = String::new();
-    stream.read_to_string(&mut response).expect("received");
-    response
 }
 
 #[test]
@@ -140,7 +130,7 @@ fn no_output_contains_a_secret() {
         eventually(said, || events().contains(said));
     }
     assert!(!events().contains("for the log"), "{}", events());
-    for page in ["/metrics", "/readyz", "/healthz"] {
+    for page in ["/metrics", "/readyz", "/readyz?verbose", "/healthz"] {
         let (_, body) = program.get(page).expect("it is served");
         assert_secret(page, &body, &token);
     }
@@ -168,9 +158,9 @@ fn tokens_of_clients_are_not_shown() {
     for (value, status) in
         [(format!("Bearer {CANARY}"), 401), (basic.to_owned(), 401), (format!("Bearer {token}"), 200)]
     {
-        let response = get(&program, "/status", &format!("Authorization: {value}"));
-        assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{response}");
-        assert_secret("the response", &response, &token);
+        let response = https::get(program.address(), "/status", Some(&value)).expect("a response");
+        assert_eq!(response.status, status, "{response:?}");
+        assert_secret("the response", &format!("{response:?}"), &token);
     }
     let log = program.lines().join("\n");
     assert!(log.contains(" TRACE "), "the log has every level");

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kooper_tests::control_plane::ControlPlane;
+use kooper_tests::https;
 use kooper_tests::process::Process;
 use kooper_tests::prometheus::Prometheus;
 use kooper_tests::tools::has;
@@ -25,17 +26,21 @@ fn address(program: &Process, field: &str) -> SocketAddr {
     rest.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("no {field} in {line}"))
 }
 
-/// The status and the body of a page.
+/// The status and the body of a page over HTTPS.
 fn get(address: SocketAddr, page: &str, token: Option<&str>) -> (u16, String) {
+    let authorization = token.map(|token| format!("Bearer {token}"));
+    let answer = https::get(address, page, authorization.as_deref()).unwrap();
+    assert_eq!(answer.status == 401, answer.asked.iter().any(|asked| asked == "Bearer"), "{answer:?}");
+    (answer.status, answer.body)
+}
+
+/// The status and the body of a probe, which has no TLS.
+fn probe(address: SocketAddr, page: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    let header = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
-    write!(stream, "GET {page} HTTP/1.1\r\nHost: localhost\r\n{header}\r\n").unwrap();
+    write!(stream, "GET {page} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    if head.contains(" 401 ") {
-        assert!(head.contains("www-authenticate: Bearer"), "{head}");
-    }
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
@@ -75,7 +80,6 @@ fn only_users_of_the_cluster_with_the_permission_read_the_metrics() {
 
     let flags = ["--namespace", NAMESPACE, "--metrics-auth", "token", "--kubeconfig", kubeconfig.to_str().unwrap()];
     let program = Process::start(PROGRAM, &[&flags[..], &LOOPBACK].concat(), &[]);
-    program.wait_for_line(&["clients send their tokens for /metrics without encryption"]);
     let (metrics, probes) = (address(&program, "listen"), address(&program, "listen_probes"));
     let (reader, other) = (token(&cluster, "reader"), token(&cluster, "other"));
     assert_eq!(get(metrics, "/metrics", None).0, 401);
@@ -85,9 +89,14 @@ fn only_users_of_the_cluster_with_the_permission_read_the_metrics() {
     assert!(forbidden.0 == 403 && forbidden.1.starts_with(&user), "{forbidden:?}");
     let (status, body) = get(metrics, "/metrics", Some(&reader));
     assert!(status == 200 && body.contains("workqueue_depth"), "{status}: {body}");
-    assert_eq!(get(metrics, "/readyz", Some(&reader)).0, 404);
-    assert_eq!(get(probes, "/metrics", Some(&reader)).0, 404);
-    assert_eq!(get(probes, "/healthz", None).0, 200);
+    assert_eq!(get(metrics, "/readyz?verbose", Some(&reader)).0, 403, "reasons need the permission of the status page");
+    assert_eq!(probe(probes, "/metrics").0, 404);
+    assert_eq!(probe(probes, "/healthz").0, 200);
+    let mut plain = TcpStream::connect(metrics).unwrap();
+    plain.write_all(format!("GET /metrics HTTP/1.1\r\nAuthorization: Bearer {reader}\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    drop(plain.read_to_end(&mut answer));
+    assert!(!answer.starts_with(b"HTTP/"), "a token without TLS is not answered");
 
     cluster.stop_apiserver();
     assert_eq!(get(metrics, "/metrics", Some(&reader)).0, 200, "a known client is served for a while");
@@ -131,7 +140,7 @@ fn the_status_page_is_protected_as_the_metrics_and_never_beside_probes() {
         assert_eq!(get(metrics, page, None).0, 401, "{page}");
         assert_eq!(get(metrics, page, Some(&scraper)).0, 403, "{page}");
         assert_eq!(get(metrics, page, Some(&person)).0, 200, "{page}");
-        assert_eq!(get(probes, page, Some(&person)).0, 404, "{page}");
+        assert_eq!(probe(probes, page).0, 404, "{page}");
     }
     assert_eq!(get(metrics, "/metrics", Some(&person)).0, 403);
     let (_, page) = get(metrics, "/status", Some(&person));
@@ -154,6 +163,27 @@ fn without_the_rules_of_reviews_the_log_says_which_roles_to_apply() {
         let line = format!("missing  access {resource}: create, for `--metrics-auth token`: ");
         assert!(text.contains(&line), "{text}");
     }
+}
+
+#[test]
+fn what_is_open_to_other_machines_is_warned_of_and_never_has_a_status_page() {
+    let Some(cluster) = ControlPlane::shared() else { return };
+    let common = ["--kubeconfig", cluster.kubeconfig().to_str().unwrap(), "--namespace", "default"];
+    let open = "can read /metrics: start with `--metrics-auth token`, or with `--listen 127.0.0.1:";
+    let program = Process::start(PROGRAM, &[&common[..], &["--listen", "[::]:0"]].concat(), &[]);
+    program.wait_for_line(&["everyone who reaches [::]:", open]);
+    let address = SocketAddr::from(([127, 0, 0, 1], program.address().port()));
+    until("it is ready", || (probe(address, "/readyz").0 == 200).then_some(()), || program.lines().join("\n"));
+    assert_eq!(probe(address, "/readyz?verbose"), (200, "ok\n".to_owned()));
+    for chosen in [&["--listen", "127.0.0.1:0"][..], &["--listen", "[::]:0", "--metrics-auth", "none"]] {
+        let program = Process::start(PROGRAM, &[&common[..], chosen].concat(), &[]);
+        program.wait_for_line(&[" starting "]);
+        assert_eq!(program.count(&[open]), 0, "{chosen:?}");
+    }
+    let shown = ["--listen", "[::]:0", "--status-page", "on"];
+    let mut program = Process::start(PROGRAM, &[&common[..], &shown].concat(), &[]);
+    assert_eq!(program.exit_code(), Some(1));
+    program.wait_for_line(&["could read the status page: write `--metrics-auth token`, or `--listen 127.0.0.1:8080`"]);
 }
 
 /// The files of a Secret that is mounted: links to those of a folder, which is swapped.
@@ -232,7 +262,7 @@ fn metrics_are_served_over_https_with_the_certificate_of_the_moment() {
         (program.count(&problem) == 1).then_some(())
     };
     until("the problem is logged", logged, || program.lines().join("\n"));
-    assert_eq!(get(address(&program, "listen_probes"), "/healthz", None).0, 200, "probes have no TLS");
+    assert_eq!(probe(address(&program, "listen_probes"), "/healthz").0, 200, "probes have no TLS");
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl Page {
     /// The response with its head.
     pub(crate) fn get(&self, query: &str) -> String {
         let mut stream = TcpStream::connect(self.address()).unwrap();
-        write!(stream, "GET /status{query} HTTP/1.1\r\nhost: test\r\n\r\n").unwrap();
+        write!(stream, "GET /status{query} HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
         let mut page = String::new();
         stream.read_to_string(&mut page).unwrap();
         page

@@ -118,7 +118,7 @@ fn everything_is_cleaned_up_and_removed_and_twice_is_fine() {
 fn check_refuses_another_instance_for_the_same_namespaces() {
     let Some(installed) = Installed::start() else { return };
     let blue = ["--instance", "blue", "--namespace", "trade", "--install-namespace", "trade"];
-    let image = ["--image", "example.com/installed:1"];
+    let image = ["--image", "example.com/installed:1", "--metrics-auth", "none"];
     let (_, manifests, _) = installed.call(&[&["manifests"], &blue[..], &image].concat());
     let applied =
         installed.0.kubectl_with(&["apply", "--server-side", "--force-conflicts", "--filename=-"], &manifests);

@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Arc;
 
+use kooper_tests::https;
+use kooper_tests::process::{Process, value};
 use kooper_tests::prometheus::{Prometheus, filled, queries};
 use kooper_tests::wait::until;
 use serde_json::{Value, json};
@@ -64,15 +66,27 @@ impl Walk {
         self.must(&["--namespace", NAMESPACE, "get", kinds, "--output=name"])
     }
 
+    /// A token of the account that may read the metrics, as Prometheus has one.
+    fn scraper(&self) -> String {
+        self.must(&["create", "token", "scraper"]).trim().to_owned()
+    }
+
+    /// The value of a series, for those who may read it.
+    fn metric(program: &Process, token: &str, series: &str) -> Option<f64> {
+        let answer = https::get(program.address(), "/metrics", Some(&format!("Bearer {token}"))).ok()?;
+        value(&answer.body, series)
+    }
+
     /// Waits until two replicas of this version run, and one of them is the leader.
     fn runs(&self, version: &str) {
         let leads = r#"leader_election_master_status{name="site-site"}"#;
         let own = format!("version=\"{version}\"");
+        let token = self.scraper();
         let look = || {
             self.kubelet.each(|_, program| {
                 let answers = |page| program.get(page).is_some_and(|(status, _)| status == 200);
                 (program.count(&[" starting ", &own]) == 1 && answers("/readyz") && answers("/healthz"))
-                    .then(|| program.metric(leads).unwrap_or_default().to_string())
+                    .then(|| Self::metric(program, &token, leads).unwrap_or(f64::NAN).to_string())
             })
         };
         let complete = || {
@@ -95,7 +109,12 @@ impl Walk {
 
     fn installs(&self) {
         self.must(&["create", "namespace", NAMESPACE]);
-        self.must(&["label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted"]);
+        for mode in ["enforce", "warn", "audit"] {
+            self.must(&["label", "namespace", NAMESPACE, &format!("pod-security.kubernetes.io/{mode}=restricted")]);
+        }
+        self.must(&["create", "serviceaccount", "scraper"]);
+        let role = "--clusterrole=site:site:metrics-reader";
+        self.must(&["create", "clusterrolebinding", "scraper", role, "--serviceaccount=default:scraper"]);
         // Helm waits until the pods are ready.
         self.release.helm(&["install", "site", &self.release.chart("0.1.0"), "--wait", "--timeout=2m"]);
         self.runs("0.1.0");
@@ -123,7 +142,18 @@ impl Walk {
         let targets = self
             .kubelet
             .each(|pod, program| (program.address(), json!({"namespace": NAMESPACE, "job": "site", "pod": pod})));
-        let prometheus = Prometheus::start(&folder, &targets, &[&rules]);
+        let anonymous = self.kubelet.each(|_, program| https::get(program.address(), "/metrics", None).unwrap().status);
+        assert_eq!(anonymous, [401, 401], "the metrics need a token");
+        let token = folder.join("token");
+        fs::write(&token, self.scraper()).unwrap();
+        let scrape = json!({
+            "job_name": "kooper", "scheme": "https", "tls_config": {"insecure_skip_verify": true},
+            "authorization": {"credentials_file": token},
+            "static_configs": targets.iter().map(|(address, labels)| {
+                json!({"targets": [address.to_string()], "labels": labels})
+            }).collect::<Vec<_>>(),
+        });
+        let prometheus = Prometheus::scraping(&folder, &scrape, &[&rules]);
 
         let dashboard: Value = serde_json::from_str(&self.release.print("0.1.0", &["dashboard"])).unwrap();
         let asked = queries(&dashboard);

@@ -5,6 +5,7 @@
 pub mod control_plane;
 pub mod dev;
 pub mod faults;
+pub mod https;
 pub mod least_role;
 pub mod nodes;
 pub mod process;

@@ -139,10 +139,23 @@ impl Process {
         address.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("no address in: {line}"))
     }
 
-    /// The status and the body of one of its pages; `None` without a response.
+    /// The address of its probes: that of the metrics, unless they have one of their own.
+    ///
+    /// # Panics
+    ///
+    /// If its log does not contain it.
+    #[must_use]
+    pub fn probes(&self) -> SocketAddr {
+        let line = self.wait_for_line(&[" starting ", "listen=\""]);
+        let own = line.split(" listen_probes=\"").nth(1).and_then(|rest| rest.split('"').next());
+        own.and_then(|address| address.parse().ok()).unwrap_or_else(|| self.address())
+    }
+
+    /// The status and the body of one of its pages without TLS; `None` without a response.
     #[must_use]
     pub fn get(&self, page: &str) -> Option<(u16, String)> {
-        let mut stream = TcpStream::connect(self.address()).ok()?;
+        let is_probe = page.starts_with("/healthz") || page.starts_with("/readyz");
+        let mut stream = TcpStream::connect(if is_probe { self.probes() } else { self.address() }).ok()?;
         write!(stream, "GET {page} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;

@@ -177,16 +177,23 @@ async fn supervised(
     };
     let panicked = ControllerError::Panicked { message };
     tracing::error!("{name}: {panicked}; the other controllers continue");
-    health.add(Arc::new(Panicked(format!("{name}: {panicked}"))));
+    health.add(Arc::new(Panicked { controller: name, panicked: panicked.to_string() }));
     Err(panicked)
 }
 
 /// A controller that panicked.
-struct Panicked(String);
+struct Panicked {
+    controller: String,
+    panicked: String,
+}
 
 impl Probe for Panicked {
+    fn name(&self) -> String {
+        format!("{}: running", self.controller)
+    }
+
     fn ready(&self) -> Result<Option<String>, String> {
-        Err(self.0.clone())
+        Err(format!("{}: {}", self.controller, self.panicked))
     }
 }
 

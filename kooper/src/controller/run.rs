@@ -485,6 +485,10 @@ impl Starting {
 }
 
 impl Probe for Starting {
+    fn name(&self) -> String {
+        format!("{}: start", self.backing.controller)
+    }
+
     fn ready(&self) -> Result<Option<String>, String> {
         self.lock().as_ref().map_or(Ok(None), |reason| Err(format!("{}: {reason}", self.backing.controller)))
     }

@@ -223,6 +223,10 @@ impl ElectionStatus {
 }
 
 impl Probe for ElectionStatus {
+    fn name(&self) -> String {
+        format!("{}: leader election", self.controller)
+    }
+
     fn ready(&self) -> Result<Option<String>, String> {
         let state = self.lock();
         let controller = &self.controller;

@@ -34,6 +34,9 @@ pub struct Health {
 
 /// A part of the process whose health is checked.
 pub(crate) trait Probe: Send + Sync {
+    /// What is checked, without anything that is only for the program's own people.
+    fn name(&self) -> String;
+
     /// Ready, possibly with a remark, or the reason why not.
     fn ready(&self) -> Result<Option<String>, String>;
 
@@ -59,6 +62,21 @@ impl Health {
     /// The reasons why the process is not ready, one per line.
     pub fn ready(&self) -> Result<String, String> {
         self.collect(|probe| probe.ready())
+    }
+
+    /// The names of the checks that keep the process from being ready.
+    pub(crate) fn unready(&self) -> Vec<String> {
+        self.names(|probe| probe.ready().is_err())
+    }
+
+    /// The names of the checks that only a restart of the process mends.
+    pub(crate) fn dead(&self) -> Vec<String> {
+        self.names(|probe| probe.alive().is_err())
+    }
+
+    fn names(&self, fails: impl Fn(&dyn Probe) -> bool) -> Vec<String> {
+        let probes = self.probes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        probes.iter().filter(|probe| fails(&***probe)).map(|probe| probe.name()).collect()
     }
 
     /// Whether the process can continue without a restart.

@@ -4,34 +4,26 @@
 //! handlers block the program's runtime. A program may have two: one for the metrics,
 //! which may be secured, and one for probes.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus::Registry;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle};
-use tokio::task::AbortHandle;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::BoxError;
 use crate::metrics::health::Health;
 use pages::Pages;
 use site::Site;
 
 #[cfg(all(feature = "cli", feature = "rustls-tls"))]
 pub(crate) mod certificate;
+mod connections;
 #[cfg(feature = "cli")]
 pub(crate) mod guard;
+mod limits;
 mod pages;
 mod pulse;
 mod site;
@@ -41,23 +33,6 @@ mod tests;
 
 #[cfg(feature = "cli")]
 pub(crate) use site::{GuardMaker, Offer, SiteBuilder};
-
-/// A connection serves one request and lasts no longer than this, however
-/// slow its client is.
-const LONGEST_CONNECTION: Duration = Duration::from_secs(10);
-
-/// How long a client may take to send the head of its request, and how long
-/// that head may be.
-const LONGEST_HEAD: (Duration, usize) = (Duration::from_secs(5), 16 * 1024);
-
-/// The most connections at the same time; a further one ends the oldest.
-const MOST_CONNECTIONS: usize = 128;
-
-/// How long to wait after a connection could not be accepted.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// How often that is logged.
-const LOG_EVERY: Duration = Duration::from_secs(60);
 
 /// A socket that is bound: its port is taken.
 #[derive(Debug)]
@@ -87,6 +62,12 @@ pub enum ListenError {
         address: SocketAddr,
         /// The error of the system.
         error: io::Error,
+    },
+    /// The status page would be open to other machines. It shows keys and errors.
+    #[error("everyone who reaches {address} could read the status page: {}", advice_on_status())]
+    OpenStatusPage {
+        /// The address in use.
+        address: SocketAddr,
     },
     /// The thread cannot be started.
     #[error("cannot start the thread that serves metrics and probes")]
@@ -137,7 +118,8 @@ impl Listener {
     /// Adds `/status`, a page for people: the controllers with their watches, queues
     /// and running calls, and what each key waits for, with its last error. It is
     /// read-only, has at most 1 000 rows and no contents of objects, which errors may
-    /// quote, though.
+    /// quote, though. It is for this machine only: [`serve`](Self::serve) refuses an
+    /// address that is not loopback.
     ///
     /// ```
     /// use kooper::Health;
@@ -163,10 +145,22 @@ impl Listener {
     /// the controllers, runs no task for a minute.
     ///
     /// # Errors
-    /// When the system has no thread left.
+    /// When there is a status page and the address is not loopback, or the system has no
+    /// thread left.
     pub fn serve(mut self, registry: Registry, health: Health, program: Handle) -> Result<Server, ListenError> {
         let status = self.status.take();
-        self.serve_site(|| Ok(Site::open(Pages::new(registry, health, program).with_status(status))))
+        if status.is_some() && !self.is_loopback() {
+            return Err(ListenError::OpenStatusPage { address: self.address });
+        }
+        let is_local = self.is_loopback();
+        self.serve_site(move || {
+            Ok(Site::new(Pages::new(registry, health, program).with_status(status)).with_local(is_local))
+        })
+    }
+
+    /// Whether only this machine can connect to it.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.address.ip().to_canonical().is_loopback()
     }
 
     /// Starts to answer with what `site` makes on the thread and the runtime of the
@@ -185,7 +179,7 @@ impl Listener {
                 match socket.and_then(|socket| Ok((socket, site()?))) {
                     Ok((socket, site)) => {
                         drop(started.send(Ok(())));
-                        stopped.run_until_cancelled(accept(socket, Arc::new(site))).await;
+                        stopped.run_until_cancelled(connections::accept(socket, Arc::new(site))).await;
                     }
                     Err(error) => drop(started.send(Err(error))),
                 }
@@ -230,68 +224,6 @@ impl Drop for Server {
     }
 }
 
-async fn accept(socket: tokio::net::TcpListener, site: Arc<Site>) {
-    let mut connections: VecDeque<AbortHandle> = VecDeque::new();
-    let mut logged: Option<Instant> = None;
-    loop {
-        let stream = match socket.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                // Out of file descriptors, as a rule: the socket stays ready,
-                // so without a pause this would spin.
-                if logged.is_none_or(|last| last.elapsed() >= LOG_EVERY) {
-                    tracing::warn!(%error, "the listener for metrics and probes cannot accept a connection");
-                    logged = Some(Instant::now());
-                }
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        connections.retain(|connection| !connection.is_finished());
-        if connections.len() >= MOST_CONNECTIONS
-            && let Some(oldest) = connections.pop_front()
-        {
-            oldest.abort();
-        }
-        let task = tokio::spawn(serve_connection(stream, Arc::clone(&site)));
-        connections.push_back(task.abort_handle());
-    }
-}
-
-async fn serve_connection(stream: TcpStream, site: Arc<Site>) {
-    let served = async {
-        #[cfg(all(feature = "cli", feature = "rustls-tls"))]
-        if let Some(acceptor) = site.acceptor() {
-            return serve_stream(acceptor.accept(stream).await?, &site).await;
-        }
-        serve_stream(stream, &site).await
-    };
-    // An error of a client only affects its own connection.
-    if let Ok(Err(error)) = tokio::time::timeout(LONGEST_CONNECTION, served).await {
-        tracing::debug!(%error, "a connection to the listener for metrics and probes broke");
-    }
-}
-
-async fn serve_stream<S>(stream: S, site: &Arc<Site>) -> Result<(), BoxError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let service = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
-        let site = Arc::clone(site);
-        async move {
-            let (head, _) = request.into_parts();
-            Ok::<_, std::convert::Infallible>(site.answer(&head).await)
-        }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .keep_alive(false)
-        .header_read_timeout(LONGEST_HEAD.0)
-        .max_buf_size(LONGEST_HEAD.1)
-        .serve_connection(TokioIo::new(stream), service);
-    Ok(connection.await?)
-}
-
 /// The error of the system, and what to do about it.
 fn advice(error: &io::Error) -> String {
     match error.kind() {
@@ -307,6 +239,14 @@ fn advice(error: &io::Error) -> String {
              KOOPER_LISTEN"
         ),
         _ => format!("{error}: choose another address with `--listen` or KOOPER_LISTEN, or `--listen off`"),
+    }
+}
+
+fn advice_on_status() -> &'static str {
+    if cfg!(feature = "cli") {
+        "write `--metrics-auth token`, or `--listen 127.0.0.1:8080` for this machine only, or `--status-page off`"
+    } else {
+        "bind the listener to `127.0.0.1:8080`, for this machine only"
     }
 }
 

@@ -21,8 +21,8 @@ pub(crate) use choices::{
     Choices, ManifestError, installed_alerts, resources, strategy, unelected, usual_replicas, workload_name,
 };
 pub(crate) use crd_roles::documents as crd_roles;
-pub(crate) use deployment::certificate_variables;
-pub(crate) use ports::{Ports, ProbePort, Security, TOKEN_FILE};
+pub(crate) use deployment::{Volumes, certificate_variables, setting_file};
+pub(crate) use ports::{Ports, ProbePort, Security, TOKEN_FILE, clients};
 use template::optional;
 
 /// The label by which the pods of one installation are selected.
@@ -47,9 +47,7 @@ pub(crate) struct Workload {
     pub(crate) variables: Value,
     pub(crate) ports: Ports,
     pub(crate) resources: Value,
-    /// The name of the Secret with the certificate of the metrics.
-    pub(crate) secret: Value,
-    pub(crate) has_secret: Part,
+    pub(crate) volumes: Volumes,
     pub(crate) has_budget: Part,
     pub(crate) has_network_policy: Part,
     pub(crate) has_service_monitor: Part,
@@ -92,7 +90,9 @@ pub(crate) fn documents(
 ) -> Result<Vec<Value>, ManifestError> {
     let workload = choices.workload(controllers, place)?;
     let mut documents = rbac::documents(&rbac::grants(controllers, place)?, place);
-    documents.extend(crd_roles(controllers, &place.metadata(None, ""), &place.role(None)));
+    if choices.aggregate_roles {
+        documents.extend(crd_roles(controllers, &place.metadata(None, ""), &place.role(None)));
+    }
     let own = workload.documents().into_iter().filter(|(part, _)| *part != Part::Never);
     documents.extend(own.map(|(_, document)| document));
     Ok(documents)
@@ -140,10 +140,10 @@ impl Workload {
         })
     }
 
-    /// Only the ports of metrics and probes accept connections. What handlers
-    /// connect to is not limited.
+    /// Only the ports of metrics and probes accept connections, that of the metrics from
+    /// some clients. What handlers connect to is not limited.
     fn network_policy(&self) -> Value {
-        let ingress = self.ports.has_any.field(json!([{"ports": self.ports.policy}]));
+        let ingress = self.ports.has_any.field(self.ports.ingress.clone());
         json!({
             "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": self.metadata(),
             "spec": {

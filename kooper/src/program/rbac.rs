@@ -1,5 +1,6 @@
 //! The least permissions that a program's controllers need.
 
+mod dangers;
 mod roles;
 #[cfg(test)]
 mod tests;
@@ -134,10 +135,11 @@ pub(crate) fn known(controllers: &[Controller], place: &Place) -> Grants {
 }
 
 /// A warning for each argument or setting because of which a controller keeps every
-/// Secret in memory.
+/// Secret in memory, and for what is dangerous in `access`.
 pub(crate) fn warnings(controllers: &[Controller]) -> Vec<String> {
     let mut warnings = Vec::new();
     for controller in controllers {
+        warnings.extend(dangers::of(controller));
         let place = match controller.namespaces() {
             [] => "the cluster".to_owned(),
             some => format!("the namespaces {}", some.join(", ")),

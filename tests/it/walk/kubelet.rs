@@ -183,7 +183,7 @@ impl Pods {
         command.env("KUBERNETES_SERVICE_HOST", cluster.address().ip().to_string());
         command.env("KUBERNETES_SERVICE_PORT", cluster.address().port().to_string());
         // A pod has an address of its own; these processes share one.
-        command.env("KOOPER_LISTEN", "127.0.0.1:0");
+        command.env("KOOPER_LISTEN", "127.0.0.1:0").env("KOOPER_LISTEN_PROBES", "127.0.0.1:0");
         Process::run(&mut command)
     }
 }

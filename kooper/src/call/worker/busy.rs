@@ -162,6 +162,10 @@ impl Drop for Guard {
 }
 
 impl Probe for Busy {
+    fn name(&self) -> String {
+        format!("{}: handler calls", self.controller)
+    }
+
     fn ready(&self) -> Result<Option<String>, String> {
         let stuck = self.stuck();
         Ok((stuck > 0).then(|| format!("{}: {stuck} handler calls are stuck", self.controller)))

@@ -248,6 +248,10 @@ fn hash(text: &str) -> u64 {
 }
 
 impl Probe for Failing {
+    fn name(&self) -> String {
+        format!("{}: objects", self.controller)
+    }
+
     fn ready(&self) -> Result<Option<String>, String> {
         let (name, state) = (&self.controller, self.lock());
         let Some(key) = state.undecodable.first() else { return Ok(None) };

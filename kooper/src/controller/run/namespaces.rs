@@ -104,6 +104,10 @@ impl Namespaces {
 }
 
 impl Probe for Namespaces {
+    fn name(&self) -> String {
+        format!("{}: namespaces", self.controller)
+    }
+
     fn ready(&self) -> Result<Option<String>, String> {
         let mut reasons = BTreeSet::new();
         for watches in self.each.values() {

@@ -25,7 +25,7 @@ use crate::program::SettingsType;
 
 pub(crate) use flags::Flag;
 pub(crate) use installation::{Addition, AlertFormat, Format, ManifestSettings, UninstallSettings};
-pub(crate) use own::{OwnFlag, OwnSettings};
+pub(crate) use own::{OwnFlag, OwnSettings, PodSettings};
 
 /// The command to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,8 +119,12 @@ pub(crate) struct Settings {
     pub(crate) listen: Listen,
     /// The address of probes, if they are not beside the metrics.
     pub(crate) listen_probes: Option<Listen>,
-    /// Whether only users of the cluster with the permission may read the metrics.
-    pub(crate) metrics_auth: bool,
+    /// Whether only users of the cluster with the permission may read the metrics; `None` for the default of the command.
+    pub(crate) metrics_auth: Option<bool>,
+    /// Whether that is the default of the command.
+    pub(crate) is_secured_by_default: bool,
+    /// For whom the tokens of clients have to be made; `None` for the API server.
+    pub(crate) metrics_audience: Option<String>,
     pub(crate) metrics_certificate: Option<PathBuf>,
     pub(crate) metrics_key: Option<PathBuf>,
     /// Whether there is a status page; `None` for the default of the command.
@@ -170,8 +174,8 @@ pub(crate) struct Own {
     pub(crate) given: GivenSettings,
     /// Their flags, for a chart.
     pub(crate) flags: Vec<OwnFlag>,
-    /// Those on the command line, without secrets, for a pod.
-    pub(crate) line: Vec<String>,
+    /// Those of a pod.
+    pub(crate) pod: PodSettings,
     /// Why `run` could not start with them, for `check`.
     pub(crate) problem: Option<String>,
 }
@@ -202,7 +206,9 @@ impl Default for Settings {
             json_only: false,
             listen: Listen::Default,
             listen_probes: None,
-            metrics_auth: false,
+            metrics_auth: None,
+            is_secured_by_default: false,
+            metrics_audience: None,
             metrics_certificate: None,
             metrics_key: None,
             status_page: None,
@@ -312,13 +318,17 @@ pub(crate) fn parse(
         let message = "the objects are missing: write `-f FILE` for a file, a folder, or `-` for stdin";
         return Err(command.error(ErrorKind::MissingRequiredArgument, message));
     }
+    settings.is_secured_by_default = task == Task::Manifests;
     if let Some(own) = program.own {
         settings.own.declared = Some(own.declared());
         settings.own.flags = own.flags();
-        settings.own.line = own.line(matches);
+        settings.own.pod = own.for_pod(matches, &environment, settings.manifests.settings_secret.is_some());
         // What only prints something, or removes files, needs no values.
         let given = match task {
-            Task::Crd | Task::Rbac | Task::Manifests | Task::Dashboard | Task::Alerts => Ok(GivenSettings::default()),
+            Task::Crd | Task::Rbac | Task::Dashboard | Task::Alerts => Ok(GivenSettings::default()),
+            Task::Manifests => own
+                .check_for_pod(&mut command, matches, &environment, &settings.own.pod)
+                .map(|()| GivenSettings::default()),
             Task::Dev if settings.clean => Ok(GivenSettings::default()),
             Task::Run | Task::Dev | Task::Diff | Task::Check | Task::Uninstall => {
                 own.read(&mut command, matches, &environment)
@@ -385,7 +395,7 @@ impl Settings {
     /// no certificate authority, so probes are not secured.
     pub(crate) fn probes(&self) -> Option<Listen> {
         let is_secured =
-            self.metrics_auth || self.metrics_certificate.is_some() || self.manifests.metrics_secret.is_some();
+            self.has_metrics_auth() || self.metrics_certificate.is_some() || self.manifests.metrics_secret.is_some();
         match self.listen {
             _ if self.listen_probes.is_some() || !is_secured => self.listen_probes,
             Listen::Off => Some(Listen::Off),
@@ -393,9 +403,14 @@ impl Settings {
         }
     }
 
+    /// Whether only users of the cluster may read the metrics.
+    pub(crate) fn has_metrics_auth(&self) -> bool {
+        self.metrics_auth.unwrap_or(self.is_secured_by_default)
+    }
+
     /// Whether the program reviews the tokens of clients.
     pub(crate) fn reviews_tokens(&self) -> bool {
-        self.metrics_auth && self.listen != Listen::Off
+        self.has_metrics_auth() && self.listen != Listen::Off
     }
 
     /// This installation of a program.

@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 
 use super::args::Settings;
 use super::controllers::controllers;
+use super::print::place;
 use crate::controller::Controller;
 use crate::error::BoxError;
 use crate::program::Program;
 use crate::program::manifests::template::{expression, inline, render};
-use crate::program::manifests::{self, Choices, INSTALLATION, Part, Ports, Workload};
+use crate::program::manifests::{self, Choices, INSTALLATION, Part, Ports, Volumes, Workload};
 use crate::program::rbac;
 
 /// The files of the chart: paths and texts.
@@ -34,12 +35,15 @@ pub(super) fn files(
     let workload = workload(&name, &builtin);
     let mut files = vec![
         ("Chart.yaml", chart(&name, version)?),
-        ("values.yaml", values::yaml(settings, choices, !crds.is_empty())?),
+        (
+            "values.yaml",
+            values::yaml(settings, choices, &choices.settings_secret(&place(program, settings)), !crds.is_empty())?,
+        ),
         (
             "values.schema.json",
             serde_json::to_string_pretty(&values::schema(!crds.is_empty(), &settings.own.flags))? + "\n",
         ),
-        ("templates/_settings.tpl", named(SETTINGS, &name, elected)),
+        ("templates/_settings.tpl", named(SETTINGS, &name, elected, settings)),
         ("templates/_roles.tpl", roles::named(&name, definitions, &plain)?),
         ("templates/roles.yaml", roles::own(&name)),
         ("templates/program.yaml", documents(&name, &workload)?),
@@ -90,15 +94,14 @@ fn workload(name: &str, controllers: &[Controller]) -> Workload {
             container: of("containerPorts"),
             probe: of("probePortName"),
             service: of("servicePorts"),
-            policy: of("policyPorts"),
+            ingress: of("ingress"),
             endpoint: of("endpoint"),
             has_any: Part::If(format!("or ({}) ({})", include(name, "port"), include(name, "probePort"))),
             has_metrics: Part::If(include(name, "port")),
             has_probes: Part::If(include(name, "probePortName")),
         },
-        resources: expression("toJson .Values.resources"),
-        secret: quoted(".Values.metricsSecret"),
-        has_secret: optional("metricsSecret"),
+        resources: of("resources"),
+        volumes: Volumes { volumes: of("volumes"), mounts: of("mounts"), any: Part::If(include(name, "volumes")) },
         has_budget: Part::If(format!("gt (int ({})) 1", include(name, "replicas"))),
         has_network_policy: optional("networkPolicy"),
         has_service_monitor: optional("serviceMonitor"),
@@ -109,7 +112,14 @@ fn workload(name: &str, controllers: &[Controller]) -> Workload {
             &inline(&include(name, "name")),
             &quoted(&include(name, "account")),
         ),
-        pod: ["imagePullSecrets", "nodeSelector", "tolerations"].map(|value| (value, field(value))).into(),
+        pod: ["imagePullSecrets", "nodeSelector", "tolerations"]
+            .map(|value| (value, field(value)))
+            .into_iter()
+            .chain([(
+                "hostUsers",
+                Part::If("eq (toString .Values.hostUsers) \"false\"".to_owned()).field(false.into()),
+            )])
+            .collect(),
     }
 }
 
@@ -123,6 +133,13 @@ fn documents(name: &str, workload: &Workload) -> Result<String, BoxError> {
             include(name, "port")
         );
     }
+    text += &format!(
+        "{{{{- if and (eq ({}) \"on\") ({}) (not ({})) }}}}\n{{{{- fail \"everyone in the cluster could read the status \
+         page: set `metricsAuth: token`, or `statusPage: off`\" }}}}\n{{{{- end }}}}\n",
+        format_args!("include \"{name}.setting\" (list . \"statusPage\")"),
+        include(name, "port"),
+        include(name, "reviews")
+    );
     for (part, document) in workload.documents() {
         let document = render(&document)?;
         text += &match part {
@@ -147,7 +164,9 @@ fn crd_template(crds: &[CustomResourceDefinition]) -> Result<String, BoxError> {
 fn crd_roles(name: &str, controllers: &[Controller]) -> Result<String, BoxError> {
     let metadata = json!({"labels": {"app.kubernetes.io/name": name}});
     let documents = manifests::crd_roles(controllers, &metadata, &role(name));
-    documents.iter().map(|document: &Value| Ok(format!("---\n{}", render(document)?))).collect()
+    let documents: Result<String, BoxError> =
+        documents.iter().map(|document: &Value| Ok(format!("---\n{}", render(document)?))).collect();
+    Ok(format!("{{{{- if .Values.aggregateRoles }}}}\n{}{{{{- end }}}}\n", documents?))
 }
 
 /// The role of those that may read the metrics, if tokens are reviewed.
@@ -163,7 +182,9 @@ fn role(name: &str) -> String {
 }
 
 /// Fills the names into a file of named templates.
-fn named(text: &str, name: &str, elected: bool) -> String {
+fn named(text: &str, name: &str, elected: bool, settings: &Settings) -> String {
+    let certificate = Volumes::new(Some(""), "", &[]);
+    let files = Volumes::new(None, "", &[String::new()]);
     text.replace("PROGRAM", name)
         .replace("INSTALLATION", INSTALLATION)
         .replace("ROLLING", &manifests::strategy(true).to_string())
@@ -172,6 +193,10 @@ fn named(text: &str, name: &str, elected: bool) -> String {
         .replace("REPLICAS_ALONE", &manifests::usual_replicas(false).to_string())
         .replace("ELECTED", if elected { "true" } else { "false" })
         .replace("TOKEN_FILE", manifests::TOKEN_FILE)
+        .replace("SETTING_FILES", &values::files(&settings.own.flags).to_string())
+        .replace("SETTING_PATH", &manifests::setting_file("%s"))
+        .replace("CERTIFICATE_MOUNT", &certificate.mounts[0].to_string())
+        .replace("SETTING_MOUNT", &files.mounts[0].to_string())
         .replace("CERTIFICATE_VARIABLES", &values::certificate_variables())
         .replace("VARIABLES", &values::variables())
 }

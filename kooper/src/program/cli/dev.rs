@@ -120,7 +120,7 @@ pub(super) fn dev(
         kubeconfig: &folder.kubeconfig(),
         listen: listeners.addresses().0,
         has_status_page,
-        has_tls: settings.metrics_certificate.is_some(),
+        has_tls: settings.metrics_certificate.is_some() || settings.reviews_tokens(),
         account: format!("{}/{}", place.namespace, place.account()),
         unrestricted: identity.unrestricted.is_some(),
         objects,

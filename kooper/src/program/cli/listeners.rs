@@ -1,6 +1,8 @@
 //! The listeners of metrics and probes: one for both, or one for each.
 
 use std::net::SocketAddr;
+#[cfg(feature = "rustls-tls")]
+use std::path::PathBuf;
 
 use prometheus::Registry;
 use tokio::runtime::Handle;
@@ -10,7 +12,7 @@ use super::connect::Connection;
 use crate::error::BoxError;
 use crate::metrics::health::Health;
 #[cfg(feature = "rustls-tls")]
-use crate::program::http::certificate::{Certificate, CertificateError};
+use crate::program::http::certificate::{Certificate, CertificateError, MakeError};
 use crate::program::http::guard::Guard;
 use crate::program::http::{GuardMaker, ListenError, Listener, Offer, Server, SiteBuilder};
 
@@ -33,8 +35,14 @@ enum SecurityError {
     #[cfg(feature = "rustls-tls")]
     #[error("{0}; check `--metrics-cert-file` and `--metrics-key-file`")]
     Certificate(CertificateError),
+    #[cfg(feature = "rustls-tls")]
+    #[error(transparent)]
+    SelfSigned(#[from] MakeError),
     #[cfg(not(feature = "rustls-tls"))]
-    #[error("metrics over HTTPS need the feature `rustls-tls` of kooper: add it, and build the program again")]
+    #[error(
+        "tokens, and metrics over HTTPS, need the feature `rustls-tls` of kooper: add it, and build the program again, or \
+         start with `--metrics-auth none` and without a certificate"
+    )]
     NoTls,
 }
 
@@ -77,28 +85,40 @@ impl Listeners {
         {
             return Err(SecurityError::SameAddress(one).into());
         }
-        if settings.reviews_tokens() && pair.is_none() {
-            tracing::warn!(
-                "clients send their tokens for /metrics without encryption: set `--metrics-cert-file` and \
-                 `--metrics-key-file`"
-            );
-        }
         if settings.status_page == Some(true) && settings.listen == Listen::Off {
             tracing::warn!("there is no status page: `--listen off` disables its listener");
         }
         #[cfg(not(feature = "rustls-tls"))]
-        if pair.is_some() {
+        if pair.is_some() || settings.reviews_tokens() {
             return Err(SecurityError::NoTls.into());
         }
-        Ok(Self {
+        let listeners = Self {
             #[cfg(feature = "rustls-tls")]
-            certificate: pair
-                .map(|(certificate, key)| Certificate::load(certificate, key))
-                .transpose()
-                .map_err(SecurityError::Certificate)?,
+            certificate: certificate(pair, settings)?,
             main: main(settings.listen)?,
             probes: settings.probes().map(probes).transpose()?,
-        })
+        };
+        listeners.check_exposure(settings)?;
+        Ok(listeners)
+    }
+
+    /// Nobody but this machine, or users of the cluster, get to see more than probes without a warning.
+    fn check_exposure(&self, settings: &Settings) -> Result<(), ListenError> {
+        let Some(main) = self.main.as_ref().filter(|main| !main.is_loopback() && !settings.reviews_tokens()) else {
+            return Ok(());
+        };
+        let address = main.local_addr();
+        if settings.status_page == Some(true) {
+            return Err(ListenError::OpenStatusPage { address });
+        }
+        if settings.metrics_auth.is_none() {
+            tracing::warn!(
+                "everyone who reaches {address} can read /metrics: start with `--metrics-auth token`, or with `--listen \
+                 127.0.0.1:{}` for this machine only, or with `--metrics-auth none` if that is intended",
+                address.port()
+            );
+        }
+        Ok(())
     }
 
     /// The addresses of the main listener and of probes, for the log.
@@ -121,10 +141,13 @@ impl Listeners {
             |listener, site: SiteBuilder| site.serve(listener, registry.clone(), health.clone(), runtime.clone());
         let mut servers = Vec::new();
         if let Some(listener) = self.main {
-            let offer = if self.probes.is_some() { Offer::Metrics } else { Offer::Everything };
-            let status = (settings.status_page == Some(true)).then(|| settings.installation(program).to_string());
             let connection = connection.filter(|_| settings.reviews_tokens());
-            let site = SiteBuilder::new(offer).status_page(status).guard(connection.map(guard));
+            // Behind a guard, the reasons of checks can be read, too.
+            let is_open = self.probes.is_none() || connection.is_some();
+            let offer = if is_open { Offer::Everything } else { Offer::Metrics };
+            let status = (settings.status_page == Some(true)).then(|| settings.installation(program).to_string());
+            let guard = connection.map(|connection| guard(connection, settings.metrics_audience.clone()));
+            let site = SiteBuilder::new(offer).status_page(status).guard(guard);
             #[cfg(feature = "rustls-tls")]
             let site = site.certificate(self.certificate);
             servers.push(serve(listener, site)?);
@@ -136,9 +159,19 @@ impl Listeners {
     }
 }
 
+/// That of the files; without them, tokens are encrypted with one of our own.
+#[cfg(feature = "rustls-tls")]
+fn certificate(pair: Option<(PathBuf, PathBuf)>, settings: &Settings) -> Result<Option<Certificate>, SecurityError> {
+    match pair {
+        Some((certificate, key)) => Certificate::load(certificate, key).map(Some).map_err(SecurityError::Certificate),
+        None if settings.reviews_tokens() => Ok(Some(Certificate::self_signed()?)),
+        None => Ok(None),
+    }
+}
+
 /// The guard, with a client of its own: handlers that block the program's runtime do
 /// not delay reviews.
-fn guard(connection: &Connection) -> GuardMaker {
+fn guard(connection: &Connection, audience: Option<String>) -> GuardMaker {
     let make = connection.another.clone();
-    Box::new(move || make().map(Guard::new).map_err(std::io::Error::other))
+    Box::new(move || make().map(|client| Guard::new(client, audience)).map_err(std::io::Error::other))
 }

@@ -12,6 +12,7 @@ use crate::error::BoxError;
 use crate::program::Program;
 use crate::program::http::Listener;
 use crate::program::manifests::{self, Choices, Security};
+use crate::program::rbac::Place;
 
 /// A file that could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -33,10 +34,12 @@ pub(crate) fn manifests(
     let place = place(program, settings);
     let crds = crds(&place.installation.program, version, &controllers);
     let choices = choices(settings)?;
+    announce_secret(&choices, &place);
     if settings.manifests.format == Format::Helm {
         let folder = settings.manifests.output.as_deref().ok_or(
             "a chart consists of several files: write `--output FOLDER` for the folder that they are written to",
         )?;
+        choices.check_tls()?;
         let files = chart::files(program, version, definitions, settings, &choices, &crds)?;
         return write(folder, &files);
     }
@@ -60,9 +63,10 @@ pub(crate) fn manifests(
 /// What the flags choose.
 fn choices(settings: &Settings) -> Result<Choices, BoxError> {
     let chosen = &settings.manifests;
-    let variables = args::pod_flags().filter_map(|flag| {
-        let texts = settings.given.get(flag.name)?;
-        Some((flag.variable(), texts.join(",")))
+    let variables = args::pod_flags().filter_map(|flag| match settings.given.get(flag.name) {
+        Some(texts) => Some((flag.variable(), texts.join(","))),
+        // The pod is secured by default, and `run` is not.
+        None => (flag.name == "metrics-auth").then(|| (flag.variable(), "token".to_owned())),
     });
     let mut variables: Vec<_> = variables.collect();
     if chosen.metrics_secret.is_some() {
@@ -81,20 +85,38 @@ fn choices(settings: &Settings) -> Result<Choices, BoxError> {
     Ok(Choices {
         image: chosen.image.clone().unwrap_or_default(),
         replicas: chosen.replicas,
-        args: settings.own.line.clone(),
+        args: settings.own.pod.line.clone(),
+        secrets: settings.own.pod.secrets.clone(),
+        settings_secret: chosen.settings_secret.clone(),
         variables,
         listen: address(settings.listen, Listener::DEFAULT),
         probes: settings.probes().map(|listen| address(listen, Listener::DEFAULT_PROBES)),
         security: Security {
-            reviews_tokens: settings.metrics_auth,
-            has_tls: chosen.metrics_secret.is_some() || settings.metrics_certificate.is_some(),
+            reviews_tokens: settings.reviews_tokens(),
+            has_certificate: chosen.metrics_secret.is_some() || settings.metrics_certificate.is_some(),
             secret: chosen.metrics_secret.clone(),
         },
+        has_chosen_auth: settings.metrics_auth.is_some(),
+        has_status_page: settings.status_page == Some(true),
+        aggregate_roles: chosen.aggregate_roles,
         drain: settings.drain_timeout,
         network_policy: chosen.with.contains(&Addition::NetworkPolicy),
         service_monitor: chosen.with.contains(&Addition::ServiceMonitor),
         alerts: chosen.with.contains(&Addition::Alerts),
     })
+}
+
+/// Logs which Secret the pods need: its values are in no document.
+fn announce_secret(choices: &Choices, place: &Place) {
+    if choices.secrets.is_empty() {
+        return;
+    }
+    let literals = choices.secrets.iter().map(|key| format!(" --from-file={key}=FILE")).collect::<String>();
+    tracing::warn!(
+        "the pods need a Secret that is not printed: kubectl create secret generic {} --namespace {}{literals}",
+        choices.settings_secret(place),
+        place.namespace
+    );
 }
 
 /// Writes the files and prints their paths.

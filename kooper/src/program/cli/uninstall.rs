@@ -182,9 +182,9 @@ impl Uninstall<'_> {
         Ok(())
     }
 
-    /// Stops the Deployments of the installation: they would set finalizers again.
+    /// Stops the Deployment of the installation: it would set finalizers again.
     async fn stop(&self) -> Result<(), BoxError> {
-        for deployment in installed::running(&self.client, &self.place).await? {
+        if let Some(deployment) = installed::running(&self.client, &self.place).await? {
             say("stop", format_args!("Deployment {}/{deployment}", self.place.namespace));
             if !self.settings.dry_run {
                 installed::stop(&self.client, &self.place, &deployment).await?;

@@ -5,10 +5,13 @@
 mod tests;
 mod verdicts;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
 use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body_util::Full;
@@ -18,19 +21,25 @@ use k8s_openapi::api::authorization::v1::{NonResourceAttributes, SubjectAccessRe
 use kube::Client;
 use kube::api::{Api, PostParams};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::task::JoinError;
+use tokio::time::{Instant, sleep_until, timeout};
 
+use super::connections::Source;
+use super::limits::Limits;
 use super::pages::{Page, text_response};
+use super::site::later;
 use crate::error::chain;
-use verdicts::{Question, Verdict, Verdicts};
+use verdicts::{Digest, Key, Question, Verdict, Verdicts};
 
 /// How long the API server may take to answer both reviews.
 const REVIEW: Duration = Duration::from_secs(5);
 
-/// How many clients are reviewed at the same time.
+/// How many clients are reviewed at the same time, and how many of them of one source.
 const REVIEWS: usize = 8;
+const REVIEWS_OF_SOURCE: usize = 4;
 
-/// How long the review of an unknown client keeps others from being reviewed, at least: there are twenty a second.
+/// How long the review of an unknown client keeps others from being reviewed, at least: there are twenty a second, and
+/// ten of one source.
 const PACE: Duration = Duration::from_millis(400);
 
 /// How often an error of reviews is logged.
@@ -39,13 +48,22 @@ const LOG_EVERY: Duration = Duration::from_secs(60);
 /// Reviews clients by their tokens, and remembers the verdicts for a while.
 pub(crate) struct Guard {
     client: Client,
+    /// For whom a token has to be made; `None` for the API server.
+    audience: Option<String>,
+    key: Key,
     verdicts: Mutex<Verdicts>,
-    /// For clients that are not known: anyone can send any number of tokens.
+    /// The reviews that run: requests with the same token wait for the same one.
+    running: Mutex<HashMap<Digest, Review>>,
+    /// For clients that are not known: anyone can send any number of tokens. Who is over a limit is refused at once.
     reviews: Arc<Semaphore>,
-    /// For clients that were allowed before.
+    sources: Arc<Limits>,
+    /// For clients that were allowed before: they wait.
     renewals: Arc<Semaphore>,
     logged: Mutex<Option<Instant>>,
 }
+
+/// A review that runs by itself, whether or not someone waits for it.
+type Review = Shared<BoxFuture<'static, Result<Verdict, Arc<ReviewError>>>>;
 
 /// Why a client gets no page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,16 +81,38 @@ enum ReviewError {
     Request { what: &'static str, error: kube::Error },
     #[error("the API server did not respond within {} s", REVIEW.as_secs())]
     Timeout,
+    #[error("the review panicked: {0}")]
+    Panicked(JoinError),
+    #[error("too many tokens that are not known yet are being reviewed")]
+    TooMany,
+    #[error("too many tokens of this address that are not known yet are being reviewed")]
+    TooManyOfSource,
 }
 
 impl Guard {
-    pub(crate) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client, audience: Option<String>) -> Self {
         let limit = || Arc::new(Semaphore::new(REVIEWS));
-        Self { client, verdicts: Mutex::default(), reviews: limit(), renewals: limit(), logged: Mutex::default() }
+        Self {
+            client,
+            audience,
+            key: Key::default(),
+            verdicts: Mutex::default(),
+            running: Mutex::default(),
+            reviews: limit(),
+            sources: Limits::new(REVIEWS_OF_SOURCE),
+            renewals: limit(),
+            logged: Mutex::default(),
+        }
     }
 
     /// Whether a client may read a page.
-    pub(super) async fn check(&self, method: &Method, page: Page, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub(super) async fn check(
+        self: &Arc<Self>,
+        method: &Method,
+        page: Page,
+        headers: &HeaderMap,
+        source: Source,
+    ) -> Result<(), Refusal> {
         let asks = page.is_for_people();
         let Some(token) = token(headers, asks) else {
             let password = if asks { ", or as the password of any user name" } else { "" };
@@ -81,60 +121,98 @@ impl Guard {
             return Err(Refusal { status: StatusCode::UNAUTHORIZED, text, asks });
         };
         let question = Question { token, verb: method.as_str().to_lowercase(), path: page.permission().to_owned() };
-        match self.verdict(&question).await {
-            Ok(verdict) => verdict.answer(&question, asks),
+        let (verb, path) = (question.verb.clone(), question.path.clone());
+        match self.verdict(question, source).await {
+            Ok(verdict) => verdict.answer(&verb, &path, asks),
             Err(error) => {
-                self.log(&error);
-                let text = "the API server cannot review the token at present: try again later\n".to_owned();
-                Err(Refusal { status: StatusCode::SERVICE_UNAVAILABLE, text, asks })
+                let (status, text) = match &*error {
+                    ReviewError::TooMany => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}: try again later\n")),
+                    ReviewError::TooManyOfSource => {
+                        (StatusCode::TOO_MANY_REQUESTS, format!("{error}: try again later\n"))
+                    }
+                    ReviewError::Request { .. } | ReviewError::Timeout | ReviewError::Panicked(_) => {
+                        self.log(&error);
+                        let text = "the API server cannot review the token at present: try again later\n".to_owned();
+                        (StatusCode::SERVICE_UNAVAILABLE, text)
+                    }
+                };
+                Err(Refusal { status, text, asks })
             }
         }
     }
 
-    async fn verdict(&self, question: &Question) -> Result<Verdict, ReviewError> {
-        if let Some(known) = self.known(question) {
-            return Ok(known);
-        }
-        let renews = self.verdicts().was_allowed(question);
-        let review = async {
-            // It is never closed.
-            let permit =
-                Arc::new(Arc::clone(if renews { &self.renewals } else { &self.reviews }).acquire_owned().await);
-            // A client that waits may learn of the verdict for another request.
-            if let Some(known) = self.known(question) {
+    async fn verdict(self: &Arc<Self>, question: Question, source: Source) -> Result<Verdict, Arc<ReviewError>> {
+        let digest = self.key.digest(&question);
+        let review = {
+            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = self.verdicts().find(digest, Instant::now()) {
                 return Ok(known);
             }
-            if !renews {
-                // It is held even if the client is gone.
-                let held = Arc::clone(&permit);
+            match running.get(&digest) {
+                Some(review) => review.clone(),
+                None => {
+                    let review = self.begin(question, digest, source)?;
+                    running.insert(digest, review.clone());
+                    review
+                }
+            }
+        };
+        review.await
+    }
+
+    /// Begins a review, which ends even if the client is gone.
+    fn begin(self: &Arc<Self>, question: Question, digest: Digest, source: Source) -> Result<Review, ReviewError> {
+        let permits = if self.verdicts().was_allowed(digest) {
+            None
+        } else {
+            let of_source = self.sources.begin(source).ok_or(ReviewError::TooManyOfSource)?;
+            let of_all = Arc::clone(&self.reviews).try_acquire_owned().map_err(|_| ReviewError::TooMany)?;
+            Some((of_source, of_all))
+        };
+        let (guard, began) = (Arc::clone(self), Instant::now());
+        let review = tokio::spawn(async move {
+            let review = async {
+                // It is never closed.
+                let _permit = if permits.is_none() { guard.renewals.acquire().await.ok() } else { None };
+                guard.review(&question).await
+            };
+            let reviewed = timeout(REVIEW, review).await.unwrap_or(Err(ReviewError::Timeout));
+            if let Ok(verdict) = &reviewed {
+                guard.verdicts().remember(digest, verdict.clone(), Instant::now());
+            }
+            guard.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&digest);
+            if let Some(permits) = permits {
                 tokio::spawn(async move {
-                    sleep(PACE).await;
-                    drop(held);
+                    sleep_until(began + PACE).await;
+                    drop(permits);
                 });
             }
-            self.review(question).await
-        };
-        let verdict = timeout(REVIEW, review).await.map_err(|_| ReviewError::Timeout)??;
-        self.verdicts().remember(question.clone(), verdict.clone(), Instant::now());
-        Ok(verdict)
+            reviewed.map_err(Arc::new)
+        });
+        Ok(review
+            .map(|ended| ended.unwrap_or_else(|error| Err(Arc::new(ReviewError::Panicked(error)))))
+            .boxed()
+            .shared())
     }
 
     fn verdicts(&self) -> MutexGuard<'_, Verdicts> {
         self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self, question: &Question) -> Option<Verdict> {
-        self.verdicts().find(question, Instant::now())
-    }
-
     async fn review(&self, question: &Question) -> Result<Verdict, ReviewError> {
-        let spec = TokenReviewSpec { token: question.token.clone(), ..Default::default() };
+        let audiences = self.audience.clone().map(|audience| vec![audience]);
+        let spec = TokenReviewSpec { token: question.token.clone(), audiences };
         let review = TokenReview { spec, ..Default::default() };
         let tokens: Api<TokenReview> = Api::all(self.client.clone());
         let failed = |what| move |error| ReviewError::Request { what, error };
         let reviewed = tokens.create(&PostParams::default(), &review).await.map_err(failed("a TokenReview"))?;
         let status = reviewed.status.unwrap_or_default();
-        let user = status.user.filter(|_| status.authenticated == Some(true));
+        // An API server that does not name the audience does not know of audiences.
+        let is_meant = self
+            .audience
+            .as_ref()
+            .is_none_or(|audience| status.audiences.as_ref().is_some_and(|audiences| audiences.contains(audience)));
+        let user = status.user.filter(|_| status.authenticated == Some(true) && is_meant);
         let Some(user) = user else { return Ok(Verdict::Unknown) };
         let name = user.username.clone().unwrap_or_default();
 
@@ -157,7 +235,8 @@ impl Guard {
         drop(logged);
         match error {
             ReviewError::Request { error: kube::Error::Api(status), .. } if status.code == 403 => tracing::warn!(
-                "the tokens of clients cannot be reviewed: {error}; apply the roles that `rbac --metrics-auth token` prints"
+                "the tokens of clients cannot be reviewed: {error}; apply the roles that `rbac --metrics-auth token` prints, \
+                 or start with `--metrics-auth none` if the program may have no ClusterRole"
             ),
             _ => tracing::warn!("the tokens of clients cannot be reviewed: {error}"),
         }
@@ -180,12 +259,13 @@ impl Refusal {
                 response.headers_mut().append(WWW_AUTHENTICATE, basic);
             }
         }
-        response
+        let is_temporary = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(&self.status);
+        if is_temporary { later(response) } else { response }
     }
 }
 
 impl Verdict {
-    fn answer(self, question: &Question, asks: bool) -> Result<(), Refusal> {
+    fn answer(self, verb: &str, path: &str, asks: bool) -> Result<(), Refusal> {
         match self {
             Self::Allowed => Ok(()),
             Self::Unknown => Err(Refusal {
@@ -194,7 +274,6 @@ impl Verdict {
                 asks,
             }),
             Self::Forbidden { user } => {
-                let Question { verb, path, .. } = question;
                 let text = format!(
                     "the user `{user}` may not {verb} {path}: bind it to a ClusterRole with `{verb}` for the \
                      nonResourceURL {path}\n"

@@ -93,12 +93,16 @@ impl Pages {
         })
     }
 
-    /// The response with a page. `query` is that of its URL.
-    pub(super) fn show(&self, page: Page, query: Option<&str>) -> Response<Full<Bytes>> {
+    /// The response with a page. `query` is that of its URL; `in_detail` is whether the
+    /// client may see the reasons of checks.
+    pub(super) fn show(&self, page: Page, query: Option<&str>, in_detail: bool) -> Response<Full<Bytes>> {
+        let is_verbose = in_detail && is_verbose(query);
         match page {
             Page::Metrics => self.metrics(),
-            Page::Alive => verdict(self.alive()),
-            Page::Ready => verdict(self.health.ready()),
+            Page::Alive if is_verbose => verdict(self.alive()),
+            Page::Alive => brief(&self.dead()),
+            Page::Ready if is_verbose => verdict(self.health.ready()),
+            Page::Ready => brief(&self.health.unready()),
             Page::Status => for_browsers("text/html; charset=utf-8", self.status(query)),
             Page::StatusStyle => for_browsers("text/css; charset=utf-8", status::STYLE),
             Page::StatusScript => for_browsers("text/javascript; charset=utf-8", status::SCRIPT),
@@ -112,6 +116,7 @@ impl Pages {
         status::page(title, &search, &self.health.ready(), &states)
     }
 
+    /// The metrics of this moment.
     fn metrics(&self) -> Response<Full<Bytes>> {
         match TextEncoder::new().encode_to_string(&self.registry.gather()) {
             Ok(text) => response(StatusCode::OK, TEXT_FORMAT, text),
@@ -129,17 +134,27 @@ impl Pages {
             (Err(reasons), Err(stalled)) => Err(format!("{stalled}\n{reasons}")),
         }
     }
+
+    /// The names of the checks that only a restart of the process mends.
+    fn dead(&self) -> Vec<String> {
+        let stalled = self.pulse.check().is_err().then(|| "runtime".to_owned());
+        stalled.into_iter().chain(self.health.dead()).collect()
+    }
 }
 
 impl Page {
-    /// The path that the permission to read it names.
+    /// Whether it is made for kubelets, which are never refused or delayed.
+    pub(super) fn is_probe(self) -> bool {
+        matches!(self, Self::Alive | Self::Ready)
+    }
+
+    /// The path that the permission to read it names. That of `/readyz` and `/healthz` is every user's, by a role of
+    /// Kubernetes, and their reasons are those of the status page.
     #[cfg(feature = "cli")]
     pub(super) fn permission(self) -> &'static str {
         match self {
             Self::Metrics => "/metrics",
-            Self::Alive => "/healthz",
-            Self::Ready => "/readyz",
-            Self::Status | Self::StatusStyle | Self::StatusScript => "/status",
+            Self::Alive | Self::Ready | Self::Status | Self::StatusStyle | Self::StatusScript => "/status",
         }
     }
 
@@ -162,6 +177,20 @@ fn for_browsers(content_type: &'static str, body: impl Into<Bytes>) -> Response<
         response.headers_mut().insert(header, HeaderValue::from_static(value));
     }
     response
+}
+
+/// Whether the reasons of checks are asked for, as of kube-apiserver: `?verbose`.
+fn is_verbose(query: Option<&str>) -> bool {
+    form_urlencoded::parse(query.unwrap_or_default().as_bytes()).any(|(name, _)| name == "verbose")
+}
+
+/// Which checks fail, and nothing more: kubelets copy it into Events.
+fn brief(failing: &[String]) -> Response<Full<Bytes>> {
+    if failing.is_empty() {
+        return response(StatusCode::OK, TEXT, "ok\n");
+    }
+    let lines = failing.iter().map(|name| format!("{name}: failed, reason withheld\n"));
+    response(StatusCode::SERVICE_UNAVAILABLE, TEXT, lines.collect::<String>())
 }
 
 /// `a, b and c`

@@ -1,36 +1,61 @@
 //! What a listener serves, and to whom.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::{HOST, RETRY_AFTER};
 use http::request::Parts;
-use http::{Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::time::Instant;
 
 #[cfg(feature = "cli")]
 mod builder;
 
+use super::connections::{Service, Source};
+use super::limits::Limits;
 use super::pages::{Found, Page, Pages, text_response};
 #[cfg(feature = "cli")]
 pub(crate) use builder::{GuardMaker, Offer, SiteBuilder};
 
+/// How many requests of a source are answered at the same time, probes aside.
+pub(super) const MOST_OF_SOURCE: usize = 16;
+
+/// For how long the metrics that were gathered are served again.
+pub(super) const KEPT: Duration = Duration::from_secs(1);
+
 /// The pages of a listener, and what protects them.
 pub(super) struct Site {
     pages: Arc<Pages>,
+    /// Whether only this machine can connect.
+    is_local: bool,
+    requests: Arc<Limits>,
+    /// The metrics that were gathered last. Whoever gathers locks it.
+    metrics: Arc<Mutex<Option<Gathered>>>,
     /// One status page is made at a time.
     turn: Arc<Semaphore>,
     #[cfg(feature = "cli")]
-    guard: Option<super::guard::Guard>,
+    guard: Option<Arc<super::guard::Guard>>,
     #[cfg(all(feature = "cli", feature = "rustls-tls"))]
     certificate: Option<super::certificate::Certificate>,
 }
 
+/// Metrics, and when they were complete.
+struct Gathered {
+    response: Response<Full<Bytes>>,
+    at: Instant,
+}
+
 impl Site {
     /// Pages for everyone, without TLS.
-    pub(super) fn open(pages: Pages) -> Self {
+    pub(super) fn new(pages: Pages) -> Self {
         Self {
             pages: Arc::new(pages),
+            is_local: false,
+            requests: Limits::new(MOST_OF_SOURCE),
+            metrics: Arc::default(),
             turn: Arc::new(Semaphore::new(1)),
             #[cfg(feature = "cli")]
             guard: None,
@@ -39,21 +64,37 @@ impl Site {
         }
     }
 
-    /// The response to a request. Every page of a protected listener is behind its
-    /// guard.
-    pub(super) async fn answer(&self, request: &Parts) -> Response<Full<Bytes>> {
-        let page = match self.pages.find(&request.method, request.uri.path()) {
-            Found::Page(page) => page,
-            Found::Nothing(response) => return response,
-        };
-        #[cfg(feature = "cli")]
-        if let Some(guard) = &self.guard
-            && let Err(refusal) = guard.check(&request.method, page, &request.headers).await
-        {
-            return refusal.response();
+    /// If only this machine can connect, its people see everything, and a page of another
+    /// site that a browser shows must not reach it by a name of its own.
+    pub(super) fn with_local(mut self, is_local: bool) -> Self {
+        self.is_local = is_local;
+        self
+    }
+
+    #[cfg(feature = "cli")]
+    fn is_guarded(&self) -> bool {
+        self.guard.is_some()
+    }
+
+    #[cfg(not(feature = "cli"))]
+    fn is_guarded(&self) -> bool {
+        false
+    }
+
+    /// The metrics, gathered at most once a second and by one thread. They may take a while, which must not delay probes.
+    async fn metrics(&self) -> Response<Full<Bytes>> {
+        let mut last = Arc::clone(&self.metrics).lock_owned().await;
+        if let Some(last) = last.as_ref().filter(|last| last.at.elapsed() < KEPT) {
+            return last.response.clone();
         }
-        let query = request.uri.query();
-        if page == Page::Status { self.status(query).await } else { self.pages.show(page, query) }
+        let pages = Arc::clone(&self.pages);
+        made(move || {
+            // They are gathered to their end, even if the client is gone.
+            let response = pages.show(Page::Metrics, None, false);
+            *last = Some(Gathered { response: response.clone(), at: Instant::now() });
+            response
+        })
+        .await
     }
 
     /// The status page. With many keys it takes a while, which must not delay probes.
@@ -61,21 +102,105 @@ impl Site {
         // It is never closed.
         let turn = Arc::clone(&self.turn).acquire_owned().await;
         let (pages, query) = (Arc::clone(&self.pages), query.map(str::to_owned));
-        let made = tokio::task::spawn_blocking(move || {
+        made(move || {
             // The page is made to its end, even if its client is gone.
             let _turn = turn;
-            pages.show(Page::Status, query.as_deref())
-        });
-        let made = made.await;
-        made.unwrap_or_else(|_| {
-            let text = "the page cannot be made: the log has the reason\n".to_owned();
-            text_response(StatusCode::INTERNAL_SERVER_ERROR, text)
+            pages.show(Page::Status, query.as_deref(), true)
         })
+        .await
+    }
+}
+
+impl Service for Site {
+    /// The response to a request. Every page of a protected listener is behind its
+    /// guard.
+    async fn answer(&self, request: &Parts, source: Source) -> Response<Full<Bytes>> {
+        if self.is_local && !names_this_machine(&request.headers) {
+            let text = "this listener is for this machine only: open it as `localhost` or `127.0.0.1`\n".to_owned();
+            return text_response(StatusCode::FORBIDDEN, text);
+        }
+        let page = match self.pages.find(&request.method, request.uri.path()) {
+            Found::Page(page) => page,
+            Found::Nothing(response) => return response,
+        };
+        let running = (!page.is_probe() || self.is_guarded()).then(|| self.requests.begin(source));
+        if matches!(running, Some(None)) {
+            let text = "too many requests of this address are being answered: try again later\n".to_owned();
+            return later(text_response(StatusCode::TOO_MANY_REQUESTS, text));
+        }
+        #[cfg(feature = "cli")]
+        if let Some(guard) = &self.guard
+            && let Err(refusal) = guard.check(&request.method, page, &request.headers, source).await
+        {
+            return refusal.response();
+        }
+        let query = request.uri.query();
+        match page {
+            Page::Metrics => self.metrics().await,
+            Page::Status => self.status(query).await,
+            page => self.pages.show(page, query, self.is_local || self.is_guarded()),
+        }
     }
 
-    /// What accepts TLS connections; `None` without TLS.
     #[cfg(all(feature = "cli", feature = "rustls-tls"))]
-    pub(super) fn acceptor(&self) -> Option<tokio_rustls::TlsAcceptor> {
+    fn acceptor(&self) -> Option<tokio_rustls::TlsAcceptor> {
         self.certificate.as_ref().map(super::certificate::Certificate::acceptor)
+    }
+}
+
+/// Whether a client on this machine called the listener by a name or an address of it. A
+/// browser that was made to resolve a foreign name to it sends that name.
+fn names_this_machine(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(HOST) else { return true };
+    let Ok(authority) = host.as_bytes().try_into() as Result<http::uri::Authority, _> else { return false };
+    let host = authority.host().trim_end_matches('.');
+    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    let is_local_name = || {
+        let name = host.to_ascii_lowercase();
+        name == "localhost" || name.ends_with(".localhost")
+    };
+    address.parse::<std::net::IpAddr>().map_or_else(|_| is_local_name(), |address| address.to_canonical().is_loopback())
+}
+
+/// A page that is made by a thread of its own.
+async fn made(make: impl FnOnce() -> Response<Full<Bytes>> + Send + 'static) -> Response<Full<Bytes>> {
+    tokio::task::spawn_blocking(make).await.unwrap_or_else(|_| {
+        let text = "the page cannot be made: the log has the reason\n".to_owned();
+        text_response(StatusCode::INTERNAL_SERVER_ERROR, text)
+    })
+}
+
+/// A refusal that does not last.
+pub(super) fn later(mut response: Response<Full<Bytes>>) -> Response<Full<Bytes>> {
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_and_addresses_of_this_machine_are_its_own() {
+        let is_own =
+            |host: &'static str| names_this_machine(&HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]));
+        for own in
+            ["localhost", "LOCALHOST:8080", "shop.localhost:1", "localhost.", "127.0.0.1:8080", "127.1.2.3", "[::1]:80"]
+        {
+            assert!(is_own(own), "{own}");
+        }
+        for foreign in [
+            "example.com",
+            "localhost.example.com:8080",
+            "127.0.0.1.nip.io",
+            "notlocalhost",
+            "10.0.0.1",
+            "[::2]",
+            "",
+            "a b",
+        ] {
+            assert!(!is_own(foreign), "{foreign}");
+        }
+        assert!(names_this_machine(&HeaderMap::new()), "a browser always sends one");
     }
 }

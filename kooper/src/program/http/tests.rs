@@ -1,9 +1,17 @@
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+
+use super::connections::{LONGEST_CONNECTION, LONGEST_HEAD, MOST_CONNECTIONS};
+use super::site::{KEPT, MOST_OF_SOURCE};
 use super::*;
+use crate::metrics::health::Probe;
 
 fn any(ip: impl Into<IpAddr>) -> SocketAddr {
     SocketAddr::new(ip.into(), 0)
@@ -28,7 +36,7 @@ fn exchange(address: SocketAddr, text: &str) -> String {
 }
 
 fn request(address: SocketAddr, method: &str, path: &str) -> String {
-    exchange(address, &format!("{method} {path} HTTP/1.1\r\nhost: test\r\n\r\n"))
+    exchange(address, &format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"))
 }
 
 #[test]
@@ -108,13 +116,132 @@ fn the_status_page_is_served_if_it_is_on() {
     }
 }
 
+/// A check that fails with a reason that is not for everyone.
+struct Failing;
+
+impl Probe for Failing {
+    fn name(&self) -> String {
+        "shop: pods".to_owned()
+    }
+
+    fn ready(&self) -> Result<Option<String>, String> {
+        Err("shop: pods: not synced yet: canary".to_owned())
+    }
+
+    fn alive(&self) -> Result<(), String> {
+        Err("shop: pods: canary".to_owned())
+    }
+}
+
+#[test]
+fn probes_name_the_checks_that_fail_and_only_people_of_the_machine_read_why() {
+    let program = tokio::runtime::Runtime::new().expect("a runtime");
+    let health = Health::default();
+    health.add(Arc::new(Failing));
+    let serve = |ip: IpAddr| {
+        let listener = Listener::bind(any(ip)).expect("a free port");
+        listener.serve(Registry::new(), health.clone(), program.handle().clone()).expect("a thread")
+    };
+    let (local, open) = (serve(Ipv4Addr::LOCALHOST.into()), serve(Ipv4Addr::UNSPECIFIED.into()));
+    let open = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), open.local_addr().port());
+    for path in ["/readyz", "/healthz"] {
+        for address in [local.local_addr(), open] {
+            let brief = request(address, "GET", path);
+            assert!(brief.starts_with("HTTP/1.1 503 "), "{brief}");
+            assert!(brief.ends_with("\r\n\r\nshop: pods: failed, reason withheld\n"), "{brief}");
+        }
+        let verbose = format!("{path}?verbose");
+        assert!(request(local.local_addr(), "GET", &verbose).contains("canary"), "{path}");
+        assert!(!request(open, "GET", &verbose).contains("canary"), "{path}");
+    }
+}
+
+#[test]
+fn a_page_of_another_site_cannot_read_a_listener_for_this_machine() {
+    let (_program, server) = served(Registry::new());
+    let get = |host: &str| {
+        let text = format!("GET /metrics HTTP/1.1\r\n{host}\r\n");
+        exchange(server.local_addr(), &text)
+    };
+    for foreign in ["host: evil.example.com\r\n", "host: 127.0.0.1.evil.example.com:80\r\n"] {
+        let refused = get(foreign);
+        assert!(refused.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{foreign}: {refused}");
+    }
+    for own in ["host: localhost:1\r\n", "host: 127.0.0.1:1\r\n"] {
+        assert!(get(own).starts_with("HTTP/1.1 200 OK\r\n"), "{own}");
+    }
+}
+
+#[test]
+fn a_status_page_is_never_open_to_other_machines() {
+    let program = tokio::runtime::Runtime::new().expect("a runtime");
+    let listener = Listener::bind(any(Ipv4Addr::UNSPECIFIED)).expect("a free port").status_page("shop");
+    let served = listener.serve(Registry::new(), Health::default(), program.handle().clone());
+    assert!(matches!(served, Err(ListenError::OpenStatusPage { .. })), "{served:?}");
+}
+
+/// Metrics that are not gathered before the channel is closed.
+struct Slow {
+    desc: Desc,
+    release: Mutex<mpsc::Receiver<()>>,
+    gathered: Arc<AtomicUsize>,
+}
+
+impl Collector for Slow {
+    fn desc(&self) -> Vec<&Desc> {
+        vec![&self.desc]
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let _ = self.release.lock().expect("not poisoned").recv();
+        self.gathered.fetch_add(1, Ordering::SeqCst);
+        Vec::new()
+    }
+}
+
+#[test]
+fn a_flood_of_metrics_is_refused_at_once_delays_no_probe_and_gathers_once_a_second() {
+    let (registry, gathered) = (Registry::new(), Arc::new(AtomicUsize::new(0)));
+    let (release, blocked) = mpsc::channel();
+    let desc = Desc::new("slow".to_owned(), "Slow.".to_owned(), Vec::new(), HashMap::new()).expect("a description");
+    let slow = Slow { desc, release: blocked.into(), gathered: gathered.clone() };
+    registry.register(Box::new(slow)).expect("registered");
+    // Registering does not gather.
+    let (_program, server) = served(registry);
+    let address = server.local_addr();
+    let waiting: Vec<_> = (0..MOST_OF_SOURCE)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).expect("the server listens");
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
+            stream
+        })
+        .collect();
+    // The connections are served in order, so each of these is behind those.
+    let refused = request(address, "GET", "/metrics");
+    assert!(refused.starts_with("HTTP/1.1 429 Too Many Requests\r\n"), "{refused}");
+    assert!(refused.contains("retry-after: 1\r\n"), "{refused}");
+    for path in ["/healthz", "/readyz"] {
+        assert!(request(address, "GET", path).starts_with("HTTP/1.1 200 OK\r\n"), "{path}");
+    }
+    drop(release);
+    for mut stream in waiting {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("text");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    }
+    assert_eq!(gathered.load(Ordering::SeqCst), 1, "all have the same page");
+    std::thread::sleep(KEPT);
+    assert!(request(address, "GET", "/metrics").starts_with("HTTP/1.1 200 OK\r\n"));
+    assert_eq!(gathered.load(Ordering::SeqCst), 2, "it is not kept for longer");
+}
+
 #[test]
 fn a_status_page_that_takes_long_delays_no_probe() {
     use crate::metrics::status::{ControllerState, Inspect, Query};
 
     /// A controller whose state is not known until the channel is closed.
     struct Slow {
-        release: std::sync::Mutex<mpsc::Receiver<()>>,
+        release: Mutex<mpsc::Receiver<()>>,
         /// How many pages are being made, and the most at a time.
         running: AtomicUsize,
         most: AtomicUsize,
@@ -141,7 +268,7 @@ fn a_status_page_that_takes_long_delays_no_probe() {
     // Clients that do not wait for their page.
     for _ in 0..5 {
         let mut stream = TcpStream::connect(address).expect("the server listens");
-        stream.write_all(b"GET /status?q=b HTTP/1.1\r\nhost: test\r\n\r\n").expect("sent");
+        stream.write_all(b"GET /status?q=b HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("sent");
         drop(stream);
         assert!(request(address, "GET", "/healthz").starts_with("HTTP/1.1 200 OK\r\n"));
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{INSTALLATION, Part, Ports, ProbePort, Security, Workload};
+use super::{INSTALLATION, Part, Ports, ProbePort, Security, Volumes, Workload, setting_file};
 use crate::controller::Controller;
 use crate::program::alerts;
-use crate::program::rbac::{Place, Unruled};
+use crate::program::rbac::{self, Place, Unruled};
 
 /// The seconds after the drain timeout in which the process has to end.
 const AFTER_DRAIN: u64 = 10;
@@ -23,6 +23,10 @@ pub(crate) struct Choices {
     pub(crate) replicas: Option<u32>,
     /// The arguments of `run`.
     pub(crate) args: Vec<String>,
+    /// The settings of the program that come from a Secret, and its name; `None` for that of the Deployment with an
+    /// ending.
+    pub(crate) secrets: Vec<String>,
+    pub(crate) settings_secret: Option<String>,
     /// The settings of the program: variables and their values.
     pub(crate) variables: Vec<(String, String)>,
     /// The address of metrics; `None` if they are off.
@@ -31,6 +35,11 @@ pub(crate) struct Choices {
     /// are off.
     pub(crate) probes: Option<Option<SocketAddr>>,
     pub(crate) security: Security,
+    /// Whether it was chosen who may read the metrics.
+    pub(crate) has_chosen_auth: bool,
+    pub(crate) has_status_page: bool,
+    /// Whether the users of a namespace get roles for custom resources.
+    pub(crate) aggregate_roles: bool,
     pub(crate) drain: Duration,
     pub(crate) network_policy: bool,
     pub(crate) service_monitor: bool,
@@ -56,6 +65,18 @@ pub(crate) enum ManifestError {
     LongName { name: String },
     #[error("{what} need the metrics: remove `--listen off`, or `{addition}` from `--with`")]
     NoMetrics { what: &'static str, addition: &'static str },
+    #[error(
+        "metrics for users of the cluster need a ClusterRole, to create TokenReviews, and everything else of this \
+         installation has Roles alone: write `--metrics-auth none` for Roles alone, or `--metrics-auth token`"
+    )]
+    RolesAlone,
+    #[error("everyone in the cluster could read the status page: write `--metrics-auth token`, or `--status-page off`")]
+    OpenStatusPage,
+    #[error(
+        "metrics for users of the cluster are served over HTTPS, which needs the feature `rustls-tls` of kooper: add it, \
+         and build the program again, or write `--metrics-auth none`"
+    )]
+    NoTls,
     #[error("metrics and probes cannot be on the same port: choose another one with `--listen-probes`")]
     SamePort,
     #[error(transparent)]
@@ -117,6 +138,7 @@ impl Choices {
             None if self.alerts => return Err(ManifestError::NoMetrics { what: "alerts", addition: "alerts" }),
             _ => {}
         }
+        self.check_security(controllers, place)?;
         let metrics = self.listen.map(|address| port(address, "listen")).transpose()?;
         let probes = match self.probes {
             None => ProbePort::Shared,
@@ -127,7 +149,6 @@ impl Choices {
             return Err(ManifestError::SamePort);
         }
         let server = format!("{name}.{}.svc", place.namespace);
-        let secret = self.security.secret.clone();
         let variables = self.variables.iter().map(|(name, value)| json!({"name": name, "value": value}));
         let selector = json!({INSTALLATION: place.account()});
         let mut labels = place.metadata(None, "")["labels"].take();
@@ -140,15 +161,14 @@ impl Choices {
             selector,
             container: place.installation.program.clone(),
             image: self.image.clone().into(),
-            args: std::iter::once("run").chain(self.args.iter().map(String::as_str)).collect(),
+            args: self.args().into(),
             replicas: replicas.into(),
             strategy: strategy(unelected.is_none()),
             grace: grace(self.drain).into(),
             variables: variables.collect(),
             ports: Ports::new(metrics, probes, &self.security, &server),
             resources: resources(),
-            has_secret: Part::when(secret.is_some()),
-            secret: secret.into(),
+            volumes: Volumes::new(self.security.secret.as_deref(), &self.settings_secret(place), &self.secrets),
             has_budget: Part::when(unelected.is_none() && replicas > 1),
             has_network_policy: Part::when(self.network_policy),
             has_service_monitor: Part::when(self.service_monitor),
@@ -156,6 +176,38 @@ impl Choices {
             alerts: installed_alerts(controllers, &place.namespace, &workload_name(place), &place.account().into()),
             pod: Vec::new(),
         })
+    }
+}
+
+impl Choices {
+    /// The arguments of the container.
+    fn args(&self) -> Vec<String> {
+        let files = self.secrets.iter().map(|secret| format!("--{secret}-file={}", setting_file(secret)));
+        std::iter::once("run".to_owned()).chain(self.args.iter().cloned()).chain(files).collect()
+    }
+
+    /// The name of the Secret with secret settings.
+    pub(crate) fn settings_secret(&self, place: &Place) -> String {
+        self.settings_secret.clone().unwrap_or_else(|| format!("{}-settings", workload_name(place)))
+    }
+
+    /// Whether the pods could start, and show nothing to everyone that is not meant for all.
+    fn check_security(&self, controllers: &[Controller], place: &Place) -> Result<(), ManifestError> {
+        if !self.security.reviews_tokens {
+            let is_open = self.has_status_page && self.listen.is_some();
+            return if is_open { Err(ManifestError::OpenStatusPage) } else { Ok(()) };
+        }
+        self.check_tls()?;
+        let unsecured = Place { reviews_tokens: false, ..place.clone() };
+        let mut grants = rbac::known(controllers, &unsecured).into_keys();
+        let has_roles_alone = grants.len() > 0 && grants.all(|grant| grant.namespace.is_some());
+        if has_roles_alone && !self.has_chosen_auth { Err(ManifestError::RolesAlone) } else { Ok(()) }
+    }
+
+    /// Whether this program can serve the metrics over HTTPS, if tokens are reviewed.
+    pub(crate) fn check_tls(&self) -> Result<(), ManifestError> {
+        let can_serve = cfg!(feature = "rustls-tls") || !self.security.reviews_tokens;
+        if can_serve { Ok(()) } else { Err(ManifestError::NoTls) }
     }
 }
 

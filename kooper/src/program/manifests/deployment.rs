@@ -3,13 +3,50 @@
 
 use serde_json::{Value, json};
 
-use super::Workload;
+use super::{Part, Workload};
 
 /// Where the files of the metrics' certificate are in the container.
 const CERTIFICATE: &str = "/var/run/kooper/metrics";
 
-/// The name of their volume.
-const VOLUME: &str = "metrics-certificate";
+/// Where the files with secret settings are.
+const SETTINGS: &str = "/var/run/kooper/settings";
+
+/// The volumes of the pod, and where the container has them.
+pub(crate) struct Volumes {
+    pub(crate) volumes: Value,
+    pub(crate) mounts: Value,
+    pub(crate) any: Part,
+}
+
+impl Volumes {
+    /// Those of the Secret with the metrics' certificate, and of the Secret with a key for each of these settings.
+    pub(crate) fn new(certificate: Option<&str>, settings: &str, keys: &[String]) -> Self {
+        let (mut volumes, mut mounts) = (Vec::new(), Vec::new());
+        let mut add = |name: &str, path: &str, mut volume: Value| {
+            volume["name"] = name.into();
+            volumes.push(volume);
+            mounts.push(json!({"name": name, "mountPath": path, "readOnly": true}));
+        };
+        if let Some(secret) = certificate {
+            add("metrics-certificate", CERTIFICATE, json!({"secret": {"secretName": secret}}));
+        }
+        let sources: Vec<_> = keys.iter().map(|key| source(settings, key)).collect();
+        if !sources.is_empty() {
+            add("settings", SETTINGS, json!({"projected": {"sources": sources}}));
+        }
+        Self { any: Part::when(!volumes.is_empty()), volumes: volumes.into(), mounts: mounts.into() }
+    }
+}
+
+/// The key of a Secret, as the file of a setting.
+fn source(secret: &str, setting: &str) -> Value {
+    json!({"secret": {"name": secret, "items": [{"key": setting, "path": setting}]}})
+}
+
+/// The file with the value of a secret setting.
+pub(crate) fn setting_file(setting: &str) -> String {
+    format!("{SETTINGS}/{setting}")
+}
 
 /// The user and group of the process, as in images without a shell.
 const USER: u32 = 65532;
@@ -24,7 +61,6 @@ impl Workload {
     pub(super) fn deployment(&self) -> Value {
         let mut pod = self.pod_spec(&self.container());
         pod["terminationGracePeriodSeconds"] = self.grace.clone();
-        pod["volumes"] = self.has_secret.field(json!([{"name": VOLUME, "secret": {"secretName": self.secret}}]));
         pod["affinity"] = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
             "weight": 100,
             "podAffinityTerm": {
@@ -52,6 +88,7 @@ impl Workload {
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "containers": [container],
+            "volumes": self.volumes.any.field(self.volumes.volumes.clone()),
         });
         for (field, value) in &self.pod {
             pod[*field] = value.clone();
@@ -63,7 +100,6 @@ impl Workload {
     pub(crate) fn container(&self) -> Value {
         let ports = &self.ports;
         let probe = |path: &str| ports.has_probes.field(json!({"httpGet": {"path": path, "port": ports.probe}}));
-        let mounts = json!([{"name": VOLUME, "mountPath": CERTIFICATE, "readOnly": true}]);
         json!({
             "name": self.container,
             "image": self.image,
@@ -73,7 +109,7 @@ impl Workload {
             "readinessProbe": probe("/readyz"),
             "livenessProbe": probe("/healthz"),
             "resources": self.resources,
-            "volumeMounts": self.has_secret.field(mounts),
+            "volumeMounts": self.volumes.any.field(self.volumes.mounts.clone()),
             "securityContext": {
                 "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
             },

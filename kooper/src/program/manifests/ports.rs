@@ -12,8 +12,8 @@ pub(crate) struct Ports {
     pub(crate) probe: Value,
     /// Those of the Service.
     pub(crate) service: Value,
-    /// Those that the NetworkPolicy opens.
-    pub(crate) policy: Value,
+    /// What the NetworkPolicy opens, and to whom.
+    pub(crate) ingress: Value,
     /// The endpoint of the ServiceMonitor.
     pub(crate) endpoint: Value,
     pub(crate) has_any: Part,
@@ -34,9 +34,21 @@ pub(crate) enum ProbePort {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Security {
     pub(crate) reviews_tokens: bool,
-    pub(crate) has_tls: bool,
+    /// Whether there is a certificate in files.
+    pub(crate) has_certificate: bool,
     /// The Secret with the certificate.
     pub(crate) secret: Option<String>,
+}
+
+impl Security {
+    fn has_tls(&self) -> bool {
+        self.has_certificate || self.reviews_tokens
+    }
+
+    /// Whether the program makes its certificate.
+    fn signs_itself(&self) -> bool {
+        self.has_tls() && !self.has_certificate
+    }
 }
 
 /// The name of the port of probes, if they have one of their own.
@@ -49,7 +61,7 @@ impl Ports {
     /// The ports of these numbers; `server` is the name that the certificate has to have.
     pub(crate) fn new(metrics: Option<u16>, probes: ProbePort, security: &Security, server: &str) -> Self {
         // Meshes read the protocol from the name.
-        let name = if security.has_tls { "https" } else { "http" };
+        let name = if security.has_tls() { "https" } else { "http" };
         let metrics = metrics.map(|port| (name, port));
         let probe = match probes {
             ProbePort::Shared => metrics,
@@ -65,7 +77,14 @@ impl Ports {
             service: metrics
                 .map(|(name, port)| json!([{"name": name, "port": port, "targetPort": name, "protocol": "TCP"}]))
                 .into(),
-            policy: each(|(name, _)| json!({"port": name, "protocol": "TCP"})).into(),
+            ingress: all
+                .iter()
+                .map(|(name, _)| {
+                    let ports = json!([{"port": name, "protocol": "TCP"}]);
+                    // A kubelet may always connect to the pods of its node.
+                    if *name == PROBES { json!({"ports": ports}) } else { json!({"from": clients(), "ports": ports}) }
+                })
+                .collect(),
             endpoint: endpoint(name, security, server),
             has_any: Part::when(!all.is_empty()),
             has_metrics: Part::when(metrics.is_some()),
@@ -74,11 +93,19 @@ impl Ports {
     }
 }
 
+/// Who may connect to the metrics: the pods of namespaces with a label, as of Kubebuilder.
+pub(crate) fn clients() -> Value {
+    json!([{"namespaceSelector": {"matchLabels": {"metrics": "enabled"}}}])
+}
+
 fn endpoint(port: &str, security: &Security, server: &str) -> Value {
     let mut endpoint = json!({"port": port, "path": "/metrics"});
-    if security.has_tls {
+    if security.has_tls() {
         endpoint["scheme"] = "https".into();
         endpoint["tlsConfig"] = json!({"serverName": server});
+    }
+    if security.signs_itself() {
+        endpoint["tlsConfig"] = json!({"insecureSkipVerify": true});
     }
     if let Some(secret) = &security.secret {
         endpoint["tlsConfig"]["ca"] = json!({"secret": {"name": secret, "key": "ca.crt"}});

@@ -23,10 +23,15 @@ fn choices() -> Choices {
         image: "example.com/shop:1".into(),
         replicas: None,
         args: vec!["--tea=green".into()],
+        secrets: Vec::new(),
+        settings_secret: None,
         variables: vec![("KOOPER_WORKERS".into(), "2".into())],
         listen: "[::]:8080".parse().ok(),
         probes: None,
         security: Security::default(),
+        has_chosen_auth: false,
+        has_status_page: false,
+        aggregate_roles: false,
         drain: Duration::from_millis(20_500),
         network_policy: true,
         service_monitor: true,
@@ -52,14 +57,21 @@ fn the_documents_are_those_of_the_snapshots() {
         Choices { network_policy: false, service_monitor: false, variables: Vec::new(), args: Vec::new(), ..choices() };
     let secured = Choices {
         probes: Some("[::]:8081".parse().ok()),
-        security: Security { reviews_tokens: true, has_tls: true, secret: Some("shop-metrics".into()) },
+        security: Security { reviews_tokens: true, has_certificate: true, secret: Some("shop-metrics".into()) },
+        secrets: vec!["password".into()],
         alerts: true,
+        ..choices()
+    };
+    let usual = Choices {
+        probes: Some("[::]:8081".parse().ok()),
+        security: Security { reviews_tokens: true, ..Security::default() },
         ..choices()
     };
     for (file, elected, instance, choices) in [
         ("elected", true, Some("blue"), choices()),
         ("alone", false, None, without),
         ("secured", true, Some("blue"), secured),
+        ("usual", true, None, usual),
     ] {
         let place = Place { reviews_tokens: choices.security.reviews_tokens, ..place(instance) };
         let documents = documents(&controllers(elected), &place, &choices).expect("documents");
@@ -97,6 +109,36 @@ fn without_a_listener_there_are_no_probes_and_no_service() {
     let documents = documents(&controllers(false), &place(None), &off).expect("documents");
     let text = documents.iter().map(Value::to_string).collect::<String>();
     assert!(!text.contains("readyz") && !text.contains("null"), "{text}");
+}
+
+#[test]
+fn an_installation_with_roles_alone_says_who_may_read_the_metrics() {
+    let builder = Controller::builder::<Pod>("pods").handler(async || {});
+    let mut controller = builder.build().expect("a controller");
+    assert!(controller.set_namespaces(vec!["shops".into()]));
+    let controllers = [controller];
+    let of = |reviews_tokens, has_chosen_auth| {
+        let place = Place { reviews_tokens, ..place(None) };
+        let probes = Some("[::]:8081".parse().ok());
+        let security = Security { reviews_tokens, ..Security::default() };
+        let choices = Choices { probes, security, has_chosen_auth, ..choices() };
+        documents(&controllers, &place, &choices).map(|documents| {
+            documents
+                .iter()
+                .any(|document| document["kind"] == "ClusterRole" && !document["rules"][0]["resources"].is_null())
+        })
+    };
+    let refused = of(true, false).expect_err("nobody asked for a ClusterRole").to_string();
+    assert!(refused.contains("write `--metrics-auth none` for Roles alone"), "{refused}");
+    assert!(of(true, true).expect("it was asked for"), "it has a ClusterRole");
+    assert!(!of(false, true).expect("without tokens"), "it has none");
+}
+
+#[test]
+fn a_status_page_is_printed_for_those_with_a_token_only() {
+    let open = Choices { has_status_page: true, ..choices() };
+    let refused = documents(&controllers(false), &place(None), &open).expect_err("everyone could read it");
+    assert!(refused.to_string().contains("write `--metrics-auth token`"), "{refused}");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! One watch for all users of the same objects.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,8 +28,6 @@ pub(crate) struct SharedWatches {
     known: Mutex<HashMap<(CacheId, Scope), Arc<Watched>>>,
     /// The kinds that a controller of the process has marked as secret.
     secret: Vec<KindInfo>,
-    /// See `Informer::endless`: of the server of the process.
-    endless: Arc<AtomicBool>,
     stop: CancellationToken,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -84,11 +81,7 @@ impl SharedWatches {
         if std::mem::replace(&mut *lock(&watched.started), true) {
             return;
         }
-        let mut informer =
-            Informer::new(retriever(), watched.store.clone(), watched.status.clone(), watched.fan.clone());
-        if watched.status.is_from_server() {
-            informer = informer.of_server(&self.endless);
-        }
+        let informer = Informer::new(retriever(), watched.store.clone(), watched.status.clone(), watched.fan.clone());
         let running = informer.run(self.stop.clone());
         match executor {
             Some(executor) => {

@@ -195,7 +195,7 @@ impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
         true
     }
 
-    /// The API server sends a bookmark each minute, for most kinds.
+    /// The API server sends a bookmark each minute.
     fn longest_silence(&self) -> Option<Duration> {
         Some(SILENCE)
     }

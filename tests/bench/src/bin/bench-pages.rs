@@ -170,7 +170,7 @@ fn grouped(number: usize) -> String {
 fn get(address: SocketAddr, query: &str) -> String {
     let read = || {
         let mut stream = TcpStream::connect(address)?;
-        write!(stream, "GET /status{query} HTTP/1.1\r\nhost: bench\r\n\r\n")?;
+        write!(stream, "GET /status{query} HTTP/1.1\r\nhost: localhost\r\n\r\n")?;
         let mut page = String::new();
         stream.read_to_string(&mut page)?;
         std::io::Result::Ok(page)

@@ -57,7 +57,7 @@ impl Flag {
     }
 }
 
-pub(super) static COMMON: [Flag; 26] = [
+pub(super) static COMMON: [Flag; 27] = [
     Flag {
         name: "kubeconfig",
         short: None,
@@ -179,10 +179,24 @@ pub(super) static COMMON: [Flag; 26] = [
         of: EVERY,
         take: |settings, text| {
             settings.metrics_auth = match text {
-                "none" => false,
-                "token" => true,
+                "none" => Some(false),
+                "token" => Some(true),
                 _ => return Err("write `none` or `token`".to_owned()),
             };
+            Ok(())
+        },
+    },
+    Flag {
+        name: "metrics-audience",
+        short: None,
+        value: "AUDIENCE",
+        help: "Audience that the tokens of clients have to be made for [default: the API server]",
+        repeatable: false,
+        of: EVERY,
+        take: |settings, text| {
+            let is_word = !text.is_empty() && !text.contains(|char: char| char.is_whitespace() || char.is_control());
+            settings.metrics_audience =
+                Some(is_word.then(|| text.to_owned()).ok_or("write a word or a URL, such as `metrics`")?);
             Ok(())
         },
     },

@@ -21,6 +21,10 @@ pub(crate) struct ManifestSettings {
     pub(crate) format: Format,
     /// The Secret with the certificate of the metrics.
     pub(crate) metrics_secret: Option<String>,
+    /// The Secret with the program's own secret settings.
+    pub(crate) settings_secret: Option<String>,
+    /// Whether the users of a namespace get roles for custom resources.
+    pub(crate) aggregate_roles: bool,
     /// The folder to write the files to.
     pub(crate) output: Option<PathBuf>,
 }
@@ -68,7 +72,7 @@ impl Default for UninstallSettings {
     }
 }
 
-pub(super) static FLAGS: [Flag; 11] = [
+pub(super) static FLAGS: [Flag; 13] = [
     Flag {
         name: "install-namespace",
         short: None,
@@ -140,6 +144,28 @@ pub(super) static FLAGS: [Flag; 11] = [
             settings.manifests.metrics_secret = Some(text.to_owned());
             Ok(())
         },
+    },
+    Flag {
+        name: "settings-secret",
+        short: None,
+        value: "NAME",
+        help: "Secret with the program's secret settings, a key for each flag [default: as the Deployment, with -settings]",
+        repeatable: false,
+        of: &[Task::Manifests],
+        take: |settings, text| {
+            name::subdomain(text).map_err(|error| error.to_string())?;
+            settings.manifests.settings_secret = Some(text.to_owned());
+            Ok(())
+        },
+    },
+    Flag {
+        name: "aggregate-roles",
+        short: None,
+        value: "",
+        help: "Adds the custom resources to the roles view, edit and admin, for the users of every namespace",
+        repeatable: false,
+        of: &[Task::Manifests],
+        take: |settings, text| switch(text, &mut settings.manifests.aggregate_roles),
     },
     Flag {
         name: "format",

@@ -5,10 +5,10 @@
 //! by a command with the settings alone, as their type describes them, so that
 //! everything holds that clap knows: what is required, groups, conflicts, defaults.
 
+mod pod;
 mod secret;
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
 
 use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -18,6 +18,7 @@ use clap::{Arg, ArgMatches, Command};
 use super::every_flag;
 use crate::call::settings::GivenSettings;
 use crate::program::SettingsType;
+pub(crate) use pod::PodSettings;
 
 /// The heading of the settings in `--help`.
 const HEADING: &str = "Settings";
@@ -39,6 +40,8 @@ pub(crate) struct OwnFlag {
     /// The only values that it takes; empty for any.
     pub(crate) values: Vec<String>,
     pub(crate) takes_values: bool,
+    /// Whether it names a file with a secret.
+    pub(crate) is_file: bool,
 }
 
 /// A type of settings that a program cannot have.
@@ -106,7 +109,7 @@ impl OwnSettings {
 
     /// The long flags, without secrets but with those for their files.
     pub(super) fn flags(&self) -> Vec<OwnFlag> {
-        let flag = |arg: &Arg| {
+        let flag = |arg: &Arg, is_file: bool| {
             let is_possible = arg.get_action().takes_values() && arg.get_value_delimiter().is_none();
             let values = if is_possible { arg.get_possible_values() } else { Vec::new() };
             Some(OwnFlag {
@@ -114,23 +117,11 @@ impl OwnSettings {
                 help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
                 values: values.iter().map(|value| value.get_name().to_owned()).collect(),
                 takes_values: arg.get_action().takes_values(),
+                is_file,
             })
         };
-        let plain = self.args.iter().filter(|arg| !secret::is_secret(arg)).filter_map(flag);
-        plain.chain(self.files().filter_map(|(_, file)| flag(&file.arg()))).collect()
-    }
-
-    /// What is on the command line, without secrets.
-    pub(super) fn line(&self, matches: &ArgMatches) -> Vec<String> {
-        let mut line = Vec::new();
-        for arg in self.args.iter().filter(|arg| !secret::is_secret(arg)) {
-            tokens(arg, matches, &mut line);
-        }
-        for (_, file) in self.files().filter(|(_, file)| is_given(&file.id(), matches)) {
-            let path = matches.get_one::<PathBuf>(&file.id()).map(|path| path.as_os_str()).unwrap_or_default();
-            line.push(assigned(&format!("--{}", file.long()), path));
-        }
-        line.into_iter().map(|token| token.to_string_lossy().into_owned()).collect()
+        let plain = self.args.iter().filter(|arg| !secret::is_secret(arg)).filter_map(|arg| flag(arg, false));
+        plain.chain(self.files().filter_map(|(_, file)| flag(&file.arg(), true))).collect()
     }
 
     /// Adds the flags to the program's command.
@@ -153,14 +144,36 @@ impl OwnSettings {
         matches: &ArgMatches,
         environment: &impl Fn(&str) -> Option<OsString>,
     ) -> Result<GivenSettings, clap::Error> {
+        self.read_with(command, matches, environment, None)
+    }
+
+    fn read_with(
+        &self,
+        command: &mut Command,
+        matches: &ArgMatches,
+        environment: &impl Fn(&str) -> Option<OsString>,
+        pod: Option<&PodSettings>,
+    ) -> Result<GivenSettings, clap::Error> {
         let variable = |name: &OsStr| environment(name.to_str()?).filter(|value| !value.is_empty());
         let mut line = Vec::new();
-        let mut unread = Vec::new();
+        let (mut unread, mut unknown) = (Vec::new(), Vec::new());
         for arg in &self.args {
             tokens(arg, matches, &mut line);
         }
         for (arg, file) in self.files() {
-            let value = file.value(matches, variable).map_err(|(kind, problem)| command.error(kind, problem))?;
+            let value = match pod {
+                Some(_) if is_on_line(arg, matches) => None,
+                Some(pod) => {
+                    arg.get_env().and_then(variable).and_then(|value| value.into_string().ok()).or_else(|| {
+                        let is_in_pod = is_given(&file.id(), matches) || pod.has_secret(arg);
+                        is_in_pod.then(|| {
+                            unknown.push(arg.get_id().clone());
+                            "a value of the pod".to_owned()
+                        })
+                    })
+                }
+                None => file.value(matches, variable).map_err(|(kind, problem)| command.error(kind, problem))?,
+            };
             if let Some(value) = value {
                 line.push(assigned(&format!("--{}", arg.get_long().unwrap_or_default()), value.as_ref()));
                 unread.push(arg.get_id().clone());
@@ -172,6 +185,9 @@ impl OwnSettings {
             .disable_version_flag(true)
             // An empty variable counts as unset, as for the program's own flags.
             .mut_args(|arg| {
+                // The value in a pod is not known, so it cannot be checked.
+                let arg =
+                    if unknown.contains(arg.get_id()) { arg.value_parser(ValueParser::new(secret::any)) } else { arg };
                 let set = arg.get_env().is_some_and(|name| variable(name).is_some());
                 if set && !unread.contains(arg.get_id()) { arg } else { arg.env(None::<&'static str>) }
             });

@@ -51,7 +51,7 @@ fn without_flags_every_setting_has_its_default() {
 #[test]
 fn every_flag_and_its_variable_have_the_same_effect() {
     type Check = fn(&Settings) -> bool;
-    let cases: [(&str, &str, &str, Check); 29] = [
+    let cases: [(&str, &str, &str, Check); 30] = [
         ("allow-crd-change", "KOOPER_ALLOW_CRD_CHANGE", "a.x@1,b.x@2", |s| s.allowed_crd_changes == ["a.x@1", "b.x@2"]),
         ("kubeconfig", "KOOPER_KUBECONFIG", "/a/b", |s| s.kubeconfig == Some("/a/b".into())),
         ("context", "KOOPER_CONTEXT", "kind", |s| s.context.as_deref() == Some("kind")),
@@ -67,8 +67,9 @@ fn every_flag_and_its_variable_have_the_same_effect() {
         ("listen", "KOOPER_LISTEN", "off", |s| s.listen == Listen::Off),
         ("listen-probes", "KOOPER_LISTEN_PROBES", ":9", |s| s.listen_probes == Some(at("[::]:9"))),
         ("listen-probes", "KOOPER_LISTEN_PROBES", "off", |s| s.listen_probes == Some(Listen::Off)),
-        ("metrics-auth", "KOOPER_METRICS_AUTH", "token", |s| s.metrics_auth),
-        ("metrics-auth", "KOOPER_METRICS_AUTH", "none", |s| !s.metrics_auth),
+        ("metrics-auth", "KOOPER_METRICS_AUTH", "token", |s| s.metrics_auth == Some(true)),
+        ("metrics-auth", "KOOPER_METRICS_AUTH", "none", |s| s.metrics_auth == Some(false)),
+        ("metrics-audience", "KOOPER_METRICS_AUDIENCE", "shop", |s| s.metrics_audience.as_deref() == Some("shop")),
         ("metrics-cert-file", "KOOPER_METRICS_CERT_FILE", "/a", |s| s.metrics_certificate == Some("/a".into())),
         ("metrics-key-file", "KOOPER_METRICS_KEY_FILE", "/a", |s| s.metrics_key == Some("/a".into())),
         ("status-page", "KOOPER_STATUS_PAGE", "on", |s| s.status_page == Some(true)),
@@ -315,7 +316,13 @@ fn probes_are_beside_the_metrics_unless_these_are_secured_or_a_flag_separates_th
     for line in ["", "--listen off", "--listen :9", "--metrics-auth none"] {
         assert_eq!(probes(line), None, "{line}");
     }
-    for line in ["--metrics-auth token", "--metrics-cert-file a", "manifests --image a --metrics-secret b"] {
+    assert_eq!(probes("manifests --image a --metrics-auth none"), None);
+    for line in [
+        "--metrics-auth token",
+        "--metrics-cert-file a",
+        "manifests --image a",
+        "manifests --image a --metrics-auth none --metrics-secret b",
+    ] {
         assert_eq!(probes(line), Some(Listen::Default), "{line}");
     }
     assert_eq!(probes("--listen-probes :9"), Some(at("[::]:9")));

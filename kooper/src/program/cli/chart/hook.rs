@@ -10,20 +10,26 @@ use crate::program::manifests::template::{expression, render};
 /// How long the hook may take: less than Helm waits for it.
 const TIMEOUT: &str = "4m";
 
+/// When Helm deletes what belongs to the hook.
+const POLICY: &str = "before-hook-creation,hook-succeeded";
+
 /// A Job that runs `uninstall --keep-crds`, under an account of its own.
 pub(super) fn template(name: &str, workload: &Workload) -> Result<String, BoxError> {
     let account = format!("printf \"%s-uninstall\" ({})", include(name, "account"));
-    // What `uninstall` needs beside the permissions of the program.
+    // What `uninstall` needs beside the permissions of the program, and the deletion of its Leases. A list of pods cannot
+    // be limited to names.
+    let names = ["DEPLOYMENT"];
     let own = json!([
-        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]},
-        {"apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["patch"]},
+        {"apiGroups": ["apps"], "resources": ["deployments"], "resourceNames": names, "verbs": ["get"]},
+        {"apiGroups": ["apps"], "resources": ["deployments/scale"], "resourceNames": names, "verbs": ["patch"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "delete"]},
     ]);
+    // After a failure, only the Job stays, for its log: without its account it can do nothing.
     let roles = format!(
-        "{{{{- include \"{name}.roles\" (dict \"root\" . \"account\" ({account}) \"annotations\" ({}) \"own\" (fromJsonArray \
-         `{own}`)) }}}}\n",
-        dict(&hook("-5"))
+        "{{{{- include \"{name}.roles\" (dict \"root\" . \"account\" ({account}) \"annotations\" ({}) \"deletesLeases\" true \
+         \"own\" (fromJsonArray (replace \"DEPLOYMENT\" ({}) `{own}`))) }}}}\n",
+        dict(&hook("-5", &format!("{POLICY},hook-failed"))),
+        include(name, "name")
     );
     Ok(format!("{roles}---\n{}", render(&job(name, workload, &account))?))
 }
@@ -31,7 +37,7 @@ pub(super) fn template(name: &str, workload: &Workload) -> Result<String, BoxErr
 fn job(name: &str, workload: &Workload, account: &str) -> Value {
     let labels = expression(&include(name, "labels"));
     let mut container = workload.container();
-    for unused in ["ports", "readinessProbe", "livenessProbe", "volumeMounts"] {
+    for unused in ["ports", "readinessProbe", "livenessProbe"] {
         container.as_object_mut().and_then(|fields| fields.remove(unused));
     }
     container["args"] = expression(&format!(
@@ -53,7 +59,7 @@ fn job(name: &str, workload: &Workload, account: &str) -> Value {
                 "printf \"%s-uninstall\" ({} | trunc 53 | trimSuffix \"-\") | quote",
                 include(name, "name")
             )),
-            "namespace": workload.namespace, "labels": labels, "annotations": hook("0"),
+            "namespace": workload.namespace, "labels": labels, "annotations": hook("0", POLICY),
         },
         "spec": {
             "backoffLimit": 3,
@@ -62,11 +68,11 @@ fn job(name: &str, workload: &Workload, account: &str) -> Value {
     })
 }
 
-fn hook(weight: &str) -> Value {
+fn hook(weight: &str, policy: &str) -> Value {
     json!({
         "helm.sh/hook": "pre-delete",
         "helm.sh/hook-weight": weight,
-        "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded",
+        "helm.sh/hook-delete-policy": policy,
     })
 }
 

@@ -1,8 +1,18 @@
-{{- /* A service account with its roles: `own` are further rules in its own namespace, and `reviews` is whether it may need to review tokens. */ -}}
+{{- /* A service account with its roles: `own` are further rules in its own namespace, `reviews` is whether it may need to review tokens, and `deletesLeases` whether it may delete the Leases. */ -}}
 {{- define "PROGRAM.roles" -}}
 {{- $root := .root -}}
 {{- $own := $root.Release.Namespace -}}
 {{- $rules := include "PROGRAM.rules" $root | fromJson -}}
+{{- if and .reviews (include "PROGRAM.reviews" $root) (kindIs "invalid" $root.Values.metricsAuth) (not $rules.cluster) (or $rules.watched $rules.leases $rules.others) -}}
+{{- fail "metrics for users of the cluster need a ClusterRole, to create TokenReviews, and everything else of this installation has Roles alone: set `metricsAuth: none` for Roles alone, or `metricsAuth: token`" -}}
+{{- end -}}
+{{- if .deletesLeases -}}
+{{- range $some := append (values $rules.others) ($rules.leases | default list) -}}
+{{- range $rule := $some -}}
+{{- if and (has "leases" $rule.resources) (has "create" $rule.verbs) }}{{ $_ := set $rule "verbs" (append $rule.verbs "delete") }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if and .reviews (include "PROGRAM.reviews" $root) }}{{ $_ := set $rules "cluster" (concat ($rules.cluster | default list) (fromJsonArray `REVIEWS`)) }}{{ end -}}
 {{- $roles := dict -}}
 {{- range $namespace, $some := $rules.others }}{{ $_ := set $roles $namespace $some }}{{ end -}}

@@ -27,6 +27,7 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- if kindIs "bool" $value }}{{ ternary "on" "off" $value -}}
 {{- else if kindIs "slice" $value }}{{ join "," $value -}}
 {{- else if not (kindIs "invalid" $value) }}{{ printf "%v" $value -}}
+{{- else if eq (index . 1) "metricsAuth" }}token
 {{- end -}}
 {{- end }}
 
@@ -58,7 +59,7 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 
 {{- /* Whether the metrics are served over HTTPS. */ -}}
 {{- define "PROGRAM.tls" -}}
-{{- if or .Values.metricsSecret .Values.metricsCertFile }}true{{ end }}
+{{- if or .Values.metricsSecret .Values.metricsCertFile (include "PROGRAM.reviews" .) }}true{{ end }}
 {{- end }}
 
 {{- /* Whether the tokens of clients are reviewed. */ -}}
@@ -117,10 +118,49 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- toJson $ports -}}
 {{- end }}
 
-{{- define "PROGRAM.policyPorts" -}}
-{{- $ports := list -}}
-{{- range include "PROGRAM.containerPorts" . | fromJsonArray }}{{ $ports = append $ports (dict "port" .name "protocol" "TCP") }}{{ end -}}
-{{- toJson $ports -}}
+{{- /* What the NetworkPolicy opens: a kubelet may always connect to the pods of its node. */ -}}
+{{- define "PROGRAM.ingress" -}}
+{{- $ingress := list -}}
+{{- range include "PROGRAM.containerPorts" . | fromJsonArray -}}
+{{- $rule := dict "ports" (list (dict "port" .name "protocol" "TCP")) -}}
+{{- if and $.Values.networkPolicyFrom (ne .name "probes") }}{{ $_ := set $rule "from" $.Values.networkPolicyFrom }}{{ end -}}
+{{- $ingress = append $ingress $rule -}}
+{{- end -}}
+{{- toJson $ingress -}}
+{{- end }}
+
+{{- define "PROGRAM.resources" -}}
+{{- $resources := deepCopy (.Values.resources | default dict) -}}
+{{- with .Values.ephemeralStorage }}{{ $_ := set $resources "limits" (merge (dict "ephemeral-storage" .) ($resources.limits | default dict)) }}{{ end -}}
+{{- toJson $resources -}}
+{{- end }}
+
+{{- /* The flag of a setting whose value comes from a Secret. */ -}}
+{{- define "PROGRAM.flag" -}}
+{{- get (fromJson `SETTING_FILES`) . | default . -}}
+{{- end }}
+
+{{- /* The volumes of Secrets; empty if there is none. */ -}}
+{{- define "PROGRAM.volumes" -}}
+{{- $volumes := list -}}
+{{- with .Values.metricsSecret }}{{ $volumes = append $volumes (dict "name" "metrics-certificate" "secret" (dict "secretName" .)) }}{{ end -}}
+{{- $sources := list -}}
+{{- range $setting, $value := .Values.settings | default dict -}}
+{{- if kindIs "map" $value -}}
+{{- $path := include "PROGRAM.flag" $setting | trimSuffix "-file" -}}
+{{- $sources = append $sources (dict "secret" (dict "name" $value.secretName "items" (list (dict "key" $value.key "path" $path)))) -}}
+{{- end -}}
+{{- end -}}
+{{- with $sources }}{{ $volumes = append $volumes (dict "name" "settings" "projected" (dict "sources" .)) }}{{ end -}}
+{{- with $volumes }}{{ toJson . }}{{ end -}}
+{{- end }}
+
+{{- define "PROGRAM.mounts" -}}
+{{- $mounts := list -}}
+{{- range include "PROGRAM.volumes" . | fromJsonArray -}}
+{{- $mounts = append $mounts (fromJson (eq .name "settings" | ternary `SETTING_MOUNT` `CERTIFICATE_MOUNT`)) -}}
+{{- end -}}
+{{- toJson $mounts -}}
 {{- end }}
 
 {{- define "PROGRAM.servicePorts" -}}
@@ -132,7 +172,10 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- define "PROGRAM.endpoint" -}}
 {{- $endpoint := dict "port" (include "PROGRAM.portName" .) "path" "/metrics" -}}
 {{- if include "PROGRAM.tls" . -}}
-{{- $tls := dict "serverName" (printf "%s.%s.svc" (include "PROGRAM.name" .) .Release.Namespace) -}}
+{{- $tls := dict "insecureSkipVerify" true -}}
+{{- if or .Values.metricsSecret .Values.metricsCertFile -}}
+{{- $tls = dict "serverName" (printf "%s.%s.svc" (include "PROGRAM.name" .) .Release.Namespace) -}}
+{{- end -}}
 {{- with .Values.metricsSecret }}{{ $_ := set $tls "ca" (dict "secret" (dict "name" . "key" "ca.crt")) }}{{ end -}}
 {{- $_ := set (set $endpoint "scheme" "https") "tlsConfig" $tls -}}
 {{- end -}}
@@ -161,9 +204,11 @@ PROGRAM{{ with .Values.instance }}.{{ . }}{{ end }}
 {{- /* The arguments of `run`: the program's own settings. */ -}}
 {{- define "PROGRAM.args" -}}
 {{- $args := list "run" -}}
-{{- range $flag, $value := .Values.settings | default dict -}}
+{{- range $setting, $value := .Values.settings | default dict -}}
+{{- $flag := include "PROGRAM.flag" $setting -}}
 {{- range $one := kindIs "slice" $value | ternary $value (list $value) -}}
-{{- if kindIs "bool" $one }}{{ if $one }}{{ $args = append $args (printf "--%s" $flag) }}{{ end -}}
+{{- if kindIs "map" $one }}{{ $args = append $args (printf "--%s=%s" $flag (printf "SETTING_PATH" (trimSuffix "-file" $flag))) -}}
+{{- else if kindIs "bool" $one }}{{ if $one }}{{ $args = append $args (printf "--%s" $flag) }}{{ end -}}
 {{- else if kindIs "float64" $one }}{{ $args = append $args (printf "--%s=%s" $flag (toJson $one)) -}}
 {{- else if not (kindIs "invalid" $one) }}{{ $args = append $args (printf "--%s=%v" $flag $one) }}{{ end -}}
 {{- end -}}

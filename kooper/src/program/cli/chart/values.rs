@@ -18,13 +18,25 @@ const DURATION: &str = "([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))+";
 
 /// The name of the value for a flag: `drainTimeout` for `--drain-timeout`.
 fn name(flag: &Flag) -> String {
-    let mut words = flag.name.split('-');
+    let name = camel(flag.name);
+    if flag.repeatable { name + "s" } else { name }
+}
+
+/// `drainTimeout` for `drain-timeout`.
+fn camel(flag: &str) -> String {
+    let mut words = flag.split('-');
     let mut name = words.next().unwrap_or_default().to_owned();
     for word in words {
-        let (first, rest) = word.split_at(1);
-        name += &(first.to_uppercase() + rest);
+        let mut chars = word.chars();
+        name.extend(chars.next().into_iter().flat_map(char::to_uppercase));
+        name.push_str(chars.as_str());
     }
-    if flag.repeatable { name + "s" } else { name }
+    name
+}
+
+/// The values for settings from Secrets, with their flags.
+pub(super) fn files(own: &[OwnFlag]) -> Value {
+    own.iter().filter(|flag| flag.is_file).map(|flag| (camel(&flag.name), Value::from(&*flag.name))).collect()
 }
 
 /// Pairs of a value and its variable, as arguments of a template function.
@@ -41,7 +53,7 @@ pub(super) fn certificate_variables() -> String {
 }
 
 /// `values.yaml`, with a comment on each value.
-pub(super) fn yaml(settings: &Settings, choices: &Choices, has_crds: bool) -> Result<String, BoxError> {
+pub(super) fn yaml(settings: &Settings, choices: &Choices, secret: &str, has_crds: bool) -> Result<String, BoxError> {
     let mut text = String::new();
     let mut add = |comment: &str, name: &str, value: &Value| -> Result<(), BoxError> {
         text += &format!("# {comment}\n{}", serde_saphyr::to_string(&json!({name: value}))?);
@@ -51,16 +63,28 @@ pub(super) fn yaml(settings: &Settings, choices: &Choices, has_crds: bool) -> Re
     add("The names of Secrets with credentials for the image's registry", "imagePullSecrets", &json!([]))?;
     add("Replicas: 2 if all controllers have leader election, otherwise 1", "replicas", &json!(choices.replicas))?;
     add("Requests and limits of the container", "resources", &manifests::resources())?;
+    add("The limit of ephemeral storage, such as 100Mi; without, there is none", "ephemeralStorage", &Value::Null)?;
+    add(
+        "Whether the pods have the users of their node: false is for nodes with user namespaces",
+        "hostUsers",
+        &json!(true),
+    )?;
     add("Labels of the nodes that the pods may run on", "nodeSelector", &json!({}))?;
     add("Taints of nodes that the pods tolerate", "tolerations", &json!([]))?;
     if has_crds {
         add("Whether the CRDs are installed; only one installation in a cluster can", "crds", &json!(true))?;
+        add(
+            "Whether the custom resources are added to the roles view, edit and admin",
+            "aggregateRoles",
+            &json!(choices.aggregate_roles),
+        )?;
     }
     add(
         "Whether connections to other ports than that of metrics and probes are denied",
         "networkPolicy",
         &json!(choices.network_policy),
     )?;
+    add("Who may connect to the metrics then; [] for all", "networkPolicyFrom", &manifests::clients())?;
     add("Whether the operator of Prometheus collects the metrics", "serviceMonitor", &json!(choices.service_monitor))?;
     add("Whether the operator of Prometheus gets alerts for the metrics", "alerts", &json!(choices.alerts))?;
     add(
@@ -71,7 +95,11 @@ pub(super) fn yaml(settings: &Settings, choices: &Choices, has_crds: bool) -> Re
     add("Further variables, such as those with values from Secrets", "env", &json!([]))?;
     if !settings.own.flags.is_empty() {
         let mut own = serde_json::Map::new();
-        for token in &settings.own.line {
+        for secret_setting in &choices.secrets {
+            let value = json!({"secretName": secret, "key": secret_setting});
+            own.insert(camel(&format!("{secret_setting}-file")), value);
+        }
+        for token in &settings.own.pod.line {
             if !token.starts_with("--") {
                 return Err(format!(
                     "a chart has no value for `{token}`: only for settings with a long flag, with one value after it; \
@@ -90,7 +118,11 @@ pub(super) fn yaml(settings: &Settings, choices: &Choices, has_crds: bool) -> Re
             }
         }
         let names: Vec<_> = settings.own.flags.iter().map(|flag| flag.name.as_str()).collect();
-        add(&format!("The program's own settings: {}", names.join(", ")), "settings", &own.into())?;
+        let mut comment = format!("The program's own settings: {}", names.join(", "));
+        if let Some(file) = settings.own.flags.iter().find(|flag| flag.is_file) {
+            comment += &format!("; {} takes secretName and key of a Secret", camel(&file.name));
+        }
+        add(&comment, "settings", &own.into())?;
     }
     for flag in args::pod_flags() {
         let given = settings.given.get(flag.name);
@@ -117,10 +149,13 @@ pub(super) fn schema(has_crds: bool, own: &[OwnFlag]) -> Value {
             "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"],
         }},
         "replicas": {"type": ["integer", "null"], "minimum": 0},
+        "ephemeralStorage": {"type": ["string", "null"], "minLength": 1},
+        "hostUsers": {"type": "boolean"},
         "resources": {"type": "object"},
         "nodeSelector": {"type": "object", "additionalProperties": {"type": "string"}},
         "tolerations": {"type": "array", "items": {"type": "object"}},
         "networkPolicy": {"type": "boolean"},
+        "networkPolicyFrom": {"type": "array", "items": {"type": "object"}},
         "serviceMonitor": {"type": "boolean"},
         "alerts": {"type": "boolean"},
         "metricsSecret": {"anyOf": [{"type": "string", "pattern": SUBDOMAIN}, {"type": "null"}]},
@@ -130,11 +165,14 @@ pub(super) fn schema(has_crds: bool, own: &[OwnFlag]) -> Value {
     });
     if !own.is_empty() {
         let flags = own.iter().map(|flag| (flag.name.clone(), of_own(flag)));
+        let files = own.iter().filter(|flag| flag.is_file).map(|flag| (camel(&flag.name), of_secret(flag)));
+        let flags = flags.chain(files);
         let flags = Value::Object(flags.collect());
         properties["settings"] = json!({"type": "object", "additionalProperties": false, "properties": flags});
     }
     if has_crds {
         properties["crds"] = json!({"type": "boolean"});
+        properties["aggregateRoles"] = json!({"type": "boolean"});
     }
     for flag in args::pod_flags() {
         let mut property = if flag.repeatable {
@@ -161,11 +199,23 @@ fn of_own(flag: &OwnFlag) -> Value {
     json!({"description": flag.help, "anyOf": [one, {"type": "array", "items": one}, {"type": "null"}]})
 }
 
+/// The schema of a setting whose value is in a Secret.
+fn of_secret(flag: &OwnFlag) -> Value {
+    json!({"description": flag.help, "anyOf": [{"type": "null"}, {
+        "type": "object", "additionalProperties": false, "required": ["secretName", "key"],
+        "properties": {
+            "secretName": {"type": "string", "pattern": SUBDOMAIN},
+            "key": {"type": "string", "pattern": "^[-._a-zA-Z0-9]+$"},
+        },
+    }]})
+}
+
 /// The schema of a value, from its placeholder in `--help`. YAML reads `on` and
 /// `off` as booleans.
 fn of(placeholder: &str) -> Value {
     match placeholder {
         "N" => json!({"type": "integer", "minimum": 1, "maximum": u16::MAX}),
+        "AUDIENCE" => json!({"type": "string", "pattern": "^\\S+$"}),
         "NAME" => json!({"type": "string", "pattern": LABEL}),
         "FILE" => json!({"type": "string", "pattern": "^/.+"}),
         "NAME@HASH" => json!({"type": "string", "pattern": "^[^@,\\s]+@[^@,\\s]+$"}),

@@ -6,15 +6,16 @@ use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use crate::program::manifests::INSTALLATION;
+use crate::program::manifests::{INSTALLATION, workload_name};
 use crate::program::rbac::Place;
 
-/// The Deployments of the installation that have replicas.
-pub(super) async fn running(client: &Client, place: &Place) -> kube::Result<Vec<String>> {
+/// The Deployment of the installation, if it has replicas.
+pub(super) async fn running(client: &Client, place: &Place) -> kube::Result<Option<String>> {
     let api: Api<Deployment> = Api::namespaced(client.clone(), &place.namespace);
-    let found = api.list(&of(place)).await?;
+    let found = api.get_opt(&workload_name(place)).await?;
+    let is_ours = |one: &Deployment| one.labels().get(INSTALLATION) == Some(&place.account());
     let runs = |one: &Deployment| one.spec.as_ref().and_then(|spec| spec.replicas) != Some(0);
-    Ok(found.items.iter().filter(|one| runs(one)).map(ResourceExt::name_any).collect())
+    Ok(found.filter(|one| is_ours(one) && runs(one)).map(|one| one.name_any()))
 }
 
 /// Scales a Deployment to zero.

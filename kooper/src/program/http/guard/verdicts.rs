@@ -1,6 +1,7 @@
 //! Verdicts of the API server, for a limited time and in a limited number.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -16,11 +17,26 @@ const REFUSED: Duration = Duration::from_secs(10);
 const MOST: usize = 1024;
 
 /// What the API server is asked.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(test, derive(Debug))]
 pub(super) struct Question {
     pub(super) token: String,
     pub(super) verb: String,
     pub(super) path: String,
+}
+
+/// What stands for a question: nobody learns its token from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Digest([u64; 2]);
+
+/// The random key of this process, by which questions are hashed.
+#[derive(Default)]
+pub(super) struct Key([RandomState; 2]);
+
+impl Key {
+    pub(super) fn digest(&self, question: &Question) -> Digest {
+        Digest(self.0.each_ref().map(|key| key.hash_one(question)))
+    }
 }
 
 /// Its answer.
@@ -46,21 +62,21 @@ impl Verdict {
 
 /// The verdicts, each with the time until which it is valid.
 #[derive(Default)]
-pub(super) struct Verdicts(HashMap<Question, (Verdict, Instant)>);
+pub(super) struct Verdicts(HashMap<Digest, (Verdict, Instant)>);
 
 impl Verdicts {
-    pub(super) fn find(&self, question: &Question, now: Instant) -> Option<Verdict> {
-        self.0.get(question).filter(|(_, until)| now < *until).map(|(verdict, _)| verdict.clone())
+    pub(super) fn find(&self, question: Digest, now: Instant) -> Option<Verdict> {
+        self.0.get(&question).filter(|(_, until)| now < *until).map(|(verdict, _)| verdict.clone())
     }
 
     /// Whether the last verdict was that the client is allowed, even if it has expired.
-    pub(super) fn was_allowed(&self, question: &Question) -> bool {
-        self.0.get(question).is_some_and(|(verdict, _)| *verdict == Verdict::Allowed)
+    pub(super) fn was_allowed(&self, question: Digest) -> bool {
+        self.0.get(&question).is_some_and(|(verdict, _)| *verdict == Verdict::Allowed)
     }
 
     /// Remembers a verdict. If there are too many, those of refused clients go first:
     /// anyone can be refused any number of times.
-    pub(super) fn remember(&mut self, question: Question, verdict: Verdict, now: Instant) {
+    pub(super) fn remember(&mut self, question: Digest, verdict: Verdict, now: Instant) {
         let is_allowed = |verdict: &Verdict| *verdict == Verdict::Allowed;
         if self.0.len() >= MOST {
             self.0.retain(|_, (verdict, until)| is_allowed(verdict) || now < *until);
@@ -83,47 +99,62 @@ impl Verdicts {
 mod tests {
     use super::*;
 
-    fn question(token: usize) -> Question {
-        Question { token: token.to_string(), verb: "get".into(), path: "/metrics".into() }
+    fn digest(token: usize) -> Digest {
+        Digest([token as u64, 0])
     }
 
     #[test]
-    fn a_verdict_is_valid_for_its_time_and_its_question_only() {
-        let (mut verdicts, now) = (Verdicts::default(), Instant::now());
-        verdicts.remember(question(1), Verdict::Allowed, now);
-        verdicts.remember(question(2), Verdict::Unknown, now);
-        assert_eq!(verdicts.find(&question(1), now + ALLOWED - Duration::from_nanos(1)), Some(Verdict::Allowed));
-        assert_eq!(verdicts.find(&question(1), now + ALLOWED), None);
-        assert_eq!(verdicts.find(&question(2), now + REFUSED - Duration::from_nanos(1)), Some(Verdict::Unknown));
-        assert_eq!(verdicts.find(&question(2), now + REFUSED), None);
+    fn a_digest_belongs_to_one_question_and_to_one_process() {
+        let question = |token: &str, verb: &str, path: &str| Question {
+            token: token.into(),
+            verb: verb.into(),
+            path: path.into(),
+        };
+        let key = Key::default();
+        let one = question("a", "get", "/metrics");
+        assert_eq!(key.digest(&one), key.digest(&one.clone()));
+        assert_ne!(key.digest(&one), Key::default().digest(&one), "another process has another key");
         for other in [
-            question(3),
-            Question { verb: "head".into(), ..question(1) },
-            Question { path: "/status".into(), ..question(1) },
+            question("b", "get", "/metrics"),
+            question("a", "head", "/metrics"),
+            question("a", "get", "/status"),
+            question("ag", "et", "/metrics"),
         ] {
-            assert_eq!(verdicts.find(&other, now), None, "{other:?}");
+            assert_ne!(key.digest(&one), key.digest(&other), "{other:?}");
         }
+    }
+
+    #[test]
+    fn a_verdict_is_valid_for_its_time_and_its_digest_only() {
+        let (mut verdicts, now) = (Verdicts::default(), Instant::now());
+        verdicts.remember(digest(1), Verdict::Allowed, now);
+        verdicts.remember(digest(2), Verdict::Unknown, now);
+        assert_eq!(verdicts.find(digest(1), now + ALLOWED - Duration::from_nanos(1)), Some(Verdict::Allowed));
+        assert_eq!(verdicts.find(digest(1), now + ALLOWED), None);
+        assert_eq!(verdicts.find(digest(2), now + REFUSED - Duration::from_nanos(1)), Some(Verdict::Unknown));
+        assert_eq!(verdicts.find(digest(2), now + REFUSED), None);
+        assert_eq!(verdicts.find(digest(3), now), None);
     }
 
     #[test]
     fn the_number_of_verdicts_is_limited_and_refused_clients_remove_no_other() {
         let (mut verdicts, now) = (Verdicts::default(), Instant::now());
-        verdicts.remember(question(0), Verdict::Allowed, now);
+        verdicts.remember(digest(0), Verdict::Allowed, now);
         for token in 1..10 * MOST {
-            verdicts.remember(question(token), Verdict::Unknown, now);
+            verdicts.remember(digest(token), Verdict::Unknown, now);
             assert!(verdicts.0.len() <= MOST);
         }
-        assert_eq!(verdicts.find(&question(0), now), Some(Verdict::Allowed));
+        assert_eq!(verdicts.find(digest(0), now), Some(Verdict::Allowed));
         let later = now + ALLOWED;
         for token in 1..2 * MOST {
-            verdicts.remember(question(token), Verdict::Unknown, later);
+            verdicts.remember(digest(token), Verdict::Unknown, later);
         }
-        assert!(verdicts.was_allowed(&question(0)) && verdicts.find(&question(0), later).is_none());
-        assert!(!verdicts.was_allowed(&question(2 * MOST - 1)));
+        assert!(verdicts.was_allowed(digest(0)) && verdicts.find(digest(0), later).is_none());
+        assert!(!verdicts.was_allowed(digest(2 * MOST - 1)));
         for token in 0..3 * MOST {
-            verdicts.remember(question(token), Verdict::Allowed, now);
+            verdicts.remember(digest(token), Verdict::Allowed, now);
             assert!(verdicts.0.len() <= MOST);
-            assert_eq!(verdicts.find(&question(token), now), Some(Verdict::Allowed));
+            assert_eq!(verdicts.find(digest(token), now), Some(Verdict::Allowed));
         }
     }
 }

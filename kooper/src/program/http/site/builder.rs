@@ -1,6 +1,7 @@
 //! Makes the site of a listener.
 
 use std::io;
+use std::sync::Arc;
 
 use prometheus::Registry;
 use tokio::runtime::Handle;
@@ -69,14 +70,19 @@ impl SiteBuilder {
         health: Health,
         program: Handle,
     ) -> Result<Server, ListenError> {
+        let is_local = listener.is_loopback();
+        if self.status.is_some() && self.guard.is_none() && !is_local {
+            return Err(ListenError::OpenStatusPage { address: listener.local_addr() });
+        }
         listener.serve_site(move || {
             let offers = match self.offer {
                 Offer::Everything => EVERY,
                 Offer::Metrics => &["/metrics"],
                 Offer::Probes => &["/healthz", "/readyz"],
             };
-            let mut site = Site::open(Pages::new(registry, health, program).only(offers).with_status(self.status));
-            site.guard = self.guard.map(|make| make()).transpose()?;
+            let pages = Pages::new(registry, health, program).only(offers).with_status(self.status);
+            let mut site = Site::new(pages).with_local(is_local);
+            site.guard = self.guard.map(|make| make()).transpose()?.map(Arc::new);
             #[cfg(feature = "rustls-tls")]
             {
                 site.certificate = self.certificate;

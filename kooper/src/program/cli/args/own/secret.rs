@@ -1,6 +1,7 @@
 //! Secrets from files.
 
 use std::any::TypeId;
+use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,11 @@ pub(super) struct File<'a> {
     secret: &'a Arg,
     /// The secret's flag.
     flag: &'a str,
+}
+
+/// Any text as a secret.
+pub(super) fn any(text: &str) -> Result<SecretValue, Infallible> {
+    text.parse()
 }
 
 /// Whether the value of a setting is not for other eyes.
@@ -47,7 +53,7 @@ impl<'a> File<'a> {
     }
 
     /// Its variable, if the secret has one.
-    fn variable(&self) -> Option<OsString> {
+    pub(super) fn variable(&self) -> Option<OsString> {
         let mut name = self.secret.get_env()?.to_owned();
         name.push("_FILE");
         Some(name)

@@ -213,7 +213,7 @@ fn a_secret_is_in_no_message_and_not_among_the_flags_of_manifests() {
     let vault = settings.own.given.get::<Vault>().expect("the settings were read").0;
     assert_eq!([&vault.pin, &vault.key].map(|secret| secret.as_ref().unwrap().expose()), ["1234", "hunter2"]);
     assert_eq!(redact("it is hunter2"), "it is [redacted]", "nor in the log");
-    assert!(settings.own.line.is_empty(), "{:?}", settings.own.line);
+    assert!(settings.own.pod.line.is_empty(), "{:?}", settings.own.pod);
     for (line, environment, problem) in [
         (&["--pin", "hunter2"][..], &[][..], "invalid value for '--pin <PIN>': a PIN has 4 digits"),
         // Cargo sets it to `kooper`.
@@ -225,6 +225,39 @@ fn a_secret_is_in_no_message_and_not_among_the_flags_of_manifests() {
             "{refused}"
         );
     }
+}
+
+#[test]
+fn manifests_need_what_run_needs_and_drop_nothing_that_is_given() {
+    let of = |line: &[&str], environment: &[(&str, &str)]| {
+        let line = [&["manifests", "--image", "a"], line].concat();
+        read_with(&line, environment).map(|(_, settings)| (settings.own.pod.line, settings.own.pod.secrets))
+    };
+    let missing = of(&[], &[]).expect_err("`run` could not start");
+    assert!(missing.contains("1 setting is missing: set `--token <TOKEN>`"), "{missing}");
+    let line = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
+    for (flags, environment, expected) in [
+        // No value of a secret is printed; the file is one of the pod.
+        (&["--token", "canary"][..], &[][..], (line(&[]), line(&["token"]))),
+        (&[], &[("SHOP_TEST_TOKEN", "canary")], (line(&[]), line(&["token"]))),
+        (&[], &[("SHOP_TEST_TOKEN_FILE", "/none")], (line(&[]), line(&["token"]))),
+        (&["--settings-secret", "tokens"], &[], (line(&[]), line(&["token"]))),
+        (&["--token-file", "/none"], &[], (line(&["--token-file=/none"]), line(&[]))),
+        (
+            &["--token-file", "/none"],
+            &[("SHOP_TEST_GREETING", "hi"), ("CARGO_PKG_NAME", "shop")],
+            (line(&["--greeting=hi", "--package=shop", "--token-file=/none"]), line(&[])),
+        ),
+    ] {
+        assert_eq!(of(flags, environment).as_ref(), Ok(&expected), "{flags:?} {environment:?}");
+    }
+    let wrong = of(&["--token", "a", "--cash", "--card", "b"], &[]).expect_err("one of them");
+    assert!(wrong.contains("cannot be used with"), "{wrong}");
+
+    let of = |line: &[&str]| read_of::<Vault>(&[&["manifests", "--image", "a"], line].concat(), &[]).map(|_| ());
+    assert_eq!(of(&["--pin-file", "/none"]), Ok(()), "what the file of the pod contains is not known");
+    assert!(of(&["--pin", "12345"]).is_err_and(|wrong| wrong.contains("a PIN has 4 digits")));
+    assert!(of(&["-z", "canary"]).is_err_and(|wrong| wrong.contains("`-z` is a secret") && !wrong.contains("canary")));
 }
 
 #[test]

@@ -1,0 +1,96 @@
+//! The program's own settings, as the container of a pod gets them.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Command};
+
+use super::{OwnSettings, assigned, is_given, is_on_line, names, secret, tokens};
+
+/// The program's own settings for a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PodSettings {
+    /// The arguments without secrets.
+    pub(crate) line: Vec<String>,
+    /// The flags of the secrets that a Secret has to hold, without dashes.
+    pub(crate) secrets: Vec<String>,
+    /// A secret that is given and cannot come from a file: its flag, as it is written.
+    pub(super) stuck: Option<String>,
+}
+
+impl PodSettings {
+    /// Whether a setting comes from the Secret.
+    pub(super) fn has_secret(&self, setting: &Arg) -> bool {
+        setting.get_long().is_some_and(|long| self.secrets.iter().any(|secret| secret == long))
+    }
+}
+
+impl OwnSettings {
+    /// What is on the command line and in the environment, for a pod. A secret that is given as a value comes from a
+    /// Secret, and with `has_secret` one that is required and not given, too: its value is in no document.
+    pub(in super::super) fn for_pod(
+        &self,
+        matches: &ArgMatches,
+        environment: &impl Fn(&str) -> Option<OsString>,
+        has_secret: bool,
+    ) -> PodSettings {
+        let variable = |name: &OsStr| environment(name.to_str()?).filter(|value| !value.is_empty());
+        let mut line = Vec::new();
+        for arg in self.args.iter().filter(|arg| !secret::is_secret(arg)) {
+            match (arg.get_env().and_then(variable), arg.get_long()) {
+                (Some(value), Some(long)) if !is_on_line(arg, matches) => {
+                    if arg.get_action().takes_values() {
+                        line.push(assigned(&format!("--{long}"), &value));
+                    } else if is_true(&value) {
+                        line.push(format!("--{long}").into());
+                    }
+                }
+                _ => tokens(arg, matches, &mut line),
+            }
+        }
+        let is_set = |arg: &Arg| is_on_line(arg, matches) || arg.get_env().and_then(variable).is_some();
+        let mut secrets = Vec::new();
+        for (arg, file) in self.files() {
+            if is_given(&file.id(), matches) {
+                let path = matches.get_one::<PathBuf>(&file.id()).map(|path| path.as_os_str()).unwrap_or_default();
+                line.push(assigned(&format!("--{}", file.long()), path));
+                continue;
+            }
+            if is_set(arg)
+                || file.variable().is_some_and(|name| variable(&name).is_some())
+                || has_secret && arg.is_required_set()
+            {
+                secrets.extend(arg.get_long().map(str::to_owned));
+            }
+        }
+        let line = line.into_iter().map(|token| token.to_string_lossy().into_owned()).collect();
+        let has_file = |arg: &Arg| self.files().any(|(other, _)| other.get_id() == arg.get_id());
+        let mut stuck = self.args.iter().filter(|arg| secret::is_secret(arg) && is_set(arg) && !has_file(arg));
+        PodSettings { line, secrets, stuck: stuck.next().and_then(|arg| names(arg).into_iter().next()) }
+    }
+
+    /// Whether a pod could start with them: its files are not on this machine, so any value stands for those of `pod`.
+    pub(in super::super) fn check_for_pod(
+        &self,
+        command: &mut Command,
+        matches: &ArgMatches,
+        environment: &impl Fn(&str) -> Option<OsString>,
+        pod: &PodSettings,
+    ) -> Result<(), clap::Error> {
+        if let Some(flag) = &pod.stuck {
+            let problem = format!(
+                "`{flag}` is a secret, which no manifest contains, and there is no flag for a file with its value: leave it \
+                 out, and give the pod its variable"
+            );
+            return Err(command.error(ErrorKind::ArgumentConflict, problem));
+        }
+        self.read_with(command, matches, environment, Some(pod)).map(drop)
+    }
+}
+
+/// Whether a switch is on by the value of its variable, as clap reads it.
+fn is_true(value: &OsStr) -> bool {
+    let off = ["n", "no", "f", "false", "off", "0"];
+    !value.to_str().is_some_and(|value| off.contains(&value.to_lowercase().as_str()))
+}

@@ -1,0 +1,66 @@
+//! How many things a source may have going on at the same time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::connections::Source;
+
+/// Counts what runs for each source, up to a limit.
+pub(super) struct Limits {
+    most: usize,
+    running: Mutex<HashMap<Source, usize>>,
+}
+
+/// One thing that runs, until it is dropped.
+#[must_use = "it counts until it is dropped"]
+pub(super) struct Running {
+    limits: Arc<Limits>,
+    source: Source,
+}
+
+impl Limits {
+    pub(super) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { most, running: Mutex::default() })
+    }
+
+    /// Begins something; `None` if the source has too much running.
+    pub(super) fn begin(self: &Arc<Self>, source: Source) -> Option<Running> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = running.entry(source).or_default();
+        (*count < self.most).then(|| {
+            *count += 1;
+            Running { limits: Arc::clone(self), source }
+        })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut running = self.limits.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = running.get_mut(&self.source) {
+            *count -= 1;
+            if *count == 0 {
+                running.remove(&self.source);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_at_its_limit_keeps_no_other_from_beginning_and_leaves_nothing_behind() {
+        let limits = Limits::new(2);
+        let [one, other] = ["10.0.0.1", "10.0.0.2"].map(|address| Source::of(address.parse().expect("an address")));
+        let first = limits.begin(one).expect("the first");
+        let second = limits.begin(one).expect("the second");
+        assert!(limits.begin(one).is_none());
+        drop(limits.begin(other).expect("another source"));
+        drop(first);
+        let third = limits.begin(one).expect("one has ended");
+        drop((second, third));
+        assert!(limits.running.lock().expect("not poisoned").is_empty());
+    }
+}
