@@ -68,7 +68,8 @@ pub trait MetricsRecorder: Send + Sync + 'static {
     /// A key was queued by an event, or, with `requeue`, again after a failure.
     fn inc_event_queued(&self, controller: &str, requeue: bool);
 
-    /// The time that a key was in the queue before a worker took it.
+    /// The time for which a key waited before a worker took it. Delays such as the
+    /// back-off do not count.
     fn observe_in_queue_duration(&self, controller: &str, waited: Duration);
 
     /// The time that a key was processed, and whether that counts as a success.
@@ -113,7 +114,8 @@ pub enum Counter {
     Success,
     /// A handler call failed. Terminal errors, panics and timeouts are included.
     Error,
-    /// A call succeeded, and its key was queued again at once.
+    /// A call met a conflict, because an object had changed since it was read, and is
+    /// repeated at once.
     Requeue,
     /// A call succeeded, and its key is queued again after a delay.
     RequeueAfter,
@@ -124,7 +126,8 @@ pub enum Counter {
     /// A call that exceeded the timeout; counted in addition to
     /// [`Counter::Error`].
     Timeout,
-    /// A worker took a key. Several adds of a waiting key count once.
+    /// A key began to wait for a worker. Several adds of a waiting key count once, and
+    /// a delayed one counts when its delay is over.
     Add,
     /// A key was added to the work queue again, after a failure.
     Retry,

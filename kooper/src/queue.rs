@@ -17,7 +17,7 @@ mod waiting;
 mod writes;
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -95,7 +95,8 @@ pub struct Item {
     /// The number of this attempt since the last success, or since an urgent add
     /// reset the back-off, counted from 1.
     pub attempt: u32,
-    /// The time that the key waited, from the first add since it was last taken.
+    /// The time for which a worker could have taken the key: neither the delay before
+    /// it nor the previous run count.
     pub waited: Duration,
     pub(crate) ticket: Ticket,
 }
@@ -139,6 +140,16 @@ pub struct WorkQueue {
     ready: Notify,
     /// Notified when the next timer has changed; the timekeeper listens.
     earlier: Notify,
+    /// Is called for each key that begins to wait for a worker.
+    on_add: OnceLock<OnAdd>,
+}
+
+struct OnAdd(Box<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for OnAdd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OnAdd").finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -158,7 +169,17 @@ impl WorkQueue {
     #[must_use]
     pub fn new(options: QueueOptions) -> Self {
         let state = QueueState::new(options, Instant::now());
-        Self { shared: Mutex::new(Shared { state, timekept: false }), ready: Notify::new(), earlier: Notify::new() }
+        Self {
+            shared: Mutex::new(Shared { state, timekept: false }),
+            ready: Notify::new(),
+            earlier: Notify::new(),
+            on_add: OnceLock::new(),
+        }
+    }
+
+    /// Calls a function for each key that begins to wait for a worker, from now on.
+    pub(crate) fn on_add(&self, count: impl Fn() + Send + Sync + 'static) {
+        let _ = self.on_add.set(OnAdd(Box::new(count)));
     }
 
     /// Queues a key; if it is waiting already, the reason is added to it.
@@ -203,11 +224,21 @@ impl WorkQueue {
         self.update(|state, now| state.record_write(key, write, echo, now));
     }
 
-    /// Records that a cache has processed an event of an object.
+    /// Records that a cache has processed an event of an object. The event may still be
+    /// on its way to this queue.
     pub(crate) fn cache_reached(&self, event: impl FnOnce() -> Revision) {
         if self.lock().state.is_awaiting() {
             let event = event();
-            self.update(|state, _| state.cache_reached(&event));
+            self.update(|state, now| state.cache_reached(&event, now));
+        }
+    }
+
+    /// Records that a cache has processed an event of an object, and that
+    /// [`add_from_event`](Self::add_from_event) was called for all of its keys.
+    pub(crate) fn event_delivered(&self, event: impl FnOnce() -> Revision) {
+        if self.lock().state.is_awaiting() {
+            let event = event();
+            self.update(|state, now| state.event_delivered(&event, now));
         }
     }
 
@@ -228,18 +259,22 @@ impl WorkQueue {
             let ready = self.ready.notified();
             tokio::pin!(ready);
             ready.as_mut().enable();
-            let deadline = {
+            let (added, deadline) = {
                 let mut shared = self.lock();
                 if shared.state.is_shut_down() {
                     return None;
                 }
                 let now = Instant::now();
+                let before = shared.state.added();
                 shared.state.wake(now);
+                let added = shared.state.added() - before;
                 if let Some(item) = shared.state.take(now) {
                     // Several adds may have stored only one permit.
                     if shared.state.ready() > 0 {
                         self.ready.notify_one();
                     }
+                    drop(shared);
+                    self.count_adds(added);
                     return Some(item);
                 }
                 let deadline = shared.state.next_wake(now);
@@ -247,8 +282,9 @@ impl WorkQueue {
                     shared.timekept = true;
                     timekeeper = Some(Timekeeper(self));
                 }
-                deadline
+                (added, deadline)
             };
+            self.count_adds(added);
             match deadline.filter(|_| timekeeper.is_some()) {
                 Some(at) => tokio::select! {
                     () = ready => {}
@@ -279,6 +315,12 @@ impl WorkQueue {
     /// It has no effect if the key was already returned.
     pub(crate) fn finish(&self, ticket: Ticket, completion: Completion) -> Returned {
         self.update(|state, now| state.finish(ticket, completion, now))
+    }
+
+    /// Whether a call that met a conflict is repeated at once, and not retried with
+    /// back-off: it does not fail otherwise, and met only a few conflicts in a row.
+    pub(crate) fn repeats(&self, ticket: Ticket) -> bool {
+        self.lock().state.repeats(ticket)
     }
 
     /// Forgets the failures, delays and resync of a key whose object was deleted. If
@@ -371,11 +413,13 @@ impl WorkQueue {
         let mut shared = self.lock();
         let now = Instant::now();
         let state = &mut shared.state;
-        let before = (state.ready(), state.earliest());
+        let before = (state.ready(), state.earliest(), state.added());
         let result = change(state, now);
         let (added, timer) = (state.ready() > before.0, state.earliest() != before.1);
+        let adds = state.added() - before.2;
         let timekept = shared.timekept;
         drop(shared);
+        self.count_adds(adds);
         if added || (timer && !timekept) {
             self.ready.notify_one();
         }
@@ -383,6 +427,12 @@ impl WorkQueue {
             self.earlier.notify_one();
         }
         result
+    }
+
+    fn count_adds(&self, adds: u64) {
+        if let Some(OnAdd(count)) = self.on_add.get() {
+            (0..adds).for_each(|_| count());
+        }
     }
 
     fn lock(&self) -> Held<MutexGuard<'_, Shared>> {

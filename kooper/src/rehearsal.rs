@@ -31,6 +31,7 @@ use mirrors::Mirrors;
 
 #[cfg(feature = "cli")]
 pub(crate) use graft::changed_fields;
+pub(crate) use graft::{graft, merge_patch};
 #[cfg(feature = "cli")]
 pub(crate) use pass::PassResults;
 pub(crate) use pass::{Leaving, Pass, Turns};

@@ -8,6 +8,7 @@ mod check_as;
 mod clock;
 mod cluster;
 mod compression;
+mod conflicts;
 mod control_plane;
 mod controllers;
 mod crd_commands;

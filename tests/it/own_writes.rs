@@ -1,5 +1,7 @@
 //! The writes of a handler, and their echoes.
 
+mod failing;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -100,24 +102,33 @@ fn the_next_call_reads_the_objects_of_its_own_kind_that_the_last_one_created() {
 fn the_echo_of_its_own_write_does_not_run_a_failing_key_and_a_write_of_another_client_does() {
     let namespace = "own-writes-failing";
     let Some(cluster) = cluster(namespace) else { return };
-    let calls = Arc::new(AtomicUsize::new(0));
-    let counted = calls.clone();
+    let reasons: Arc<Mutex<Vec<String>>> = Arc::default();
+    let noted = reasons.clone();
     let failing = Controller::builder::<ConfigMap>("failing")
         .namespaces([namespace])
         .fields("metadata.name=a")
         .resync(None)
-        .backoff(Duration::from_secs(3600), Duration::from_secs(3600))
+        .backoff(Duration::from_millis(20), Duration::from_secs(3600))
         .handler(move |call: Call, patcher: Patcher<ConfigMap>| {
-            let calls = counted.fetch_add(1, Ordering::SeqCst) + 1;
+            let reasons = noted.clone();
             async move {
-                let written = json!({"metadata": {"annotations": {"calls": calls.to_string()}}});
-                patcher.patch(call.key(), PatchBody::merge(written)).await?;
+                let number = {
+                    let mut reasons = reasons.lock().unwrap();
+                    reasons.push(call.reasons().to_string());
+                    reasons.len()
+                };
+                // Each call writes more than the one before, and every second one removes what that has set.
+                for step in 0..number {
+                    let odd = (number % 2 == 1).then_some("yes");
+                    let written = json!({"data": {"step": format!("{number}.{step}"), "odd": odd}});
+                    patcher.patch(call.key(), PatchBody::merge(written)).await?;
+                }
                 Err::<(), BoxError>("it cannot work".into())
             }
         })
         .build()
         .unwrap();
-    // The same write enqueues the key of this controller, before or after the other's.
+    // Its calls see all writes: both controllers share one watch.
     let seen = Arc::new(Mutex::new(String::new()));
     let noted = seen.clone();
     let witness = Controller::builder::<ConfigMap>("witness")
@@ -125,20 +136,20 @@ fn the_echo_of_its_own_write_does_not_run_a_failing_key_and_a_write_of_another_c
         .fields("metadata.name=a")
         .resync(None)
         .handler(move |object: Arc<ConfigMap>| {
-            let calls = object.annotations().get("calls").cloned().unwrap_or_default();
-            *noted.lock().unwrap() = format!("{calls} {}", state(&object).map_or("", |(_, value)| value));
+            *noted.lock().unwrap() =
+                object.data.as_ref().and_then(|data| data.get("step")).cloned().unwrap_or_default();
             async {}
         })
         .build()
         .unwrap();
     let live = Live::start(connection(cluster.kubeconfig(), None), [failing, witness]);
-    let sees = |state: &str| eventually(state, || *seen.lock().unwrap() == state);
-    sees("1 0");
-    // Both controllers share one watch, so the echo has been processed.
-    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    let calls = || reasons.lock().unwrap().len();
+    // The delay doubles with each failure. After the tenth call it is ten seconds.
+    eventually("ten calls, and their last write", || calls() == 10 && *seen.lock().unwrap() == "10.9");
+    let early: Vec<_> = reasons.lock().unwrap().iter().skip(1).filter(|reasons| *reasons != "retry").cloned().collect();
+    assert!(early.is_empty(), "calls because of {early:?}");
     cluster.apply([configmap(namespace, "a", "1")]);
-    sees("2 1");
-    live.wait_for_metric("controller_runtime_reconcile_errors_total{controller=\"failing\"}", |errors| errors == 2.0);
-    assert_eq!(calls.load(Ordering::SeqCst), 2);
+    eventually("a call because of the change", || calls() == 11);
+    assert_eq!(reasons.lock().unwrap().last().unwrap(), "modified");
     live.stop();
 }

@@ -123,9 +123,11 @@ async fn every_add_is_counted_and_the_length_counts_only_waiting_keys() {
     eventually("the first list and three changes", || running.metric(queued) == Some(4.0)).await;
     let length = "kooper_controller_event_queue_length{controller=\"adds\"}";
     assert_eq!(running.metric(length), Some(1.0), "one key waits, however often it was added; one runs");
+    let adds = "workqueue_adds_total{controller=\"adds\",name=\"adds\"}";
+    assert_eq!(running.metric(adds), Some(2.0), "the backlog shows before a worker takes it");
     gate.add_permits(1);
     eventually("the key that waited", || log.lines() == ["busy 1", "other 2"]).await;
-    assert_eq!(running.metric(length), Some(0.0));
+    assert_eq!((running.metric(length), running.metric(adds)), (Some(0.0), Some(2.0)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@
 mod author;
 pub mod by;
 mod conditions;
+mod edit;
 mod entry;
 mod error;
 mod foreign;
@@ -87,7 +88,8 @@ pub type Applier<T> = Access<T, verb::Apply>;
 pub type OwnedApplier<T> = Access<T, verb::ApplyOwned>;
 
 /// Patches objects: [`patch`](Access::patch),
-/// [`patch_object`](Access::patch_object).
+/// [`patch_object`](Access::patch_object), [`edit`](Access::edit) to read, change and
+/// write one atomically.
 pub type Patcher<T> = Access<T, verb::Patch>;
 
 /// Deletes objects, and their dependents in the background:

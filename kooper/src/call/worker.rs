@@ -97,7 +97,6 @@ impl Workers {
     async fn process(self: &Arc<Self>, item: Item) {
         let (functions, metrics) = (&self.functions, &self.reporter.metrics);
         metrics.observe_in_queue_duration(self.name(), item.waited);
-        metrics.count(self.name(), Counter::Add);
         if [Reason::Resync, Reason::Requeue].iter().any(|reason| item.reasons.contains(reason)) {
             metrics.inc_event_queued(self.name(), false);
         }

@@ -40,7 +40,7 @@ use crate::executor::{Executor, Task, on_current_runtime};
 use crate::leader::Elected;
 use crate::leader::Leadership;
 use crate::metrics::health::{Health, Probe};
-use crate::metrics::{Gauge, MetricsError, MetricsRecorder};
+use crate::metrics::{Counter, Gauge, MetricsError, MetricsRecorder};
 use crate::queue::reason::Reason;
 use crate::queue::{Lane, QueueOptions, Urgency, WorkQueue};
 use crate::rehearsal::{Pass, Turns};
@@ -123,6 +123,8 @@ impl Runner {
         let leadership = if config.leader.is_some() { Leadership::none() } else { Leadership::always() };
         let watching = Watching::new(&controller, process);
         let name: Arc<str> = config.name.as_str().into();
+        let (metrics, controller_name) = (process.metrics.clone(), name.clone());
+        queue.on_add(move || metrics.count(&controller_name, Counter::Add));
         // The fence, too, belongs to the runtime that no handler blocks.
         let client = process.client.as_ref().map(|client| on_current_runtime(leadership.fence(client.clone())));
         let backing = Arc::new(Backing {

@@ -50,6 +50,12 @@ impl Refusal {
         self
     }
 
+    /// Adds a clause to the message.
+    pub(crate) fn add_advice(&mut self, advice: &str) {
+        self.advice.push_str("; ");
+        self.advice.push_str(advice);
+    }
+
     /// The first refusal in the chain of an error. It may come from a client that
     /// the handler created itself.
     pub(crate) fn behind(error: &(dyn StdError + 'static)) -> Option<Self> {

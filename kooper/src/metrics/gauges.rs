@@ -131,7 +131,8 @@ impl Collector for Family {
 
     fn collect(&self) -> Vec<MetricFamily> {
         for callback in &*self.callbacks.read().unwrap_or_else(PoisonError::into_inner) {
-            callback.gauge.set((callback.read)());
+            // A sum of nothing is -0.
+            callback.gauge.set((callback.read)() + 0.0);
         }
         self.gauges.collect()
     }

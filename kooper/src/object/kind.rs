@@ -58,7 +58,7 @@ pub(crate) fn is_metadata<K>() -> bool {
 }
 
 /// A kind at run time.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct KindInfo {
     /// The kind, such as `Deployment`.
     pub(crate) kind: String,

@@ -12,6 +12,9 @@ pub(crate) enum Completion {
     Skipped,
     /// It failed and is retried with back-off, up to the limit of retries.
     Failure,
+    /// It failed because an object had changed meanwhile. It is repeated soon, without
+    /// a back-off, as long as [`WorkQueue::repeats`](super::WorkQueue::repeats) allows.
+    Conflict,
     /// It failed and requested a retry after this delay.
     FailureAfter(Duration),
     /// It failed, and the server requested a pause. Changes of other objects do not

@@ -1,6 +1,6 @@
 //! The entries of the keys that the queue knows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 
@@ -12,23 +12,32 @@ use crate::object::key::ObjectKey;
 /// its entries while the queue is locked, so each must stay small.
 const SHARDS: usize = 256;
 
-/// The number of entries in a chunk. Chunks never move.
+/// The number of entries in a chunk.
 const CHUNK: usize = 4096;
 
-/// A table of entries that grows in small steps, however many keys it has.
+/// A table of entries that grows and shrinks in small steps, however many keys it has.
 #[derive(Debug)]
 pub(super) struct Entries {
     hasher: RandomState,
     ids: Vec<HashMap<ObjectKey, EntryId>>,
-    chunks: Vec<Vec<Option<KeyEntry>>>,
-    free: Vec<EntryId>,
+    chunks: Vec<Chunk>,
+    /// The chunks that have room.
+    open: BTreeSet<usize>,
     known: usize,
+}
+
+/// Some entries. They never move, and their memory is freed with the last one.
+#[derive(Debug, Default)]
+struct Chunk {
+    entries: Vec<Option<Box<KeyEntry>>>,
+    /// The places among them that are empty.
+    free: Vec<usize>,
 }
 
 impl Default for Entries {
     fn default() -> Self {
         let ids = (0..SHARDS).map(|_| HashMap::new()).collect();
-        Self { hasher: RandomState::new(), ids, chunks: Vec::new(), free: Vec::new(), known: 0 }
+        Self { hasher: RandomState::new(), ids, chunks: Vec::new(), open: BTreeSet::new(), known: 0 }
     }
 }
 
@@ -44,16 +53,7 @@ impl Entries {
         if let Some(&id) = self.ids.get(shard).and_then(|ids| ids.get(key)) {
             return id;
         }
-        let entry = KeyEntry::new(key.clone());
-        let id = match self.free.pop() {
-            Some(id) => {
-                if let Some(slot) = self.slot(id) {
-                    *slot = Some(entry);
-                }
-                id
-            }
-            None => self.push(entry),
-        };
+        let id = self.insert(KeyEntry::new(key.clone()));
         if let Some(ids) = self.ids.get_mut(shard) {
             ids.insert(key.clone(), id);
         }
@@ -62,21 +62,31 @@ impl Entries {
     }
 
     pub(super) fn get(&self, id: EntryId) -> Option<&KeyEntry> {
-        self.chunks.get(id as usize / CHUNK)?.get(id as usize % CHUNK)?.as_ref()
+        self.chunks.get(id as usize / CHUNK)?.entries.get(id as usize % CHUNK)?.as_deref()
     }
 
     pub(super) fn get_mut(&mut self, id: EntryId) -> Option<&mut KeyEntry> {
-        self.slot(id)?.as_mut()
+        self.chunks.get_mut(id as usize / CHUNK)?.entries.get_mut(id as usize % CHUNK)?.as_deref_mut()
     }
 
     pub(super) fn remove(&mut self, id: EntryId) {
-        let Some(entry) = self.slot(id).and_then(Option::take) else { return };
+        let index = id as usize / CHUNK;
+        let Some(entry) = self.chunks.get_mut(index).and_then(|chunk| chunk.remove(id as usize % CHUNK)) else {
+            return;
+        };
         let shard = self.shard(&entry.key);
         if let Some(ids) = self.ids.get_mut(shard) {
             ids.remove(&entry.key);
+            shrink(ids);
         }
-        self.free.push(id);
+        self.open.insert(index);
         self.known -= 1;
+        while self.chunks.pop_if(|last| last.entries.is_empty()).is_some() {
+            self.open.remove(&self.chunks.len());
+        }
+        if self.chunks.is_empty() {
+            self.chunks = Vec::new();
+        }
     }
 
     /// The number of entries.
@@ -87,31 +97,67 @@ impl Entries {
     /// The range of the entries' ids. Not every id in it has an entry.
     pub(super) fn ids(&self) -> Range<EntryId> {
         let chunks = self.chunks.len().saturating_sub(1) * CHUNK;
-        0..(chunks + self.chunks.last().map_or(0, Vec::len)) as EntryId
+        0..(chunks + self.chunks.last().map_or(0, |chunk| chunk.entries.len())) as EntryId
     }
 
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &KeyEntry> {
-        self.chunks.iter().flatten().flatten()
+        self.chunks.iter().flat_map(|chunk| &chunk.entries).flatten().map(|entry| &**entry)
     }
 
-    fn push(&mut self, entry: KeyEntry) -> EntryId {
-        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
-            self.chunks.push(Vec::with_capacity(CHUNK));
+    fn insert(&mut self, entry: KeyEntry) -> EntryId {
+        let index = self.open.first().copied().unwrap_or_else(|| {
+            self.chunks.push(Chunk::default());
+            self.open.insert(self.chunks.len() - 1);
+            self.chunks.len() - 1
+        });
+        let Some(chunk) = self.chunks.get_mut(index) else { return EntryId::MAX };
+        let place = chunk.insert(entry);
+        if chunk.is_full() {
+            self.open.remove(&index);
         }
-        let before = (self.chunks.len() - 1) * CHUNK;
-        let Some(chunk) = self.chunks.last_mut() else { return EntryId::MAX };
-        chunk.push(Some(entry));
-        (before + chunk.len() - 1) as EntryId
-    }
-
-    fn slot(&mut self, id: EntryId) -> Option<&mut Option<KeyEntry>> {
-        self.chunks.get_mut(id as usize / CHUNK)?.get_mut(id as usize % CHUNK)
+        (index * CHUNK + place) as EntryId
     }
 
     /// The index of a key's map.
     fn shard(&self, key: &ObjectKey) -> usize {
         (self.hasher.hash_one(key) % SHARDS as u64) as usize
+    }
+}
+
+impl Chunk {
+    fn is_full(&self) -> bool {
+        self.free.is_empty() && self.entries.len() == CHUNK
+    }
+
+    fn insert(&mut self, entry: KeyEntry) -> usize {
+        let entry = Some(Box::new(entry));
+        if let Some(place) = self.free.pop()
+            && let Some(slot) = self.entries.get_mut(place)
+        {
+            *slot = entry;
+            return place;
+        }
+        self.entries.push(entry);
+        self.entries.len() - 1
+    }
+
+    fn remove(&mut self, place: usize) -> Option<Box<KeyEntry>> {
+        let entry = self.entries.get_mut(place)?.take()?;
+        self.free.push(place);
+        if self.free.len() == self.entries.len() {
+            *self = Self::default();
+        }
+        Some(entry)
+    }
+}
+
+/// Gives the memory of removed entries back. The map is small, so this is a short step.
+fn shrink(map: &mut HashMap<ObjectKey, EntryId>) {
+    if map.is_empty() {
+        *map = HashMap::new();
+    } else if map.capacity() > 4 * map.len() + 32 {
+        map.shrink_to(2 * map.len());
     }
 }
 
@@ -141,10 +187,24 @@ mod tests {
     fn the_slot_of_a_removed_entry_is_reused() {
         let mut entries = Entries::default();
         let id = entries.get_or_create(&key(1));
+        entries.get_or_create(&key(3));
         entries.remove(id);
         entries.remove(id);
-        assert_eq!((entries.find(&key(1)), entries.len(), entries.ids()), (None, 0, 0..1));
+        assert_eq!((entries.find(&key(1)), entries.len(), entries.ids()), (None, 1, 0..2));
         assert_eq!(entries.get_or_create(&key(2)), id);
-        assert_eq!((entries.find(&key(2)), entries.len()), (Some(id), 1));
+        assert_eq!((entries.find(&key(2)), entries.len()), (Some(id), 2));
+    }
+
+    #[test]
+    fn a_table_that_is_empty_again_keeps_neither_entries_nor_maps() {
+        let mut entries = Entries::default();
+        for n in 0..100_000 {
+            entries.get_or_create(&key(n));
+        }
+        (0..100_000).rev().for_each(|id| entries.remove(id));
+        assert_eq!(entries.len(), 0);
+        assert_eq!((entries.chunks.capacity(), entries.open.len()), (0, 0));
+        assert!(entries.ids.iter().all(|ids| ids.capacity() == 0));
+        assert_eq!(entries.get_or_create(&key(1)), 0, "the first chunk is used again");
     }
 }

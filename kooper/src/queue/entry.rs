@@ -1,10 +1,11 @@
 //! The queue's state of one key.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::writes::{Echo, Revision, TrackedWrites};
+use super::writes::{Echo, Revision, TrackedWrites, View};
 use super::{Completion, EntryId, Lane, Urgency};
 use crate::backoff::TokenBucket;
 use crate::object::key::ObjectKey;
@@ -21,6 +22,11 @@ pub(super) const LONGEST_HOLD: Duration = Duration::from_secs(10);
 /// interval.
 const URGENT: (Duration, u32) = (Duration::from_secs(10), 5);
 
+/// The most events during a run that may turn out to be echoes of its writes. Beyond
+/// it the first ones, whose response has most likely been received, count as changes
+/// by other clients.
+const UNKNOWN: usize = 1024;
+
 /// The purpose of a key's timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Timer {
@@ -30,6 +36,8 @@ pub(super) enum Timer {
     Held,
     /// A retry; it takes a token from the bucket that all keys share.
     Retry,
+    /// The repetition of a call that met a conflict.
+    Conflict,
 }
 
 #[derive(Debug)]
@@ -43,7 +51,7 @@ pub(super) struct KeyEntry {
     /// The position to which it returns when the caches have its calls' writes;
     /// until then it is not in the queue.
     pub(super) parked: Option<QueuePlace>,
-    /// When it was first added since it was last taken.
+    /// Since when a worker could take it.
     pub(super) added_at: Option<Instant>,
     /// The run, while a worker processes it.
     pub(super) run: Option<Box<KeyRun>>,
@@ -57,6 +65,8 @@ pub(super) struct KeyEntry {
     pub(super) phase: Option<Instant>,
     /// The number of calls in a row that requested an immediate requeue.
     pub(super) repeats: u32,
+    /// The number of calls in a row that met a conflict.
+    pub(super) conflicts: u32,
 }
 
 /// One run of a key, from when a worker takes it until the worker returns it.
@@ -66,10 +76,21 @@ pub(super) struct KeyRun {
     /// Whether its only reason is the first list, or that this replica became the
     /// leader.
     pub(super) initial: bool,
-    /// The adds during the run.
+    /// The adds during the run, and the changes by other clients.
     pub(super) again: Option<(Lane, Urgency)>,
-    /// The events during the run, which may be echoes of its writes.
-    pub(super) heard: Vec<Heard>,
+    /// The echoes of its writes.
+    pub(super) echoes: Option<Echoes>,
+    /// The other events during the run: a write whose response is still on its way may
+    /// have caused them.
+    pub(super) unknown: VecDeque<Heard>,
+}
+
+/// The echoes that were received during a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Echoes {
+    lane: Lane,
+    /// Whether all of them are those of the runtime's own writes.
+    are_silent: bool,
 }
 
 #[derive(Debug)]
@@ -115,6 +136,7 @@ impl KeyEntry {
             resync_at: None,
             phase: None,
             repeats: 0,
+            conflicts: 0,
         }
     }
 
@@ -136,27 +158,69 @@ impl KeyEntry {
     }
 }
 
-impl KeyEntry {
+impl KeyRun {
     /// The adds and events that queue the key again as soon as its run ends. The
     /// echoes of its own writes do not queue a key that failed, and those of the
     /// runtime's writes never queue one.
-    pub(super) fn next_add(&self, run: &KeyRun, completion: Completion) -> Option<(Lane, Urgency)> {
-        let changes = run.heard.iter().filter_map(|heard| match self.writes.classify(&heard.event) {
-            Echo::Foreign => Some((heard.lane, heard.urgency)),
-            Echo::Own if completion.is_failure() => None,
-            Echo::Silent if completion != Completion::Gone => None,
-            Echo::Own | Echo::Silent => Some((heard.lane, Urgency::Idle)),
+    pub(super) fn next_add(&self, completion: Completion) -> Option<(Lane, Urgency)> {
+        let echoes = self.echoes.filter(|echoes| {
+            let counts = !echoes.are_silent || completion == Completion::Gone;
+            counts && !completion.is_failure()
         });
-        let all = changes.chain(run.again);
-        all.reduce(|(lane, urgency), other| (lane.min(other.0), urgency.max(other.1)))
+        let echoes = echoes.map(|echoes| (echoes.lane, Urgency::Idle));
+        let changes = self.unknown.iter().map(|heard| (heard.lane, heard.urgency));
+        changes.chain(self.again).chain(echoes).reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
     }
-}
 
-impl KeyRun {
+    /// Whether nothing was added and no event received since it began.
+    pub(super) fn is_alone(&self) -> bool {
+        self.again.is_none() && self.echoes.is_none() && self.unknown.is_empty()
+    }
+
     /// Records an add during the run.
     pub(super) fn record_add(&mut self, lane: Lane, urgency: Urgency) {
         let (before, most) = self.again.unwrap_or((lane, urgency));
         self.again = Some((before.min(lane), most.max(urgency)));
+    }
+
+    /// Records an event during the run, as far as it is known whose write it reports.
+    pub(super) fn record_event(&mut self, heard: Heard, echo: Echo) {
+        if echo != Echo::Foreign {
+            return self.record_echo(heard.lane, echo);
+        }
+        if self.unknown.len() >= UNKNOWN
+            && let Some(first) = self.unknown.pop_front()
+        {
+            self.record_add(first.lane, first.urgency);
+        }
+        self.unknown.push_back(heard);
+    }
+
+    /// Records a write by the call: its event may have been received before its response.
+    pub(super) fn record_write(&mut self, write: &Revision, echo: Echo) {
+        if echo == Echo::Foreign {
+            return;
+        }
+        while let Some(index) = self.unknown.iter().position(|heard| heard.is_echo_of(write))
+            && let Some(heard) = self.unknown.remove(index)
+        {
+            self.record_echo(heard.lane, if write.version.is_none() { Echo::Own } else { echo });
+        }
+    }
+
+    fn record_echo(&mut self, lane: Lane, echo: Echo) {
+        let is_silent = echo == Echo::Silent;
+        let before = self.echoes.unwrap_or(Echoes { lane, are_silent: is_silent });
+        self.echoes = Some(Echoes { lane: before.lane.min(lane), are_silent: before.are_silent && is_silent });
+    }
+}
+
+impl Heard {
+    /// Whether it is the event of a write. The end of the handled object, and the mark of
+    /// its deletion, count as changes whoever made them.
+    fn is_echo_of(&self, write: &Revision) -> bool {
+        let ends = self.urgency == Urgency::Always || (self.event.view, &self.event.version) == (View::Primary, &None);
+        self.event == *write && !ends
     }
 }
 

@@ -4,7 +4,7 @@
 mod inspect;
 mod timers;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::hash::RandomState;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::EntryId;
 use super::barred::Barred;
 use super::entries::Entries;
 use super::entry::{Heard, KeyEntry, KeyFailures, KeyRun, QueuePlace, Timer};
-use super::writes::{Awaited, Echo, Revision};
+use super::writes::{Awaited, Echo, Revision, TrackedWrites};
 use super::{Completion, Item, Lane, QueueOptions, Returned, Ticket, Urgency};
 use crate::backoff::TokenBucket;
 use crate::object::key::ObjectKey;
@@ -24,11 +24,12 @@ use crate::queue::reason::{Reason, Reasons};
 /// cannot overflow.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
+/// The most calls in a row that are repeated because of a conflict, and the delay before
+/// the first of them. Each further one is twice as long.
+const CONFLICTS: (u32, Duration) = (8, Duration::from_millis(5));
+
 /// A requeue after less than this is an immediate one.
 const AT_ONCE: Duration = Duration::from_millis(1);
-
-/// The most events during a run that are compared with its writes.
-const COMPARED: usize = 64;
 
 fn later(now: Instant, delay: Duration) -> Instant {
     now + delay.min(LONGEST)
@@ -53,6 +54,8 @@ pub(super) struct QueueState {
     bucket: TokenBucket,
     arrivals: u64,
     runs: u64,
+    /// How often a key began to wait for a worker.
+    added: u64,
     spread: RandomState,
     shut_down: bool,
 }
@@ -82,6 +85,7 @@ impl QueueState {
             awaited: Awaited::default(),
             arrivals: 0,
             runs: 0,
+            added: 0,
             spread: RandomState::new(),
             shut_down: false,
         }
@@ -91,7 +95,6 @@ impl QueueState {
         let id = self.entries.get_or_create(key);
         let Some(entry) = self.entries.get_mut(id) else { return };
         entry.reasons.add(reason);
-        entry.added_at.get_or_insert(now);
         match &mut entry.run {
             Some(run) => run.record_add(lane, urgency),
             None => self.admit(id, lane, urgency, now),
@@ -114,22 +117,18 @@ impl QueueState {
             return self.add(key, lane, reason, urgency, now);
         };
         let event = event();
-        entry.writes.record_event(&event);
-        match &mut entry.run {
-            // Whether it is an echo may only be known when the call ends.
-            Some(run) if run.heard.len() < COMPARED => {
+        // A call that marks its own object for deletion is followed by its cleanup.
+        let echo = if urgency == Urgency::Always { Echo::Foreign } else { entry.writes.classify(&event) };
+        match (&mut entry.run, echo) {
+            (Some(run), _) => {
                 entry.reasons.add(reason);
-                entry.added_at.get_or_insert(now);
-                run.heard.push(Heard { event, lane, urgency });
+                run.record_event(Heard { event, lane, urgency }, echo);
             }
-            Some(_) => self.add(key, lane, reason, urgency, now),
-            None => match entry.writes.classify(&event) {
-                Echo::Silent => {}
-                // It does not run a failing key.
-                Echo::Own if entry.failing.is_some() => {}
-                Echo::Own => self.add(key, lane, reason, Urgency::Idle, now),
-                Echo::Foreign => self.add(key, lane, reason, urgency, now),
-            },
+            (None, Echo::Silent) => {}
+            // It does not run a failing key.
+            (None, Echo::Own) if entry.failing.is_some() => {}
+            (None, Echo::Own) => self.add(key, lane, reason, Urgency::Idle, now),
+            (None, Echo::Foreign) => self.add(key, lane, reason, urgency, now),
         }
     }
 
@@ -144,25 +143,46 @@ impl QueueState {
     pub(super) fn record_write(&mut self, key: &ObjectKey, write: &Revision, echo: Echo, now: Instant) {
         let id = self.entries.get_or_create(key);
         let Some(entry) = self.entries.get_mut(id) else { return };
-        let heard = entry.run.as_ref().map_or(&[][..], |run| &run.heard);
-        entry.writes.add(write.clone(), echo, heard.iter().map(|heard| &heard.event), now);
+        entry.writes.add(write.clone(), echo, now);
+        if let Some(run) = &mut entry.run {
+            // The cache has what was heard, also if the object was deleted since.
+            if let Some(heard) = run.unknown.iter().find(|heard| write.is_shown_by(&heard.event)) {
+                entry.writes.cache_reached(&heard.event);
+            }
+            run.record_write(write, echo);
+        }
         self.awaited.add(id, write, now);
     }
 
-    /// Whether any key waits for a cache.
+    /// Whether any key expects the event of a write.
     pub(super) fn is_awaiting(&self) -> bool {
         !self.awaited.is_empty()
     }
 
-    /// Records that a cache has processed an event.
-    pub(super) fn cache_reached(&mut self, event: &Revision) {
+    /// Records that a cache has processed an event, which may still be on its way to
+    /// the queue.
+    pub(super) fn cache_reached(&mut self, event: &Revision, now: Instant) {
+        self.progress(event, TrackedWrites::cache_reached, now);
+    }
+
+    /// Records that a cache has processed an event, and that it was added for all of
+    /// its keys.
+    pub(super) fn event_delivered(&mut self, event: &Revision, now: Instant) {
+        self.progress(event, TrackedWrites::event_delivered, now);
+    }
+
+    fn progress(&mut self, event: &Revision, record: impl Fn(&mut TrackedWrites, &Revision), now: Instant) {
         for id in self.awaited.keys_waiting_for(event.view, &event.object) {
             let Some(entry) = self.entries.get_mut(id) else { continue };
-            let complete = entry.writes.cache_reached(event);
-            self.awaited.remove(id, event.view, &event.object, Some(&entry.writes));
-            if complete {
-                self.unpark(id);
+            record(&mut entry.writes, event);
+            let (waits, is_expected) = (entry.writes.is_awaiting(), entry.writes.tracks(event.view, &event.object));
+            if !is_expected {
+                self.awaited.remove(id, event.view, &event.object);
             }
+            if !waits {
+                self.unpark(id, now);
+            }
+            self.drop_if_idle(id);
         }
     }
 
@@ -190,6 +210,7 @@ impl QueueState {
             self.lanes[entry.lane as usize] -= 1;
             if entry.writes.is_awaiting() {
                 entry.parked = Some(place);
+                entry.added_at = None;
                 continue;
             }
             let reasons = std::mem::take(&mut entry.reasons);
@@ -212,7 +233,8 @@ impl QueueState {
                 number: self.runs,
                 initial: reasons.only_first(),
                 again: None,
-                heard: Vec::new(),
+                echoes: None,
+                unknown: VecDeque::new(),
             }));
             let item = Item {
                 key: entry.key.clone(),
@@ -232,14 +254,19 @@ impl QueueState {
         let id = ticket.id;
         let Some(entry) = self.entries.get_mut(id) else { return Returned::default() };
         let Some(run) = entry.run.take_if(|run| run.number == ticket.number) else { return Returned::default() };
-        let again = entry.next_add(&run, completion);
+        let again = run.next_add(completion);
         if again.is_none() {
             entry.reasons = Reasons::default();
-            entry.added_at = None;
         }
-        entry.writes.prune();
         let (mut retried, mut released) = (false, 0);
+        entry.conflicts = if completion == Completion::Conflict { entry.conflicts + 1 } else { 0 };
         match completion {
+            Completion::Conflict => {
+                let (_, first) = CONFLICTS;
+                let delay = first * (1 << (entry.conflicts - 1).min(CONFLICTS.0));
+                self.set_pending(id, Some((now + delay, Timer::Conflict)));
+                retried = true;
+            }
             Completion::Success(delay) => {
                 if let Some(delay) = delay {
                     let delay = self.requeue_delay(id, delay);
@@ -265,6 +292,15 @@ impl QueueState {
         Returned { retried, next, barred, released }
     }
 
+    /// Whether a call that met a conflict is repeated at once, and not retried with
+    /// back-off.
+    pub(super) fn repeats(&self, ticket: Ticket) -> bool {
+        let allowed = self.options.retries != Some(0);
+        self.entries
+            .get(ticket.id)
+            .is_some_and(|entry| allowed && entry.failing.is_none() && entry.conflicts < CONFLICTS.0)
+    }
+
     /// The time until a key runs without a new event. The flag is true if this is
     /// the time of a probe with another key that lacks the same permission.
     fn next_run(&self, id: EntryId, now: Instant) -> (Option<Duration>, bool) {
@@ -285,7 +321,7 @@ impl QueueState {
         self.set_pending(id, None);
         self.set_resync(id, None);
         self.forget_object(id, now);
-        self.unpark(id);
+        self.unpark(id, now);
         // An event that the back-off delayed runs the key now.
         if self
             .entries
@@ -300,12 +336,17 @@ impl QueueState {
     /// Forgets everything. The old state is returned, because dropping it may take
     /// long.
     pub(super) fn clear(&mut self, now: Instant) -> Self {
-        let (shut_down, runs) = (self.shut_down, self.runs);
-        std::mem::replace(self, Self { shut_down, runs, ..Self::new(self.options.clone(), now) })
+        let (shut_down, runs, added) = (self.shut_down, self.runs, self.added);
+        std::mem::replace(self, Self { shut_down, runs, added, ..Self::new(self.options.clone(), now) })
     }
 
     pub(super) fn ready(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// How often a key began to wait for a worker.
+    pub(super) fn added(&self) -> u64 {
+        self.added
     }
 
     pub(super) fn known(&self) -> usize {
@@ -332,7 +373,7 @@ impl QueueState {
     /// Forgets the failures and writes of a key whose object was deleted.
     fn forget_object(&mut self, id: EntryId, now: Instant) {
         let Some(entry) = self.entries.get_mut(id) else { return };
-        entry.writes = super::writes::TrackedWrites::default();
+        entry.writes = TrackedWrites::default();
         self.drop_failures(id, now);
     }
 
@@ -449,16 +490,20 @@ impl QueueState {
         if let Some(earlier) = entry.place.replace(place) {
             self.waiting.remove(&earlier);
             self.lanes[before as usize] -= 1;
+        } else {
+            entry.added_at = Some(now);
+            self.added += 1;
         }
         self.waiting.insert(place);
         self.lanes[lane as usize] += 1;
     }
 
     /// Queues a key again when the caches have its calls' writes.
-    fn unpark(&mut self, id: EntryId) {
+    fn unpark(&mut self, id: EntryId, now: Instant) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         if let Some(place) = entry.parked.take() {
             entry.place = Some(place);
+            entry.added_at = Some(now);
             self.waiting.insert(place);
             self.lanes[entry.lane as usize] += 1;
         }

@@ -105,6 +105,7 @@ impl fmt::Display for Waiting {
             Some((time, Timer::Held)) => {
                 write!(f, "it has changed, and is called in {}, after {}", Time(time), Failures(failures))
             }
+            Some((time, Timer::Conflict)) => write!(f, "it met a conflict, and is called again in {}", Time(time)),
             Some((time, Timer::Requeue)) => write!(f, "its requeue is in {}", Time(time)),
             None => {
                 if self.failures.is_some() {
@@ -182,6 +183,10 @@ mod tests {
                 "it has changed, and is called in 1.0s, after 2 failures",
             ),
             (Waiting { timer: Some((3600 * SECOND, Timer::Requeue)), ..none() }, "its requeue is in 1h"),
+            (
+                Waiting { timer: Some((SECOND, Timer::Conflict)), ..none() },
+                "it met a conflict, and is called again in 1.0s",
+            ),
             (
                 Waiting { failures: Some(2), resync: Some(60 * SECOND), ..none() },
                 "it is not retried: it waits for a change, or for its resync in 1m",

@@ -1,7 +1,8 @@
-//! The writes of a key's calls, until the caches have them.
+//! The writes of a key's calls, until their events have been received.
 //!
 //! A handler that runs before the cache has its last write would act on an old
-//! state. And the event of its own write should not shorten a back-off.
+//! state. And the event of its own write should not shorten a back-off, however
+//! late it is.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -13,14 +14,16 @@ use crate::object::key::ObjectKey;
 use crate::object::{Object, older};
 use crate::watch::cache_id::CacheId;
 
-/// The longest time for which a key waits for a cache and an echo is expected.
+/// The longest time for which a key waits for a cache.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The most writes of one object that are tracked.
-const KEPT: usize = 8;
+/// The longest time for which the event of a write is expected. A watch that is
+/// silent for half of it is replaced by a list.
+const EXPECTED: Duration = Duration::from_secs(600);
 
-/// The most writes of one key that are tracked; older ones are dropped.
-const LIMIT: usize = 1024;
+/// The most writes of one key that are tracked. Beyond it those that a cache has
+/// are dropped first, then the oldest ones.
+const LIMIT: usize = 16_384;
 
 /// A cache of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -54,9 +57,19 @@ pub(crate) enum Echo {
     Foreign,
 }
 
-/// The tracked writes of one key.
+/// The tracked writes of one key; most keys have none.
 #[derive(Debug, Default)]
-pub(super) struct TrackedWrites(Vec<TrackedWrite>);
+pub(super) struct TrackedWrites(Option<Box<Tracked>>);
+
+/// Writes by their object.
+#[derive(Debug, Default)]
+struct Tracked {
+    objects: HashMap<(View, ObjectKey), VecDeque<TrackedWrite>>,
+    /// The number of all writes.
+    count: usize,
+    /// The number of those that are awaited.
+    awaited: usize,
+}
 
 #[derive(Debug)]
 struct TrackedWrite {
@@ -64,17 +77,40 @@ struct TrackedWrite {
     at: Instant,
     /// The classification of its event.
     echo: Echo,
-    /// Whether its event was received.
-    heard: bool,
-    /// Whether its cache has this version or a newer one.
-    seen: bool,
+    stage: Stage,
 }
 
-/// The keys that wait for objects in a cache, and when they stop waiting.
+/// How far a write is on its way back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The key waits until the cache has it.
+    Awaited,
+    /// The cache does not have it, and the key does not wait any longer.
+    Late,
+    /// The cache has this version or a newer one. Its event may still be on its way
+    /// to the queue.
+    Shown,
+}
+
+/// The objects whose events are expected: by which keys, and until when.
 #[derive(Debug, Default)]
 pub(super) struct Awaited {
     objects: HashMap<(View, ObjectKey), Vec<EntryId>>,
-    expiries: VecDeque<(Instant, EntryId, View, ObjectKey)>,
+    /// When keys stop waiting.
+    waits: VecDeque<Expiry>,
+    /// When the events of writes that are late are no longer expected.
+    late: VecDeque<Expiry>,
+}
+
+/// The end of a key's wait for an object.
+#[derive(Debug)]
+pub(super) struct Expiry {
+    at: Instant,
+    pub(super) id: EntryId,
+    pub(super) view: View,
+    pub(super) object: ObjectKey,
+    /// Whether it is the last one of its write.
+    is_last: bool,
 }
 
 impl Revision {
@@ -85,50 +121,40 @@ impl Revision {
     }
 
     /// Whether a cache that has processed the event has the write.
-    fn is_shown_by(&self, event: &Self) -> bool {
+    pub(super) fn is_shown_by(&self, event: &Self) -> bool {
         if (self.view, &self.object) != (event.view, &event.object) {
             return false;
         }
         match (&self.version, &event.version) {
             (_, None) => self.uid == event.uid,
             (None, Some(_)) => self.uid != event.uid,
-            (Some(version), Some(now)) => self.uid != event.uid || !older(now, version),
+            (Some(version), Some(now)) => !older(now, version),
         }
     }
 }
 
 impl TrackedWrites {
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.is_none()
     }
 
-    /// Tracks a write by its response. `heard` are the events that were received
-    /// during the call.
-    pub(super) fn add<'a>(
-        &mut self,
-        write: Revision,
-        echo: Echo,
-        heard: impl Iterator<Item = &'a Revision>,
-        now: Instant,
-    ) {
+    /// Tracks a write by its response.
+    pub(super) fn add(&mut self, write: Revision, echo: Echo, now: Instant) {
+        let tracked = self.0.get_or_insert_default();
+        let place = (write.view, write.object.clone());
         // The response to a write that changes nothing has the version of an earlier one.
-        if let Some(tracked) = self.0.iter_mut().find(|tracked| tracked.write == write) {
-            tracked.echo = tracked.echo.min(echo);
+        let known = tracked.objects.get_mut(&place).and_then(|all| all.iter_mut().rfind(|one| one.write == write));
+        if let Some(known) = known {
+            known.echo = known.echo.min(echo);
             return;
         }
-        // Keep a few for each object: the echo of an earlier one may still arrive.
-        let same = |tracked: &TrackedWrite| (tracked.write.view, &tracked.write.object) == (write.view, &write.object);
-        if self.0.iter().filter(|tracked| same(tracked)).count() >= KEPT
-            && let Some(oldest) = self.0.iter().position(same)
-        {
-            self.0.remove(oldest);
+        if tracked.count >= LIMIT {
+            tracked.drop_one();
         }
-        if self.0.len() >= LIMIT {
-            self.0.remove(0);
-        }
-        let mut tracked = TrackedWrite { write, at: now, echo, heard: false, seen: false };
-        heard.for_each(|event| tracked.record_event(event));
-        self.0.push(tracked);
+        let write = TrackedWrite { write, at: now, echo, stage: Stage::Awaited };
+        tracked.objects.entry(place).or_default().push_back(write);
+        tracked.count += 1;
+        tracked.awaited += 1;
     }
 
     /// Classifies an event by the tracked writes.
@@ -137,93 +163,114 @@ impl TrackedWrites {
         if (event.view, &event.version) == (View::Primary, &None) {
             return Echo::Foreign;
         }
-        match self.0.iter().find(|tracked| tracked.write == *event) {
+        let all = self.0.as_ref().and_then(|tracked| tracked.objects.get(&(event.view, event.object.clone())));
+        match all.and_then(|all| all.iter().find(|one| one.write == *event)) {
             Some(tracked) if tracked.echo == Echo::Silent && event.version.is_none() => Echo::Own,
             Some(tracked) => tracked.echo,
             None => Echo::Foreign,
         }
     }
 
-    /// Records an event.
-    pub(super) fn record_event(&mut self, event: &Revision) {
-        self.0.iter_mut().for_each(|tracked| tracked.record_event(event));
+    /// Records that a cache has processed an event, which may still be on its way to
+    /// the queue.
+    pub(super) fn cache_reached(&mut self, event: &Revision) {
+        self.edit(event.view, &event.object, |all| {
+            all.iter_mut().filter(|one| one.write.is_shown_by(event)).for_each(|one| one.stage = Stage::Shown);
+        });
     }
 
-    /// Records that a cache has processed an event. Returns whether the caches now
-    /// have all tracked writes.
-    pub(super) fn cache_reached(&mut self, event: &Revision) -> bool {
-        for tracked in &mut self.0 {
-            tracked.seen |= tracked.write.is_shown_by(event);
-        }
-        !self.is_awaiting()
+    /// Drops the writes that an event has shown: no earlier one follows it.
+    pub(super) fn event_delivered(&mut self, event: &Revision) {
+        self.edit(event.view, &event.object, |all| all.retain(|one| !one.write.is_shown_by(event)));
     }
 
-    /// Whether a cache lacks any write.
+    /// Whether the key waits for a cache that lacks a write.
     pub(super) fn is_awaiting(&self) -> bool {
-        self.0.iter().any(|tracked| !tracked.seen)
+        self.0.as_ref().is_some_and(|tracked| tracked.awaited > 0)
     }
 
-    /// Whether a cache lacks a write of this object.
-    fn awaits(&self, view: View, object: &ObjectKey) -> bool {
-        self.0.iter().any(|tracked| !tracked.seen && (tracked.write.view, &tracked.write.object) == (view, object))
+    /// Whether an event of this object is expected.
+    pub(super) fn tracks(&self, view: View, object: &ObjectKey) -> bool {
+        self.0.as_ref().is_some_and(|tracked| tracked.objects.contains_key(&(view, object.clone())))
     }
 
-    /// Drops the writes whose event was received and that the cache has.
-    pub(super) fn prune(&mut self) {
-        self.0.retain(|tracked| !(tracked.heard && tracked.seen));
-        if self.0.is_empty() {
-            self.0 = Vec::new();
+    /// Stops waiting for the writes of an object that are too old. Those that the cache
+    /// does not have are dropped much later, because their event would shorten a back-off.
+    pub(super) fn expire(&mut self, view: View, object: &ObjectKey, now: Instant) {
+        self.edit(view, object, |all| {
+            all.retain_mut(|one| {
+                if one.stage == Stage::Awaited && now >= one.at + PATIENCE {
+                    one.stage = Stage::Late;
+                }
+                let expected = if one.stage == Stage::Shown { PATIENCE } else { PATIENCE + EXPECTED };
+                now < one.at + expected
+            });
+        });
+    }
+
+    /// Changes the writes of one object.
+    fn edit(&mut self, view: View, object: &ObjectKey, change: impl FnOnce(&mut VecDeque<TrackedWrite>)) {
+        let Some(tracked) = &mut self.0 else { return };
+        let place = (view, object.clone());
+        let Some(all) = tracked.objects.get_mut(&place) else { return };
+        let awaited = |all: &VecDeque<TrackedWrite>| all.iter().filter(|one| one.stage == Stage::Awaited).count();
+        let before = (all.len(), awaited(all));
+        change(all);
+        let after = (all.len(), awaited(all));
+        tracked.count -= before.0 - after.0;
+        tracked.awaited -= before.1 - after.1;
+        if after.0 == 0 {
+            tracked.objects.remove(&place);
         }
-    }
-
-    /// Drops the writes that are too old. Returns whether the key waits for none any
-    /// more; an event may have been the last before.
-    pub(super) fn expire(&mut self, now: Instant) -> bool {
-        self.0.retain(|tracked| now < tracked.at + PATIENCE);
-        if self.0.is_empty() {
-            self.0 = Vec::new();
+        if tracked.count == 0 {
+            self.0 = None;
         }
-        !self.is_awaiting()
     }
 }
 
-impl TrackedWrite {
-    fn record_event(&mut self, event: &Revision) {
-        self.heard |= self.write == *event;
-        // A deleted object has no more events: none is expected.
-        if event.version.is_none() && self.write.is_shown_by(event) {
-            self.seen = true;
-            self.heard |= self.write.version.is_some();
+impl Tracked {
+    /// Drops a write that a cache has, or else the oldest one.
+    fn drop_one(&mut self) {
+        let all = self.objects.iter().flat_map(|(place, all)| {
+            all.iter().enumerate().map(move |(index, one)| ((one.stage != Stage::Shown, one.at), place, index))
+        });
+        let Some((place, index)) = all.min_by_key(|(order, ..)| *order).map(|(_, place, index)| (place.clone(), index))
+        else {
+            return;
+        };
+        let Some(all) = self.objects.get_mut(&place) else { return };
+        let dropped = all.remove(index);
+        if all.is_empty() {
+            self.objects.remove(&place);
         }
+        self.count -= 1;
+        self.awaited -= usize::from(dropped.is_some_and(|one| one.stage == Stage::Awaited));
     }
 }
 
 impl Awaited {
-    /// Records that a key waits for a write.
+    /// Records that a key expects the event of a write.
     pub(super) fn add(&mut self, id: EntryId, write: &Revision, now: Instant) {
         let ids = self.objects.entry((write.view, write.object.clone())).or_default();
         if !ids.contains(&id) {
             ids.push(id);
         }
-        self.expiries.push_back((now + PATIENCE, id, write.view, write.object.clone()));
+        let (view, object) = (write.view, write.object.clone());
+        self.waits.push_back(Expiry { at: now + PATIENCE, id, view, object, is_last: false });
     }
 
-    /// Whether no key waits; that is the usual case.
+    /// Whether no key expects an event; that is the usual case.
     pub(super) fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// The keys that wait for an object.
+    /// The keys that expect an event of an object.
     pub(super) fn keys_waiting_for(&self, view: View, object: &ObjectKey) -> Vec<EntryId> {
         self.objects.get(&(view, object.clone())).cloned().unwrap_or_default()
     }
 
-    /// Records that a key does not wait for an object any longer, unless the cache
-    /// lacks one of its tracked writes.
-    pub(super) fn remove(&mut self, id: EntryId, view: View, object: &ObjectKey, writes: Option<&TrackedWrites>) {
-        if writes.is_some_and(|writes| writes.awaits(view, object)) {
-            return;
-        }
+    /// Records that a key does not expect an event of an object any longer.
+    pub(super) fn remove(&mut self, id: EntryId, view: View, object: &ObjectKey) {
         let object = (view, object.clone());
         if let Some(ids) = self.objects.get_mut(&object) {
             ids.retain(|one| *one != id);
@@ -231,16 +278,31 @@ impl Awaited {
                 self.objects.remove(&object);
             }
         }
+        if self.objects.is_empty() {
+            self.objects = HashMap::new();
+        }
     }
 
     /// Takes the next wait that has expired.
-    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<(EntryId, View, ObjectKey)> {
-        self.expiries.front().filter(|(at, ..)| *at <= now)?;
-        self.expiries.pop_front().map(|(_, id, view, object)| (id, view, object))
+    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<Expiry> {
+        let queues = [&mut self.waits, &mut self.late];
+        let queue = queues.into_iter().find(|queue| queue.front().is_some_and(|front| front.at <= now))?;
+        let expiry = queue.pop_front();
+        if queue.is_empty() {
+            *queue = VecDeque::new();
+        }
+        expiry
+    }
+
+    /// Expects the events of writes whose wait has expired for some more time.
+    pub(super) fn extend(&mut self, expiry: Expiry) {
+        if !expiry.is_last {
+            self.late.push_back(Expiry { at: expiry.at + EXPECTED, is_last: true, ..expiry });
+        }
     }
 
     /// When the next wait expires.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.expiries.front().map(|(at, ..)| *at)
+        [&self.waits, &self.late].into_iter().filter_map(|queue| queue.front()).map(|front| front.at).min()
     }
 }

@@ -13,7 +13,7 @@ const VOLATILE: [&str; 6] = ["managedFields", "resourceVersion", "generation", "
 
 /// Applies the difference between two states to a third one. `Null` is for a state
 /// that does not exist.
-pub(super) fn graft(from: &Value, to: &Value, onto: &mut Value) {
+pub(crate) fn graft(from: &Value, to: &Value, onto: &mut Value) {
     if from == to {
         return;
     }
@@ -125,7 +125,7 @@ pub(super) fn impose(stated: &Value, given: &Value, onto: &mut Value) {
 }
 
 /// The JSON merge patch that makes one state into another.
-pub(super) fn merge_patch(from: &Value, to: &Value) -> Value {
+pub(crate) fn merge_patch(from: &Value, to: &Value) -> Value {
     let (Value::Object(from), Value::Object(to)) = (from, to) else { return to.clone() };
     let mut patch = Map::new();
     for field in from.keys().filter(|field| !to.contains_key(*field)) {

@@ -53,6 +53,10 @@ pub(crate) trait Sink: Send + Sync {
     fn changed(&self, change: &Change, seen: Seen);
     /// The objects were listed again.
     fn relisted(&self) {}
+    /// Whether it is informed of each change after all others.
+    fn is_last(&self) -> bool {
+        false
+    }
     /// A list with a lower version was accepted.
     fn restored(&self) {}
     /// An object was malformed.

@@ -92,7 +92,9 @@ impl Store {
         let known = {
             let mut contents = self.shard(object.key()).write();
             contents.reindex([object.key()], false);
-            contents.objects.take(object.key()).map(|Keyed(known)| known)
+            let known = contents.objects.take(object.key()).map(|Keyed(known)| known);
+            contents.shrink();
+            known
         };
         self.measure(&Change::new(known, None));
         Change::new(Some(Arc::new(object)), None)

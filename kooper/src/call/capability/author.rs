@@ -7,6 +7,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::patch::{PatchBody, PatchType};
 use crate::object::Object;
 
 /// How a response shows that the request made its version.
@@ -16,10 +17,18 @@ pub(super) enum Author {
     Creation,
     /// The deletion mark is new.
     Deletion,
-    /// The newest managed fields are those of this manager, which sent this.
-    Manager(String, Value),
+    /// The newest managed fields are those of this manager, or what it sent changes the
+    /// object.
+    Manager(String, Sent),
     /// The request changes nothing.
     NoChange,
+}
+
+/// What a field manager has sent.
+#[derive(Debug)]
+pub(super) enum Sent {
+    Applied(Value),
+    Patch(PatchBody),
 }
 
 #[derive(Deserialize, Default)]
@@ -54,13 +63,18 @@ impl Author {
                 let unmarked = |object: &Object| object.metadata().is_ok_and(|metadata| !metadata.is_deleted());
                 !remains(answer) || before.is_some_and(unmarked)
             }
-            Self::Manager(own, sent) => match newest(text, own) {
-                Newest::Own => true,
-                Newest::Other => false,
-                Newest::Both => {
-                    before.and_then(|before| before.decode().ok()).is_some_and(|before| changes(&before, sent))
+            Self::Manager(own, sent) => {
+                let before = before.and_then(|before| before.decode::<Value>().ok());
+                let changes = || before.as_ref().is_some_and(|before| sent.changes(before));
+                match newest(text, own) {
+                    Newest::Own => true,
+                    Newest::Both => changes(),
+                    // The removal of a field does not renew the time of its manager.
+                    Newest::Other => {
+                        matches!(sent, Sent::Patch(_)) && before.as_ref().is_some_and(is_whole) && changes()
+                    }
                 }
-            },
+            }
             Self::NoChange => false,
         }
     }
@@ -89,11 +103,43 @@ fn newest(text: &str, own: &str) -> Newest {
     }
 }
 
+/// Whether a cache has more of an object than its metadata.
+fn is_whole(object: &Value) -> bool {
+    object.as_object().is_some_and(|fields| fields.keys().any(|field| !is_head(field)))
+}
+
+fn is_head(field: &str) -> bool {
+    matches!(field, "apiVersion" | "kind" | "metadata")
+}
+
+impl Sent {
+    /// Whether it changes an object.
+    fn changes(&self, before: &Value) -> bool {
+        match self {
+            Self::Applied(applied) => lacks(before, applied),
+            Self::Patch(PatchBody { patch_type: PatchType::Json, value, .. }) => {
+                let mut after = before.clone();
+                let operations = serde_json::from_value::<json_patch::Patch>(value.clone());
+                // An object that the operations do not fit is not the one that they were sent for.
+                let done = operations.is_ok_and(|operations| json_patch::patch(&mut after, &operations).is_ok());
+                !done || after != *before
+            }
+            Self::Patch(PatchBody { value, .. }) => lacks(before, value),
+        }
+    }
+}
+
 /// Whether an object lacks some of the fields that were sent.
-fn changes(before: &Value, sent: &Value) -> bool {
+fn lacks(before: &Value, sent: &Value) -> bool {
     let Value::Object(fields) = sent else { return false };
-    // Objects of a list have no type.
-    fields.iter().any(|(name, sent)| !matches!(name.as_str(), "apiVersion" | "kind") && !has(&before[name], sent))
+    // Objects of a list have no type, and the version is a condition.
+    fields.iter().any(|(name, sent)| match (name.as_str(), sent) {
+        ("apiVersion" | "kind", _) => false,
+        ("metadata", Value::Object(sent)) => {
+            sent.iter().any(|(name, sent)| name != "resourceVersion" && !has(&before["metadata"][name], sent))
+        }
+        _ => !has(&before[name], sent),
+    })
 }
 
 fn has(before: &Value, sent: &Value) -> bool {
@@ -142,7 +188,11 @@ mod tests {
     fn made(managers: &[(&str, u32)]) -> bool {
         let (object, text) = answer("5", managers);
         let before = answer("4", &[]).0;
-        Author::Manager("shop/web".to_owned(), json!({"metadata": {"name": "a"}})).made(&object, &text, Some(&before))
+        Author::Manager("shop/web".to_owned(), Sent::Applied(json!({"metadata": {"name": "a"}}))).made(
+            &object,
+            &text,
+            Some(&before),
+        )
     }
 
     #[test]
@@ -163,16 +213,38 @@ mod tests {
     fn two_writes_in_one_second_are_distinguished_by_the_fields_that_were_missing_before() {
         let (object, text) = answer("5", &[("shop/web", 7), ("kubectl", 7)]);
         let before = answer("4", &[]).0;
-        let sent = |value| Author::Manager("shop/web".to_owned(), value).made(&object, &text, Some(&before));
-        assert!(sent(json!({"metadata": {"annotations": {"calls": "1"}}})));
-        assert!(!sent(json!({"kind": "Pod", "metadata": {"uid": "u", "annotations": null}})));
-        assert!(!sent(json!([{"op": "remove", "path": "/spec"}])));
+        let sent = |sent| Author::Manager("shop/web".to_owned(), sent).made(&object, &text, Some(&before));
+        assert!(sent(Sent::Applied(json!({"metadata": {"annotations": {"calls": "1"}}}))));
+        assert!(!sent(Sent::Applied(json!({"kind": "Pod", "metadata": {"uid": "u", "annotations": null}}))));
+        let patch = |operations| sent(Sent::Patch(PatchBody::json(operations)));
+        assert!(patch(json!([{"op": "add", "path": "/spec", "value": {}}])));
+        assert!(!patch(json!([{"op": "replace", "path": "/metadata/uid", "value": "u"}])));
+    }
+
+    #[test]
+    fn the_removal_of_a_field_is_found_by_what_was_there_before() {
+        let (object, text) = answer("5", &[("kubectl", 7)]);
+        let before = |labels: Value| {
+            let metadata = json!({"name": "a", "uid": "u", "resourceVersion": "4", "labels": labels});
+            Object::parse(json!({"metadata": metadata, "data": {}}).to_string().as_bytes()).unwrap()
+        };
+        let made = |patch, labels| {
+            let author = Author::Manager("shop/web".to_owned(), Sent::Patch(patch));
+            author.made(&object, &text, Some(&before(labels)))
+        };
+        let merge = || PatchBody::merge(json!({"metadata": {"labels": {"a": null}, "resourceVersion": "4"}}));
+        assert!(made(merge(), json!({"a": "b"})));
+        assert!(!made(merge(), json!({"b": "b"})), "another client has changed it since");
+        let json = || PatchBody::json(json!([{"op": "remove", "path": "/metadata/labels/a"}]));
+        assert!(made(json(), json!({"a": "b"})));
+        let author = Author::Manager("shop/web".to_owned(), Sent::Patch(merge()));
+        assert!(!author.made(&object, &text, Some(&answer("4", &[]).0)), "metadata alone does not show it");
     }
 
     #[test]
     fn a_version_that_was_cached_before_the_request_is_not_its_own() {
         let (object, text) = answer("5", &[("shop/web", 7)]);
-        let author = Author::Manager("shop/web".to_owned(), Value::Null);
+        let author = Author::Manager("shop/web".to_owned(), Sent::Applied(Value::Null));
         assert!(author.made(&object, &text, None));
         assert!(!author.made(&object, &text, Some(&object)));
     }

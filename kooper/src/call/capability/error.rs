@@ -157,6 +157,24 @@ impl AccessError {
         self.cause() == Some(&Cause::NamespaceTerminating)
     }
 
+    /// Whether the object has changed since the request's version of it.
+    pub(super) fn is_stale(&self) -> bool {
+        self.cause() == Some(&Cause::Conflict) && self.status().is_some_and(|status| status.reason == "Conflict")
+    }
+
+    /// Whether an object of this name exists already.
+    pub(super) fn exists(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 409 && status.reason == "AlreadyExists")
+    }
+
+    /// The same error, and what is known about it.
+    pub(super) fn advised(mut self, advice: &str) -> Self {
+        if let Self::Rejected(rejection) = &mut self {
+            rejection.refusal.add_advice(advice);
+        }
+        self
+    }
+
     /// Whether the object does not exist, and its kind does.
     pub(super) fn is_gone(&self) -> bool {
         self.cause() == Some(&Cause::Gone)
@@ -209,7 +227,8 @@ impl From<OwnerError> for AccessError {
     }
 }
 
-fn controlled(owner: Option<&str>) -> String {
+/// Who controls an object, for messages.
+pub(super) fn controlled(owner: Option<&str>) -> String {
     owner.map_or_else(|| "no owner controls it".to_owned(), |owner| format!("{owner} controls it"))
 }
 

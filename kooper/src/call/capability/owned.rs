@@ -212,7 +212,7 @@ impl Objects<'_> {
                     }
                     applied => {
                         let applied = applied?;
-                        self.backing.creations.note(&self.kind, key, Instant::now());
+                        self.backing.creations.note(&parent.key(), &self.kind, key, Instant::now());
                         return Ok(self.reveal(parent, key, &body, applied.0).await?.map(Arc::new));
                     }
                 }
@@ -245,7 +245,7 @@ impl Objects<'_> {
 
     /// Rejects the creation of a child that was created and deleted again and again.
     fn check_pause(&self, parent: &Parent, key: &ObjectKey) -> Result<(), AccessError> {
-        match self.backing.creations.pause(&self.kind, key, Instant::now()) {
+        match self.backing.creations.pause(&parent.key(), &self.kind, key, Instant::now()) {
             Some(pause) => Err(AccessError::deleted_again(&self.kind.kind, key, &parent.name, pause)),
             None => Ok(()),
         }

@@ -84,6 +84,16 @@ impl PatchBody {
             && (self.value == json!({}) || self.value == json!({"metadata": {"uid": uid}}))
     }
 
+    /// Whether it is for one version of the object only.
+    pub(super) fn names_version(&self) -> bool {
+        match (self.patch_type, &self.value) {
+            (PatchType::Json, Value::Array(operations)) => {
+                operations.iter().any(|operation| operation["path"] == "/metadata/resourceVersion")
+            }
+            _ => !self.value["metadata"]["resourceVersion"].is_null(),
+        }
+    }
+
     pub(super) fn content_type(&self) -> http::HeaderValue {
         http::HeaderValue::from_static(match self.patch_type {
             PatchType::Merge => "application/merge-patch+json",

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Access;
-use super::author::{Author, remains};
+use super::author::{Author, Sent, remains};
 use super::error::{AccessError, Asked};
 use super::patch::PatchBody;
 use crate::call::Call;
@@ -27,6 +27,14 @@ use crate::watch::selected::Selected;
 
 /// Longer than the API server takes for a write with all its webhooks.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many conflicts a request tolerates before it fails.
+pub(super) const CONFLICTS: u32 = 5;
+
+/// Waits after the given conflict in a row, counted from 1.
+pub(super) async fn pause_after(conflict: u32) {
+    tokio::time::sleep(Duration::from_millis(5) * conflict).await;
+}
 
 /// The objects of one kind, for one argument of one call.
 pub(super) struct Objects<'a> {
@@ -56,6 +64,19 @@ pub(super) enum Doing {
 }
 
 impl Doing {
+    /// Whether it is a write to whatever version of the object there is, so that it can
+    /// be sent again after a conflict.
+    fn is_for_any_version(&self) -> bool {
+        match self {
+            Self::Apply(body, _) | Self::ApplyStatus(body, _) => body["metadata"]["resourceVersion"].is_null(),
+            Self::Patch(patch, _) => !patch.names_version(),
+            Self::Delete(params) => {
+                params.preconditions.as_ref().is_none_or(|wanted| wanted.resource_version.is_none())
+            }
+            Self::Get | Self::Create(_) | Self::Evict(_) => false,
+        }
+    }
+
     /// The name in the object to write, if it has one. That in the key of a cluster-scoped
     /// object ends where a namespace would.
     fn name(&self) -> Option<&str> {
@@ -98,17 +119,7 @@ impl Objects<'_> {
         let writes = !matches!(doing, Doing::Get | Doing::Evict(_));
         let (author, before) = (self.author(&doing), self.cached(key));
         let deletes = matches!(doing, Doing::Delete(_));
-        let request = self
-            .request(key, doing)
-            .map_err(|error| AccessError::of(asked.clone(), kube::Error::BuildRequest(error)))?;
-        let answer = tokio::time::timeout(PATIENCE, self.backing.client().request_text(request)).await;
-        let text = match answer {
-            Ok(answer) => answer.map_err(|error| AccessError::of(asked, error))?,
-            Err(elapsed) => {
-                let Asked { verb, kind, object, .. } = asked;
-                return Err(AccessError::Unanswered { verb, kind, object, source: elapsed.into() });
-            }
-        };
+        let text = self.answer(key, &doing, &asked).await?;
         // The response to a deletion or an eviction may be a Status, which has no name.
         let object = Object::parse(text.as_bytes()).ok().filter(|object| !is_status(object));
         match &object {
@@ -117,10 +128,34 @@ impl Objects<'_> {
                 let remains = !deletes || remains(object);
                 self.note(object.key(), object.uid(), remains.then_some(object), echo);
             }
-            None if deletes => self.removed(key),
+            None if deletes => self.removed(key, &text),
             _ => {}
         }
         Ok((object, text))
+    }
+
+    /// Sends a request, and once more if the server could not store its result because
+    /// of a write at the same time.
+    async fn answer(&self, key: &ObjectKey, doing: &Doing, asked: &Asked) -> Result<String, AccessError> {
+        let mut conflicts = 0;
+        loop {
+            let request = self
+                .request(key, doing)
+                .map_err(|error| AccessError::of(asked.clone(), kube::Error::BuildRequest(error)))?;
+            let error = match tokio::time::timeout(PATIENCE, self.backing.client().request_text(request)).await {
+                Ok(Ok(text)) => return Ok(text),
+                Ok(Err(error)) => AccessError::of(asked.clone(), error),
+                Err(elapsed) => {
+                    let Asked { verb, kind, object, .. } = asked.clone();
+                    return Err(AccessError::Unanswered { verb, kind, object, source: elapsed.into() });
+                }
+            };
+            if conflicts == CONFLICTS || !error.is_stale() || !doing.is_for_any_version() {
+                return Err(error);
+            }
+            conflicts += 1;
+            pause_after(conflicts).await;
+        }
     }
 
     pub(super) fn asked(&self, key: &ObjectKey, doing: &Doing) -> Asked {
@@ -140,12 +175,16 @@ impl Objects<'_> {
         Asked { verb, kind: self.kind.kind.clone(), object: key.clone(), rule, named, owner }
     }
 
-    fn request(&self, key: &ObjectKey, doing: Doing) -> Result<Request<Vec<u8>>, kube::core::request::Error> {
+    fn request(&self, key: &ObjectKey, doing: &Doing) -> Result<Request<Vec<u8>>, kube::core::request::Error> {
         let requests = Requests::new((self.path)(key.namespace()));
         let manager = self.backing.field_manager();
         let name = &*escape(key.name());
         let posted = || PostParams { field_manager: Some(manager.clone()), ..PostParams::default() };
-        let forced = |manager| PatchParams { field_manager: Some(manager), force: true, ..PatchParams::default() };
+        let forced = |manager: &String| PatchParams {
+            field_manager: Some(manager.clone()),
+            force: true,
+            ..PatchParams::default()
+        };
         match doing {
             Doing::Get => requests.get(name, &GetParams::default()),
             Doing::Create(body) => requests.create(&posted(), body.to_string().into_bytes()),
@@ -154,9 +193,9 @@ impl Objects<'_> {
                 requests.patch_subresource("status", name, &forced(manager), &KubePatch::Apply(body))
             }
             Doing::Patch(patch, manager) => {
-                let params = PatchParams { field_manager: Some(manager), ..PatchParams::default() };
+                let params = PatchParams { field_manager: Some(manager.clone()), ..PatchParams::default() };
                 let (content_type, status) = (patch.content_type(), patch.status);
-                let patch = KubePatch::Merge(patch.value);
+                let patch = KubePatch::Merge(&patch.value);
                 let mut request = match status {
                     true => requests.patch_subresource("status", name, &params, &patch)?,
                     false => requests.patch(name, &params, &patch)?,
@@ -166,8 +205,8 @@ impl Objects<'_> {
             }
             // The API server's default for a Job leaves its pods behind.
             Doing::Delete(params) => {
-                let policy = params.propagation_policy.or(Some(PropagationPolicy::Background));
-                requests.delete(name, &DeleteParams { propagation_policy: policy, ..params })
+                let policy = params.propagation_policy.clone().or(Some(PropagationPolicy::Background));
+                requests.delete(name, &DeleteParams { propagation_policy: policy, ..params.clone() })
             }
             // kube's `Request::evict` sends its options under a name that the API server does not know.
             Doing::Evict(uid) => {
@@ -226,14 +265,25 @@ impl Objects<'_> {
         ObjectKey::new(metadata["namespace"].as_str(), metadata["name"].as_str().unwrap_or_default())
     }
 
-    fn removed(&self, key: &ObjectKey) {
-        if let Some(object) = self.cached(key) {
-            self.note(key, object.uid(), None, Echo::Own);
+    /// Notes that an object was removed. The response names its uid; no cache may have it yet.
+    fn removed(&self, key: &ObjectKey, response: &str) {
+        #[derive(serde::Deserialize)]
+        struct Removed {
+            details: RemovedDetails,
+        }
+        #[derive(serde::Deserialize)]
+        struct RemovedDetails {
+            uid: String,
+        }
+        let named = serde_json::from_str::<Removed>(response).ok().map(|removed| removed.details.uid);
+        let uid = named.or_else(|| Some(self.cached(key)?.uid().to_owned()));
+        if let Some(uid) = uid {
+            self.note(key, &uid, None, Echo::Own);
         }
     }
 
     /// The object in a cache of the controller.
-    fn cached(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+    pub(super) fn cached(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         let own = self.kind.is_same(&self.backing.kind).then_some(&self.backing.own);
         let mut caches = self.backing.caches.of_kind(&self.kind).map(|(_, cache)| cache).chain(own);
         caches.find_map(|cache| cache.get(key))
@@ -252,9 +302,10 @@ impl Objects<'_> {
             Doing::Create(_) => Author::Creation,
             Doing::Delete(_) => Author::Deletion,
             Doing::Patch(patch, _) if patch.is_empty() => Author::NoChange,
-            Doing::Apply(sent, _) | Doing::ApplyStatus(sent, _) | Doing::Patch(PatchBody { value: sent, .. }, _) => {
-                Author::Manager(self.backing.field_manager(), sent.clone())
+            Doing::Apply(sent, _) | Doing::ApplyStatus(sent, _) => {
+                Author::Manager(self.backing.field_manager(), Sent::Applied(sent.clone()))
             }
+            Doing::Patch(patch, _) => Author::Manager(self.backing.field_manager(), Sent::Patch(patch.clone())),
             Doing::Get | Doing::Evict(_) => Author::NoChange,
         }
     }

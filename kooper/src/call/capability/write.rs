@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use kube::api::{DeleteParams, Preconditions};
 use serde::Serialize;
 
-use super::error::AccessError;
+use super::error::{AccessError, controlled};
 use super::grant::{MayApply, MayCreate, MayDelete, MayEvict, MayGet, MayPatch};
 use super::patch::PatchBody;
 use super::request::{Doing, Objects, body};
@@ -48,8 +48,9 @@ impl<T: Kind, V> Access<T, V> {
     /// `metadata.generateName`.
     ///
     /// # Errors
-    /// If an object of this name exists ([`AccessError::is_conflict`]), or the API
-    /// server rejects the request or does not respond.
+    /// If an object of this name exists ([`AccessError::is_conflict`]; the message names
+    /// the owner of one that a cache of the controller has), or the API server rejects the
+    /// request or does not respond.
     pub fn create<'a>(&'a self, object: &'a T) -> Request<'a, T>
     where
         T: Serialize,
@@ -66,7 +67,8 @@ impl<T: Kind, V> Access<T, V> {
             if let (true, Some(generate)) = (key.name().is_empty(), body["metadata"]["generateName"].as_str()) {
                 key = ObjectKey::new(key.namespace(), generate);
             }
-            answered(objects.send(&key, Doing::Create(body)).await?, &key)
+            let created = objects.send(&key, Doing::Create(body)).await;
+            answered(created.map_err(|error| objects.name_owner(&key, error))?, &key)
         })
     }
 
@@ -222,6 +224,16 @@ impl<T: Kind, V> Access<T, V> {
 }
 
 impl Objects<'_> {
+    /// Adds to the error about a name that is taken whose object has it.
+    fn name_owner(&self, key: &ObjectKey, error: AccessError) -> AccessError {
+        let Some(known) = self.cached(key).filter(|_| error.exists()) else { return error };
+        let owner = known.metadata().ok().and_then(|metadata| {
+            let owner = metadata.controller()?;
+            Some(format!("{} `{}` ({})", owner.kind, owner.name, owner.uid))
+        });
+        error.advised(&controlled(owner.as_deref()))
+    }
+
     async fn delete(&self, key: &ObjectKey, params: DeleteParams) -> Result<(), AccessError> {
         let by_uid = params.preconditions.as_ref().is_some_and(|wanted| wanted.uid.is_some());
         match self.send(key, Doing::Delete(params)).await {
@@ -234,15 +246,17 @@ impl Objects<'_> {
 
 /// The object in the response to a write.
 pub(super) fn answered<T: Kind>(object: Option<impl Borrow<Object>>, key: &ObjectKey) -> Result<T, AccessError> {
-    match object {
-        Some(object) => Ok(object.borrow().decode()?),
-        None => Err(AccessError::Unanswered {
-            verb: "write",
-            kind: T::kind(&()).into_owned(),
-            object: key.clone(),
-            source: "the response is not an object".into(),
-        }),
-    }
+    Ok(received(object, &T::kind(&()), key)?.borrow().decode()?)
+}
+
+/// What the response to a write has, if it is an object.
+pub(super) fn received<O>(object: Option<O>, kind: &str, key: &ObjectKey) -> Result<O, AccessError> {
+    object.ok_or_else(|| AccessError::Unanswered {
+        verb: "write",
+        kind: kind.to_owned(),
+        object: key.clone(),
+        source: "the response is not an object".into(),
+    })
 }
 
 pub(super) fn key_of<T: Kind>(object: &T) -> ObjectKey {

@@ -146,6 +146,12 @@ impl Backing {
         }
     }
 
+    /// Forgets what is known about children of an object that was deleted.
+    pub(crate) fn forget_owner(&self, key: &ObjectKey) {
+        self.contested.forget(key);
+        self.creations.forget(key);
+    }
+
     /// What a subset selects; `None` for all objects.
     pub(crate) fn subset(&self, subset: TypeId) -> Option<&'static Selected> {
         self.subsets.get(&subset).copied()

@@ -1,7 +1,7 @@
 //! Owners that wait for a child that belongs to another one.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
@@ -9,24 +9,81 @@ use crate::object::kind::KindInfo;
 /// Children that belong to another owner, each with the owners that wanted to
 /// apply it.
 #[derive(Debug, Default)]
-pub(crate) struct Contested(Mutex<HashMap<(KindInfo, ObjectKey), BTreeSet<ObjectKey>>>);
+pub(crate) struct Contested(Mutex<Waits>);
+
+/// The waits, in both directions.
+#[derive(Debug, Default)]
+struct Waits {
+    children: BTreeMap<Child, BTreeSet<ObjectKey>>,
+    owners: BTreeMap<ObjectKey, BTreeSet<Child>>,
+}
+
+type Child = (KindInfo, ObjectKey);
 
 impl Contested {
     /// Notes that an owner wants a child that is not its own.
     pub(crate) fn wait(&self, kind: &KindInfo, child: &ObjectKey, owner: ObjectKey) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.entry((kind.clone(), child.clone())).or_default().insert(owner);
+        let (mut waits, child) = (self.lock(), (kind.clone(), child.clone()));
+        waits.owners.entry(owner.clone()).or_default().insert(child.clone());
+        waits.children.entry(child).or_default().insert(owner);
     }
 
     /// Whether no owner waits, which is the common case.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.lock().children.is_empty()
     }
 
     /// Removes and returns the owners to retry after a child was deleted or
     /// changed its owner.
     pub(crate) fn release(&self, kind: &KindInfo, child: &ObjectKey) -> BTreeSet<ObjectKey> {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.remove(&(kind.clone(), child.clone())).unwrap_or_default()
+        let (mut waits, child) = (self.lock(), (kind.clone(), child.clone()));
+        let released = waits.children.remove(&child).unwrap_or_default();
+        for owner in &released {
+            if let Some(children) = waits.owners.get_mut(owner) {
+                children.remove(&child);
+                if children.is_empty() {
+                    waits.owners.remove(owner);
+                }
+            }
+        }
+        released
+    }
+
+    /// Forgets an owner that was deleted.
+    pub(crate) fn forget(&self, owner: &ObjectKey) {
+        let mut waits = self.lock();
+        for child in waits.owners.remove(owner).unwrap_or_default() {
+            if let Some(owners) = waits.children.get_mut(&child) {
+                owners.remove(owner);
+                if owners.is_empty() {
+                    waits.children.remove(&child);
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waits> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Secret;
+
+    use super::*;
+
+    #[test]
+    fn owners_wait_until_the_child_changes_or_they_are_deleted() {
+        let (contested, kind) = (Contested::default(), KindInfo::of::<Secret>());
+        let [a, b, x, y] = ["a", "b", "x", "y"].map(ObjectKey::cluster_scoped);
+        for (child, owner) in [(&x, &a), (&x, &b), (&y, &a), (&y, &a)] {
+            contested.wait(&kind, child, owner.clone());
+        }
+        contested.forget(&a);
+        assert_eq!(contested.release(&kind, &x), BTreeSet::from([b]));
+        assert!(contested.is_empty() && contested.lock().owners.is_empty());
+        contested.forget(&a);
+        assert!(contested.release(&kind, &y).is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! How often children are created, so that one that is deleted again and again is
 //! not created without a pause.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,31 +23,47 @@ pub(crate) struct Creations(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    children: HashMap<(KindInfo, ObjectKey), TokenBucket>,
+    /// The children of each owner.
+    owners: BTreeMap<ObjectKey, BTreeMap<(KindInfo, ObjectKey), TokenBucket>>,
     /// When those that are not limited any more are next forgotten.
     sweep_at: Option<Instant>,
 }
 
 impl Creations {
     /// The time until a child may be created again, if it was created too often.
-    pub(crate) fn pause(&self, kind: &KindInfo, child: &ObjectKey, now: Instant) -> Option<Duration> {
+    pub(crate) fn pause(
+        &self,
+        owner: &ObjectKey,
+        kind: &KindInfo,
+        child: &ObjectKey,
+        now: Instant,
+    ) -> Option<Duration> {
         let state = self.lock();
-        let next = state.children.get(&(kind.clone(), child.clone()))?.next(now);
+        let next = state.owners.get(owner)?.get(&(kind.clone(), child.clone()))?.next(now);
         (next > now).then(|| next - now)
     }
 
     /// Notes that a child was created.
-    pub(crate) fn note(&self, kind: &KindInfo, child: &ObjectKey, now: Instant) {
+    pub(crate) fn note(&self, owner: &ObjectKey, kind: &KindInfo, child: &ObjectKey, now: Instant) {
         let mut state = self.lock();
         // What is created after a minute finds only those of this minute.
         if state.sweep_at.is_none_or(|at| at <= now) {
-            state.children.retain(|_, bucket| !bucket.is_full(now));
+            state.owners.retain(|_, children| {
+                children.retain(|_, bucket| !bucket.is_full(now));
+                !children.is_empty()
+            });
             state.sweep_at = Some(now + PAUSE * BURST);
         }
         let new = || TokenBucket::every(PAUSE, BURST, now);
-        let bucket = state.children.entry((kind.clone(), child.clone())).or_insert_with(new);
+        let bucket =
+            state.owners.entry(owner.clone()).or_default().entry((kind.clone(), child.clone())).or_insert_with(new);
         // Two calls may create it at the same time; both are counted.
         let _ = bucket.take(now);
+    }
+
+    /// Forgets the children of an owner that was deleted, as far as the caches know.
+    pub(crate) fn forget(&self, owner: &ObjectKey) {
+        self.lock().owners.remove(owner);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -64,25 +80,39 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_child_that_is_created_again_and_again_is_created_with_pauses() {
         let (creations, kind) = (Creations::default(), KindInfo::of::<Secret>());
+        let owner = ObjectKey::namespaced("default", "owner");
         let [a, b] = ["a", "b"].map(|name| ObjectKey::namespaced("default", name));
         for _ in 0..BURST {
-            assert_eq!(creations.pause(&kind, &a, Instant::now()), None);
-            creations.note(&kind, &a, Instant::now());
+            assert_eq!(creations.pause(&owner, &kind, &a, Instant::now()), None);
+            creations.note(&owner, &kind, &a, Instant::now());
         }
-        assert_eq!(creations.pause(&kind, &a, Instant::now()), Some(PAUSE));
-        assert_eq!(creations.pause(&kind, &b, Instant::now()), None);
+        assert_eq!(creations.pause(&owner, &kind, &a, Instant::now()), Some(PAUSE));
+        assert_eq!(creations.pause(&owner, &kind, &b, Instant::now()), None);
         tokio::time::sleep(PAUSE).await;
-        assert_eq!(creations.pause(&kind, &a, Instant::now()), None);
+        assert_eq!(creations.pause(&owner, &kind, &a, Instant::now()), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_child_that_stays_is_forgotten() {
         let (creations, kind) = (Creations::default(), KindInfo::of::<Secret>());
+        let owner = ObjectKey::namespaced("default", "owner");
         for number in 0..1000 {
-            creations.note(&kind, &ObjectKey::cluster_scoped(&number.to_string()), Instant::now());
+            creations.note(&owner, &kind, &ObjectKey::cluster_scoped(&number.to_string()), Instant::now());
         }
         tokio::time::sleep(PAUSE * BURST).await;
-        creations.note(&kind, &ObjectKey::cluster_scoped("last"), Instant::now());
-        assert_eq!(creations.lock().children.len(), 1);
+        creations.note(&owner, &kind, &ObjectKey::cluster_scoped("last"), Instant::now());
+        assert_eq!(creations.lock().owners[&owner].len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pauses_of_an_owner_end_with_it() {
+        let (creations, kind) = (Creations::default(), KindInfo::of::<Secret>());
+        let [a, b, child] = ["a", "b", "child"].map(ObjectKey::cluster_scoped);
+        for owner in [&a, &b] {
+            creations.note(owner, &kind, &child, Instant::now());
+        }
+        creations.forget(&a);
+        let left: Vec<_> = creations.lock().owners.keys().cloned().collect();
+        assert_eq!(left, [b]);
     }
 }

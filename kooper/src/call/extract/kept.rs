@@ -1,6 +1,6 @@
 //! Entries of other clients that are added again while they are removed.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 /// The most entries that are remembered. An entry that is forgotten is removed
@@ -9,7 +9,7 @@ const MOST: usize = 4096;
 
 /// Entries that are not removed again, by the object's uid and their path.
 #[derive(Debug, Default)]
-pub(crate) struct KeptEntries(Mutex<HashSet<(String, String)>>);
+pub(crate) struct KeptEntries(Mutex<BTreeSet<(String, String)>>);
 
 impl KeptEntries {
     /// Remembers an entry; `true` if it is new.
@@ -24,5 +24,13 @@ impl KeptEntries {
     pub(crate) fn has(&self, uid: &str, entry: &str) -> bool {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.contains(&(uid.to_owned(), entry.to_owned()))
+    }
+
+    /// Forgets the entries of an object that was deleted.
+    pub(crate) fn forget(&self, uid: &str) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !kept.is_empty() {
+            kept.retain(|(known, _)| known != uid);
+        }
     }
 }

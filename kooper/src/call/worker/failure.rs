@@ -1,10 +1,12 @@
 //! Why a call failed, and which function of the controller it called.
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use super::{CallResult, Called};
+use crate::call::capability::AccessError;
 use crate::call::events::FailureEvents;
 use crate::call::handler::CallError;
 use crate::error::panicking::Panic;
@@ -66,6 +68,19 @@ impl Failure {
         let (Self::Handler(error) | Self::Finalizer(error)) = self else { return false };
         let refusal = Refusal::behind(&**error).filter(|refusal| refusal.cause == Cause::NamespaceTerminating);
         refusal.zip(namespace).is_some_and(|(refusal, namespace)| refusal.is_about(namespace))
+    }
+
+    /// Whether an object had changed since it was read: the next call sees what it is now.
+    pub(super) fn is_conflict(&self) -> bool {
+        let (Self::Handler(error) | Self::Finalizer(error)) = self else { return false };
+        if error::retry_hint(&**error, None) != RetryHint::Backoff {
+            return false;
+        }
+        let refused = Refusal::behind(&**error)
+            .is_some_and(|refusal| matches!(refusal.cause, Cause::Conflict | Cause::AnotherObject));
+        let first: &(dyn StdError + 'static) = &**error;
+        let mut all = std::iter::successors(Some(first), |error: &&(dyn StdError + 'static)| (*error).source());
+        refused || all.any(|error| matches!(error.downcast_ref(), Some(AccessError::Unseen { .. })))
     }
 
     /// The failure of a call of this function, for the log and the status page.

@@ -43,6 +43,8 @@ impl Workers {
             }
             Ok(Called::Done(action)) => {
                 let recovered = self.reporter.failing.forget(&attempt.key);
+                // The object is deleted after its cleanup.
+                let ends = attempt.part == Part::Cleanup && action.delay().is_none();
                 if let Some(turns) = &self.turns {
                     turns.succeeded();
                 }
@@ -56,12 +58,12 @@ impl Workers {
                     if released > 0 {
                         tracing::info!(key = %attempt.key, "the missing permission has been granted: {released} other objects are retried");
                     }
-                    if let Some(failures) = recovered {
+                    if let Some(failures) = recovered.filter(|_| !ends) {
                         let (calls, lasted) = (failed_calls(failures.calls), rounded(failures.lasted()));
                         tracing::info!(key = %attempt.key, "it succeeds again after {calls} in {lasted}");
                     }
                 });
-                if let Some(failures) = recovered.filter(Failures::is_reported) {
+                if let Some(failures) = recovered.filter(|failures| failures.is_reported() && !ends) {
                     self.report_recovery(attempt, failures);
                 }
                 false
@@ -123,6 +125,14 @@ impl Workers {
     }
 
     fn fail(&self, attempt: &Attempt, failure: &Failure) -> bool {
+        if self.turns.is_none() && failure.is_conflict() && self.backing.queue.repeats(attempt.ticket) {
+            self.give_back(attempt.ticket, Completion::Conflict);
+            self.reporter.metrics.count(self.name(), Counter::Requeue);
+            attempt.span.in_scope(|| {
+                tracing::debug!(key = %attempt.key, "{}; the call is repeated", failure.of(attempt.part));
+            });
+            return true;
+        }
         let hint = failure.retry_hint(attempt.key.namespace());
         let outcome = match hint {
             RetryHint::Backoff => failure.missing_permission().map_or(Completion::Failure, Completion::Forbidden),
@@ -239,6 +249,7 @@ impl Workers {
         if let Some(unremoved) = &self.functions.unremoved {
             unremoved.forget(key);
         }
+        self.backing.forget_owner(key);
         self.give_back(ticket, Completion::Gone);
         self.reporter.metrics.observe_processing_duration(self.name(), true, started.elapsed());
     }

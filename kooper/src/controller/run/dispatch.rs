@@ -278,6 +278,9 @@ impl Sink for Related {
         keys.dedup();
         let lane = if seen == Seen::First { Lane::Background } else { Lane::Event };
         let Some(object) = change.key() else { return };
+        if let (Some(old), None) = (&change.old, &change.new) {
+            self.gate.backing.kept.forget(old.uid());
+        }
         for key in keys.iter().filter(|key| self.is_ours(key)) {
             let reason = Reason::Related(self.name.clone(), object.clone());
             self.gate.add(key, lane, reason, View::Other(self.id), (change, seen), |_| Urgency::Soon);
@@ -307,7 +310,8 @@ impl Sink for Leaving {
     }
 }
 
-/// Notifies waiting calls that a cache has changed, and counts errors.
+/// Notifies the queue that an event was delivered, after all other sinks of the
+/// controller have received it, and counts errors.
 pub(super) struct Progress {
     /// The views of the cache that the controller's calls have.
     pub(super) views: Vec<View>,
@@ -318,9 +322,13 @@ impl Sink for Progress {
     fn changed(&self, change: &Change, _: Seen) {
         if let Some(object) = change.last() {
             for view in &self.views {
-                self.gate.queue().cache_reached(|| Revision::event(*view, object, change.new.is_none()));
+                self.gate.queue().event_delivered(|| Revision::event(*view, object, change.new.is_none()));
             }
         }
+    }
+
+    fn is_last(&self) -> bool {
+        true
     }
 
     fn relisted(&self) {

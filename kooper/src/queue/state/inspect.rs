@@ -57,10 +57,7 @@ impl QueueState {
             probe: self.barred.next_of(refusal).map(until),
         });
         Waiting {
-            run: entry.run.as_ref().map(|run| match (run.again, &run.heard[..]) {
-                (None, []) => Run::Last,
-                _ => Run::MayFollow,
-            }),
+            run: entry.run.as_ref().map(|run| if run.is_alone() { Run::Last } else { Run::MayFollow }),
             queued: entry.place.map(|_| {
                 let since = entry.added_at.unwrap_or(now);
                 (now.saturating_duration_since(since), entry.lane)

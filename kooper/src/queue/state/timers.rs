@@ -20,20 +20,32 @@ impl QueueState {
     /// Queues the keys that are due; if there are many, only some of them.
     pub(in crate::queue) fn wake(&mut self, now: Instant) {
         for _ in 0..STEP {
-            let Some((id, view, object)) = self.awaited.pop_expired(now) else { break };
-            let entry = self.entries.get_mut(id);
-            let complete = entry.is_some_and(|entry| entry.writes.expire(now));
-            self.awaited.remove(id, view, &object, self.entries.get(id).map(|entry| &entry.writes));
-            if complete {
-                self.unpark(id);
+            let Some(expiry) = self.awaited.pop_expired(now) else { break };
+            let (id, view, object) = (expiry.id, expiry.view, &expiry.object);
+            let writes = self.entries.get_mut(id).map(|entry| {
+                entry.writes.expire(view, object, now);
+                &entry.writes
+            });
+            let waits = writes.is_some_and(|writes| writes.is_awaiting());
+            if writes.is_some_and(|writes| writes.tracks(view, object)) {
+                self.awaited.extend(expiry);
+            } else {
+                self.awaited.remove(id, view, object);
+            }
+            if !waits {
+                self.unpark(id, now);
             }
             self.drop_if_idle(id);
         }
         for _ in 0..STEP {
             let Some(id) = due(&self.delayed, now) else { break };
             let timer = self.set_pending(id, None);
-            // A delayed add has its reason already.
-            let reason = (timer == Some(Timer::Requeue)).then_some(Reason::Requeue);
+            let reason = match timer {
+                Some(Timer::Requeue) => Some(Reason::Requeue),
+                Some(Timer::Conflict) => Some(Reason::Retry),
+                // A delayed add has its reason already.
+                Some(Timer::Held | Timer::Retry) | None => None,
+            };
             if let Some(failing) = self.entries.get_mut(id).and_then(|entry| entry.failing.as_mut()) {
                 failing.event_run = Some(now);
             }
@@ -96,7 +108,6 @@ impl QueueState {
         if let Some(reason) = reason {
             entry.reasons.add(reason);
         }
-        entry.added_at.get_or_insert(now);
         match &mut entry.run {
             Some(run) => run.record_add(lane, Urgency::Idle),
             None => self.enqueue(id, lane, now),
@@ -119,7 +130,7 @@ impl QueueState {
     fn timers(&mut self, timer: Timer) -> &mut BTreeSet<(Instant, EntryId)> {
         match timer {
             Timer::Retry => &mut self.retries,
-            Timer::Requeue | Timer::Held => &mut self.delayed,
+            Timer::Requeue | Timer::Held | Timer::Conflict => &mut self.delayed,
         }
     }
 

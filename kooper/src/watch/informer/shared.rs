@@ -172,7 +172,9 @@ impl Fan {
 
     pub(super) fn join(&self, sink: &Arc<dyn Sink>) {
         let mut sinks = lock(&self.sinks);
-        *sinks = sinks.iter().cloned().chain([sink.clone()]).collect();
+        let mut all: Vec<_> = sinks.iter().cloned().chain([sink.clone()]).collect();
+        all.sort_by_key(|sink| sink.is_last());
+        *sinks = all.into();
     }
 
     fn each(&self, inform: impl Fn(&dyn Sink)) {

@@ -79,6 +79,15 @@ impl Contents {
         self.objects.get(key).map(|Keyed(object)| object)
     }
 
+    /// Gives the memory of removed objects back; a list comes with its own.
+    pub(super) fn shrink(&mut self) {
+        if self.objects.is_empty() {
+            self.objects = HashSet::new();
+        } else if self.objects.capacity() > 4 * self.objects.len() + 32 {
+            self.objects.shrink_to(2 * self.objects.len());
+        }
+    }
+
     /// Records for every index which objects have changed or were deleted.
     pub(super) fn reindex<'a>(&mut self, keys: impl IntoIterator<Item = &'a ObjectKey>, exist: bool) {
         if self.catalogues.is_empty() {

@@ -192,6 +192,52 @@ fn the_time_in_the_queue_does_not_include_the_back_off() {
 }
 
 #[test]
+fn the_time_in_the_queue_begins_when_a_worker_could_take_the_key() {
+    let mut queue = TimedQueue::new(options());
+    queue.event("a");
+    queue.take();
+    queue.event("a");
+    queue.now += secs(10);
+    assert_eq!(queue.state.added(), 1);
+    queue.finish("a", Completion::Success(None));
+    queue.now += secs(2);
+    assert_eq!(queue.state.added(), 2);
+    assert_eq!(queue.state.take(queue.now).map(|item| item.waited), Some(secs(2)));
+}
+
+#[test]
+fn a_conflict_repeats_the_call_soon_a_few_times_in_a_row() {
+    let mut queue = TimedQueue::new(options());
+    let mut conflicts = 0;
+    queue.event("a");
+    loop {
+        assert_eq!(queue.take().map(|taken| taken.2), Some(1));
+        if !queue.state.repeats(queue.runs["a"]) {
+            break;
+        }
+        conflicts += 1;
+        assert!(queue.finish("a", Completion::Conflict));
+        assert!(queue.wait().is_some_and(|delay| delay < secs(1)));
+    }
+    assert_eq!(conflicts, 8);
+    queue.finish("a", Completion::Failure);
+    queue.wait();
+    queue.take();
+    assert!(!queue.state.repeats(queue.runs["a"]), "it has failed otherwise");
+    queue.finish("a", Completion::Success(None));
+    assert_eq!(queue.state.known(), 0);
+    queue.event("a");
+    queue.take();
+    assert!(queue.state.repeats(queue.runs["a"]));
+    // Another change does not wait for it.
+    queue.finish("a", Completion::Conflict);
+    queue.event("a");
+    assert_eq!(queue.take().map(|taken| taken.1), Some("modified".to_owned()));
+    queue.finish("a", Completion::Success(None));
+    assert_eq!(queue.state.known(), 0);
+}
+
+#[test]
 fn immediate_requeues_back_off_until_the_next_event() {
     let mut queue = TimedQueue::new(options());
     queue.event("a");

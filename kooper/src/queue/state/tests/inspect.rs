@@ -111,7 +111,7 @@ fn a_key_waits_until_the_caches_have_its_writes() {
     assert_eq!(queue.name(), None);
     assert_eq!(queue.why("a"), "it waits until the caches contain what its last call wrote, 5.0s at most");
     assert_eq!((queue.lanes(), queue.state.counts().lanes), ([0; 3], [0; 3]));
-    queue.state.cache_reached(&write);
+    queue.state.cache_reached(&write, queue.now);
     assert_eq!((queue.lanes(), queue.state.counts().lanes), ([1, 0, 0], [1, 0, 0]));
     assert!(queue.why("a").contains("for a worker"), "{}", queue.why("a"));
 }

@@ -26,10 +26,15 @@ impl TimedQueue {
         self.state.record_write(&key("a"), write, Echo::Silent, self.now);
     }
 
+    /// An event reaches the key.
+    fn adds(&mut self, event: &Revision, urgency: Urgency) {
+        self.state.add_from_event(&key("a"), Lane::Event, Reason::Modified, urgency, || event.clone(), self.now);
+    }
+
     /// An event reaches the cache and the key.
     fn hears(&mut self, event: &Revision) {
-        self.state.add_from_event(&key("a"), Lane::Event, Reason::Modified, Urgency::Soon, || event.clone(), self.now);
-        self.state.cache_reached(event);
+        self.adds(event, Urgency::Soon);
+        self.state.event_delivered(event, self.now);
     }
 }
 
@@ -57,7 +62,7 @@ fn an_echo_is_recognized_whether_it_arrives_before_or_after_the_response() {
         }
         queue.wrote(&child("u", Some(5)));
         if before {
-            queue.state.cache_reached(&child("u", Some(5)));
+            queue.state.cache_reached(&child("u", Some(5)), queue.now);
         }
         queue.finish("a", Completion::FailureAfter(ms(60_000)));
         if !before {
@@ -81,7 +86,7 @@ fn a_change_by_another_client_queues_the_key_although_a_write_without_effect_ret
         if !before {
             queue.hears(&child("u", Some(5)));
         } else {
-            queue.state.cache_reached(&child("u", Some(5)));
+            queue.state.cache_reached(&child("u", Some(5)), queue.now);
         }
         assert!(queue.take().is_some(), "before the response: {before}");
     }
@@ -102,7 +107,7 @@ fn an_own_write_queues_the_key_again_after_a_successful_call() {
     let mut queue = running();
     queue.hears(&child("u", Some(5)));
     queue.wrote(&child("u", Some(5)));
-    queue.state.cache_reached(&child("u", Some(5)));
+    queue.state.cache_reached(&child("u", Some(5)), queue.now);
     queue.finish("a", Completion::Success(None));
     assert_eq!(queue.take().map(|taken| taken.1), Some("modified".to_owned()));
 }
@@ -112,7 +117,7 @@ fn a_write_of_the_runtime_does_not_queue_the_key_or_add_a_reason() {
     let mut queue = running();
     queue.hears(&own(Some(5)));
     queue.wrote_silently(&own(Some(5)));
-    queue.state.cache_reached(&own(Some(5)));
+    queue.state.cache_reached(&own(Some(5)), queue.now);
     queue.finish("a", Completion::Success(None));
     assert_eq!(queue.take(), None);
     queue.add("a", Lane::Event, Reason::External);
@@ -130,15 +135,118 @@ fn one_change_by_another_client_queues_a_failing_key() {
 }
 
 #[test]
-fn events_beyond_the_limit_of_comparisons_count_as_changes_by_other_clients() {
-    let mut queue = running();
-    for version in 1..=100 {
-        queue.hears(&child("u", Some(version)));
-        queue.wrote(&child("u", Some(version)));
-        queue.state.cache_reached(&child("u", Some(version)));
+fn any_number_of_own_writes_is_recognized_whether_their_events_arrive_during_the_call_or_after_it() {
+    for (during, objects) in [(true, 1), (false, 1), (true, 3000), (false, 3000)] {
+        let mut queue = running();
+        let write = |n: u32| Revision {
+            object: ObjectKey::cluster_scoped(&(n % objects).to_string()),
+            ..child("u", Some(n + 1))
+        };
+        for n in 0..3000 {
+            queue.wrote(&write(n));
+            if during {
+                queue.hears(&write(n));
+            }
+        }
+        queue.finish("a", Completion::FailureAfter(ms(60_000)));
+        if !during {
+            (0..3000).for_each(|n| queue.hears(&write(n)));
+        }
+        assert_eq!(queue.take(), None, "during the call: {during}, of {objects} objects");
+        assert!(queue.state.awaited.is_empty(), "nothing more is expected");
+        queue.hears(&child("u", Some(3001)));
+        assert!(queue.take().is_some(), "another change");
     }
+}
+
+#[test]
+fn an_echo_is_recognized_however_late_it_is() {
+    for (call, rest) in [(60_000, 0), (0, 60_000), (300_000, 300_000)] {
+        let mut queue = running();
+        queue.wrote(&child("u", Some(5)));
+        queue.now += ms(call);
+        // Another worker is idle.
+        assert_eq!(queue.take(), None);
+        queue.finish("a", Completion::FailureAfter(ms(3_600_000)));
+        queue.now += ms(rest);
+        assert_eq!(queue.take(), None);
+        queue.hears(&child("u", Some(5)));
+        assert_eq!(queue.take(), None, "{call} ms of a call and {rest} ms after it");
+    }
+}
+
+#[test]
+fn an_echo_is_recognized_if_the_cache_shows_it_before_the_queue_hears_of_it() {
+    let mut queue = running();
+    queue.wrote(&child("u", Some(5)));
+    queue.state.cache_reached(&child("u", Some(5)), queue.now);
     queue.finish("a", Completion::FailureAfter(ms(60_000)));
-    assert!(queue.take().is_some());
+    // Two relations of one cache add the same key.
+    queue.adds(&child("u", Some(5)), Urgency::Soon);
+    queue.hears(&child("u", Some(5)));
+    assert_eq!(queue.take(), None);
+}
+
+#[test]
+fn an_event_that_contains_the_own_write_and_a_later_one_queues_the_key() {
+    for together in [true, false] {
+        let mut queue = failed();
+        queue.wrote(&child("u", Some(5)));
+        if together {
+            queue.hears(&child("u", Some(5)));
+        }
+        queue.hears(&child("u", Some(6)));
+        assert!(queue.take().is_some(), "with the own one: {together}");
+        assert!(queue.state.awaited.is_empty(), "the event of the own write does not follow");
+    }
+}
+
+#[test]
+fn own_writes_are_recognized_among_many_changes_of_others() {
+    let mut queue = running();
+    let theirs = |n: u32| Revision { object: ObjectKey::cluster_scoped(&n.to_string()), ..child("v", Some(n)) };
+    for n in 0..5000 {
+        queue.hears(&theirs(n));
+    }
+    queue.hears(&child("u", Some(5)));
+    queue.wrote_silently(&child("u", Some(5)));
+    queue.finish("a", Completion::FailureAfter(ms(60_000)));
+    assert!(queue.take().is_some(), "because of the others");
+    queue.finish("a", Completion::FailureAfter(ms(60_000)));
+    queue.hears(&child("u", Some(5)));
+    assert_eq!(queue.take().map(|taken| taken.2), None);
+}
+
+#[test]
+fn beyond_the_limit_the_writes_that_a_cache_has_are_dropped_first() {
+    let mut queue = running();
+    let write = |n: u32| Revision { object: ObjectKey::cluster_scoped(&n.to_string()), ..child("u", Some(n)) };
+    for n in 1..=16_384 {
+        queue.wrote(&write(n));
+    }
+    queue.state.cache_reached(&write(9000), queue.now);
+    queue.wrote(&write(20_000));
+    queue.finish("a", Completion::FailureAfter(ms(3_600_000)));
+    (1..=16_384).filter(|n| *n != 9000).for_each(|n| queue.hears(&write(n)));
+    queue.hears(&write(20_000));
+    assert_eq!(queue.take(), None);
+}
+
+#[test]
+fn the_mark_of_its_deletion_queues_the_key_even_if_the_call_made_it() {
+    for before in [true, false] {
+        let mut queue = running();
+        if before {
+            queue.adds(&own(Some(5)), Urgency::Always);
+        }
+        queue.wrote(&own(Some(5)));
+        queue.finish("a", Completion::FailureAfter(ms(60_000)));
+        if !before {
+            queue.adds(&own(Some(5)), Urgency::Always);
+        }
+        queue.state.event_delivered(&own(Some(5)), queue.now);
+        assert!(queue.take().is_some(), "before the response: {before}");
+    }
 }
 
 #[test]
@@ -151,7 +259,7 @@ fn the_deletion_of_the_handled_object_queues_the_key_even_if_the_call_deleted_it
         queue.hears(&own(None));
         if !answered {
             queue.wrote_silently(&own(None));
-            queue.state.cache_reached(&own(None));
+            queue.state.cache_reached(&own(None), queue.now);
         }
         queue.finish("a", Completion::FailureAfter(ms(60_000)));
         assert!(queue.take().is_some(), "response first: {answered}");
@@ -182,7 +290,7 @@ fn a_key_that_waits_for_its_cache_takes_no_worker_and_keeps_its_position() {
     queue.event("c");
     queue.hears(&child("u", Some(5)));
     assert_eq!((queue.state.ready(), queue.state.known()), (1, 3));
-    queue.state.cache_reached(&child("u", Some(7)));
+    queue.state.cache_reached(&child("u", Some(7)), queue.now);
     assert_eq!([queue.name(), queue.name()].map(Option::unwrap), ["a", "c"]);
 }
 
