@@ -10,6 +10,7 @@ use crate::backoff::fraction;
 use crate::queue::EntryId;
 use crate::queue::entry::Timer;
 use crate::queue::reason::Reason;
+use crate::queue::writes::TrackedWrites;
 use crate::queue::{Lane, Urgency};
 
 /// The most timers of one sort that fire in one step, because the queue is locked
@@ -26,7 +27,7 @@ impl QueueState {
                 entry.writes.expire(view, object, now);
                 &entry.writes
             });
-            let waits = writes.is_some_and(|writes| writes.is_awaiting());
+            let waits = writes.is_some_and(TrackedWrites::is_awaiting);
             if writes.is_some_and(|writes| writes.tracks(view, object)) {
                 self.awaited.extend(expiry);
             } else {
