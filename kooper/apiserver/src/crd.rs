@@ -97,7 +97,12 @@ pub(crate) fn validate(object: &Value) -> Vec<Cause> {
         } else {
             let single = versions(object).count() == 1;
             let path = if single { "spec.validation".to_owned() } else { format!("{at}.schema") };
-            check_schema(schema, &format!("{path}.openAPIV3Schema"), &mut causes);
+            let (path, before) = (format!("{path}.openAPIV3Schema"), causes.len());
+            check_schema(schema, &path, &mut causes);
+            // Rules are compiled with the types of a schema that is right.
+            if causes.len() == before {
+                causes.extend(schema::rule_mistakes(schema, &path));
+            }
         }
     }
     causes
@@ -106,10 +111,6 @@ pub(crate) fn validate(object: &Value) -> Vec<Cause> {
 /// The rules that a structural schema violates: each field has a type that is known.
 fn check_schema(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     lists::check(schema, path, causes);
-    for (index, error) in schema::rule_errors(schema) {
-        let rule = &schema["x-kubernetes-validations"][index]["rule"];
-        causes.push(Cause::invalid(format!("{path}.x-kubernetes-validations[{index}].rule"), rule, error));
-    }
     let properties = schema["properties"].as_object().into_iter().flatten();
     let properties = properties.map(|(name, below)| (format!("{path}.properties[{name}]"), below, "object fields"));
     let items = schema.get("items").map(|below| (format!("{path}.items"), below, "array items"));

@@ -18,6 +18,7 @@ mod auth;
 mod base64;
 mod bootstrap;
 mod cause;
+mod cel;
 mod cluster;
 mod conditions;
 mod controllers;

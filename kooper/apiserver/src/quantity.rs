@@ -110,6 +110,16 @@ impl Quantity {
         Self { nanos: self.nanos.saturating_sub(other.nanos), ..self }
     }
 
+    /// The amount as a float.
+    pub(crate) fn float(self) -> f64 {
+        self.nanos as f64 / ONE as f64
+    }
+
+    /// The amount as an integer, if it fits.
+    pub(crate) fn integer(self) -> Option<i64> {
+        i64::try_from(self.nanos / ONE).ok()
+    }
+
     /// The larger of two.
     pub(crate) fn max(self, other: Self) -> Self {
         if other.nanos > self.nanos { other } else { self }

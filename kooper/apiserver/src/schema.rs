@@ -1,17 +1,17 @@
 //! What a custom resource definition says of one version of its kind.
 
-mod cel;
 mod columns;
 mod default;
 mod prune;
 pub(crate) mod published;
+mod rules;
 mod validate;
 
 use serde_json::Value;
 
-pub(crate) use self::cel::errors as rule_errors;
 pub(crate) use self::columns::Column;
 pub(crate) use self::published::Typed;
+pub(crate) use self::rules::mistakes as rule_mistakes;
 use crate::cause::Cause;
 
 /// Drops what the schema of a built-in kind does not know, and names it.
@@ -56,7 +56,7 @@ pub(crate) struct Definition {
     pub(crate) columns: Vec<Column>,
     /// The structural schema.
     schema: Value,
-    rules: Option<kube_cel::CompiledSchema>,
+    rules: Option<rules::Rules>,
     typed: Typed,
     has_defaults: bool,
     /// The store's version since which the schema is as it is.
@@ -131,7 +131,7 @@ impl Definition {
             columns: Column::read_all(version),
             has_defaults: default::has_any(&schema),
             preserves_unknown: definition["spec"]["preserveUnknownFields"] == true,
-            rules: cel::compile(&schema),
+            rules: rules::compile(&schema),
             typed: Typed::custom(&schema),
             schema,
             since,
@@ -187,7 +187,7 @@ impl Definition {
         } else {
             let mut object = object.clone();
             whole_numbers(&mut object);
-            causes.extend(cel::validate(rules, &self.schema, &object, present));
+            causes.extend(rules.validate(&self.schema, &object, present));
         }
     }
 

@@ -10,6 +10,7 @@
 mod case;
 mod compare;
 mod coverage;
+mod expressions;
 mod normal;
 mod random;
 mod real;

@@ -1,0 +1,340 @@
+//! The value of an expression that has been checked.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::check::reserved;
+use super::functions;
+use super::parse::qualified;
+use super::syntax::{Expr, Fold, FoldKind, Node, Select};
+use super::value::{Key, Value, compare};
+use super::{NO_OVERLOAD, library};
+
+/// What an expression is evaluated with.
+#[derive(Debug)]
+pub(super) struct Scope<'a> {
+    /// The values of the variables, the innermost last.
+    variables: Vec<(String, Value)>,
+    /// What the sum of an empty list is, by the place of the call.
+    zeros: &'a HashMap<usize, Value>,
+    /// The variables, fields and calls that were evaluated.
+    steps: usize,
+}
+
+/// After so many steps an expression is cancelled; kube-apiserver counts a cost of at least one for each of them.
+const MOST_STEPS: usize = 1_000_000;
+
+type Evaluated = Result<Value, String>;
+
+/// Data that does not fit its schema is an error as soon as it is read.
+fn valid(value: Value) -> Evaluated {
+    match value {
+        Value::Invalid(why) => Err(why.to_string()),
+        value => Ok(value),
+    }
+}
+
+impl<'a> Scope<'a> {
+    pub(super) fn new(variables: Vec<(String, Value)>, zeros: &'a HashMap<usize, Value>) -> Self {
+        Self { variables, zeros, steps: 0 }
+    }
+}
+
+impl Scope<'_> {
+    fn get(&self, name: &str) -> Option<&Value> {
+        self.variables.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    pub(super) fn evaluate(&mut self, expr: &Expr) -> Evaluated {
+        if !matches!(expr.node, Node::Literal(_)) {
+            self.steps += 1;
+            if self.steps > MOST_STEPS {
+                return Err("operation cancelled: actual cost limit exceeded".to_owned());
+            }
+        }
+        match &expr.node {
+            Node::Literal(value) => Ok(value.clone()),
+            Node::Ident(name) => match self.get(name) {
+                Some(value) => valid(value.clone()),
+                None => type_named(name).ok_or_else(|| format!("no such attribute(s): {name}")),
+            },
+            Node::Select { operand, field, how } => {
+                if let Some(name) = qualified(expr).and_then(|name| type_named(&name)) {
+                    return Ok(name);
+                }
+                let operand = self.evaluate(operand)?;
+                select(operand, field, *how)
+            }
+            Node::Call { target, name, args } => self.call(expr.at, target.as_deref(), name, args),
+            Node::List(items) => {
+                let mut all = Vec::with_capacity(items.len());
+                for item in items {
+                    match self.evaluate(&item.value)? {
+                        Value::Optional(content) if item.optional => all.extend(content.map(|value| (*value).clone())),
+                        value => all.push(value),
+                    }
+                }
+                Ok(all.into())
+            }
+            Node::Map(entries) => {
+                let mut map = BTreeMap::new();
+                for entry in entries {
+                    let key = self.evaluate(&entry.key)?;
+                    let value = match self.evaluate(&entry.value)? {
+                        Value::Optional(None) if entry.optional => continue,
+                        Value::Optional(Some(value)) if entry.optional => (*value).clone(),
+                        value => value,
+                    };
+                    let of = key.type_name();
+                    let key = Key::of(&key).ok_or_else(|| format!("unsupported key type: {of}"))?;
+                    map.insert(key, value);
+                }
+                Ok(Value::map(map))
+            }
+            Node::Struct(name) => Err(format!("unknown type '{name}'")),
+            Node::Fold(fold) => self.fold(fold),
+        }
+    }
+
+    fn call(&mut self, at: usize, target: Option<&Expr>, name: &str, args: &[Expr]) -> Evaluated {
+        match (name, args) {
+            ("_&&_", [left, right]) => return self.logic(left, right, false),
+            ("_||_", [left, right]) => return self.logic(left, right, true),
+            ("_?_:_", [condition, yes, no]) => {
+                return match self.evaluate(condition)? {
+                    Value::Bool(true) => self.evaluate(yes),
+                    Value::Bool(false) => self.evaluate(no),
+                    _ => Err(NO_OVERLOAD.to_owned()),
+                };
+            }
+            // The alternative is evaluated where it is needed.
+            ("or" | "orValue", [alternative]) if let Some(target) = target => {
+                return match self.evaluate(target)? {
+                    Value::Optional(None) => self.evaluate(alternative),
+                    Value::Optional(Some(value)) if name == "orValue" => Ok((*value).clone()),
+                    some @ Value::Optional(Some(_)) => Ok(some),
+                    _ => Err(NO_OVERLOAD.to_owned()),
+                };
+            }
+            _ => {}
+        }
+        let full = target.and_then(qualified).map(|prefix| format!("{prefix}.{name}"));
+        let full = full.filter(|full| library::overloads(full).is_some());
+        let mut values = Vec::with_capacity(args.len() + 1);
+        if let (Some(target), None) = (target, &full) {
+            values.push(self.evaluate(target)?);
+        }
+        for arg in args {
+            values.push(self.evaluate(arg)?);
+        }
+        if let ("sum", [Value::List(list)], Some(zero)) = (name, values.as_slice(), self.zeros.get(&at))
+            && list.items.is_empty()
+        {
+            return Ok(zero.clone());
+        }
+        functions::call(full.as_deref().unwrap_or(name), &values).and_then(valid)
+    }
+
+    /// `&&` or `||`: what one side decides counts, even if the other one is an error.
+    fn logic(&mut self, left: &Expr, right: &Expr, decides: bool) -> Evaluated {
+        let left = self.evaluate(left);
+        if matches!(left, Ok(Value::Bool(value)) if value == decides) {
+            return Ok(Value::Bool(decides));
+        }
+        match (left, self.evaluate(right)) {
+            (_, Ok(Value::Bool(value))) if value == decides => Ok(Value::Bool(decides)),
+            (Err(why), _) | (Ok(Value::Bool(_)), Err(why)) => Err(why),
+            (Ok(Value::Bool(_)), Ok(Value::Bool(value))) => Ok(Value::Bool(value)),
+            _ => Err(NO_OVERLOAD.to_owned()),
+        }
+    }
+
+    fn fold(&mut self, fold: &Fold) -> Evaluated {
+        let range = self.evaluate(&fold.range)?;
+        if let (FoldKind::OptMap | FoldKind::OptFlatMap, range) = (fold.kind, &range) {
+            let Value::Optional(content) = range else { return Err(NO_OVERLOAD.to_owned()) };
+            let Some(content) = content else { return Ok(Value::NONE) };
+            let value = self.with(fold, (**content).clone(), None, &fold.body)?;
+            return Ok(if fold.kind == FoldKind::OptMap { Value::some(value) } else { value });
+        }
+        let pairs = pairs(&range, fold.var2.is_some())?;
+        match fold.kind {
+            FoldKind::All => self.quantify(fold, pairs, false),
+            FoldKind::Exists => self.quantify(fold, pairs, true),
+            FoldKind::SortBy => {
+                let mut keyed = Vec::new();
+                for (value, _) in pairs {
+                    keyed.push((self.with(fold, value.clone(), None, &fold.body)?, value));
+                }
+                functions::sorted(keyed)
+            }
+            _ => self.collect(fold, pairs),
+        }
+    }
+
+    /// Evaluates an expression with the variables of a macro.
+    fn with(&mut self, fold: &Fold, value: Value, second: Option<Value>, body: &Expr) -> Evaluated {
+        let depth = self.variables.len();
+        self.variables.push((fold.var.clone(), value));
+        if let (Some(name), Some(second)) = (&fold.var2, second) {
+            self.variables.push((name.clone(), second));
+        }
+        let result = self.evaluate(body);
+        self.variables.truncate(depth);
+        result
+    }
+
+    fn quantify(&mut self, fold: &Fold, pairs: Vec<(Value, Option<Value>)>, decides: bool) -> Evaluated {
+        let mut failed = None;
+        for (value, second) in pairs {
+            match self.with(fold, value, second, &fold.body) {
+                Ok(Value::Bool(value)) if value == decides => return Ok(Value::Bool(decides)),
+                Ok(Value::Bool(_)) => {}
+                Ok(_) => failed = failed.or_else(|| Some(NO_OVERLOAD.to_owned())),
+                Err(why) => failed = failed.or(Some(why)),
+            }
+        }
+        failed.map_or(Ok(Value::Bool(!decides)), Err)
+    }
+
+    fn holds(&mut self, fold: &Fold, value: &Value, second: Option<&Value>, condition: &Expr) -> Result<bool, String> {
+        match self.with(fold, value.clone(), second.cloned(), condition)? {
+            Value::Bool(holds) => Ok(holds),
+            _ => Err(NO_OVERLOAD.to_owned()),
+        }
+    }
+
+    fn collect(&mut self, fold: &Fold, pairs: Vec<(Value, Option<Value>)>) -> Evaluated {
+        let (mut list, mut map) = (Vec::new(), BTreeMap::new());
+        for (value, second) in pairs {
+            let admitted = match &fold.filter {
+                Some(filter) => self.holds(fold, &value, second.as_ref(), filter)?,
+                None => true,
+            };
+            if !admitted {
+                continue;
+            }
+            match fold.kind {
+                FoldKind::Filter | FoldKind::ExistsOne => {
+                    if self.holds(fold, &value, second.as_ref(), &fold.body)? {
+                        list.push(value);
+                    }
+                }
+                FoldKind::Map => {
+                    let body = self.with(fold, value.clone(), second, &fold.body)?;
+                    insert(&mut map, &value, body)?;
+                }
+                FoldKind::MapEntry => match self.with(fold, value, second, &fold.body)? {
+                    Value::Map(entries) => {
+                        for (key, value) in entries.iter() {
+                            insert(&mut map, &key.value(), value.clone())?;
+                        }
+                    }
+                    _ => return Err(NO_OVERLOAD.to_owned()),
+                },
+                _ => list.push(self.with(fold, value, second, &fold.body)?),
+            }
+        }
+        Ok(match fold.kind {
+            FoldKind::ExistsOne => Value::Bool(list.len() == 1),
+            FoldKind::Map | FoldKind::MapEntry => Value::map(map),
+            _ => list.into(),
+        })
+    }
+}
+
+fn insert(map: &mut BTreeMap<Key, Value>, key: &Value, value: Value) -> Result<(), String> {
+    let known = Key::of(key).ok_or_else(|| format!("unsupported key type: {}", key.type_name()))?;
+    match map.insert(known, value) {
+        None => Ok(()),
+        Some(_) => Err(format!("insert failed: key {} already exists", functions::shown(key))),
+    }
+}
+
+/// What the variables of a macro are for each element.
+fn pairs(range: &Value, two: bool) -> Result<Vec<(Value, Option<Value>)>, String> {
+    Ok(match range {
+        Value::List(list) if two => {
+            let with_index = |(index, value): (usize, &Value)| (Value::Int(index as i64), Some(value.clone()));
+            list.items.iter().enumerate().map(with_index).collect()
+        }
+        Value::List(list) => list.items.iter().map(|value| (value.clone(), None)).collect(),
+        Value::Map(map) => map.iter().map(|(key, value)| (key.value(), two.then(|| value.clone()))).collect(),
+        _ => return Err(NO_OVERLOAD.to_owned()),
+    })
+}
+
+fn type_named(name: &str) -> Option<Value> {
+    library::named_type(name).map(|_| Value::Type(Arc::from(name)))
+}
+
+fn select(operand: Value, field: &str, how: Select) -> Evaluated {
+    match operand {
+        Value::Optional(content) => {
+            let found = content.map(|content| select((*content).clone(), field, Select::Optional));
+            let found = found.unwrap_or(Ok(Value::NONE))?;
+            Ok(if how == Select::Test { Value::Bool(found != Value::NONE) } else { found })
+        }
+        Value::Map(map) => {
+            let found = map.get(&Key::String(field.into()));
+            let found = found.or_else(|| map.get(&Key::String(reserved(field)?.into())));
+            match (how, found) {
+                (Select::Test, found) => Ok(Value::Bool(found.is_some())),
+                (Select::Optional, None) => Ok(Value::NONE),
+                (Select::Optional, Some(value)) => valid(value.clone()).map(Value::some),
+                (Select::Field, Some(value)) => valid(value.clone()),
+                (Select::Field, None) => Err(format!("no such key: {field}")),
+            }
+        }
+        _ => Err(NO_OVERLOAD.to_owned()),
+    }
+}
+
+/// Indexing with `[…]` or `[?…]`.
+pub(super) fn index(operand: &Value, at: &Value, optional: bool) -> Evaluated {
+    let found = match operand {
+        Value::Optional(None) => return Ok(Value::NONE),
+        Value::Optional(Some(content)) => return index(content, at, true),
+        Value::List(list) => {
+            let number = match at {
+                Value::Int(number) => i128::from(*number),
+                Value::Uint(number) => i128::from(*number),
+                Value::Double(number) if number.fract() == 0.0 => *number as i128,
+                other => return Err(format!("unsupported index type '{}' in list", other.type_name())),
+            };
+            let found = usize::try_from(number).ok().and_then(|number| list.items.get(number));
+            found.ok_or_else(|| format!("index out of bounds: {number}"))
+        }
+        Value::Map(map) => {
+            let key = Key::of(at).ok_or_else(|| format!("unsupported key type: {}", at.type_name()))?;
+            map.get(&key).ok_or_else(|| format!("no such key: {}", functions::shown(at)))
+        }
+        _ => return Err(NO_OVERLOAD.to_owned()),
+    };
+    match (found, optional) {
+        (Ok(value), true) => valid(value.clone()).map(Value::some),
+        (Ok(value), false) => valid(value.clone()),
+        (Err(_), true) => Ok(Value::NONE),
+        (Err(why), false) => Err(why),
+    }
+}
+
+/// Whether a list has an element, or a map a key.
+pub(super) fn contains(container: &Value, element: &Value) -> Evaluated {
+    match container {
+        Value::List(list) => Ok(Value::Bool(list.items.contains(element))),
+        Value::Map(map) => Ok(Value::Bool(Key::of(element).is_some_and(|key| map.contains_key(&key)))),
+        _ => Err(NO_OVERLOAD.to_owned()),
+    }
+}
+
+/// A comparison by an operator.
+pub(super) fn ordered(operator: &str, one: &Value, other: &Value) -> Evaluated {
+    let order = compare(one, other)?;
+    Ok(Value::Bool(match operator {
+        "_<_" => order.is_lt(),
+        "_<=_" => order.is_le(),
+        "_>_" => order.is_gt(),
+        _ => order.is_ge(),
+    }))
+}

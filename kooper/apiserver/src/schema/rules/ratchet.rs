@@ -1,0 +1,45 @@
+//! What a value was before: unchanged values may violate rules that do not compare them.
+
+use serde_json::Value;
+
+/// A value, or the nearest one around it, beside what it was before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ratchet<'a> {
+    current: Option<(&'a Value, &'a Value)>,
+    /// The one around it.
+    parent: Option<(&'a Value, &'a Value)>,
+}
+
+impl<'a> Ratchet<'a> {
+    pub(super) fn of(object: &'a Value, present: Option<&'a Value>) -> Self {
+        Self { current: present.map(|present| (object, present)), parent: None }
+    }
+
+    pub(super) fn is_unchanged(self) -> bool {
+        self.current.or(self.parent).is_some_and(|(now, before)| now == before)
+    }
+
+    /// That of a field.
+    pub(super) fn key(self, key: &str) -> Self {
+        let Some((now, before)) = self.current else { return self };
+        if self.parent.is_none() && matches!(key, "apiVersion" | "kind") {
+            return Self::default();
+        }
+        Self { current: now.get(key).zip(before.get(key)), parent: self.current }
+    }
+
+    /// That of an element of a list with this schema.
+    pub(super) fn element(self, schema: &Value, now: &'a Value) -> Self {
+        let Some((_, before)) = self.current else { return self };
+        Self { current: element(schema, now, before).map(|before| (now, before)), parent: self.current }
+    }
+}
+
+/// The element of a former list that has the same keys.
+pub(super) fn element<'a>(schema: &Value, item: &Value, former: &'a Value) -> Option<&'a Value> {
+    if schema["x-kubernetes-list-type"] != "map" {
+        return None;
+    }
+    let keys = || schema["x-kubernetes-list-map-keys"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    former.as_array()?.iter().find(|other| keys().all(|key| other.get(key) == item.get(key)))
+}
