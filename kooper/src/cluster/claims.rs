@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::children::{expression, key_of, matches, unless_gone};
 use super::pods::is_terminal;
-use crate::call::capability::{Creator, Deleter, PatchBody, Patcher, Reader, StatusWriter, by};
+use crate::call::capability::{Creator, Deleter, Index, PatchBody, Patcher, Reader, StatusWriter, by};
 use crate::controller::error::ConfigError;
 use crate::controller::{Controller, KindExt as _};
 use crate::error::Result;
@@ -48,14 +48,51 @@ pub(super) fn volumes() -> Result<Controller, ConfigError> {
         .build()
 }
 
+/// Claims that are not bound, by the volume that they name; those that name none have the empty name.
+struct UnboundByVolume;
+
+impl Index for UnboundByVolume {
+    type Object = PersistentVolumeClaim;
+
+    fn values(claim: &PersistentVolumeClaim) -> impl IntoIterator<Item = String> {
+        let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).unwrap_or_default();
+        (phase(claim) != Some("Bound")).then_some(volume)
+    }
+}
+
+/// Volumes by the claim that they are reserved for; free ones have the empty name.
+struct VolumesByClaim;
+
+impl Index for VolumesByClaim {
+    type Object = PersistentVolume;
+
+    fn values(volume: &PersistentVolume) -> impl IntoIterator<Item = String> {
+        let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+        [reference.map_or_else(String::new, |claim| place(claim.namespace.as_deref(), claim.name.as_deref()))]
+    }
+}
+
+/// Pods by the claims that they use.
+struct PodsByClaim;
+
+impl Index for PodsByClaim {
+    type Object = Pod;
+
+    fn values(pod: &Pod) -> impl IntoIterator<Item = String> {
+        claims_of(pod).into_iter().map(|claim| place(claim.namespace(), Some(claim.name())))
+    }
+}
+
+/// Where a claim is, such as `default/data`.
+fn place(namespace: Option<&str>, name: Option<&str>) -> String {
+    format!("{}/{}", namespace.unwrap_or_default(), name.unwrap_or_default())
+}
+
 /// The claims that a volume may be for.
 fn unbound(volume: &PersistentVolume, claims: &Reader<PersistentVolumeClaim>) -> Vec<ObjectKey> {
-    let waits = |claim: &Arc<PersistentVolumeClaim>| {
-        let name = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
-        phase(claim) != Some("Bound") && name.is_none_or(|name| Some(name) == volume.metadata.name.as_deref())
-    };
-    let all = claims.list().filter_map(|entry| entry.decode().ok());
-    all.filter(waits).map(|claim| key_of(&claim.metadata)).collect()
+    let waiting = |volume: &str| claims.select(by::index(UnboundByVolume, volume)).flatten();
+    let all = waiting("").chain(volume.metadata.name.as_deref().into_iter().flat_map(waiting));
+    all.map(|claim| key_of(&claim.metadata)).collect()
 }
 
 /// The claims of a pod.
@@ -78,10 +115,9 @@ async fn bind(
     patcher: Patcher<PersistentVolumeClaim>,
     statuses: StatusWriter<PersistentVolumeClaim>,
 ) -> Result<()> {
+    let place = place(claim.metadata.namespace.as_deref(), claim.metadata.name.as_deref());
     if claim.metadata.deletion_timestamp.is_some() {
-        let key = key_of(&claim.metadata);
-        let namespace = by::namespace(claim.metadata.namespace.as_deref().unwrap_or_default());
-        let used = pods.select(namespace).flatten().any(|pod| !is_terminal(&pod) && claims_of(&pod).contains(&key));
+        let used = pods.select(by::index(PodsByClaim, place)).flatten().any(|pod| !is_terminal(&pod));
         let finalizers = claim.metadata.finalizers.iter().flatten();
         let rest: Vec<_> = finalizers.clone().filter(|one| *one != CLAIM_IN_USE).collect();
         if !used && rest.len() < finalizers.count() {
@@ -91,7 +127,8 @@ async fn bind(
         return Ok(());
     }
     let Some(spec) = &claim.spec else { return Ok(()) };
-    let all = volumes.list().map(|entry| entry.decode()).collect::<Result<Vec<_>, _>>()?;
+    let [reserved, free] = [place.as_str(), ""].map(|claim| volumes.select(by::index(VolumesByClaim, claim)));
+    let all = reserved.chain(free).collect::<Result<Vec<_>, _>>()?;
     let own = all.iter().find(|volume| is_for(volume, &claim));
     let fits = || all.iter().filter(|volume| fits(volume, &claim)).min_by_key(|volume| capacity(volume));
     let volume = match (own.or_else(fits), spec.storage_class_name.as_deref()) {

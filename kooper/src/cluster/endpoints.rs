@@ -15,7 +15,7 @@ use serde_json::json;
 use super::children::{controlled, key_of, unless_gone};
 use super::pods::{is_ready, is_terminal};
 use super::versions::{Field as _, given};
-use crate::call::capability::{Creator, Deleter, PatchBody, Patcher, Reader, by, owned_by};
+use crate::call::capability::{Creator, Deleter, Index, PatchBody, Patcher, Reader, by, owned_by};
 use crate::clock;
 use crate::controller::error::ConfigError;
 use crate::controller::{Controller, KindExt as _};
@@ -43,10 +43,25 @@ fn selector(service: &Service) -> Option<&BTreeMap<String, String>> {
     spec.selector.as_ref().filter(|selector| !selector.is_empty())
 }
 
+/// Services by one label of their selectors: that with the longest value, which the fewest pods have, as a rule.
+struct BySelector;
+
+impl Index for BySelector {
+    type Object = Service;
+
+    fn values(service: &Service) -> impl IntoIterator<Item = String> {
+        let longest = selector(service).and_then(|labels| labels.iter().max_by_key(|(_, value)| value.len()));
+        longest.map(|(key, value)| format!("{key}={value}"))
+    }
+}
+
 /// The Services that select a pod.
 fn selecting(pod: &Pod, services: &Reader<Service>) -> Vec<ObjectKey> {
     let labels = pod.metadata.labels.clone().unwrap_or_default();
-    let all = services.select(by::namespace(pod.metadata.namespace.as_deref().unwrap_or_default())).flatten();
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let by_label =
+        |(key, value): (&String, &String)| by::index(BySelector, format!("{key}={value}")).namespace(namespace);
+    let all = labels.iter().flat_map(|label| services.select(by_label(label))).flatten();
     let selects = |service: &Arc<Service>| {
         selector(service).is_some_and(|wanted| wanted.iter().all(|(key, value)| labels.get(key) == Some(value)))
     };

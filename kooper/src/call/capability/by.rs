@@ -163,11 +163,13 @@ impl<T> Selection<T> {
         if let Some(uid) = &self.owner {
             return find(Indexer::owners(), std::slice::from_ref(uid));
         }
-        if let Some((key, value)) = self.equal.first() {
+        // The longer a value, the fewer objects have it, as a rule: one names an instance, another one a program.
+        if let Some((key, value)) = self.equal.iter().max_by_key(|(_, value)| value.len()) {
             return find(Indexer::labels(), &[format!("{key}={value}")]);
         }
-        let mut requirements = self.selector.requirements().iter();
-        if let Some(one) = requirements.find(|requirement| requirement.operator() == Comparator::In) {
+        let requirements = self.selector.requirements().iter();
+        let of_values = requirements.filter(|requirement| requirement.operator() == Comparator::In);
+        if let Some(one) = of_values.max_by_key(|one| one.values().iter().map(String::len).min()) {
             let values: Vec<_> = one.values().iter().map(|value| format!("{}={value}", one.key())).collect();
             return find(Indexer::labels(), &values);
         }
