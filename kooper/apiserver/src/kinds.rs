@@ -180,6 +180,13 @@ pub(crate) struct Kinds {
     stored: Vec<Arc<Kind>>,
 }
 
+impl Kind {
+    /// Whether kube-apiserver has a watch cache for the kind, which sends bookmarks. Events have none.
+    pub(crate) fn is_cached(&self) -> bool {
+        self.kind != "Event" || !matches!(&*self.group, "" | "events.k8s.io")
+    }
+}
+
 impl Kinds {
     /// The built-in kinds, with tables in this store.
     pub(crate) fn builtin(store: &Store) -> Self {

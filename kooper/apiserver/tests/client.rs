@@ -98,6 +98,20 @@ async fn a_watch_from_before_a_compaction_is_gone() {
     assert_eq!((status, &event["type"], &event["object"]["code"]), (StatusCode::OK, &json!("ERROR"), &json!(410)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_events_has_no_bookmarks() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    let (_, list) = send(&server, Method::GET, MAPS, Value::Null).await;
+    let version = list["metadata"]["resourceVersion"].as_str().expect("it has a version");
+    let query = format!("watch=1&allowWatchBookmarks=1&timeoutSeconds=90&resourceVersion={version}");
+    let core = "/api/v1/namespaces/default/events";
+    let newer = "/apis/events.k8s.io/v1/namespaces/default/events";
+    for (path, event) in [(MAPS, json!("BOOKMARK")), (core, Value::Null), (newer, Value::Null)] {
+        let (status, line) = send(&server, Method::GET, &format!("{path}?{query}"), Value::Null).await;
+        assert_eq!((status, &line["type"]), (StatusCode::OK, &event), "{path}");
+    }
+}
+
 #[tokio::test]
 async fn a_user_may_do_what_is_granted() {
     use k8s_openapi::api::core::v1::ConfigMap;

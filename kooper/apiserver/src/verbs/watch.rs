@@ -59,7 +59,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, Refusal> {
         first: None,
         view: call.view(),
         ends: Instant::now() + lasts.min(Duration::from_secs(30 * 86_400)),
-        bookmark_at: Instant::now() + BOOKMARK,
+        bookmark_at: (bookmarks && call.kind.is_cached()).then(|| Instant::now() + BOOKMARK),
         done: false,
         rows: 0,
     };
@@ -95,7 +95,8 @@ struct Watcher {
     first: Option<First>,
     view: View,
     ends: Instant,
-    bookmark_at: Instant,
+    /// Never without a watch cache: then the only bookmark is that after the first objects.
+    bookmark_at: Option<Instant>,
     done: bool,
     /// Tables: the columns are sent with the first row only.
     rows: usize,
@@ -175,14 +176,14 @@ impl Watcher {
                     }
                 }
                 Next::Nothing(version) => {
-                    let deadline = if self.bookmarks { self.ends.min(self.bookmark_at) } else { self.ends };
+                    let deadline = self.bookmark_at.map_or(self.ends, |bookmark| bookmark.min(self.ends));
                     if tokio::time::timeout_at(deadline, changed).await.is_ok() {
                         continue;
                     }
                     if Instant::now() >= self.ends {
                         return None;
                     }
-                    self.bookmark_at = Instant::now() + BOOKMARK;
+                    self.bookmark_at = Some(Instant::now() + BOOKMARK);
                     let version = self.view.frozen().map_or(version, |frozen| version.min(frozen));
                     // A watch from the future has seen nothing that it could confirm.
                     if version >= self.position {
