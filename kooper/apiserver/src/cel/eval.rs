@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::check::reserved;
-use super::functions;
+use super::functions::{self, valid};
 use super::parse::qualified;
 use super::syntax::{Expr, Fold, FoldKind, Node, Select};
-use super::value::{Key, Value, compare};
+use super::value::{Key, Value};
 use super::{NO_OVERLOAD, library};
 
 /// What an expression is evaluated with.
@@ -25,14 +25,6 @@ pub(super) struct Scope<'a> {
 const MOST_STEPS: usize = 1_000_000;
 
 type Evaluated = Result<Value, String>;
-
-/// Data that does not fit its schema is an error as soon as it is read.
-fn valid(value: Value) -> Evaluated {
-    match value {
-        Value::Invalid(why) => Err(why.to_string()),
-        value => Ok(value),
-    }
-}
 
 impl<'a> Scope<'a> {
     pub(super) fn new(variables: Vec<(String, Value)>, zeros: &'a HashMap<usize, Value>) -> Self {
@@ -288,53 +280,4 @@ fn select(operand: Value, field: &str, how: Select) -> Evaluated {
         }
         _ => Err(NO_OVERLOAD.to_owned()),
     }
-}
-
-/// Indexing with `[…]` or `[?…]`.
-pub(super) fn index(operand: &Value, at: &Value, optional: bool) -> Evaluated {
-    let found = match operand {
-        Value::Optional(None) => return Ok(Value::NONE),
-        Value::Optional(Some(content)) => return index(content, at, true),
-        Value::List(list) => {
-            let number = match at {
-                Value::Int(number) => i128::from(*number),
-                Value::Uint(number) => i128::from(*number),
-                Value::Double(number) if number.fract() == 0.0 => *number as i128,
-                other => return Err(format!("unsupported index type '{}' in list", other.type_name())),
-            };
-            let found = usize::try_from(number).ok().and_then(|number| list.items.get(number));
-            found.ok_or_else(|| format!("index out of bounds: {number}"))
-        }
-        Value::Map(map) => {
-            let key = Key::of(at).ok_or_else(|| format!("unsupported key type: {}", at.type_name()))?;
-            map.get(&key).ok_or_else(|| format!("no such key: {}", functions::shown(at)))
-        }
-        _ => return Err(NO_OVERLOAD.to_owned()),
-    };
-    match (found, optional) {
-        (Ok(value), true) => valid(value.clone()).map(Value::some),
-        (Ok(value), false) => valid(value.clone()),
-        (Err(_), true) => Ok(Value::NONE),
-        (Err(why), false) => Err(why),
-    }
-}
-
-/// Whether a list has an element, or a map a key.
-pub(super) fn contains(container: &Value, element: &Value) -> Evaluated {
-    match container {
-        Value::List(list) => Ok(Value::Bool(list.items.contains(element))),
-        Value::Map(map) => Ok(Value::Bool(Key::of(element).is_some_and(|key| map.contains_key(&key)))),
-        _ => Err(NO_OVERLOAD.to_owned()),
-    }
-}
-
-/// A comparison by an operator.
-pub(super) fn ordered(operator: &str, one: &Value, other: &Value) -> Evaluated {
-    let order = compare(one, other)?;
-    Ok(Value::Bool(match operator {
-        "_<_" => order.is_lt(),
-        "_<=_" => order.is_le(),
-        "_>_" => order.is_gt(),
-        _ => order.is_ge(),
-    }))
 }

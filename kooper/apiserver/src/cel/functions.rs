@@ -1,5 +1,6 @@
 //! What functions, methods and operators answer.
 
+mod access;
 mod convert;
 mod lists;
 mod net;
@@ -7,10 +8,12 @@ mod numbers;
 mod strings;
 mod text;
 mod times;
+mod written;
 
 use super::value::Value;
-use super::{NO_OVERLOAD, eval, regex};
+use super::{NO_OVERLOAD, regex};
 
+pub(super) use self::access::valid;
 pub(super) use self::lists::sorted;
 pub(super) use self::text::{Part, parts, shown, unfit};
 
@@ -26,10 +29,10 @@ pub(super) fn call(name: &str, args: &[Value]) -> Evaluated {
         ("!_", [Value::Bool(flag)]) => Ok(Value::Bool(!flag)),
         ("_==_", [one, other]) => Ok(Value::Bool(one == other)),
         ("_!=_", [one, other]) => Ok(Value::Bool(one != other)),
-        ("_<_" | "_<=_" | "_>_" | "_>=_", [one, other]) => eval::ordered(name, one, other),
-        ("@in", [element, container]) => eval::contains(container, element),
-        ("_[_]", [operand, at]) => eval::index(operand, at, false),
-        ("_[?_]", [operand, at]) => eval::index(operand, at, true),
+        ("_<_" | "_<=_" | "_>_" | "_>=_", [one, other]) => access::ordered(name, one, other),
+        ("@in", [element, container]) => access::contains(container, element),
+        ("_[_]", [operand, at]) => access::index(operand, at, false),
+        ("_[?_]", [operand, at]) => access::index(operand, at, true),
         ("-_" | "_+_" | "_-_" | "_*_" | "_/_" | "_%_", args) => numbers::calculate(name, args),
         ("dyn", [value]) => Ok(value.clone()),
         ("type", [value]) => Ok(Value::Type(value.type_name().into())),

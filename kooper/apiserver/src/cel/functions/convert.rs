@@ -1,6 +1,6 @@
 //! Conversions between types.
 
-use super::text::{double, duration};
+use super::written::{double, duration};
 use super::{Evaluated, net};
 use crate::cel::time::{self, Time};
 use crate::cel::value::Value;
