@@ -8,12 +8,19 @@ use crate::object::as_object::AsObject;
 
 /// The condition that summarizes all others.
 const READY: &str = "Ready";
+/// The condition of an object that is on its way to its desired state.
+const RECONCILING: &str = "Reconciling";
+/// The condition of an object that cannot get there by itself.
+const STALLED: &str = "Stalled";
+/// What kstatus reads besides `Ready`: a list has them only while they hold.
+const ABNORMAL: [&str; 2] = [RECONCILING, STALLED];
 
 /// The conditions that one call of a handler sets on an object.
 ///
 /// Each condition has the object's generation and the time of the last change
 /// of its `status`. `Ready` is `True` only after [`ready`](Self::ready), so a
-/// call that fails half-way does not report it.
+/// call that fails half-way does not report it. `Reconciling` and `Stalled`, which
+/// kstatus reads besides, are in the list only if this call sets them.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -26,10 +33,11 @@ const READY: &str = "Ready";
 /// if available == 3 {
 ///     conditions.ready("AsSpecified", "all replicas are available");
 /// } else {
-///     conditions.not_ready("Replicas", "waits for replicas");
+///     conditions.reconciling("Replicas", "waits for replicas");
 /// }
 /// let list = conditions.into_vec();
 /// assert!(list.iter().any(|one| one.type_ == "Ready" && one.status == "False"));
+/// assert!(list.iter().any(|one| one.type_ == "Reconciling" && one.status == "True"));
 /// ```
 #[derive(Debug, Clone)]
 #[must_use = "`into_vec` returns the list for the status"]
@@ -37,6 +45,9 @@ pub struct Conditions {
     generation: Option<i64>,
     list: Vec<Condition>,
     ready: (bool, String, String),
+    /// Those of [`ABNORMAL`] that this call has not set. They stay in the list until the end, so
+    /// that one that is set again keeps the time of its transition.
+    unset: Vec<&'static str>,
 }
 
 /// Whether a condition holds.
@@ -57,13 +68,15 @@ impl From<bool> for Holds {
 }
 
 impl Conditions {
-    /// Begins with the conditions `before` of the object's status.
+    /// Begins with the conditions `before` of the object's status. `Reconciling` and
+    /// `Stalled` are left out unless this call sets them again.
     pub fn of<M>(object: &impl AsObject<M>, before: &[Condition]) -> Self {
         let unfinished = "the handler has not finished".to_owned();
         Self {
             generation: object.as_object().meta().generation,
             list: before.to_vec(),
             ready: (false, "Incomplete".to_owned(), unfinished),
+            unset: ABNORMAL.to_vec(),
         }
     }
 
@@ -92,10 +105,25 @@ impl Conditions {
         self
     }
 
-    /// Sets `Ready` to `True`: the object is in its desired state.
+    /// Sets `Ready` to `True`: the object is in its desired state. Removes
+    /// `Reconciling` and `Stalled`.
     pub fn ready(&mut self, reason: impl Into<String>, message: impl Into<String>) -> &mut Self {
+        self.unset = ABNORMAL.to_vec();
         self.ready = (true, reason.into(), message.into());
         self
+    }
+
+    /// Sets `Reconciling` to `True` and `Ready` to `False`: the object is on its way to
+    /// its desired state. Removes `Stalled`. kstatus calls it in progress.
+    pub fn reconciling(&mut self, reason: impl Into<String>, message: impl Into<String>) -> &mut Self {
+        self.abnormal(RECONCILING, reason.into(), message.into())
+    }
+
+    /// Sets `Stalled` to `True` and `Ready` to `False`: the object does not get to its
+    /// desired state unless somebody changes something. Removes `Reconciling`. kstatus
+    /// calls it failed.
+    pub fn stalled(&mut self, reason: impl Into<String>, message: impl Into<String>) -> &mut Self {
+        self.abnormal(STALLED, reason.into(), message.into())
     }
 
     /// Sets `Ready` to `False`: the handler waits for something.
@@ -113,12 +141,21 @@ impl Conditions {
     /// Returns the conditions for the status, including `Ready`.
     #[must_use]
     pub fn into_vec(mut self) -> Vec<Condition> {
+        self.list.retain(|one| !self.unset.contains(&one.type_.as_str()));
         let (ready, reason, message) = std::mem::take(&mut self.ready);
         self.put(READY, ready.into(), reason, message);
         self.list
     }
 
+    /// Sets one of [`ABNORMAL`], and neither the other one nor `Ready`.
+    fn abnormal(&mut self, name: &str, reason: String, message: String) -> &mut Self {
+        self.unset = ABNORMAL.to_vec();
+        self.put(name, Holds::True, reason.clone(), message.clone());
+        self.not_ready(reason, message)
+    }
+
     fn put(&mut self, name: &str, holds: Holds, reason: String, message: String) {
+        self.unset.retain(|one| *one != name);
         let condition = Condition {
             type_: name.to_owned(),
             status: format!("{holds:?}"),
@@ -224,5 +261,86 @@ mod tests {
         assert_eq!(condition(&list, "Theirs").observed_generation, Some(1));
         assert!(list.iter().all(|one| one.type_ != "Old"));
         assert!(!set_condition(&mut list.clone(), condition(&list, "Theirs").clone()));
+    }
+
+    /// The types of the conditions that hold, and those that do not.
+    fn by_status(list: &[Condition]) -> (Vec<&str>, Vec<&str>) {
+        let of = |status: &str| list.iter().filter(|one| one.status == status).map(|one| one.type_.as_str()).collect();
+        (of("True"), of("False"))
+    }
+
+    #[test]
+    fn reconciling_and_stalled_are_there_only_while_they_hold() {
+        let mut pass = Conditions::of(&object(1), &[]);
+        pass.stalled("Image", "there is no such image");
+        let stalled = pass.into_vec();
+        assert_eq!(by_status(&stalled), (vec![STALLED], vec![READY]));
+        assert_eq!(condition(&stalled, STALLED).observed_generation, Some(1));
+        let mut pass = Conditions::of(&object(2), &stalled);
+        pass.reconciling("Replicas", "1 of 3 are available");
+        let reconciling = pass.into_vec();
+        assert_eq!(by_status(&reconciling), (vec![RECONCILING], vec![READY]));
+        let ready = condition(&reconciling, READY);
+        assert_eq!((ready.reason.as_str(), ready.message.as_str()), ("Replicas", "1 of 3 are available"));
+        let mut pass = Conditions::of(&object(2), &reconciling);
+        pass.ready("AsSpecified", "");
+        assert_eq!(by_status(&pass.into_vec()), (vec![READY], vec![]));
+    }
+
+    #[test]
+    fn the_last_of_ready_reconciling_and_stalled_in_a_call_counts() {
+        let mut pass = Conditions::of(&object(1), &[]);
+        pass.ready("A", "").stalled("B", "").reconciling("C", "");
+        assert_eq!(by_status(&pass.clone().into_vec()), (vec![RECONCILING], vec![READY]));
+        pass.stalled("D", "");
+        assert_eq!(by_status(&pass.clone().into_vec()), (vec![STALLED], vec![READY]));
+        pass.ready("E", "");
+        assert_eq!(by_status(&pass.into_vec()), (vec![READY], vec![]));
+    }
+
+    #[test]
+    fn a_stall_of_the_last_call_does_not_outlive_it() {
+        let mut pass = Conditions::of(&object(1), &[]);
+        pass.stalled("Image", "there is no such image");
+        let before = pass.into_vec();
+        let unfinished = Conditions::of(&object(2), &before);
+        let mut waits = unfinished.clone();
+        waits.not_ready("Waits", "");
+        let mut fails = unfinished.clone();
+        fails.failed("Rejected", &crate::HandlerError::permanent("no"));
+        for pass in [unfinished, waits, fails] {
+            assert_eq!(by_status(&pass.into_vec()), (vec![], vec![READY]));
+        }
+    }
+
+    #[test]
+    fn a_stall_that_stays_keeps_the_time_of_its_transition() {
+        let mut pass = Conditions::of(&object(1), &[]);
+        pass.stalled("Image", "there is no such image");
+        let before = aged(pass.into_vec());
+        let mut pass = Conditions::of(&object(2), &before);
+        pass.reconciling("Pulls", "").stalled("Image", "there is no such image, either");
+        let list = pass.into_vec();
+        let stalled = condition(&list, STALLED);
+        assert_eq!((stalled.last_transition_time.0, stalled.observed_generation), (Timestamp::UNIX_EPOCH, Some(2)));
+    }
+
+    #[test]
+    fn a_failure_after_stalled_explains_ready_and_leaves_the_stall() {
+        let mut pass = Conditions::of(&object(1), &[]);
+        pass.stalled("Image", "there is no such image").failed("Rejected", &crate::HandlerError::permanent("no"));
+        let list = pass.into_vec();
+        assert_eq!(by_status(&list), (vec![STALLED], vec![READY]));
+        assert_eq!(
+            (condition(&list, STALLED).reason.as_str(), condition(&list, READY).reason.as_str()),
+            ("Image", "Rejected")
+        );
+    }
+
+    #[test]
+    fn a_stall_that_is_set_by_its_name_stays_as_it_is_set() {
+        let mut pass = Conditions::of(&object(1), &[]);
+        pass.set(STALLED, false, "Fine", "").set(RECONCILING, true, "Waits", "");
+        assert_eq!(by_status(&pass.into_vec()), (vec![RECONCILING], vec![STALLED, READY]));
     }
 }
