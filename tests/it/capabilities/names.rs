@@ -15,7 +15,10 @@ use crate::live::{Seen, configmap};
 /// An error with its sources, without those that only repeat it.
 fn chain(error: &dyn std::error::Error) -> String {
     let sources = std::iter::successors(error.source(), |error| error.source()).map(ToString::to_string);
-    sources.fold(error.to_string(), |text, source| if text == source { text } else { format!("{text}: {source}") })
+    sources.fold(
+        error.to_string(),
+        |text, source| if text.ends_with(&source) { text } else { format!("{text}: {source}") },
+    )
 }
 
 /// What becomes of applying a ConfigMap of this name, and of getting it.

@@ -26,8 +26,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::connections::Source;
 use super::limits::Limits;
-use super::pages::{Page, text_response};
-use super::site::later;
+use super::pages::{Page, later, text_response};
 use crate::error::chain;
 use verdicts::{Digest, Key, Question, Verdict, Verdicts};
 

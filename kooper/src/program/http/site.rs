@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{HOST, RETRY_AFTER};
+use http::header::HOST;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use http_body_util::Full;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::Instant;
@@ -16,7 +16,7 @@ mod builder;
 
 use super::connections::{Service, Source};
 use super::limits::Limits;
-use super::pages::{Found, Page, Pages, text_response};
+use super::pages::{Found, Page, Pages, later, text_response};
 #[cfg(feature = "cli")]
 pub(crate) use builder::{GuardMaker, Offer, SiteBuilder};
 
@@ -170,14 +170,10 @@ async fn made(make: impl FnOnce() -> Response<Full<Bytes>> + Send + 'static) -> 
     })
 }
 
-/// A refusal that does not last.
-pub(super) fn later(mut response: Response<Full<Bytes>>) -> Response<Full<Bytes>> {
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-    response
-}
-
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     #[test]
