@@ -5,6 +5,7 @@
 //! object. A watch reads the log from its own position, so that watchers cost
 //! nothing to those who write.
 
+mod compaction;
 mod object;
 mod tree;
 
@@ -13,7 +14,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
+use self::compaction::Compaction;
 pub(crate) use self::object::{Draft, Object, Traits};
 pub(crate) use self::tree::Tree;
 
@@ -38,6 +41,7 @@ struct Clock {
     /// Serialises writes, so that each log is in the order of the versions.
     writing: Mutex<()>,
     current: AtomicU64,
+    compaction: Mutex<Compaction>,
     /// Wakes those who wait for any version to come.
     advanced: Notify,
 }
@@ -60,6 +64,8 @@ struct State {
     superseded: usize,
     /// The log holds every change after this version.
     since: u64,
+    /// The version of the last change that the log has dropped.
+    dropped: u64,
     /// The kind is not served any more.
     closed: bool,
 }
@@ -111,7 +117,12 @@ pub(crate) enum Next {
 
 impl Store {
     pub(crate) fn new() -> Self {
-        let clock = Clock { writing: Mutex::new(()), current: AtomicU64::new(1), advanced: Notify::new() };
+        let clock = Clock {
+            writing: Mutex::new(()),
+            current: AtomicU64::new(1),
+            compaction: Mutex::new(Compaction::new(1)),
+            advanced: Notify::new(),
+        };
         Self { version: Arc::new(clock), tables: Arc::default() }
     }
 
@@ -160,6 +171,13 @@ impl Clock {
     fn write(&self) -> MutexGuard<'_, ()> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The oldest version that etcd would still have.
+    fn compacted(&self) -> u64 {
+        // Loaded under the lock: a write notes its time before it takes a version.
+        let mut compaction = self.compaction.lock().unwrap_or_else(PoisonError::into_inner);
+        compaction.at(Instant::now(), self.current.load(Ordering::Acquire))
+    }
 }
 
 impl Table {
@@ -185,9 +203,11 @@ impl Table {
 
     /// All objects as they were at an earlier version.
     pub(crate) fn snapshot_at(&self, version: u64) -> Result<Snapshot, TooOld> {
+        let compacted = self.clock.compacted();
         let state = self.read();
-        if version < state.since {
-            return Err(TooOld { oldest: state.since });
+        let oldest = state.since.max(compacted);
+        if version < oldest {
+            return Err(TooOld { oldest });
         }
         let mut tree = state.tree.clone();
         let later = state.log.partition_point(|change| change.version <= version);
@@ -224,6 +244,7 @@ impl Table {
             if state.closed || before.as_ref().map(|object| object.version) != expected {
                 return Err(Raced);
             }
+            self.clock.compacted();
             let version = self.clock.current.load(Ordering::Acquire) + 1;
             let after = write(version);
             let result = match &after {
@@ -247,13 +268,20 @@ impl Table {
         Ok(result)
     }
 
-    /// The changes after a version, at most some hundred at a time, and not many more bytes than a frame has.
+    /// Whether a watch may begin at a version. One that is not `cached` reads the history of etcd, which is compacted.
+    pub(crate) fn begin(&self, version: u64, cached: bool) -> Result<(), TooOld> {
+        let compacted = if cached { 0 } else { self.clock.compacted() };
+        let oldest = self.read().since.max(compacted);
+        if version < oldest { Err(TooOld { oldest }) } else { Ok(()) }
+    }
+
+    /// The changes after a version that a watch began at or has read up to, at most some hundred at a time, and not many more bytes than a frame has.
     pub(crate) fn changes_after(&self, version: u64) -> Next {
         let state = self.read();
         if state.closed {
             return Next::Closed;
         }
-        if version < state.since {
+        if version < state.dropped {
             return Next::TooOld(TooOld { oldest: state.since });
         }
         let from = state.log.partition_point(|change| change.version <= version);
@@ -316,7 +344,7 @@ impl State {
     fn trim(&mut self, changes: usize, bytes: usize) {
         while self.log.len() > changes || self.superseded > bytes {
             let Some(change) = self.log.pop_front() else { break };
-            self.since = change.version;
+            (self.since, self.dropped) = (change.version, change.version);
             self.superseded = self.superseded.saturating_sub(change.before.as_ref().map_or(0, |object| object.len()));
         }
     }

@@ -1,8 +1,10 @@
 //! What the controllers of the server do, seen by a client without a socket.
 
+use std::pin::pin;
 use std::time::Instant;
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use kooper_apiserver::{ApiServer, User};
@@ -109,6 +111,48 @@ async fn a_watch_of_events_has_no_bookmarks() {
     for (path, event) in [(MAPS, json!("BOOKMARK")), (core, Value::Null), (newer, Value::Null)] {
         let (status, line) = send(&server, Method::GET, &format!("{path}?{query}"), Value::Null).await;
         assert_eq!((status, &line["type"]), (StatusCode::OK, &event), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn an_open_watch_that_has_lost_nothing_survives_a_compaction() {
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    let maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> = kube::Api::default_namespaced(server.client());
+    let (_, first) = send(&server, Method::POST, MAPS, json!({"metadata": {"name": "a"}})).await;
+    let version = first["metadata"]["resourceVersion"].as_str().expect("it has a version");
+    let mut events = pin!(maps.watch(&kube::api::WatchParams::default(), version).await.expect("it is answered"));
+    // The version goes on without a change that concerns the watch.
+    send(&server, Method::POST, "/api/v1/namespaces/default/secrets", json!({"metadata": {"name": "other"}})).await;
+    server.compact();
+    send(&server, Method::POST, MAPS, json!({"metadata": {"name": "b"}})).await;
+    let event = events.next().await.expect("it continues");
+    let is_added =
+        matches!(&event, Ok(kube::core::WatchEvent::Added(map)) if map.metadata.name.as_deref() == Some("b"));
+    assert!(is_added, "{event:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_is_compacted_every_five_minutes() {
+    const EVENTS: &str = "/api/v1/namespaces/default/events";
+    let server = ApiServer::start().await.expect("loopback can be listened on");
+    let (_, first) = send(&server, Method::POST, MAPS, json!({"metadata": {"name": "a"}})).await;
+    send(&server, Method::POST, MAPS, json!({"metadata": {"name": "b"}})).await;
+    let version = first["metadata"]["resourceVersion"].as_str().expect("it has a version");
+    let (_, page) = send(&server, Method::GET, &format!("{MAPS}?limit=1"), Value::Null).await;
+    let token = page["metadata"]["continue"].as_str().expect("there is another page");
+    // The current version is never compacted.
+    send(&server, Method::POST, MAPS, json!({"metadata": {"name": "c"}})).await;
+    let watch = |path: &str| format!("{path}?watch=1&timeoutSeconds=1&resourceVersion={version}");
+    for compacted in [false, true] {
+        let (status, page) = send(&server, Method::GET, &format!("{MAPS}?limit=1&continue={token}"), Value::Null).await;
+        assert_eq!(status, if compacted { StatusCode::GONE } else { StatusCode::OK }, "{page}");
+        let code = send(&server, Method::GET, &watch(EVENTS), Value::Null).await.1["object"]["code"].clone();
+        assert_eq!(code, if compacted { json!(410) } else { Value::Null }, "Events have no cache of history");
+        // The cache of other kinds has its own history.
+        let path = watch(MAPS) + "&fieldSelector=metadata.name=b";
+        let added = send(&server, Method::GET, &path, Value::Null).await.1;
+        assert_eq!(added["type"], "ADDED");
+        tokio::time::sleep(std::time::Duration::from_secs(600)).await;
     }
 }
 

@@ -19,7 +19,7 @@ use crate::kinds::Kind;
 use crate::print;
 use crate::select::Selection;
 use crate::status::Refusal;
-use crate::store::{After, Change, FRAME, Next, Object, Snapshot};
+use crate::store::{After, Change, FRAME, Next, Object, Snapshot, TooOld};
 
 /// How often a watch that asked for bookmarks gets one while nothing happens.
 const BOOKMARK: Duration = Duration::from_secs(60);
@@ -40,6 +40,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, Refusal> {
     );
     let bookmarks = query.flag("allowWatchBookmarks");
     let initial = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
+    let cached = call.kind.is_cached();
     let table = &call.kind.table;
     if table.enter() > MOST_WATCHERS {
         table.leave();
@@ -59,7 +60,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, Refusal> {
         first: None,
         view: call.view(),
         ends: Instant::now() + lasts.min(Duration::from_secs(30 * 86_400)),
-        bookmark_at: (bookmarks && call.kind.is_cached()).then(|| Instant::now() + BOOKMARK),
+        bookmark_at: (bookmarks && cached).then(|| Instant::now() + BOOKMARK),
         done: false,
         rows: 0,
     };
@@ -78,9 +79,23 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, Refusal> {
             watcher.start(snapshot, false);
         }
         (Some(false), None | Some(0)) => watcher.position = list::cached(call, &mut watcher.view, 0).await?.version,
-        (_, Some(version)) => watcher.position = version,
+        (_, Some(version)) => {
+            watcher.position = version;
+            if let Err(too_old) = table.begin(version, cached) {
+                let message = if cached {
+                    expired(version, &too_old)
+                } else {
+                    "The resourceVersion for the provided watch is too old.".to_owned()
+                };
+                watcher.fail(&Refusal::expired(message));
+            }
+        }
     }
     Ok(watcher.answer())
+}
+
+fn expired(version: u64, too_old: &TooOld) -> String {
+    format!("too old resource version: {version} ({})", too_old.oldest)
 }
 
 /// One watch: which changes it reports, and up to which version it has done so.
@@ -192,9 +207,9 @@ impl Watcher {
                     }
                 }
                 Next::TooOld(too_old) => {
-                    let message = format!("too old resource version: {} ({})", self.position, too_old.oldest);
                     self.done = true;
-                    write_event(&mut lines, "ERROR", Refusal::expired(message).to_value().to_string().as_bytes());
+                    let refusal = Refusal::expired(expired(self.position, &too_old));
+                    write_event(&mut lines, "ERROR", refusal.to_value().to_string().as_bytes());
                     return Some(lines.freeze());
                 }
                 Next::Closed => return None,
