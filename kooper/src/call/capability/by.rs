@@ -19,7 +19,9 @@ use std::sync::Arc;
 use kooper_grammar::selector::{Comparator, Selector};
 use kube::Resource as _;
 
+use super::Reader;
 use crate::object::as_object::AsObject;
+use crate::object::key::ObjectKey;
 use crate::object::kind::Kind;
 use crate::object::{DecodeError, Object};
 use crate::watch::store::{Cache, IndexHit, Indexer};
@@ -71,12 +73,44 @@ pub struct Selection<T> {
     label = "not an index",
     note = "write `impl Index for {Self}` with `type Object = …` and `fn values(object: &Self::Object) -> impl IntoIterator<Item = String>`"
 )]
-pub trait Index: 'static {
+pub trait Index: Sized + 'static {
     /// The kind of the objects.
     type Object: Kind;
 
     /// The values by which the object is found. Without values it is not indexed.
     fn values(object: &Self::Object) -> impl IntoIterator<Item = String>;
+
+    /// The keys of the objects that name this one, as a function of `watches`: those in
+    /// its namespace that have its name as a value, and those in any namespace that have
+    /// `namespace/name`. Objects of all namespaces name a cluster-scoped one by its name.
+    /// Objects that do not decode are left out: a change of theirs enqueues them.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+    /// use kooper::capability::Index;
+    /// use kooper::prelude::*;
+    ///
+    /// /// Pods by the ServiceAccount that they name.
+    /// struct ByAccount;
+    ///
+    /// impl Index for ByAccount {
+    ///     type Object = Pod;
+    ///
+    ///     fn values(pod: &Pod) -> impl IntoIterator<Item = String> {
+    ///         pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone())
+    ///     }
+    /// }
+    ///
+    /// let controller = Pod::controller("accounts").watches(ByAccount::users_of::<ServiceAccount>);
+    /// # let _ = controller.handler(async || {}).build()?;
+    /// # Ok::<_, kooper::ConfigError>(())
+    /// ```
+    fn users_of<T: Kind>(named: &T, objects: &Reader<Self::Object>) -> Vec<ObjectKey> {
+        let key = ObjectKey::of(named);
+        let beside = key.namespace().map(|namespace| indexed::<Self>(key.name()).namespace(namespace));
+        let selections = [Some(indexed::<Self>(key.to_string())), beside];
+        selections.into_iter().flatten().flat_map(|by| objects.keys(by)).collect()
+    }
 }
 
 /// Selects the objects of a namespace.
@@ -113,6 +147,10 @@ pub fn owner_uid<T>(uid: impl Into<String>) -> Selection<T> {
 /// Selects the objects that an [`Index`] has under the value. Objects that do
 /// not decode, or on which the index panics, are selected as errors.
 pub fn index<I: Index>(_: I, value: impl Into<String>) -> Selection<I::Object> {
+    indexed::<I>(value)
+}
+
+fn indexed<I: Index>(value: impl Into<String>) -> Selection<I::Object> {
     let read = |object: &Object| Ok(I::values(&object.decode()?).into_iter().collect());
     Selection { index: Some((Indexer::new::<I>(read), value.into())), ..Selection::all() }
 }

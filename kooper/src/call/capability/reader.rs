@@ -96,6 +96,12 @@ impl<T: Kind> Reader<T> {
         Ok(Self::over(store))
     }
 
+    /// The keys of the objects of a selection, without those that its index cannot read.
+    /// No object is decoded for its key.
+    pub(super) fn keys(&self, by: Selection<T>) -> impl Iterator<Item = ObjectKey> + use<T> {
+        by.of(&self.cached()).into_iter().flatten().map(|object| object.key().clone())
+    }
+
     fn over(store: Store) -> Self {
         let (id, kind, cache) = (CacheId::of::<T>(), KindInfo::of::<T>(), Cache::new([(None, Arc::new(store))]));
         let caches = [(id, kind.clone(), cache)].into_iter().collect();

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -173,4 +173,28 @@ proptest! {
         let reader = Reader::fixed(configs).unwrap();
         prop_assert_eq!(names(reader.select(by::labels(text).unwrap())), scan);
     }
+}
+
+#[test]
+fn an_index_returns_the_keys_of_the_objects_that_name_another_one() {
+    let config = |namespace: &str, name: &str, mode: &Value| {
+        let metadata = json!({"namespace": namespace, "name": name, "uid": name, "resourceVersion": "1"});
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"mode": mode}})
+    };
+    let reader = raw([
+        config("shop", "beside", &json!("fast")),
+        config("shop", "of-another", &json!("slow")),
+        config("shop", "elsewhere", &json!("depot/fast")),
+        config("shop", "broken", &json!(1)),
+        config("depot", "same-name", &json!("fast")),
+        config("depot", "across", &json!("shop/fast")),
+    ]);
+    let users = |keys: Vec<ObjectKey>| keys.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let mut pod = Pod::default();
+    pod.metadata.name = Some("fast".to_owned());
+    pod.metadata.namespace = Some("shop".to_owned());
+    assert_eq!(users(Mode::users_of(&pod, &reader)), ["depot/across", "shop/beside"]);
+    let mut node = Node::default();
+    node.metadata.name = Some("fast".to_owned());
+    assert_eq!(users(Mode::users_of(&node, &reader)), ["depot/same-name", "shop/beside"]);
 }
