@@ -92,6 +92,7 @@ fn kubelet(node: &str, namespace: &str) -> Result<Controller, ConfigError> {
     Controller::builder::<Pod>("kubelet")
         .namespaces([namespace])
         .access(["pods/binding: create", "pods/status: patch", "pods: delete"])
+        .while_deleting()
         .handler(handler)
         .build()
 }

@@ -162,7 +162,10 @@ fn tests(folder: &Path, found: &mut BTreeSet<String>) {
                         found.insert(name.to_owned());
                         marked = false;
                     }
-                    _ => marked = line.starts_with("#[test]") || line.starts_with("#[tokio::test") || marked,
+                    _ => {
+                        marked |=
+                            ["#[test]", "#[tokio::test", "#[kooper::test"].iter().any(|test| line.starts_with(test))
+                    }
                 }
             }
         }
