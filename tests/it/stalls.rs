@@ -66,7 +66,7 @@ fn blocked_functions_delay_nothing_else(count: usize) {
     // Every worker is blocked, and every way into the queue.
     cluster.apply([config("handler-2")]);
     program.wait_for_line(&["handler-2 blocks"]);
-    program.wait_for_page("/readyz", 200, &["stalls: 2 handler calls are stuck"]);
+    program.wait_for_page("/readyz?verbose", 200, &["stalls: 2 handler calls are stuck"]);
     assert_eq!(program.metric("kooper_stuck_calls{controller=\"stalls\"}"), Some(2.0));
     cluster.apply([config("filter"), object("Secret", &namespace, "map")]);
     program.wait_for_line(&["filter blocks"]);
@@ -120,7 +120,7 @@ fn no_blocked_handler_runs_beside_those_of_the_next_leader() {
     first.wait_for_line(&["acquired leadership"]);
     let others = ["second", "third"].map(|name| start(name, cluster.kubeconfig()));
     for other in &others {
-        other.wait_for_page("/readyz", 200, &["standby"]);
+        other.wait_for_page("/readyz?verbose", 200, &["standby"]);
     }
     let names = ["handler-1", "handler-2"];
     cluster.apply(names.map(|name| object("ConfigMap", namespace, name)));

@@ -94,8 +94,18 @@ impl Subject<'_> {
 
     /// Starts the program with a kubeconfig.
     pub fn start(&self, kubeconfig: &Path) -> Process {
+        self.start_logging(kubeconfig, LOG)
+    }
+
+    /// Starts the program with these levels of its log.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started.
+    #[must_use]
+    pub fn start_logging(&self, kubeconfig: &Path, levels: &str) -> Process {
         let (kubeconfig, leases) = (kubeconfig.to_str().expect("the path is UTF-8"), self.lease_namespace());
-        let own = ["run", "--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0", "--log-level", LOG];
+        let own = ["run", "--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0", "--log-level", levels];
         let places = ["--namespace", self.namespace, "--lease-namespace", &leases];
         Process::start(self.program, &[&own[..], &places].concat(), &[])
     }

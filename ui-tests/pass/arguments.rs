@@ -59,7 +59,7 @@ fn each_is_defined() {
     assert_eq!(names::<client>(), ["client"]);
     assert_eq!(names::<clock>(), ["clock"]);
     assert_eq!(names::<state>(), ["state"]);
-    assert_eq!(names::<state_taken_out>(), ["state-taken-apart"]);
+    assert_eq!(names::<state_taken_out>(), ["state-taken-out"]);
     assert_eq!(names::<all_of_them>(), ["all-of-them"]);
     assert_eq!(names::<metadata>(), ["metadata"]);
     assert_eq!(names::<an_alias>(), ["an-alias"]);

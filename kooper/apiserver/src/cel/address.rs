@@ -84,8 +84,11 @@ impl Cidr {
 /// Go counts as global what is neither unspecified, loopback, multicast, link-local nor the broadcast address.
 pub(super) fn is_global_unicast(address: IpAddr) -> bool {
     let broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
-    !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || broadcast)
-        && !is_link_local_unicast(address)
+    !(address.is_unspecified()
+        || address.is_loopback()
+        || address.is_multicast()
+        || broadcast
+        || is_link_local_unicast(address))
 }
 
 pub(super) fn is_link_local_unicast(address: IpAddr) -> bool {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::enum_variant_names, reason = "CEL calls the type of types `type`")]
 pub(crate) enum Type {
     /// Anything, known only when it is evaluated.
     Dyn,

@@ -85,7 +85,7 @@ fn last_index_of(text: &str, part: &str, from: i64) -> Evaluated {
     if from >= text.len() {
         return Ok(Value::Int(-1));
     }
-    let found = text.windows(part.len()).enumerate().take(from + 1).filter(|(_, window)| *window == part).last();
+    let found = text.windows(part.len()).enumerate().take(from + 1).rfind(|(_, window)| *window == part);
     Ok(Value::Int(found.map_or(-1, |(index, _)| index as i64)))
 }
 
