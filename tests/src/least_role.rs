@@ -98,11 +98,6 @@ impl Subject<'_> {
     }
 
     /// Starts the program with these levels of its log.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot be started.
-    #[must_use]
     pub fn start_logging(&self, kubeconfig: &Path, levels: &str) -> Process {
         let (kubeconfig, leases) = (kubeconfig.to_str().expect("the path is UTF-8"), self.lease_namespace());
         let own = ["run", "--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0", "--log-level", levels];

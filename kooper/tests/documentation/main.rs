@@ -164,7 +164,7 @@ fn tests(folder: &Path, found: &mut BTreeSet<String>) {
                     }
                     _ => {
                         marked |=
-                            ["#[test]", "#[tokio::test", "#[kooper::test"].iter().any(|test| line.starts_with(test))
+                            ["#[test]", "#[tokio::test", "#[kooper::test"].iter().any(|test| line.starts_with(test));
                     }
                 }
             }
