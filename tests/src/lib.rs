@@ -6,6 +6,7 @@ pub mod control_plane;
 pub mod dev;
 pub mod faults;
 pub mod https;
+pub mod layers;
 pub mod least_role;
 pub mod nodes;
 pub mod process;

@@ -1,0 +1,63 @@
+//! The folders of the runtime are in the order in which an object flows through
+//! them: a file imports only from its own folder or an earlier one, and neither
+//! the folders nor the modules within one import each other in a circle.
+//! The modules of the other crates form no circles either.
+
+use kooper_tests::layers::{circles, imports};
+
+/// The folders in order, as in `docs/contributing/architecture.md`.
+const ROOMS: [&str; 17] = [
+    "error",
+    "clock",
+    "backoff",
+    "executor",
+    "metrics",
+    "client",
+    "object",
+    "watch",
+    "leader",
+    "rehearsal",
+    "queue",
+    "call",
+    "controller",
+    "cluster",
+    "program",
+    "testing",
+    "private",
+];
+
+/// The other modules of the crate's root: its own file, and the code of the documentation.
+const ROOT: [&str; 2] = ["lib", "doctests"];
+
+fn position(room: &str) -> usize {
+    let found = ROOMS.iter().position(|known| *known == room);
+    found.unwrap_or_else(|| panic!("`{room}` is not a folder of the runtime: put the file into one of {ROOMS:?}"))
+}
+
+#[test]
+fn a_file_imports_only_from_its_own_or_an_earlier_folder() {
+    let imports = imports("kooper");
+    let calls_queue = imports.iter().any(|(from, to)| from[0] == "call" && to.iter().any(|path| path[0] == "queue"));
+    assert!(calls_queue, "the scan finds imports");
+    for (module, named) in imports.iter().filter(|(module, _)| !ROOT.contains(&&*module[0])) {
+        for other in named {
+            assert!(
+                position(&other[0]) <= position(&module[0]),
+                "`{}` imports `{}`, which is in a later folder",
+                module.join("::"),
+                other.join("::"),
+            );
+        }
+    }
+}
+
+#[test]
+fn the_modules_of_a_folder_do_not_import_each_other_in_a_circle() {
+    let verbs_import_store = imports("kooper/apiserver")
+        .iter()
+        .any(|(from, to)| from[0] == "verbs" && to.iter().any(|path| path[0] == "store"));
+    assert!(verbs_import_store, "the scan finds imports");
+    for krate in ["kooper", "kooper/grammar", "kooper/apiserver"] {
+        assert_eq!(circles(krate), [""; 0], "in {krate}");
+    }
+}
