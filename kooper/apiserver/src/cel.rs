@@ -27,6 +27,7 @@ use std::collections::HashMap;
 
 use self::eval::Scope;
 pub(crate) use self::format::bytes;
+pub(crate) use self::parse::is_keyword;
 use self::syntax::{Expr, Issue, report};
 pub(crate) use self::time::{Time, duration};
 pub(crate) use self::types::{Struct, Type};
@@ -34,7 +35,7 @@ pub(crate) use self::value::{Key, List, ListKind, Value};
 
 const NO_OVERLOAD: &str = "no such overload";
 
-/// How errors begin that kube-apiserver would not report.
+/// The beginning of errors that kube-apiserver would not report.
 const LIMIT: &str = "the embedded API server cannot evaluate this as kube-apiserver does";
 
 /// Trees of expressions are as deep as cel-go admits; a debug build needs some megabytes for that, and threads of tokio
@@ -68,12 +69,12 @@ impl Program {
         Ok(Self { expr, of: checked.of, uses_old_self: checked.uses_old_self, zeros: checked.zeros })
     }
 
-    /// What it evaluates to.
+    /// The type of its value.
     pub(crate) fn of(&self) -> &Type {
         &self.of
     }
 
-    /// Whether it reads the variable `oldSelf`.
+    /// A rule that reads `oldSelf` is one of transitions, which objects without a former state need not obey.
     pub(crate) fn uses_old_self(&self) -> bool {
         self.uses_old_self
     }

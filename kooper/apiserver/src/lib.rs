@@ -27,6 +27,7 @@ mod crd;
 mod decode;
 mod defaults;
 mod discovery;
+mod escape;
 pub mod faults;
 mod fields;
 mod form;

@@ -1,4 +1,4 @@
-//! What a custom resource definition says of one version of its kind.
+//! One version of a custom resource definition.
 
 mod columns;
 mod default;
@@ -85,7 +85,7 @@ fn validate_count(object: &Value, path: &str) -> Option<Cause> {
     }
 }
 
-/// Whether rules cannot be evaluated for an object that violates this one.
+/// Rules are not evaluated for an object that violates one of these: its values may not be of the declared types.
 fn blocks_rules(cause: &Cause) -> bool {
     const BLOCKING: [&str; 5] = [
         "FieldValueNotSupported",
@@ -153,7 +153,7 @@ impl Definition {
         }
     }
 
-    /// Whether an object of this age may lack defaults.
+    /// Objects that are older than the schema may lack its defaults.
     pub(crate) fn fills_defaults_of(&self, version: u64) -> bool {
         self.has_defaults && version < self.since
     }
@@ -172,7 +172,7 @@ impl Definition {
         causes
     }
 
-    /// What the schema demands beyond types and limits: lists without repeated items, and rules in CEL.
+    /// The demands beyond types and limits: lists without repeated items, and rules in CEL.
     pub(crate) fn validate_rules(&self, object: &Value, present: Option<&Value>, causes: &mut Vec<Cause>) {
         // Lists with repeated items stay as they are.
         let repeated = |object: &Value| validate::repeated(object, &self.schema);
@@ -207,7 +207,7 @@ impl Definition {
         &self.schema
     }
 
-    /// Whether objects that one version has written are complete for the other.
+    /// Objects that one version has written are complete for the other.
     pub(crate) fn same_schema(&self, other: &Self) -> bool {
         self.schema == other.schema
     }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// The units with their nanoseconds.
-const UNITS: [(&str, u64); 8] = [
+pub const UNITS: [(&str, u64); 8] = [
     ("ns", 1),
     ("us", 1_000),
     ("µs", 1_000),

@@ -1,5 +1,7 @@
 //! The types of an expression: what does not fit is refused before it is ever evaluated.
 
+mod literals;
+
 use std::collections::HashMap;
 
 use super::library::{named_type, overloads};
@@ -7,14 +9,13 @@ use super::parse::{RESERVED, qualified};
 use super::syntax::{Expr, Fold, FoldKind, Issue, Node, Select};
 use super::types::{Mapping, Type, most_general};
 use super::value::Value;
-use super::{functions, regex};
 
-/// What an expression was found to be.
+/// A checked expression.
 #[derive(Debug)]
 pub(super) struct Checked {
     pub(super) of: Type,
     pub(super) uses_old_self: bool,
-    /// What the sum of an empty list is, for each place where lists of other than integers are summed up.
+    /// The sums of empty lists of other than integers, by the place of the call: at run time, no element tells the type.
     pub(super) zeros: HashMap<usize, Value>,
 }
 
@@ -45,7 +46,7 @@ pub(super) fn check(expr: &Expr, variables: &[(&str, Type)]) -> Result<Checked, 
 struct Checker {
     /// The innermost last.
     scope: Vec<(String, Type)>,
-    /// How many of them are not those of macros.
+    /// The number of those that macros have not made.
     outer: usize,
     mapping: Mapping,
     issues: Vec<Issue>,
@@ -371,128 +372,11 @@ impl Checker {
         let why = format!("found no matching overload for '_?_:_' applied to '(bool, {of}, optional_type(dyn))'");
         self.report(at, why)
     }
-
-    /// Literals that are never a duration, a time or a regular expression.
-    fn literals(&mut self, expr: &Expr) {
-        match &expr.node {
-            Node::Literal(_) | Node::Ident(_) | Node::Struct(_) => {}
-            Node::Select { operand, .. } => self.literals(operand),
-            Node::Call { target, name, args } => {
-                target.iter().for_each(|target| self.literals(target));
-                args.iter().for_each(|arg| self.literals(arg));
-                self.literal_argument(expr.at, target.as_deref(), name, args);
-            }
-            Node::List(items) => items.iter().for_each(|item| self.literals(&item.value)),
-            Node::Map(entries) => {
-                for entry in entries {
-                    self.literals(&entry.key);
-                    self.literals(&entry.value);
-                }
-            }
-            Node::Fold(fold) => {
-                self.literals(&fold.range);
-                fold.filter.iter().for_each(|filter| self.literals(filter));
-                self.literals(&fold.body);
-            }
-        }
-    }
-
-    fn literal_argument(&mut self, at: usize, target: Option<&Expr>, name: &str, args: &[Expr]) {
-        let arg = match (name, target, args) {
-            ("duration" | "timestamp", None, [arg]) | ("matches", Some(_), [arg]) => arg,
-            ("matches", None, [_, arg]) => arg,
-            ("find" | "findAll", Some(_), [arg, ..]) => arg,
-            ("format", Some(format), [list]) => return self.format(at, format, list),
-            _ => return,
-        };
-        let Node::Literal(literal) = &arg.node else { return };
-        match (name, literal) {
-            ("duration" | "timestamp", _) => {
-                let of_text = name == "timestamp" || matches!(literal, Value::String(_));
-                if !of_text || functions::call(name, std::slice::from_ref(literal)).is_err() {
-                    self.report(arg.at, format!("invalid {name} argument"));
-                }
-            }
-            (_, Value::String(pattern)) => {
-                if let Err(error) = regex::compile(pattern) {
-                    let limit = error.starts_with(super::LIMIT);
-                    self.report(arg.at, if limit { error } else { format!("invalid {name} argument") });
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Whether a format that is a literal fits the values that are written behind it.
-    fn format(&mut self, at: usize, format: &Expr, list: &Expr) {
-        let (Node::Literal(Value::String(text)), Node::List(items)) = (&format.node, &list.node) else { return };
-        let parts = match functions::parts(text, items.len()) {
-            Ok(parts) => parts,
-            Err(why) => {
-                self.report(at, why);
-                return;
-            }
-        };
-        let mut used = 0;
-        for part in parts {
-            let functions::Part::Clause { verb, .. } = part else { continue };
-            let Some(item) = items.get(used) else { break };
-            used += 1;
-            if let Some((at, of)) = self.unfit(verb, &item.value) {
-                self.report(at, functions::unfit(verb, &of));
-                return;
-            }
-        }
-        if items.len() > used {
-            let why = format!("too many arguments supplied to string.format (expected {used}, got {})", items.len());
-            self.report(at, why);
-        }
-    }
-
-    /// The part of a value that a verb is not for, and its type.
-    fn unfit(&mut self, verb: char, value: &Expr) -> Option<(usize, String)> {
-        self.formatted += 1;
-        let of = self.check(value);
-        self.formatted -= 1;
-        let of = self.known(&of);
-        let fits = match verb {
-            _ if of == Type::Dyn => true,
-            'd' | 'o' => matches!(of, Type::Int | Type::Uint),
-            'f' | 'e' => matches!(of, Type::Double | Type::String),
-            'b' => matches!(of, Type::Int | Type::Uint | Type::Bool),
-            'x' | 'X' => matches!(of, Type::Int | Type::Uint | Type::String | Type::Bytes),
-            _ => !matches!(of, Type::Optional(_) | Type::Opaque(_) | Type::Struct(_)),
-        };
-        if !fits {
-            return Some((value.at, runtime_name(&of)));
-        }
-        match (&value.node, verb) {
-            (Node::List(items), 's') => items.iter().find_map(|item| self.unfit(verb, &item.value)),
-            (Node::Map(entries), 's') => {
-                entries.iter().find_map(|entry| self.unfit(verb, &entry.key).or_else(|| self.unfit(verb, &entry.value)))
-            }
-            _ => None,
-        }
-    }
 }
 
 /// The name of a field that is a reserved word.
 pub(super) fn reserved(field: &str) -> Option<String> {
     RESERVED.contains(&field).then(|| format!("__{field}__"))
-}
-
-/// The name of a type when an expression is evaluated.
-fn runtime_name(of: &Type) -> String {
-    match of {
-        Type::Null => "null_type".to_owned(),
-        Type::Duration => "google.protobuf.Duration".to_owned(),
-        Type::Timestamp => "google.protobuf.Timestamp".to_owned(),
-        Type::Type(_) => "type".to_owned(),
-        Type::List(_) => "list".to_owned(),
-        Type::Map(..) => "map".to_owned(),
-        Type::Optional(_) => "optional_type".to_owned(),
-        other => other.to_string(),
-    }
 }
 
 fn literal(value: &Value) -> Type {

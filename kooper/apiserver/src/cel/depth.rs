@@ -1,4 +1,4 @@
-//! How deep an expression is nested.
+//! The depth of an expression, which is limited.
 
 /// As in cel-go.
 pub(super) const LIMIT: usize = 250;

@@ -10,12 +10,11 @@ use super::syntax::{Expr, Fold, FoldKind, Node, Select};
 use super::value::{Key, Value};
 use super::{NO_OVERLOAD, library};
 
-/// What an expression is evaluated with.
 #[derive(Debug)]
 pub(super) struct Scope<'a> {
     /// The values of the variables, the innermost last.
     variables: Vec<(String, Value)>,
-    /// What the sum of an empty list is, by the place of the call.
+    /// The sums of empty lists, whose types no element tells, by the place of the call.
     zeros: &'a HashMap<usize, Value>,
     /// The variables, fields and calls that were evaluated.
     steps: usize,
@@ -243,7 +242,7 @@ fn insert(map: &mut BTreeMap<Key, Value>, key: &Value, value: Value) -> Result<(
     }
 }
 
-/// What the variables of a macro are for each element.
+/// The variables of a macro for each element. A single variable of a map is its key, of a list its element.
 fn pairs(range: &Value, two: bool) -> Result<Vec<(Value, Option<Value>)>, String> {
     Ok(match range {
         Value::List(list) if two => {

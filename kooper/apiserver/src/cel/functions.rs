@@ -1,4 +1,4 @@
-//! What functions, methods and operators answer.
+//! Functions, methods and operators.
 
 mod access;
 mod convert;

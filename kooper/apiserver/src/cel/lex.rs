@@ -1,6 +1,7 @@
 //! The tokens of an expression.
 
 use super::syntax::Issue;
+use crate::escape::control;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
@@ -129,7 +130,7 @@ impl Lexer {
         }
     }
 
-    /// How long the prefix before a quotation mark is, and whether it means a raw text or bytes.
+    /// The length of the prefix before a quotation mark; then, if it means a raw text, and if it means bytes.
     fn quote(&self) -> Option<(usize, bool, bool)> {
         let is_mark = |ahead| matches!(self.peek(ahead), Some('"' | '\''));
         let letter = |ahead| self.peek(ahead).map(|char| char.to_ascii_lowercase());
@@ -182,13 +183,6 @@ impl Lexer {
             text.chars().all(|char| char.is_digit(radix)).then(|| u32::from_str_radix(&text, radix).ok())?
         };
         let plain = match char {
-            'a' => '\u{7}',
-            'b' => '\u{8}',
-            'f' => '\u{c}',
-            'n' => '\n',
-            'r' => '\r',
-            't' => '\t',
-            'v' => '\u{b}',
             '\\' | '\'' | '"' | '`' | '?' => char,
             'x' | 'X' | '0'..='3' => {
                 let number = match char {
@@ -202,7 +196,7 @@ impl Lexer {
             }
             'u' if !bytes => char::from_u32(digits(4, 16)?)?,
             'U' if !bytes => char::from_u32(digits(8, 16)?)?,
-            _ => return None,
+            other => control(other)?,
         };
         Some(Escaped::Char(plain))
     }

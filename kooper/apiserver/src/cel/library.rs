@@ -8,7 +8,7 @@ use super::types::{Mapping, Type};
 /// One signature of a function.
 #[derive(Debug)]
 pub(super) struct Overload {
-    /// Whether the first parameter is the receiver of a method.
+    /// Then the first parameter is the receiver.
     pub(super) is_method: bool,
     parameters: Vec<Type>,
     result: Type,
@@ -146,12 +146,6 @@ fn parsed(text: &str) -> Type {
         };
     }
     match text {
-        "bool" => Type::Bool,
-        "int" => Type::Int,
-        "uint" => Type::Uint,
-        "double" => Type::Double,
-        "string" => Type::String,
-        "bytes" => Type::Bytes,
         "duration" => Type::Duration,
         "timestamp" => Type::Timestamp,
         "ip" => Type::Opaque("net.IP"),
@@ -161,12 +155,13 @@ fn parsed(text: &str) -> Type {
         "semver" => Type::object("kubernetes.Semver"),
         "format" => Type::object("kubernetes.NamedFormat"),
         "dyn" => Type::Dyn,
-        letter => Type::Var(usize::from(letter.as_bytes().first().copied().unwrap_or_default())),
+        other => scalar(other)
+            .unwrap_or_else(|| Type::Var(usize::from(other.as_bytes().first().copied().unwrap_or_default()))),
     }
 }
 
-/// The type that a name stands for in expressions such as `type(a) == int`.
-pub(super) fn named_type(name: &str) -> Option<Type> {
+/// The types that `library.txt` and expressions call the same.
+fn scalar(name: &str) -> Option<Type> {
     Some(match name {
         "bool" => Type::Bool,
         "int" => Type::Int,
@@ -174,6 +169,13 @@ pub(super) fn named_type(name: &str) -> Option<Type> {
         "double" => Type::Double,
         "string" => Type::String,
         "bytes" => Type::Bytes,
+        _ => return None,
+    })
+}
+
+/// The type that a name stands for in expressions such as `type(a) == int`.
+pub(super) fn named_type(name: &str) -> Option<Type> {
+    Some(match name {
         "google.protobuf.Duration" => Type::Duration,
         "google.protobuf.Timestamp" => Type::Timestamp,
         "list" => Type::list(Type::Dyn),
@@ -183,6 +185,6 @@ pub(super) fn named_type(name: &str) -> Option<Type> {
         "optional_type" => Type::optional(Type::Dyn),
         "net.IP" => Type::Opaque("net.IP"),
         "net.CIDR" => Type::Opaque("net.CIDR"),
-        _ => return None,
+        other => return scalar(other),
     })
 }

@@ -36,6 +36,11 @@ const OPERATORS: [&[(&str, &str)]; 5] = [
     &[("*", "_*_"), ("/", "_/_"), ("%", "_%_")],
 ];
 
+/// Whether a word cannot name a field either, unless it is escaped.
+pub(crate) fn is_keyword(word: &str) -> bool {
+    matches!(word, "in" | "null") || RESERVED.contains(&word)
+}
+
 struct Parser {
     tokens: Vec<(usize, Token)>,
     next: usize,
@@ -78,7 +83,7 @@ impl Parser {
         }
     }
 
-    /// Whether the sign came, and where; it is taken.
+    /// Takes the sign, if it comes next, and tells where it was.
     fn took(&mut self, sign: &str) -> Option<usize> {
         let at = self.is(sign).then(|| self.at())?;
         self.next += 1;
@@ -193,7 +198,7 @@ impl Parser {
         Ok(Expr { at, node: Node::Literal(value) })
     }
 
-    /// What follows a value: fields, methods and indexes.
+    /// The fields, methods and indexes behind a value.
     fn members(&mut self, mut operand: Expr) -> Result<Expr, Issue> {
         loop {
             if let Some(at) = self.took(".") {

@@ -71,7 +71,7 @@ fn ascii(class: char) -> &'static str {
     }
 }
 
-/// What may follow a backslash in both; letters that only one of them knows are refused.
+/// An escape that means the same in both; letters that only one of them knows are refused.
 fn escape(char: char, out: &mut String) -> Result<(), String> {
     let known = match char {
         'a' | 'f' | 't' | 'n' | 'r' | 'v' | 'A' | 'z' | 'p' | 'P' | 'x' => true,
@@ -89,7 +89,7 @@ fn escape(char: char, out: &mut String) -> Result<(), String> {
     Ok(())
 }
 
-/// What is in braces behind an escape that has them.
+/// Copies the braces behind an escape that may have them.
 fn braces(escaped: char, chars: &mut Peekable<Chars<'_>>, out: &mut String) {
     if matches!(escaped, 'p' | 'P' | 'x') && chars.peek() == Some(&'{') {
         for char in chars.by_ref() {

@@ -1,4 +1,4 @@
-//! What the comparison with a real server cannot say: the limits of this one.
+//! The limits of this server, which a comparison with a real one cannot show.
 
 use super::{LIMIT, Program, Type, Value};
 

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use kooper_grammar::duration::UNITS;
+
 /// A point in time, with the offset that it was written with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Time {
@@ -99,7 +101,7 @@ impl Time {
         }
     }
 
-    /// How long it is since another time.
+    /// The time since another one, which may be too long for a duration.
     pub(super) fn since(self, other: Self) -> Result<i64, String> {
         let seconds = self.seconds.checked_sub(other.seconds).and_then(|seconds| seconds.checked_mul(SECOND));
         let nanos = seconds.and_then(|seconds| seconds.checked_add(self.nanos - other.nanos));
@@ -205,16 +207,6 @@ fn date_of(text: &str) -> Option<(i64, i64, i64)> {
 
 /// Reads a duration as Go does: `1h30m`, `1.5s`, `-1µs`.
 pub(crate) fn duration(text: &str) -> Option<i64> {
-    const UNITS: [(&str, i128); 8] = [
-        ("ns", 1),
-        ("us", 1_000),
-        ("µs", 1_000),
-        ("μs", 1_000),
-        ("ms", 1_000_000),
-        ("s", 1_000_000_000),
-        ("m", 60_000_000_000),
-        ("h", 3_600_000_000_000),
-    ];
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -242,7 +234,7 @@ pub(crate) fn duration(text: &str) -> Option<i64> {
         let end = rest.find(|char: char| char == '.' || char.is_ascii_digit()).unwrap_or(rest.len());
         let (_, unit) = UNITS.iter().find(|(name, _)| *name == &rest[..end])?;
         rest = &rest[end..];
-        sum += whole * unit;
+        sum += whole * i128::from(*unit);
         if !fraction.is_empty() {
             // As many digits as an int64 holds count; Go multiplies them as floats.
             let (mut digits, mut scale) = (0_i64, 1.0_f64);

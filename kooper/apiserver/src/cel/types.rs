@@ -100,7 +100,7 @@ impl fmt::Display for Type {
     }
 }
 
-/// What is known of the types that are to be found out: the algorithm of cel-go.
+/// The types that have been found for variables, by the algorithm of cel-go.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Mapping {
     known: HashMap<usize, Type>,
@@ -130,7 +130,7 @@ impl Mapping {
         }
     }
 
-    /// Whether both can be the same type; if so, what follows from it is known from then on.
+    /// Makes both the same type, if they can be; variables are bound only then.
     pub(super) fn assign(&mut self, one: &Type, other: &Type) -> bool {
         let mut next = self.clone();
         let fits = next.fits(one, other);

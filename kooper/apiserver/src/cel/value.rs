@@ -55,7 +55,7 @@ pub(crate) struct List {
     pub(crate) kind: ListKind,
 }
 
-/// What `x-kubernetes-list-type` says.
+/// The identity of elements, by `x-kubernetes-list-type`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ListKind {
     Atomic,
@@ -180,7 +180,7 @@ impl Value {
         }
     }
 
-    /// Whether it is what an optional calls zero.
+    /// Whether `optional.ofNonZeroValue` is empty for it.
     pub(super) fn is_zero(&self) -> bool {
         match self {
             Self::Null => true,
@@ -242,7 +242,7 @@ impl PartialEq for List {
     }
 }
 
-/// Whether two elements of a list of the type `map` are the same one.
+/// Elements of a list of the type `map` are the same one if their keys are; the rest may differ.
 fn same_key(keys: &[String], one: &Value, other: &Value) -> bool {
     let (Value::Map(one), Value::Map(other)) = (one, other) else { return false };
     keys.iter().all(|key| {

@@ -2,6 +2,8 @@
 
 use serde_json::{Number, Value};
 
+use crate::escape;
+
 /// A value as Go's `%v` prints it: `map[a:1 b:[x y]]`.
 pub(crate) fn display(value: &Value) -> String {
     match value {
@@ -46,29 +48,12 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
 
 /// A string as Go's `%q` prints it.
 pub(crate) fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for char in text.chars() {
-        match char {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\u{7}' => quoted.push_str("\\a"),
-            '\u{8}' => quoted.push_str("\\b"),
-            '\u{c}' => quoted.push_str("\\f"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            '\u{b}' => quoted.push_str("\\v"),
-            char if char.is_ascii_control() => quoted.push_str(&format!("\\x{:02x}", u32::from(char))),
-            char if !is_printable(char) && u32::from(char) > 0xffff => {
-                quoted.push_str(&format!("\\U{:08x}", u32::from(char)));
-            }
-            char if !is_printable(char) => quoted.push_str(&format!("\\u{:04x}", u32::from(char))),
-            char => quoted.push(char),
-        }
-    }
-    quoted.push('"');
-    quoted
+    escape::quote(text, |char, quoted| match u32::from(char) {
+        _ if is_printable(char) => quoted.push(char),
+        code if char.is_ascii() => quoted.push_str(&format!("\\x{code:02x}")),
+        code if code > 0xffff => quoted.push_str(&format!("\\U{code:08x}")),
+        code => quoted.push_str(&format!("\\u{code:04x}")),
+    })
 }
 
 /// Whether Go's `unicode.IsPrint` holds. Of the characters that aren't

@@ -31,7 +31,7 @@ pub(super) struct Rules {
 
 #[derive(Debug)]
 struct Rule {
-    /// What messages call it.
+    /// Its message, or its source, by which errors name it.
     name: String,
     program: Result<Program, String>,
     message: String,
@@ -194,6 +194,32 @@ fn is_embedded(schema: &Value) -> bool {
     schema["x-kubernetes-embedded-resource"] == true
 }
 
+/// A value with its place in an object, and what it was before.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    schema: &'a Value,
+    /// The value is a whole object, which has a kind and metadata.
+    root: bool,
+    value: &'a Value,
+    old: Option<&'a Value>,
+    path: &'a str,
+    ratchet: Ratchet<'a>,
+}
+
+impl<'a> Place<'a> {
+    fn member(self, schema: &'a Value, key: &str, value: &'a Value, path: &'a str) -> Self {
+        let old = self.old.and_then(|old| old.get(key));
+        Self { schema, root: is_embedded(schema), value, old, path, ratchet: self.ratchet.key(key) }
+    }
+
+    fn item(self, value: &'a Value, path: &'a str) -> Self {
+        let schema = &self.schema["items"];
+        let old = self.old.and_then(|old| element(self.schema, value, old));
+        let ratchet = self.ratchet.element(self.schema, value);
+        Self { schema, root: is_embedded(schema), value, old, path, ratchet }
+    }
+}
+
 impl Rule {
     fn of(rule: &Value, schema: &Value, of: Option<&Type>) -> Self {
         let text = |key: &str| rule[key].as_str().unwrap_or_default().trim();
@@ -247,67 +273,42 @@ impl Rules {
     pub(super) fn validate(&self, schema: &Value, object: &Value, present: Option<&Value>) -> Vec<Cause> {
         let mut causes = Vec::new();
         let ratchet = Ratchet::of(object, present);
-        self.walk(schema, true, object, present, "", ratchet, &mut causes);
+        self.walk(Place { schema, root: true, value: object, old: present, path: "", ratchet }, &mut causes);
         causes
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what is known of one value")]
-    fn walk(
-        &self,
-        schema: &Value,
-        root: bool,
-        value: &Value,
-        old: Option<&Value>,
-        path: &str,
-        ratchet: Ratchet<'_>,
-        causes: &mut Vec<Cause>,
-    ) {
+    fn walk(&self, place: Place<'_>, causes: &mut Vec<Cause>) {
         for rules in &self.all_of {
-            rules.walk(schema, root, value, old, path, ratchet, causes);
+            rules.walk(place, causes);
         }
-        if !self.own.is_empty() && !value.is_null() {
-            self.evaluate(schema, root, value, old, path, ratchet, causes);
+        if !self.own.is_empty() && !place.value.is_null() {
+            self.evaluate(place, causes);
         }
-        let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-        match value {
+        match place.value {
             Value::Object(entries) => {
                 for (key, value) in entries {
-                    let old = old.and_then(|old| old.get(key));
-                    let ratchet = ratchet.key(key);
-                    if let (Some(rules), schema) = (self.properties.get(key), &schema["properties"][key]) {
-                        rules.walk(schema, is_embedded(schema), value, old, &below(key), ratchet, causes);
+                    if let Some(rules) = self.properties.get(key) {
+                        let dot = if place.path.is_empty() { "" } else { "." };
+                        let path = format!("{}{dot}{key}", place.path);
+                        rules.walk(place.member(&place.schema["properties"][key], key, value, &path), causes);
                     }
-                    if let (Some(rules), schema) = (&self.others, &schema["additionalProperties"]) {
-                        let path = format!("{path}[{key}]");
-                        rules.walk(schema, is_embedded(schema), value, old, &path, ratchet, causes);
+                    if let Some(rules) = &self.others {
+                        let path = format!("{}[{key}]", place.path);
+                        rules.walk(place.member(&place.schema["additionalProperties"], key, value, &path), causes);
                     }
                 }
             }
             Value::Array(items) => {
                 let Some(rules) = &self.items else { return };
-                let of_items = &schema["items"];
                 for (index, value) in items.iter().enumerate() {
-                    let path = format!("{path}[{index}]");
-                    let old = old.and_then(|old| element(schema, value, old));
-                    let ratchet = ratchet.element(schema, value);
-                    rules.walk(of_items, is_embedded(of_items), value, old, &path, ratchet, causes);
+                    rules.walk(place.item(value, &format!("{}[{index}]", place.path)), causes);
                 }
             }
             _ => {}
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what is known of one value")]
-    fn evaluate(
-        &self,
-        schema: &Value,
-        root: bool,
-        value: &Value,
-        old: Option<&Value>,
-        path: &str,
-        ratchet: Ratchet<'_>,
-        causes: &mut Vec<Cause>,
-    ) {
+    fn evaluate(&self, Place { schema, root, value, old, path, ratchet }: Place<'_>, causes: &mut Vec<Cause>) {
         let kind = &schema["type"];
         let own = data(value, schema, root);
         let before = old.map(|old| data(old, schema, root));

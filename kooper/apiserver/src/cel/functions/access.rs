@@ -40,7 +40,7 @@ pub(super) fn index(operand: &Value, at: &Value, optional: bool) -> Evaluated {
     }
 }
 
-/// Whether a list has an element, or a map a key.
+/// The operator `in`: elements of a list, keys of a map.
 pub(super) fn contains(container: &Value, element: &Value) -> Evaluated {
     match container {
         Value::List(list) => Ok(Value::Bool(list.items.contains(element))),

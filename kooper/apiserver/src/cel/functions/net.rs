@@ -49,7 +49,7 @@ fn quantity(text: &str) -> Result<Amount, String> {
     Ok(Amount { amount: amount.ok_or_else(|| WHY.to_owned())?, is_fine: is_fine(text) })
 }
 
-/// Whether the digits of a quantity reach below one, or are too many to be kept in 64 bits.
+/// Go keeps a quantity as a decimal if its digits reach below one or are too many for 64 bits.
 fn is_fine(text: &str) -> bool {
     let unsigned = text.trim_start_matches(['+', '-']).trim_start_matches('0');
     let end = unsigned.find(|char: char| !(char.is_ascii_digit() || char == '.')).unwrap_or(unsigned.len());

@@ -3,6 +3,7 @@
 use super::text::format;
 use super::{Evaluated, net, no_overload};
 use crate::cel::value::Value;
+use crate::escape::quote;
 
 /// Calls a function whose first argument is a text.
 pub(super) fn call(name: &str, text: &str, args: &[Value]) -> Evaluated {
@@ -52,7 +53,7 @@ pub(super) fn call(name: &str, text: &str, args: &[Value]) -> Evaluated {
             }
         }
         ("format", [Value::List(list)]) => format(text, &list.items).map(Value::from),
-        ("strings.quote", []) => Ok(quote(text).into()),
+        ("strings.quote", []) => Ok(quote(text, |char, out| out.push(char)).into()),
         _ => net::of_text(name, text, args).unwrap_or_else(no_overload),
     }
 }
@@ -107,24 +108,4 @@ fn split(text: &str, separator: &str, most: i64) -> Value {
         _ => text.splitn(most, separator).map(Value::from).collect(),
     };
     parts.into()
-}
-
-fn quote(text: &str) -> String {
-    let mut out = String::from("\"");
-    for char in text.chars() {
-        match char {
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{b}' => out.push_str("\\v"),
-            '\\' => out.push_str("\\\\"),
-            '"' => out.push_str("\\\""),
-            char => out.push(char),
-        }
-    }
-    out.push('"');
-    out
 }

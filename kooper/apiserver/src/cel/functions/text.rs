@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::convert::convert;
 use super::written::{duration, not_finite};
 use crate::cel::value::Value;
+use crate::escape::quote;
 
 /// A value in an error.
 pub(in crate::cel) fn shown(value: &Value) -> String {
@@ -58,7 +59,7 @@ pub(in crate::cel) fn parts(format: &str, values: usize) -> Result<Vec<Part>, St
     Ok(parts)
 }
 
-/// What a verb is not for.
+/// The error for a value that a verb is not for.
 pub(in crate::cel) fn unfit(verb: char, given: &str) -> String {
     let why = match verb {
         'd' => "decimal clause can only be used on integers",
@@ -232,24 +233,11 @@ fn inner(value: &Value) -> Option<String> {
 
 /// A text as `%q` of Go writes it.
 fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for char in text.chars() {
-        match char {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{b}' => out.push_str("\\v"),
-            char if char.is_control() && u32::from(char) < 0x80 => {
-                let _ = write!(out, "\\x{:02x}", u32::from(char));
-            }
-            char => out.push(char),
+    quote(text, |char, out| {
+        if char.is_ascii_control() {
+            let _ = write!(out, "\\x{:02x}", u32::from(char));
+        } else {
+            out.push(char);
         }
-    }
-    out.push('"');
-    out
+    })
 }

@@ -4,7 +4,7 @@ use super::{Evaluated, no_overload};
 use crate::cel::time::zone;
 use crate::cel::value::Value;
 
-/// What a getter answers about a time or a duration.
+/// The answer of a getter of a time or a duration. Months, and days of a month by one of two getters, count from 0.
 pub(super) fn part(getter: &str, args: &[Value]) -> Evaluated {
     let (time, offset) = match args {
         [Value::Duration(nanos)] => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::cel::{Struct, Type};
+use crate::cel::{self, Struct, Type};
 
 /// The type of values of a schema; `root` is that of a whole object. `None` where rules cannot read such values.
 pub(super) fn declare(schema: &Value, root: bool) -> Option<Type> {
@@ -57,37 +57,12 @@ pub(super) fn with_meta(schema: &Value, root: bool) -> Value {
     properties
 }
 
-/// Words that are no names in an expression.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
-
 /// The name of a field in expressions; `None` where it has none.
 pub(super) fn escaped(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|char: char| char.is_ascii_digit()) {
         return None;
     }
-    if RESERVED.contains(&name) {
+    if cel::is_keyword(name) {
         return Some(format!("__{name}__"));
     }
     let mut escaped = String::new();

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::escape::control;
+
 /// The path as messages show it; `None` where the schema has no such field.
 pub(super) fn field_path(path: &str, mut schema: &Value) -> Option<String> {
     let mut shown = String::new();
@@ -37,15 +39,8 @@ fn quoted(text: &str) -> Option<(String, &str)> {
         match char {
             '\'' => return Some((name, text[index + 1..].strip_prefix(']')?)),
             '\\' => name.push(match chars.next()?.1 {
-                'a' => '\u{7}',
-                'b' => '\u{8}',
-                'f' => '\u{c}',
-                'n' => '\n',
-                'r' => '\r',
-                't' => '\t',
-                'v' => '\u{b}',
                 known @ ('\'' | '\\') => known,
-                _ => return None,
+                letter => control(letter)?,
             }),
             other => name.push(other),
         }

@@ -1,4 +1,4 @@
-//! What a value was before: unchanged values may violate rules that do not compare them.
+//! Former values: unchanged ones may violate rules that do not compare them.
 
 use serde_json::Value;
 
