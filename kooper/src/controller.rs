@@ -203,7 +203,7 @@ impl Controller {
     #[cfg(feature = "cli")]
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &KindInfo> {
         let own = (!self.own_retriever).then_some(&self.kind);
-        own.into_iter().chain(self.plan.caches().iter().map(|request| &request.kind))
+        own.into_iter().chain(self.plan.caches().map(|request| &request.kind))
     }
 
     /// Whether it is not ready until the cluster serves this kind.

@@ -276,7 +276,7 @@ impl FakeCluster {
 
     fn backing(&self, controller: &str, kind: KindInfo, primary: CacheId, plan: &Plan) -> Backing {
         let own = (primary, kind.clone(), self.inner.cache(&kind));
-        let others = plan.caches().iter().map(|request| {
+        let others = plan.caches().map(|request| {
             let cache = self.inner.cache(&request.kind);
             (request.id, request.kind.clone(), request.id.selected.map_or(cache.clone(), |only| cache.selecting(only)))
         });

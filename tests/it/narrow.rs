@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::Controller;
-use kooper::capability::{All, Subset};
+use kooper::capability::{All, PatchBody, Subset};
 use kooper::prelude::*;
+use kooper::testing::{Cluster, FakeCluster};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::until;
 use serde_json::{Value, json};
@@ -122,6 +123,62 @@ fn a_reader_has_the_objects_of_its_subset_and_equal_caches_share_a_watch() {
     let of = |part: &str| watches.iter().filter(|query| query.contains(part)).count();
     assert_eq!((watches.len(), of("labelSelector=app%3Dshop")), (4, 1), "{watches:#?}");
     assert_eq!((of("metadata.name%3Da"), of("metadata.name%3Dc")), (1, 1), "{watches:#?}");
+}
+
+/// Notes which Secrets it reads.
+#[kooper::controller(
+    resource = ConfigMap,
+    fields = "metadata.name=report",
+    changed = [labels],
+    reads = [(Secret, labels = "app=shop")],
+    watches = [(Secret, labels = "app=shop") => every_report],
+    main = false
+)]
+async fn report(report: Arc<ConfigMap>, secrets: Reader<Secret>, configs: Patcher<ConfigMap>) -> Result<()> {
+    let mut names: Vec<_> = secrets.list().map(|secret| secret.name().to_owned()).collect();
+    names.sort();
+    configs.patch_object(&*report, PatchBody::merge(json!({"data": {"secrets": names.join(" ")}}))).await?;
+    Ok(())
+}
+
+fn every_report(_: &Secret, reports: &Reader<ConfigMap>) -> Vec<ObjectKey> {
+    reports.list().map(|report| report.key().clone()).collect()
+}
+
+#[kooper::test(report)]
+async fn readers_have_the_objects_that_reads_selects(cluster: Cluster) -> Result<()> {
+    let namespace = cluster.namespace().to_owned();
+    let some = |name, labels: &Value| serde_json::from_value::<Secret>(secret(&namespace, name, labels));
+    let a = cluster.create(&some("a", &json!({"app": "shop"}))?).await?;
+    let b = cluster.create(&some("b", &json!({}))?).await?;
+    let report = serde_json::from_value::<ConfigMap>(configmap(&namespace, "report", "1"))?;
+    cluster.create(&report).await?;
+    let reads = |names: &'static str| {
+        move |report: &ConfigMap| {
+            report.data.as_ref().and_then(|data| data.get("secrets")).is_some_and(|now| now == names)
+        }
+    };
+    cluster.wait(&report, reads("a")).await;
+    cluster.patch(&b, json!({"metadata": {"labels": {"app": "shop"}}})).await?;
+    cluster.wait(&report, reads("a b")).await;
+    cluster.patch(&a, json!({"metadata": {"labels": {"app": null}}})).await?;
+    cluster.wait(&report, reads("b")).await;
+    cluster.delete(&b).await?;
+    cluster.wait(&report, reads("")).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_call_in_a_test_reads_what_reads_selects() -> Result<()> {
+    let cluster = FakeCluster::new();
+    for (name, labels) in [("a", json!({"app": "shop"})), ("b", json!({}))] {
+        cluster.put(&serde_json::from_value::<Secret>(secret("default", name, &labels))?)?;
+    }
+    let object = cluster.put(&serde_json::from_value::<ConfigMap>(configmap("default", "report", "1"))?)?;
+    let action = cluster.reconcile(&report::controller()?, &ObjectKey::of(&object)).await?;
+    assert_eq!(action, Action::done());
+    assert_eq!(cluster.sent()[0].body["data"]["secrets"], "a");
+    Ok(())
 }
 
 #[test]
@@ -273,7 +330,7 @@ fn a_write_does_not_wait_for_a_cache_that_does_not_select_it() {
         async move {
             let key = ObjectKey::namespaced("narrow-waits", "child");
             let written = json!({"metadata": {"annotations": {"written": log.count().to_string()}}});
-            secrets.patch(&key, kooper::capability::PatchBody::merge(written)).await?;
+            secrets.patch(&key, PatchBody::merge(written)).await?;
             log.note(call.reasons().to_string());
             let again = log.count() < 20;
             Ok::<_, AccessError>(if again { Action::requeue_after(Duration::from_millis(1)) } else { Action::done() })

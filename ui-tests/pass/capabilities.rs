@@ -121,6 +121,37 @@ async fn prepare_some(secrets: Reader<Secret, OfShop>) -> Result<usize> {
     Ok(secrets.list().count())
 }
 
+#[kooper::controller(
+    resource = Service,
+    reads = [(Secret, labels = "app=shop"), (Pod, fields = "status.phase=Running", metadata_only), (ConfigMap, secret)],
+    init = prepare_selected,
+    cleanup = read_last,
+    finalizer = "example.com/services",
+    main = false
+)]
+async fn reading_selected(
+    _: Arc<Service>,
+    _: Reader<Secret>,
+    _: Reader<Secret, OfShop>,
+    _: Reader<PartialObjectMeta<Pod>>,
+) {
+}
+
+async fn prepare_selected(_: Reader<Secret>) -> Result<()> {
+    Ok(())
+}
+
+async fn read_last(_: Arc<Service>, _: Reader<ConfigMap>) {}
+
+/// A name for the argument, which the attribute cannot look into.
+type Secrets = Reader<Secret>;
+
+#[kooper::controller(resource = Service, reads = [(Secret, labels = "app=shop")], main = false)]
+async fn reading_by_an_alias(_: Arc<Service>, _: Secrets) {}
+
+#[kooper::controller(resource = [Pod, Service], reads = [(K, labels = "app=shop")], main = false)]
+async fn each_selected<K: Kind>(_: Arc<K>, _: Reader<K>) {}
+
 /// The kind of a capability may be a type parameter.
 #[kooper::controller(resource = [Pod, Service], main = false)]
 async fn each<K: Kind>(_: Arc<K>, _: Reader<K>, _: Deleter<K>) {}
@@ -129,6 +160,9 @@ async fn each<K: Kind>(_: Arc<K>, _: Reader<K>, _: Deleter<K>) {}
 fn each_is_defined() {
     assert_eq!(names::<reading>(), ["reading"]);
     assert_eq!(names::<reading_some>(), ["reading-some"]);
+    assert_eq!(names::<reading_selected>(), ["reading-selected"]);
+    assert_eq!(names::<reading_by_an_alias>(), ["reading-by-an-alias"]);
+    assert_eq!(names::<each_selected>(), ["each-selected-pod", "each-selected-service"]);
     assert_eq!(names::<writing>(), ["writing"]);
     assert_eq!(names::<each>(), ["each-pod", "each-service"]);
 }

@@ -40,6 +40,7 @@ trait Builders: Sized {
     fn call(self) {}
     fn outcome(self) {}
     fn owns(self) {}
+    fn reads(self) {}
     fn cleanup(self) {}
     fn source_from(self) {}
     fn leader_election(self) {}
@@ -66,14 +67,15 @@ refused! { vec format assert env module_path option_env concat stringify }
     resource = ::k8s_openapi::api::core::v1::Pod, workers = 4, resync = "1s", retries = 3, backoff = ("1s", "2s"),
     namespaces = ["a", "b"], changed = [any], init = connect, timeout = off, access("pods: get"), main = false,
     owns = [::k8s_openapi::api::core::v1::Service], watches = [::k8s_openapi::api::core::v1::Secret => users_of],
-    sources = [nothing], cleanup = end, finalizer = "example.com/end", former_names = ["old"], former_finalizers = ["example.com/old"], former_program = "older", deleted = end,
+    reads = [(::k8s_openapi::api::core::v1::Secret, labels = "a=b")], sources = [nothing], cleanup = end, finalizer = "example.com/end", former_names = ["old"], former_finalizers = ["example.com/old"], former_program = "older", deleted = end,
     leader_election(lease = "program", lease_duration = "30s", renew_deadline = "20s", retry_period = "2s"),
 )]
 async fn program(
     pod: ::std::sync::Arc<::k8s_openapi::api::core::v1::Pod>,
     state: ::kooper::State<()>,
+    secrets: ::kooper::capability::Reader<::k8s_openapi::api::core::v1::Secret>,
 ) -> ::std::result::Result<(), ::std::boxed::Box<dyn ::std::error::Error + ::std::marker::Send + ::std::marker::Sync>> {
-    let _ = (pod, state);
+    let _ = (pod, state, secrets);
     ::std::result::Result::Ok(())
 }
 

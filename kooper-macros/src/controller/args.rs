@@ -6,6 +6,7 @@ use syn::{LitStr, Path, Type, TypePath};
 
 use crate::controller::key::Entry;
 use crate::controller::keys::CONTROLLER;
+use crate::controller::objects::Read;
 use crate::controller::setting::Setting;
 use crate::controller::types::resource_of;
 use crate::support::entries;
@@ -24,6 +25,8 @@ pub(crate) struct Args {
     pub(crate) name: Option<Spanned<LitStr>>,
     /// The place of the status in `changed`.
     pub(crate) status: Option<Span>,
+    /// What `reads` has selections for.
+    pub(crate) reads: Vec<Read>,
     pub(crate) cleanup: Option<Spanned<Path>>,
     pub(crate) finalizer: Option<Spanned<LitStr>>,
     pub(crate) on_leave: Option<Spanned<()>>,

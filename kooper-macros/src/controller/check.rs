@@ -8,8 +8,9 @@ use syn::Type;
 
 use crate::controller::args::{Args, Resource};
 use crate::controller::model::{Kinds, Model};
-use crate::controller::signature::Handler;
-use crate::controller::types::{last_word, resource_of, settings, shared};
+use crate::controller::objects::Read;
+use crate::controller::signature::{ARGUMENTS, Handler};
+use crate::controller::types::{last_word, reader, resource_of, settings, shared};
 use crate::support::crate_path::CratePath;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
@@ -22,6 +23,7 @@ pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Error
     check_namespaces(args, errors);
     check_lease(args, errors);
     check_settings(args, handler, errors);
+    check_reads(args, handler, errors);
     let cleanup = cleanup::model(args, handler, errors);
     let kinds = kinds(args, handler, errors);
     check_former_names(args, kinds.as_ref(), errors);
@@ -86,6 +88,28 @@ fn check_settings(args: &Args, handler: &Handler, errors: &mut Errors) {
             Place::of(taken),
             message!("`{name}` is not the type of the program's settings: write `settings = {name}` in the attribute"),
         );
+    }
+}
+
+/// What `reads` selects is read by an argument. Other functions, and types of other names, may
+/// read it too: then the controller's builder finds out.
+fn check_reads(args: &Args, handler: &Handler, errors: &mut Errors) {
+    let others = ["init", "cleanup", "deleted", "watches"].iter().any(|key| args.tries(key));
+    if others || !handler.arguments.iter().all(|argument| ARGUMENTS.contains(&last_word(argument).as_str())) {
+        return;
+    }
+    let taken: Vec<_> = handler.arguments.iter().filter_map(reader).collect();
+    for read in &args.reads {
+        let is_taken =
+            |taken: &Read| taken.metadata_only == read.metadata_only && last_word(&taken.kind) == last_word(&read.kind);
+        if !taken.iter().any(is_taken) {
+            let parameter = read.parameter();
+            let text = message!(
+                "`{}` takes no `Reader<{parameter}>`: add the argument, or remove this from `reads`",
+                handler.ident
+            );
+            errors.add(Place::of(&read.kind), text);
+        }
     }
 }
 

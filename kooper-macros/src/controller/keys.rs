@@ -7,6 +7,7 @@ mod others;
 
 use crate::controller::args::Args;
 use crate::controller::key::{FLAG, Key, Mentions, PARENTHESES, Shape, Table, call, calls, keep};
+use crate::controller::objects::Objects;
 use crate::controller::setting::{Setting, Stage};
 use crate::support::spanned::Spanned;
 
@@ -186,6 +187,21 @@ const KEYS: &[Key<Args>] = &[
         doc: "Other kinds whose changes trigger the handler: `fn(&T) -> impl IntoIterator<Item = ObjectKey>` returns the keys for an object, both for its old and its new version. A second argument `&Reader<K>` reads the cache. `(Secret, fields = \"type=Opaque\") => holders_of` fetches only some of the objects.",
         mentions: Mentions::BOTH,
         read: calls!(watches, maps),
+        ..Key::EQUALS
+    },
+    Key {
+        name: "reads",
+        form: "a list of kinds, each with a selection",
+        example: "reads = [(Secret, labels = \"app=shop\")]",
+        default: "all objects",
+        doc: "Which objects of a kind each `Reader` of that kind reads, if it names no `Subset`. Only these are fetched.",
+        mentions: Mentions::KINDS,
+        read: |args, value| {
+            let reads = value.readers()?;
+            args.reads = reads.value.iter().map(Objects::read).collect();
+            args.settings.extend(Setting::each("reads", reads));
+            Ok(())
+        },
         ..Key::EQUALS
     },
     Key {

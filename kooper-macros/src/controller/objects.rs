@@ -10,13 +10,29 @@ use crate::controller::setting::{Element, Emit, Setting};
 use crate::support::crate_path::CratePath;
 use crate::support::errors::Errors;
 use crate::support::place::Place;
+use crate::support::text::text;
 
-/// The objects of a kind that an entry of `owns` or `watches` names.
+/// The objects of a kind that an entry of `owns`, `watches` or `reads` names.
 pub(crate) struct Objects {
     pub(crate) kind: Type,
     settings: Vec<Setting>,
     /// As written.
     tokens: TokenStream,
+}
+
+/// What a `Reader` reads, as its tokens show.
+#[derive(Clone)]
+pub(crate) struct Read {
+    pub(crate) kind: Type,
+    pub(crate) metadata_only: bool,
+}
+
+impl Read {
+    /// The parameter of the `Reader`.
+    pub(crate) fn parameter(&self) -> String {
+        let kind = text(&self.kind);
+        if self.metadata_only { format!("PartialObjectMeta<{kind}>") } else { kind }
+    }
 }
 
 /// The settings after a kind.
@@ -116,6 +132,17 @@ impl Objects {
         // It changes the type of the objects, so a message about another setting names the kind itself.
         settings.sort_by_key(|setting| setting.method == "metadata_only");
         Ok(Self { kind, settings, tokens })
+    }
+
+    /// Whether it says which objects, or that they are secret.
+    pub(crate) fn selects(&self) -> bool {
+        self.settings.iter().any(|setting| setting.method != "metadata_only")
+    }
+
+    /// The `Reader` of these objects.
+    pub(crate) fn read(&self) -> Read {
+        let metadata_only = self.settings.iter().any(|setting| setting.method == "metadata_only");
+        Read { kind: self.kind.clone(), metadata_only }
     }
 
     /// Whether it is all of each object of the kind.

@@ -175,7 +175,7 @@ fn owned(lent: &Type, kind: &str) -> String {
 }
 
 /// The arguments of a handler beside the object, which are not the name of a kind.
-const ARGUMENTS: [&str; 16] = [
+pub(super) const ARGUMENTS: [&str; 16] = [
     "Arc",
     "Call",
     "Client",

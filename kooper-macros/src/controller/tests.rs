@@ -45,14 +45,17 @@ fn with_every_key() -> Case {
 fn with_every_key_for_production() -> Case {
     let attribute = quote! {
         resource(Shop, optional), labels = "app=web", owns = [Deployment, v1::Service],
-        watches = [ConfigMap => users_of, Secret => v1::holders_of], sources = [orders],
+        watches = [ConfigMap => users_of, Secret => v1::holders_of],
+        reads = [(Secret, labels = "app=web"), (v1::Pod, names = ["a"], metadata_only)], sources = [orders],
         cleanup = tear_down, finalizer = "shop.example.com/cleanup", on_leave = cleanup,
         former_names = ["old-shops"], former_finalizers = ["shop.example.com/old"], former_program = "old-shop", deleted = forget,
         leader_election(lease = "shops", namespace = "malls", lease_duration = "30s", renew_deadline = "20s", retry_period = "5s"),
         install_crd, samples = ["shop.yaml", "malls/mall.json"], main = false,
     };
     let item = quote! {
-        async fn shops(shop: Arc<Shop>) -> Result<()> { Ok(()) }
+        async fn shops(
+            shop: Arc<Shop>, secrets: Reader<Secret>, pods: Reader<PartialObjectMeta<v1::Pod>>
+        ) -> Result<()> { Ok(()) }
     };
     (attribute, item)
 }

@@ -2,6 +2,7 @@
 
 use syn::{GenericArgument, PathArguments, PathSegment, Type};
 
+use crate::controller::objects::Read;
 use crate::support::text::text;
 
 /// The `resource` setting for the object that a handler takes in its `Arc`.
@@ -23,6 +24,20 @@ fn inside(segment: &PathSegment) -> Option<&Type> {
         GenericArgument::Type(inner) => Some(inner),
         _ => None,
     })
+}
+
+/// What an argument reads that is a `Reader<…>` without a subset.
+pub(crate) fn reader(argument: &Type) -> Option<Read> {
+    let of = |segment: &PathSegment, name: &str| match &segment.arguments {
+        PathArguments::AngleBracketed(list) if segment.ident == name && list.args.len() == 1 => {
+            inside(segment).cloned()
+        }
+        _ => None,
+    };
+    let kind = of(last_segment(argument)?, "Reader")?;
+    let metadata = last_segment(&kind).and_then(|segment| of(segment, "PartialObjectMeta"));
+    let metadata_only = metadata.is_some();
+    Some(Read { kind: metadata.unwrap_or(kind), metadata_only })
 }
 
 /// The type in `Settings<…>`.

@@ -66,7 +66,8 @@ pub struct Access<T, V> {
 #[doc(alias = "informer")]
 #[doc(alias = "indexer")]
 ///
-/// `Reader<T, S>` has the objects of a [`Subset`] only, and fetches no others. With
+/// `Reader<T>` has all objects, or those that [`reads`](crate::controller::Builder::reads)
+/// selects, and `Reader<T, S>` those of a [`Subset`]: no others are fetched. With
 /// `Reader<PartialObjectMeta<T>>` only metadata is fetched.
 pub type Reader<T, S = ()> = Access<T, verb::Read<S>>;
 

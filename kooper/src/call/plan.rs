@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use kooper_grammar::access::Rule;
 
-use super::subset::{All, SubsetOf};
+use super::subset::{All, SubsetOf, parameters};
 use crate::object::kind::{Kind, KindInfo};
-use crate::watch::cache_id::CacheRequest;
+use crate::watch::cache_id::{CacheId, CacheRequest};
 use crate::watch::selected::Selected;
 
 /// The permissions, caches and clients that a controller needs.
@@ -35,7 +35,12 @@ pub struct Plan {
     unruled: Vec<&'static str>,
     access: Option<Vec<Rule>>,
     needs: Vec<Need>,
-    caches: Vec<CacheRequest>,
+    /// Each with what requests it.
+    caches: Vec<(CacheRequest, String)>,
+    /// What `reads` selects for the readers that name no subset.
+    reads: Vec<Reads>,
+    /// The caches of these readers, and which argument reads them.
+    readers: Vec<(CacheId, String)>,
     /// The kinds that are marked as secret.
     secret: Vec<KindInfo>,
     /// What keeps all objects of a kind in memory, whole.
@@ -46,7 +51,7 @@ pub struct Plan {
     applied: Vec<(CacheRequest, String)>,
     /// The kinds that are created or applied.
     written: Vec<KindInfo>,
-    /// What the subsets that arguments name select.
+    /// What readers and subsets select.
     subsets: HashMap<TypeId, &'static Selected>,
     /// What records Events.
     events: Option<&'static str>,
@@ -63,6 +68,18 @@ pub struct Plan {
 pub(crate) struct SettingsNeed {
     pub(crate) type_id: TypeId,
     pub(crate) name: &'static str,
+}
+
+/// A selection of `reads`.
+#[derive(Debug, Clone)]
+struct Reads {
+    /// The cache of all objects of the kind.
+    all: CacheRequest,
+    selected: Option<&'static Selected>,
+    /// The type that stands for it among the subsets.
+    subset: TypeId,
+    /// The kind, as the parameter of a `Reader`.
+    kind: String,
 }
 
 /// One permission, and what needs it.
@@ -137,7 +154,63 @@ impl Plan {
 
     fn require_watch(&mut self, request: &CacheRequest, because: &str) {
         self.require_selected(&request.kind, request.id.selected, &["list", "watch"], because);
-        self.request_cache(request.clone());
+        self.request_cache(request.clone(), because);
+    }
+
+    /// Requires a cache for a reader.
+    pub(crate) fn require_reader<K: Kind, S: SubsetOf<K>>(&mut self, because: String) {
+        let objects = self.subset::<K, S>();
+        let request = self.require_cache("handler", objects, because.clone());
+        if TypeId::of::<S>() == TypeId::of::<()>() {
+            self.readers.push((request.id, because));
+        }
+    }
+
+    /// Selects what the readers of a kind read that name no subset.
+    pub(crate) fn reads<K: Kind>(&mut self, objects: All<K>) {
+        let (secret, kind) = (objects.is_secret(), parameters::<K, ()>());
+        let selected = self.select("reads", objects);
+        if selected.is_none() && !secret {
+            let problem = format!(
+                "a `Reader<{kind}>` reads all objects anyway: select some with `labels`, `fields`, `names` or `namespaces`"
+            );
+            self.note_mistake("reads", &problem);
+        }
+        let all = CacheRequest::of::<K>();
+        if self.reads.iter().any(|reads| reads.all.id == all.id) {
+            let problem = format!(
+                "there are two selections for `Reader<{kind}>`: write one of them as a type that implements `Subset`, and \
+                 name it, as in `Reader<{kind}, OfShop>`"
+            );
+            self.note_mistake("reads", &problem);
+        }
+        self.reads.push(Reads { all, selected, subset: TypeId::of::<All<K>>(), kind });
+    }
+
+    /// Limits the readers to what `reads` selects, in whichever order they were noted.
+    fn settle_reads(&mut self) {
+        for Reads { all, selected, subset, kind } in std::mem::take(&mut self.reads) {
+            let readers = self.readers.iter().filter(|(id, _)| *id == all.id);
+            let readers: Vec<_> = readers.map(|(_, because)| because.clone()).collect();
+            if readers.is_empty() {
+                let problem =
+                    format!("no function takes a `Reader<{kind}>`: add the argument, or remove the selection");
+                self.note_mistake("reads", &problem);
+            }
+            let Some(selected) = selected else { continue };
+            self.subsets.insert(subset, selected);
+            for because in readers {
+                let caches = self.caches.iter_mut().filter(|(request, why)| request.id == all.id && *why == because);
+                caches.for_each(|(request, _)| request.id = request.id.selecting(Some(selected)));
+                self.whole.retain(|whole| *whole != because);
+                // A need stays where it is.
+                if let Some(at) = self.needs.iter().position(|need| need.because == because) {
+                    let after = self.needs.split_off(at);
+                    self.require_selected(&all.kind, Some(selected), &["list", "watch"], &because);
+                    self.needs.extend(after.into_iter().skip(1));
+                }
+            }
+        }
     }
 
     /// Requires verbs on the selected objects of a kind.
@@ -205,10 +278,8 @@ impl Plan {
         self.require_selected(&KindInfo::of::<K>(), Some(selected), &["get"], because);
     }
 
-    pub(crate) fn request_cache(&mut self, request: CacheRequest) {
-        if !self.caches.iter().any(|known| known.id == request.id) {
-            self.caches.push(request);
-        }
+    pub(crate) fn request_cache(&mut self, request: CacheRequest, because: &str) {
+        self.caches.push((request, because.to_owned()));
     }
 
     /// Notes that objects of a kind are created or applied. They get an owner
@@ -237,7 +308,7 @@ impl Plan {
     }
 
     /// Watches the children that handlers apply.
-    pub(crate) fn settle_children(&mut self) {
+    fn settle_children(&mut self) {
         for (request, because) in std::mem::take(&mut self.applied) {
             let of_kind = self.owned.iter().filter(|owned| owned.kind.is_same(&request.kind));
             let selections: Vec<_> = of_kind.map(|owned| (owned.hides(), owned.id.selected)).collect();
@@ -284,9 +355,15 @@ impl Plan {
         self.access = Some(rules);
     }
 
+    /// Settles which caches readers and children have.
+    pub(crate) fn settle_caches(&mut self) {
+        self.settle_reads();
+        self.settle_children();
+    }
+
     /// Turns what was noted about the controller's own kind into needs.
     pub(crate) fn settle<K: Kind>(&mut self) {
-        self.settle_children();
+        self.settle_caches();
         let kind = KindInfo::of::<K>();
         let children = self.owned.iter().any(|owned| self.written.iter().any(|written| written.is_same(&owned.kind)));
         if children {
@@ -333,8 +410,11 @@ impl Plan {
         &self.needs
     }
 
-    pub(crate) fn caches(&self) -> &[CacheRequest] {
-        &self.caches
+    /// The caches, each once.
+    pub(crate) fn caches(&self) -> impl Iterator<Item = &CacheRequest> {
+        let known = |at: usize, id| self.caches.iter().take(at).any(|(known, _)| known.id == id);
+        let caches = self.caches.iter().enumerate();
+        caches.filter(move |(at, (request, _))| !known(*at, request.id)).map(|(_, (request, _))| request)
     }
 
     /// The kinds that are marked as secret.
@@ -357,7 +437,7 @@ impl Plan {
         self.reports
     }
 
-    /// What the subsets that arguments name select.
+    /// What readers and subsets select.
     pub(crate) fn subsets(&self) -> &HashMap<TypeId, &'static Selected> {
         &self.subsets
     }

@@ -178,7 +178,7 @@ impl Config {
         if self.finalizer.is_some() {
             plan.require::<K>(None, &["get", "patch"], "cleanup");
             if self.selected() {
-                plan.request_cache(CacheRequest::of::<PartialObjectMeta<K>>());
+                plan.request_cache(CacheRequest::of::<PartialObjectMeta<K>>(), "cleanup");
             }
         }
         if deleted && self.selected() {

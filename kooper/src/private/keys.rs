@@ -53,6 +53,9 @@ pub mod owns {}
 /// `watches = [ConfigMap => users_of, Secret => holders_of]`: Other kinds whose changes trigger the handler: `fn(&T) -> impl IntoIterator<Item = ObjectKey>` returns the keys for an object, both for its old and its new version. A second argument `&Reader<K>` reads the cache. `(Secret, fields = "type=Opaque") => holders_of` fetches only some of the objects.
 pub mod watches {}
 
+/// `reads = [(Secret, labels = "app=shop")]`: Which objects of a kind each `Reader` of that kind reads, if it names no `Subset`. Only these are fetched.
+pub mod reads {}
+
 /// `sources = [orders]`: Keys from outside the cluster: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller starts. A key triggers the handler if its object exists.
 pub mod sources {}
 

@@ -162,7 +162,7 @@ pub(crate) fn warnings(controllers: &[Controller]) -> Vec<String> {
                 _ if own => "set `metadata_only` if metadata is enough, or select some with `labels`",
                 _ if because.starts_with("Reader<") => {
                     "take `Getter<Secret>` if single Secrets are enough, `Reader<PartialObjectMeta<Secret>>` if metadata is \
-                     enough, or `Reader<Secret, S>` with a `Subset` that selects some by a label"
+                     enough, or select some with `reads = [(Secret, labels = \"…\")]`"
                 }
                 _ if because.starts_with("watches") => {
                     "write `(Secret, metadata_only) => …` if metadata is enough, or select some with \

@@ -63,7 +63,7 @@ impl<O: Kind> Arguments<O> {
         let kind = KindInfo::of::<O>();
         let mut plan = Plan::default();
         plans(&mut plan);
-        plan.settle_children();
+        plan.settle_caches();
         let controller = kind.kind.to_lowercase();
         Context {
             object: self.object.clone(),

@@ -106,6 +106,29 @@ impl Value<'_> {
         Ok(children)
     }
 
+    /// The selections of readers, one for each kind.
+    pub(crate) fn readers(&self) -> syn::Result<Spanned<Vec<Objects>>> {
+        let readers = self.set(|input| self.objects(input))?;
+        let mut known: Vec<String> = Vec::new();
+        for objects in &readers.value {
+            let (place, parameter) = (Place::of(&objects.kind), objects.read().parameter());
+            if !objects.selects() {
+                let advice = message!(
+                    "a `Reader<{parameter}>` reads all objects anyway: select some, such as `(Secret, labels = \"app=shop\")`"
+                );
+                self.note(place, advice);
+            } else if known.contains(&parameter) {
+                let advice = message!(
+                    "there are two selections for `Reader<{parameter}>`: write one of them as a type that implements \
+                     `Subset`, and name it, as in `Reader<{parameter}, OfShop>`"
+                );
+                self.note(place, advice);
+            }
+            known.push(parameter);
+        }
+        Ok(readers)
+    }
+
     /// A kind, or a kind with settings in parentheses that select some of its objects.
     fn objects(&self, input: ParseStream<'_>) -> syn::Result<Objects> {
         if !input.peek(token::Paren) {

@@ -69,7 +69,7 @@ fn children_that_are_named_several_times_are_watched_once() {
     let builder = Controller::builder::<ConfigMap>("twice").owns(Secret::all()).cleanup("example.com/twice", clean_up);
     let controller = builder.owns(Secret::all()).handler(twice).build().unwrap();
     assert_eq!(controller.plan().owned().len(), 1);
-    assert_eq!(controller.plan().caches().len(), 1);
+    assert_eq!(controller.plan().caches().count(), 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::has_status::HasStatus;
 use crate::call::plan::Plan;
-use crate::call::subset::{SubsetOf, parameters};
+use crate::call::subset::{All, SubsetOf, parameters};
 use crate::object::kind::Kind;
 
 /// A verb that a capability grants on the kind `T`. `M` is inferred and keeps
@@ -67,8 +67,7 @@ pub enum WriteStatus {}
 
 impl<T: Kind, S: SubsetOf<T>> Verb<T> for Read<S> {
     fn plan(plan: &mut Plan) {
-        let objects = plan.subset::<T, S>();
-        plan.require_cache("handler", objects, format!("Reader<{}>", parameters::<T, S>()));
+        plan.require_reader::<T, S>(format!("Reader<{}>", parameters::<T, S>()));
     }
 }
 
@@ -78,7 +77,7 @@ impl<T: Kind, S: SubsetOf<T>> Verb<T> for Read<S> {
     label = "not a `Reader<{T}>`"
 )]
 pub trait MayRead<T> {
-    /// The type that names the subset; `()` for all objects.
+    /// The type that names the subset: `All<T>` for what `reads` selects, or all objects.
     #[doc(hidden)]
     fn subset() -> TypeId;
 }
@@ -86,7 +85,8 @@ pub trait MayRead<T> {
 #[diagnostic::do_not_recommend]
 impl<T: Kind, S: SubsetOf<T>> MayRead<T> for Read<S> {
     fn subset() -> TypeId {
-        TypeId::of::<S>()
+        let own = TypeId::of::<S>();
+        if own == TypeId::of::<()>() { TypeId::of::<All<T>>() } else { own }
     }
 }
 

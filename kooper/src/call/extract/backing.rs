@@ -36,7 +36,7 @@ pub struct Backing {
     pub(crate) caches: Caches,
     /// Those of them that have the children.
     pub(crate) children: Vec<CacheId>,
-    /// What the subsets that arguments name select.
+    /// What readers and subsets select.
     pub(crate) subsets: HashMap<TypeId, &'static Selected>,
     /// The queue, which also knows what calls wrote.
     pub(crate) queue: Arc<WorkQueue>,

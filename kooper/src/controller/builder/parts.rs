@@ -77,10 +77,11 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         if let Some(mistake) = mistake {
             return Err(mistake);
         }
+        let own_retriever = retriever.is_some();
+        config.plan::<K>(&mut plan, own_retriever, deleted.is_some());
         if let Some((setting, mistake)) = plan.mistake() {
             return Err(config.error(setting, ConfigErrorKind::Malformed, mistake));
         }
-        let own_retriever = retriever.is_some();
         if own_retriever && (!config.namespaces.is_empty() || config.selected()) {
             let problem = "a custom retriever selects its objects itself: remove `namespaces`, `labels` and `fields`";
             return Err(config.error("retriever", ConfigErrorKind::Conflict, problem));
@@ -89,7 +90,6 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             let problem = "a custom retriever is not the API server: remove `cleanup` and `install_crd`";
             return Err(config.error("retriever", ConfigErrorKind::Conflict, problem));
         }
-        config.plan::<K>(&mut plan, own_retriever, deleted.is_some());
         let owned = plan.owned().iter();
         relations.extend(owned.map(|owned| Relation { cache: owned.id, kind: owned.kind.clone(), map: None }));
         Ok(Controller {

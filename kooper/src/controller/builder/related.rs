@@ -181,7 +181,7 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         let (kind, described) = (KindInfo::of::<T>(), objects.describe());
         let request = self.common.plan.require_cache("watches", objects, format!("watches = [{described}]"));
         if F::READS {
-            self.common.plan.require_cache::<K>("watches", All::new(), format!("watches = [{described} => …]"));
+            self.common.plan.require_reader::<K, ()>(format!("watches = [{described} => …]"));
         }
         let map = Arc::new(map);
         let make = move |backing: &Arc<Backing>| -> MapKeys {
@@ -197,6 +197,28 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
             })
         };
         self.common.relations.push(Relation { cache: request.id, kind, map: Some(Box::new(make)) });
+        self
+    }
+
+    /// Selects the objects that every [`Reader<T>`](Reader) of this controller reads: no
+    /// others are fetched. For several selections of one kind each has a type, see
+    /// [`Subset`](crate::capability::Subset).
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    /// use kooper::KindExt;
+    /// use kooper::capability::Reader;
+    ///
+    /// async fn handler(secrets: Reader<Secret>) {
+    ///     println!("{} Secrets of the shop", secrets.list().count());
+    /// }
+    ///
+    /// let controller = ConfigMap::controller("shop").reads(Secret::all().labels("app=shop")).handler(handler);
+    /// # let _ = controller.build()?;
+    /// # Ok::<_, kooper::ConfigError>(())
+    /// ```
+    pub fn reads<T: Kind>(mut self, objects: All<T>) -> Self {
+        self.common.plan.reads(objects);
         self
     }
 

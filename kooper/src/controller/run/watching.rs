@@ -53,7 +53,7 @@ impl Watching {
         let config = &controller.config;
         let scopes = if controller.own_retriever { vec![Scope::default()] } else { config.scopes() };
         let primary = Watches::new(controller, process, &controller.primary, scopes);
-        let others = controller.plan.caches().iter().map(|request| {
+        let others = controller.plan.caches().map(|request| {
             let scopes = request.scopes(&config.namespaces, config.json_only);
             (request.id, Watches::new(controller, process, request, scopes))
         });

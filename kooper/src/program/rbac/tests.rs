@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::*;
-use crate::KindExt;
 use crate::call::capability::{All, Getter, OwnedApplier, Reader, Subset};
 use crate::leader::LeaderElection;
+use crate::{KindExt, ObjectKey};
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "rbac.example.com", version = "v1", kind = "Gadget", namespaced)]
@@ -327,6 +327,40 @@ fn a_selection_limits_the_rules_to_its_names_and_namespaces() {
 }
 
 #[test]
+fn readers_read_what_reads_selects_wherever_it_is_written() {
+    async fn handler(_: Reader<Secret>, _: Getter<Secret>, _: Reader<PartialObjectMeta<Secret>>) {}
+    async fn end(_: Reader<ConfigMap>) {}
+    let secrets = || Secret::all().names(["tls"]).namespaces(["certificates"]);
+    let of = || Controller::builder::<Pod>("one").events(false);
+    let maps = || ConfigMap::all().fields("metadata.name=end");
+    fn wakes(_: &Node, _: &Reader<Pod>) -> Vec<ObjectKey> {
+        Vec::new()
+    }
+    let before = of().reads(secrets()).reads(maps()).handler(handler).cleanup("example.com/end", end);
+    let after = of().handler(handler).cleanup("example.com/end", end).reads(maps()).reads(secrets());
+    for builder in [before, after] {
+        let builder = builder.watches::<Node, _, _>(wakes).reads(Pod::all().names(["a"]));
+        assert_eq!(
+            lines(&[builder.build().expect("a controller")]),
+            [
+                "ServiceAccount shops",
+                "ClusterRole -",
+                "  /configmaps [end] list watch",
+                "  /nodes [] list watch",
+                "  /pods [] get list patch watch",
+                "  /secrets [] get list watch",
+                "ClusterRoleBinding -",
+            ]
+        );
+    }
+    async fn reads(_: Reader<Secret>) {}
+    assert_eq!(
+        lines(&[of().handler(reads).reads(secrets()).build().expect("a controller")])[4..],
+        ["Role certificates", "  /secrets [tls] list watch", "RoleBinding certificates"]
+    );
+}
+
+#[test]
 fn a_child_that_left_the_selection_needs_get_and_a_selection_of_metadata_does_not() {
     async fn handler(_: Arc<Pod>, _: OwnedApplier<ConfigMap>) {}
     let of = |children: All<PartialObjectMeta<ConfigMap>>| {
@@ -366,13 +400,24 @@ fn a_mistake_in_a_selection_is_an_error_of_its_setting() {
     }
     async fn reads(_: Reader<Secret, Wrong>) {}
     async fn gets(_: Getter<Secret, Labelled>) {}
+    async fn plain(_: Reader<Secret>) {}
     let of = || Controller::builder::<Pod>("one");
     let wakes = |_: &Secret| Vec::new();
+    let some = || Secret::all().labels("app=shop");
     for (builder, field, problem) in [
         (of().handler(reads), "handler", "the selector \"app=shop,\" ends too early"),
         (of().handler(gets), "handler", "Getter<Secret, Labelled> gets objects by their names"),
         (of().owns(Secret::all().labels("=")).handler(async || {}), "owns", "the selector \"=\""),
         (of().watches_only(Secret::all().fields("type"), wakes).handler(async || {}), "watches", "the field selector"),
+        (of().reads(Secret::all().labels("=")).handler(plain), "reads", "the selector \"=\""),
+        (of().reads(Secret::all()).handler(plain), "reads", "a `Reader<Secret>` reads all objects anyway"),
+        (of().reads(some()).handler(async || {}), "reads", "no function takes a `Reader<Secret>`"),
+        (
+            of().reads(some().metadata_only()).handler(plain),
+            "reads",
+            "no function takes a `Reader<PartialObjectMeta<Se",
+        ),
+        (of().reads(some()).reads(some().names(["a"])).handler(plain), "reads", "there are two selections"),
     ] {
         let error = builder.build().expect_err(problem);
         assert_eq!(error.field, field, "{error}");
@@ -392,6 +437,7 @@ fn each_cache_of_all_secrets_causes_a_warning() {
         of("owns").owns(Secret::all()).handler(plain),
         of("watches").namespaces(["a", "b"]).watches::<Secret, _, _>(wakes).handler(plain),
         of("gets").handler(get),
+        of("selected").handler(reads).reads(Secret::all().labels("app=shop")),
         of("narrow").owns(Secret::all().labels("app=shop")).handler(plain),
         of("metadata").owns(Secret::all().metadata_only()).handler(plain),
         of("named").watches_only(Secret::all().names(["one"]), wakes).handler(plain),

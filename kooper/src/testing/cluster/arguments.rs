@@ -76,7 +76,7 @@ impl<O: Kind> LiveArguments<O> {
         let kind = KindInfo::of::<O>();
         let mut plan = Plan::default();
         plans(&mut plan);
-        plan.settle_children();
+        plan.settle_caches();
         let mut caches = vec![(CacheId::of::<O>(), kind.clone(), self.list(&kind).await)];
         for request in plan.caches() {
             let cache = self.list(&request.kind).await;
