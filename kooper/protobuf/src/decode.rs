@@ -9,13 +9,10 @@ mod value;
 
 use std::ops::Range;
 
-use crate::error::{DecodeError, Place, Problem};
+use crate::error::{DecodeError, NESTING, Place, Problem};
 use crate::sink::Sink;
 use crate::table::{Field, Message, Type};
 use crate::wire::{Reader, Span, Token, Value};
-
-/// How deep objects and lists may be nested, as `serde_json` limits it.
-pub(crate) const NESTING: usize = 127;
 
 /// As many fields as most objects have in the messages that are open at a time.
 const TOKENS: usize = 64;

@@ -2,6 +2,9 @@
 
 use crate::table::{Field, Message};
 
+/// How deep objects and lists may be nested, as `serde_json` limits it.
+pub(crate) const NESTING: usize = 127;
+
 /// Bytes that are not an encoded object.
 #[derive(Debug, thiserror::Error)]
 #[error("{place}: {problem} at byte {offset}")]
@@ -48,7 +51,7 @@ pub(crate) enum Problem {
     WireType(u8),
     #[error("a group ends that did not begin, or does not end")]
     Group,
-    #[error("objects and lists are nested more than {} deep", crate::decode::NESTING)]
+    #[error("objects and lists are nested more than {NESTING} deep")]
     Nesting,
     #[error("it contains JSON that is not valid: {0}")]
     Json(serde_json::Error),

@@ -1,7 +1,7 @@
 //! Messages that JSON does not write as objects.
 
-use super::{Decoder, NESTING, wrong};
-use crate::error::{DecodeError, Place, Problem};
+use super::{Decoder, wrong};
+use crate::error::{DecodeError, NESTING, Place, Problem};
 use crate::sink::Sink;
 use crate::table::Field;
 use crate::time;
