@@ -2,6 +2,7 @@
 //! validated model, from which code is generated. All errors are found before; emitting cannot fail.
 
 mod args;
+mod attribute;
 mod check;
 mod election;
 mod emit;
@@ -11,21 +12,19 @@ mod keys;
 mod mentioned;
 mod model;
 mod objects;
+mod resource;
 mod setting;
 mod signature;
-mod types;
 mod value;
 
 use proc_macro2::TokenStream;
-
-pub(crate) use self::types::plain;
 
 use crate::support::errors::Errors;
 
 /// Expands the attribute and the item below it.
 pub(crate) fn expand(attribute: TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::new();
-    let args = args::Args::parse(attribute, &mut errors);
+    let args = attribute::parse(attribute, &mut errors);
     let handler = signature::Handler::parse(item, &args, &mut errors);
     let model = handler.as_ref().and_then(|handler| check::model(&args, handler, &mut errors));
     match (errors.check(), model) {

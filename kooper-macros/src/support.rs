@@ -8,3 +8,4 @@ pub(crate) mod place;
 pub(crate) mod spanned;
 pub(crate) mod suggest;
 pub(crate) mod text;
+pub(crate) mod types;

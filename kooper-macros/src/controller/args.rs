@@ -1,18 +1,13 @@
 //! The attribute as written: each key with its value, parsed but not yet compared.
 
-use proc_macro2::{Ident, Span, TokenStream};
-use syn::parse::{ParseStream, Parser};
-use syn::{LitStr, Path, Type, TypePath};
+use proc_macro2::{Ident, Span};
+use syn::{LitStr, Path, Type};
 
 use crate::controller::key::Entry;
-use crate::controller::keys::CONTROLLER;
-use crate::controller::objects::Read;
+use crate::controller::resource::Resource;
 use crate::controller::setting::Setting;
-use crate::controller::types::resource_of;
-use crate::support::entries;
-use crate::support::errors::{Errors, message};
-use crate::support::place::Place;
 use crate::support::spanned::Spanned;
+use crate::support::types::Read;
 
 /// The values of all keys that could be parsed.
 #[derive(Default)]
@@ -44,29 +39,7 @@ pub(crate) struct Args {
     pub(crate) entries: Vec<Entry>,
 }
 
-/// The kinds that a controller retrieves.
-#[derive(Clone)]
-pub(crate) enum Resource {
-    /// One kind, for a handler of that kind.
-    One(Box<Type>),
-    /// A list, for a generic handler.
-    Each(Vec<Type>),
-}
-
 impl Args {
-    /// Parses the attribute's tokens. Entries that cannot be parsed are noted and skipped.
-    pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
-        let mut args = Self::default();
-        let read = |input: ParseStream<'_>| {
-            args.entries = CONTROLLER.read(input, &mut args, errors, lone_kind);
-            Ok(())
-        };
-        if let Err(error) = read.parse2(tokens) {
-            errors.push(error);
-        }
-        args
-    }
-
     /// Whether the attribute has a key, with any value.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.key(name).is_some()
@@ -87,17 +60,4 @@ impl Args {
     pub(crate) fn lists_kinds(&self) -> bool {
         self.resource.as_ref().is_some_and(|resource| matches!(resource.value, Resource::Each(_)))
     }
-}
-
-/// The error for a kind in the place of a key.
-fn lone_kind(input: ParseStream<'_>) -> Option<(&'static str, syn::Error)> {
-    let ahead = input.fork();
-    let kind: TypePath = ahead.parse().ok()?;
-    let last = kind.path.segments.last()?.ident.to_string();
-    if !(entries::ended(&ahead) && last.starts_with(char::is_uppercase)) {
-        return None;
-    }
-    let kind = Type::Path(kind);
-    let setting = resource_of(&kind);
-    Some(("resource", Place::of(&kind).error(message!("a kind needs a key: write `{setting}`"))))
 }

@@ -6,15 +6,15 @@ use kooper_grammar::name;
 use proc_macro2::{Ident, Span};
 use syn::Type;
 
-use crate::controller::args::{Args, Resource};
+use crate::controller::args::Args;
 use crate::controller::model::{Kinds, Model};
-use crate::controller::objects::Read;
+use crate::controller::resource::Resource;
 use crate::controller::signature::{ARGUMENTS, Handler};
-use crate::controller::types::{last_word, reader, resource_of, settings, shared};
 use crate::support::crate_path::CratePath;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::text::text;
+use crate::support::types::{Read, last_word, reader, resource_of, settings, shared};
 
 /// Compares the values with each other and with the function, and notes all errors.
 pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Errors) -> Option<Model<'a>> {

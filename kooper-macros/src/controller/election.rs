@@ -6,9 +6,11 @@ use kooper_grammar::lease::{self, Timing, TimingError};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 use syn::parse::ParseStream;
+use syn::{parenthesized, token};
 
-use crate::controller::key::{Key, Table, call};
-use crate::controller::setting::{Emit, Setting};
+use crate::controller::key::{Key, Table};
+use crate::controller::setting::{Emit, Setting, call};
+use crate::controller::value::{Value, numbers, strings, words};
 use crate::support::crate_path::CratePath;
 use crate::support::errors::Errors;
 use crate::support::place::Place;
@@ -45,7 +47,7 @@ pub(crate) const ELECTION: Table<Election> = Table {
 macro_rules! timing {
     ($field:ident) => {
         |election, value| {
-            let timing = value.duration()?;
+            let timing = numbers::duration(value)?;
             election.$field = Some(timing.clone());
             election.settings.push(Setting::new(stringify!($field), timing));
             Ok(())
@@ -61,7 +63,7 @@ const SETTINGS: &[Key<Election>] = &[
         default: "`<program>-<name>`",
         doc: "The name of the Lease. Not allowed for a list of kinds, as each has its own Lease.",
         read: |election, value| {
-            let lease = value.subdomain()?;
+            let lease = strings::subdomain(value)?;
             election.lease = Some(lease.value.span());
             election.settings.push(Setting::new("lease", lease));
             Ok(())
@@ -74,7 +76,7 @@ const SETTINGS: &[Key<Election>] = &[
         example: "namespace = \"shop\"",
         default: "the pod's own",
         doc: "The namespace of the Lease.",
-        read: call!(namespace, label),
+        read: call!(namespace, strings::label),
         ..Key::EQUALS
     },
     Key {
@@ -145,6 +147,24 @@ impl Emit for Election {
         });
         quote!(#runtime::LeaderElection::new() #(#calls)*)
     }
+}
+
+/// The value of `leader_election`: nothing, or settings in parentheses.
+pub(crate) fn read(value: &Value<'_>) -> syn::Result<Spanned<Election>> {
+    if !value.input.peek(token::Paren) {
+        return words::flag(value).map(|flag| flag.map(|()| Election::default()));
+    }
+    let content;
+    let parentheses = parenthesized!(content in value.input);
+    let span = parentheses.span.join();
+    if content.is_empty() {
+        return Err(value.wrong(span));
+    }
+    let election = Election::parse(&content)?;
+    if let Some((place, text)) = election.mistake() {
+        value.note(place.unwrap_or_else(|| span.into()), text);
+    }
+    Ok(value.spanned(election, span))
 }
 
 #[cfg(test)]

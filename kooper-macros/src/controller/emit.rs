@@ -9,10 +9,10 @@ use self::steps::Steps;
 use crate::controller::model::{Kinds, Model};
 use crate::controller::setting::parentheses;
 use crate::controller::signature::Handler;
-use crate::controller::types;
 use crate::support::crate_path::CratePath;
 use crate::support::errors::message;
 use crate::support::place::Place;
+use crate::support::types;
 
 /// The function as written, the type of its controller, and a `main`.
 pub(crate) fn controller(item: &TokenStream, model: &Model<'_>) -> TokenStream {

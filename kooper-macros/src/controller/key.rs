@@ -77,43 +77,6 @@ impl<T> Key<T> {
     };
 }
 
-/// Parses a value that becomes a call of the builder.
-macro_rules! call {
-    ($method:ident, $read:ident) => {
-        call!($method, $read, $crate::controller::setting::Stage::Rest)
-    };
-    ($method:ident, $read:ident, $stage:expr) => {
-        |keys, value| {
-            let setting = $crate::controller::setting::Setting::new(stringify!($method), value.$read()?);
-            keys.settings.push(setting.stage($stage));
-            Ok(())
-        }
-    };
-}
-pub(crate) use call;
-
-/// Parses a list that becomes a call of the builder for each element.
-macro_rules! calls {
-    ($method:ident, $read:ident) => {
-        |keys, value| {
-            keys.settings.extend($crate::controller::setting::Setting::each(stringify!($method), value.$read()?));
-            Ok(())
-        }
-    };
-}
-pub(crate) use calls;
-
-/// Parses a value that is stored for the checks and the model.
-macro_rules! keep {
-    ($field:ident, $read:ident) => {
-        |keys, value| {
-            keys.$field = Some(value.$read()?);
-            Ok(())
-        }
-    };
-}
-pub(crate) use keep;
-
 /// The keys that are allowed in one place.
 pub(crate) struct Table<T: 'static> {
     /// The noun for a key in messages.
@@ -189,7 +152,7 @@ impl<T> Table<T> {
         if before.iter().any(|entry| entry.key == Some(key.name)) {
             return Err(syn::Error::new(ident.span(), message!("`{name}` is given twice: write it once")));
         }
-        let value = Value::new(key, &ident, input);
+        let value = Value::new([key.name, key.form, key.example], &ident, input);
         let shape = if input.peek(Token![=]) {
             Shape::Equals
         } else if input.peek(token::Paren) {

@@ -6,9 +6,11 @@
 mod others;
 
 use crate::controller::args::Args;
-use crate::controller::key::{FLAG, Key, Mentions, PARENTHESES, Shape, Table, call, calls, keep};
-use crate::controller::objects::Objects;
-use crate::controller::setting::{Setting, Stage};
+use crate::controller::key::{FLAG, Key, Mentions, PARENTHESES, Shape, Table};
+use crate::controller::objects::{self, Objects};
+use crate::controller::setting::{Setting, Stage, call, calls, keep};
+use crate::controller::value::{numbers, paths, strings, words};
+use crate::controller::{election, resource};
 use crate::support::spanned::Spanned;
 
 /// The table of the attribute.
@@ -26,7 +28,7 @@ const KEYS: &[Key<Args>] = &[
         doc: "The kind to retrieve. A list makes one independent controller for each kind, named `<name>-<kind>`; they share a generic handler. With `resource(Pod, optional)`, the process is ready even if the cluster does not have the kind. `resource(Token, secret)` marks its objects as secret, as Secrets are: they are compressed each by itself, and their size is not published.",
         mentions: Mentions::KINDS,
         read: |args, value| {
-            let (resource, options) = value.resource()?;
+            let (resource, options) = resource::read(value)?;
             args.resource = Some(resource);
             args.settings.extend(options);
             Ok(())
@@ -38,7 +40,7 @@ const KEYS: &[Key<Args>] = &[
         example: "name = \"echo-pod\"",
         default: "the function's name in kebab case",
         doc: "The controller's name in metrics, logs, the Lease and the field manager, at most 63 characters.",
-        read: keep!(name, label),
+        read: keep!(name, strings::label),
         ..Key::EQUALS
     },
     Key {
@@ -47,7 +49,7 @@ const KEYS: &[Key<Args>] = &[
         example: "resync = \"3m\"",
         default: "`\"3m\"`",
         doc: "Every object is reconciled again at this interval, after pending changes. `off`: only the first list and changes are reconciled.",
-        read: call!(resync, duration_or_off),
+        read: call!(resync, numbers::duration_or_off),
         ..Key::EQUALS
     },
     Key {
@@ -56,7 +58,7 @@ const KEYS: &[Key<Args>] = &[
         example: "workers = 4",
         default: "`3`",
         doc: "How many handlers run in parallel. A controller never runs two handlers for the same object at once.",
-        read: call!(workers, number_from_one),
+        read: call!(workers, numbers::number_from_one),
         ..Key::EQUALS
     },
     Key {
@@ -65,7 +67,7 @@ const KEYS: &[Key<Args>] = &[
         example: "retries = 5",
         default: "`unlimited`",
         doc: "How often a failed call is retried before its key waits for the next change or resync.",
-        read: call!(retries, number_or_unlimited),
+        read: call!(retries, numbers::number_or_unlimited),
         ..Key::EQUALS
     },
     Key {
@@ -74,7 +76,7 @@ const KEYS: &[Key<Args>] = &[
         example: "backoff = (\"5ms\", \"1000s\")",
         default: "`(\"5ms\", \"1000s\")`",
         doc: "The exponential back-off of a failing key: its first and its longest delay.",
-        read: call!(backoff, two_durations),
+        read: call!(backoff, numbers::two_durations),
         ..Key::EQUALS
     },
     Key {
@@ -83,7 +85,7 @@ const KEYS: &[Key<Args>] = &[
         example: "retry_rate = (10, 100)",
         default: "`(10, 100)`",
         doc: "Retries per second and their burst, for all keys of the controller together.",
-        read: call!(retry_rate, rate),
+        read: call!(retry_rate, numbers::rate),
         ..Key::EQUALS
     },
     Key {
@@ -92,7 +94,7 @@ const KEYS: &[Key<Args>] = &[
         example: "timeout = \"30s\"",
         default: "`\"5m\"`",
         doc: "The longest time for one call of the handler. Exceeding it is an error.",
-        read: call!(timeout, duration_or_off),
+        read: call!(timeout, numbers::duration_or_off),
         ..Key::EQUALS
     },
     Key {
@@ -102,7 +104,7 @@ const KEYS: &[Key<Args>] = &[
         default: "all",
         doc: "The namespace to watch. `--namespace` on the command line overrides it.",
         read: |args, value| {
-            let namespace = value.label()?.map(|namespace| vec![namespace]);
+            let namespace = strings::label(value)?.map(|namespace| vec![namespace]);
             args.settings.push(Setting::new("namespaces", namespace));
             Ok(())
         },
@@ -114,7 +116,7 @@ const KEYS: &[Key<Args>] = &[
         example: "namespaces = [\"shop\", \"bakery\"]",
         default: "all",
         doc: "The namespaces to watch. `--namespace` on the command line overrides them.",
-        read: call!(namespaces, labels),
+        read: call!(namespaces, strings::labels),
         ..Key::EQUALS
     },
     Key {
@@ -123,7 +125,7 @@ const KEYS: &[Key<Args>] = &[
         example: "labels = \"app=web, tier in (front, edge)\"",
         default: "none",
         doc: "Retrieve only objects that match this label selector. Its syntax is checked at compile time.",
-        read: call!(labels, label_selector),
+        read: call!(labels, strings::label_selector),
         ..Key::EQUALS
     },
     Key {
@@ -132,7 +134,7 @@ const KEYS: &[Key<Args>] = &[
         example: "fields = \"status.phase=Running\"",
         default: "none",
         doc: "Retrieve only objects that match this field selector. The API server supports a few fields for each kind.",
-        read: call!(fields, field_selector),
+        read: call!(fields, strings::field_selector),
         ..Key::EQUALS
     },
     Key {
@@ -142,7 +144,7 @@ const KEYS: &[Key<Args>] = &[
         example: "metadata_only",
         default: "off",
         doc: "Retrieve metadata only. The handler takes `Arc<PartialObjectMeta<K>>`.",
-        read: call!(metadata_only, flag, Stage::Object),
+        read: call!(metadata_only, words::flag, Stage::Object),
         ..Key::EQUALS
     },
     Key {
@@ -152,7 +154,7 @@ const KEYS: &[Key<Args>] = &[
         default: "`[any]`",
         doc: "Which changes trigger the handler: `generation`, `labels`, `annotations`, `finalizers`, `status` or `any`. A new object and the resync always do, and a deletion timestamp with `cleanup` or `while_deleting`.",
         read: |args, value| {
-            let changed = value.changes()?;
+            let changed = words::changes(value)?;
             args.status = changed.value.iter().find(|change| change.word == "status").map(|change| change.word.span());
             args.settings.push(Setting::new("changed", changed));
             Ok(())
@@ -166,7 +168,7 @@ const KEYS: &[Key<Args>] = &[
         default: "none",
         doc: "A filter, called with each new version of an object, and again before each call of the handler.",
         mentions: Mentions::FUNCTIONS,
-        read: call!(when_fn, path),
+        read: call!(when_fn, paths::path),
         ..Key::EQUALS
     },
     Key {
@@ -176,7 +178,7 @@ const KEYS: &[Key<Args>] = &[
         default: "none",
         doc: "Kinds of children. A change of a child triggers the handler for its controller owner. `(Secret, labels = \"app=shop\", metadata_only)` fetches only some of them, or less of each.",
         mentions: Mentions::KINDS,
-        read: calls!(owns, children),
+        read: calls!(owns, objects::children),
         ..Key::EQUALS
     },
     Key {
@@ -186,7 +188,7 @@ const KEYS: &[Key<Args>] = &[
         default: "none",
         doc: "Other kinds whose changes trigger the handler: `fn(&T) -> impl IntoIterator<Item = ObjectKey>` returns the keys for an object, both for its old and its new version. A second argument `&Reader<K>` reads the cache. `(Secret, fields = \"type=Opaque\") => holders_of` fetches only some of the objects.",
         mentions: Mentions::BOTH,
-        read: calls!(watches, maps),
+        read: calls!(watches, objects::maps),
         ..Key::EQUALS
     },
     Key {
@@ -197,7 +199,7 @@ const KEYS: &[Key<Args>] = &[
         doc: "Which objects of a kind each `Reader` of that kind reads, if it names no `Subset`. Only these are fetched.",
         mentions: Mentions::KINDS,
         read: |args, value| {
-            let reads = value.readers()?;
+            let reads = objects::readers(value)?;
             args.reads = reads.value.iter().map(Objects::read).collect();
             args.settings.extend(Setting::each("reads", reads));
             Ok(())
@@ -211,7 +213,7 @@ const KEYS: &[Key<Args>] = &[
         default: "none",
         doc: "Keys from outside the cluster: each `fn() -> impl Stream<Item = ObjectKey>` is called when the controller starts. A key triggers the handler if its object exists.",
         mentions: Mentions::FUNCTIONS,
-        read: calls!(source_from, functions),
+        read: calls!(source_from, paths::functions),
         ..Key::EQUALS
     },
     Key {
@@ -221,7 +223,7 @@ const KEYS: &[Key<Args>] = &[
         default: "none",
         doc: "Called before an object is deleted, guaranteed by the `finalizer`. Arguments and return types are those of a handler; the finalizer is removed when it returns without an error and without requesting a requeue.",
         mentions: Mentions::FUNCTIONS,
-        read: keep!(cleanup, path),
+        read: keep!(cleanup, paths::path),
         ..Key::EQUALS
     },
     Key {
@@ -230,7 +232,7 @@ const KEYS: &[Key<Args>] = &[
         example: "finalizer = \"shop.example.com/cleanup\"",
         default: "required with `cleanup`",
         doc: "The finalizer that keeps an object until `cleanup` is done. It is written out, so that renaming the function leaves no object stuck.",
-        read: keep!(finalizer, finalizer),
+        read: keep!(finalizer, strings::finalizer),
         ..Key::EQUALS
     },
     Key {
@@ -239,7 +241,7 @@ const KEYS: &[Key<Args>] = &[
         example: "on_leave = cleanup",
         default: "such an object keeps its finalizer",
         doc: "Also clean up an object that no longer matches `labels` or `fields`.",
-        read: keep!(on_leave, only_cleanup),
+        read: keep!(on_leave, words::only_cleanup),
         ..Key::EQUALS
     },
     Key {
@@ -249,7 +251,7 @@ const KEYS: &[Key<Args>] = &[
         example: "while_deleting",
         default: "an object that is being deleted is ignored",
         doc: "Also call the handler for an object that is being deleted: one with a deletion timestamp, which a finalizer or a grace period keeps for a while.",
-        read: call!(while_deleting, flag),
+        read: call!(while_deleting, words::flag),
         ..Key::EQUALS
     },
     Key {
@@ -259,7 +261,7 @@ const KEYS: &[Key<Args>] = &[
         default: "none",
         doc: "Earlier names of the controller. Fields that were applied under them are taken over, and a Lease that is held under one of them is respected. For a list of kinds, add the kind to each name: `old-name-pod`.",
         read: |args, value| {
-            let names = value.labels()?;
+            let names = strings::labels(value)?;
             args.former_names.clone_from(&names.value);
             args.settings.push(Setting::new("former_names", names));
             Ok(())
@@ -272,7 +274,7 @@ const KEYS: &[Key<Args>] = &[
         example: "former_finalizers = [\"shop.example.com/old\"]",
         default: "none",
         doc: "Earlier finalizers of the controller. Each is replaced by `finalizer`, or removed after `cleanup`.",
-        read: keep!(former_finalizers, finalizers),
+        read: keep!(former_finalizers, strings::finalizers),
         ..Key::EQUALS
     },
     Key {
@@ -281,7 +283,7 @@ const KEYS: &[Key<Args>] = &[
         example: "former_program = \"old-shop\"",
         default: "none",
         doc: "The program's name before its binary was renamed. Fields that it applied are taken over, and a Lease that it holds is respected.",
-        read: call!(former_program, label),
+        read: call!(former_program, strings::label),
         ..Key::EQUALS
     },
     Key {
@@ -291,7 +293,7 @@ const KEYS: &[Key<Args>] = &[
         default: "none",
         doc: "Called once for each object that was deleted, if this process observes it; errors are not retried. Arguments are those of a handler, and `Gone`.",
         mentions: Mentions::FUNCTIONS,
-        read: call!(deleted, path),
+        read: call!(deleted, paths::path),
         ..Key::EQUALS
     },
     Key {
@@ -302,7 +304,7 @@ const KEYS: &[Key<Args>] = &[
         default: "off",
         doc: "Run handlers in one replica only. Settings: `lease`, `namespace`, `lease_duration = \"15s\"`, `renew_deadline = \"10s\"`, `retry_period = \"2s\"`.",
         read: |args, value| {
-            let election = value.election()?;
+            let election = election::read(value)?;
             args.lease = election.value.lease;
             args.settings.push(Setting::new("leader_election", election));
             Ok(())
@@ -316,7 +318,7 @@ const KEYS: &[Key<Args>] = &[
         example: "install_crd",
         default: "off",
         doc: "Apply the kind's CRD at the start, and wait until it is established.",
-        read: call!(install_crd, flag),
+        read: call!(install_crd, words::flag),
         ..Key::EQUALS
     },
     Key {
@@ -325,7 +327,7 @@ const KEYS: &[Key<Args>] = &[
         example: "samples = [\"shop.yaml\"]",
         default: "an object that is made from the schema of the kind",
         doc: "Files in YAML or JSON whose objects the command `dev` applies, if it gets no `-f`. Paths are relative to the source file, and the files become part of the program, as with `include_str!`.",
-        read: calls!(sample, files),
+        read: calls!(sample, paths::files),
         ..Key::EQUALS
     },
     Key {
@@ -335,7 +337,7 @@ const KEYS: &[Key<Args>] = &[
         default: "none",
         doc: "Builds the shared state, once in a process for each distinct function; with `leader_election`, once for each controller. It may take `Client` and capabilities; handlers take `State<S>`.",
         mentions: Mentions::FUNCTIONS,
-        read: call!(init, path, Stage::State),
+        read: call!(init, paths::path, Stage::State),
         ..Key::EQUALS
     },
     Key {
@@ -344,7 +346,7 @@ const KEYS: &[Key<Args>] = &[
         example: "events = brief",
         default: "the outermost message of an error",
         doc: "How much the Kubernetes Events say about calls that keep failing. Everyone who can view the object's namespace can read them. `brief`: which function failed, and nothing of its error. `full`: the error with its sources, and the message of a panic. `off`: there are none, also when the calls succeed again, and the rule for them is not needed.",
-        read: call!(events, failure_events),
+        read: call!(events, words::failure_events),
         ..Key::EQUALS
     },
     Key {
@@ -354,7 +356,7 @@ const KEYS: &[Key<Args>] = &[
         default: "none",
         doc: "The type of the program's own settings: flags and environment variables beside those that every program has. Handlers, `init`, `cleanup` and `deleted` take `Settings<T>`.",
         mentions: Mentions::KINDS,
-        read: keep!(own, ty),
+        read: keep!(own, paths::ty),
         ..Key::EQUALS
     },
     Key {
@@ -366,7 +368,7 @@ const KEYS: &[Key<Args>] = &[
         mentions: Mentions::FUNCTIONS,
         read: |args, value| {
             // All of it has the place of the value, which the message about its type is about.
-            let path = value.path()?;
+            let path = paths::path(value)?;
             args.settings.push(Setting::new("retriever_from", Spanned { key: path.place.start, ..path }));
             Ok(())
         },
@@ -379,7 +381,7 @@ const KEYS: &[Key<Args>] = &[
         default: "none",
         doc: "Middleware around the handler, the outermost first.",
         mentions: Mentions::FUNCTIONS,
-        read: calls!(layer, layers),
+        read: calls!(layer, paths::layers),
         ..Key::EQUALS
     },
     Key {
@@ -389,7 +391,7 @@ const KEYS: &[Key<Args>] = &[
         example: "access(\"apps/deployments: get, patch\", \"pods/log: get\")",
         default: "none",
         doc: "RBAC rules for the requests of a `Client` or a custom retriever. `access()`: none.",
-        read: call!(access, rules),
+        read: call!(access, strings::rules),
         ..Key::EQUALS
     },
     Key {
@@ -398,7 +400,7 @@ const KEYS: &[Key<Args>] = &[
         example: "main = false",
         default: "a `main` is generated",
         doc: "Generate no `main`, for several controllers, modules and libraries: `kooper::main!(a, b)` generates one for all of them.",
-        read: keep!(main, only_false),
+        read: keep!(main, words::only_false),
         ..Key::EQUALS
     },
     Key {
@@ -407,7 +409,7 @@ const KEYS: &[Key<Args>] = &[
         example: "type_name = EchoController",
         default: "the function's name",
         doc: "The name of the generated type, if another type or module has the function's name.",
-        read: keep!(type_name, ident),
+        read: keep!(type_name, words::ident),
         ..Key::EQUALS
     },
     Key {
@@ -416,7 +418,7 @@ const KEYS: &[Key<Args>] = &[
         example: "crate = my_platform::kooper",
         default: "`::kooper`",
         doc: "The path of kooper, if another crate re-exports it.",
-        read: keep!(krate, path),
+        read: keep!(krate, paths::path),
         ..Key::EQUALS
     },
 ];
@@ -424,18 +426,6 @@ const KEYS: &[Key<Args>] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::support::errors::Errors;
-
-    #[test]
-    fn every_example_is_read() {
-        for key in CONTROLLER.keys {
-            let tokens = key.example.parse().expect(key.name);
-            let mut errors = Errors::new();
-            let args = Args::parse(tokens, &mut errors);
-            assert!(errors.check().is_ok(), "{}", key.example);
-            assert!(args.has(key.name));
-        }
-    }
 
     #[test]
     fn every_key_is_described() {

@@ -1,16 +1,20 @@
 //! Objects of a kind, possibly only some of them: `(Secret, labels = "app=shop")`.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Group, Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::Type;
 use syn::parse::ParseStream;
+use syn::{Path, Token, Type, parenthesized, token};
 
-use crate::controller::key::{FLAG, Key, Table, call};
-use crate::controller::setting::{Element, Emit, Setting};
+use crate::controller::key::{FLAG, Key, Table};
+use crate::controller::setting::{Element, Emit, Setting, call};
+use crate::controller::value::paths::{next_kind, next_path};
+use crate::controller::value::{Value, strings, words};
 use crate::support::crate_path::CratePath;
-use crate::support::errors::Errors;
+use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
+use crate::support::spanned::Spanned;
 use crate::support::text::text;
+use crate::support::types::Read;
 
 /// The objects of a kind that an entry of `owns`, `watches` or `reads` names.
 pub(crate) struct Objects {
@@ -18,21 +22,6 @@ pub(crate) struct Objects {
     settings: Vec<Setting>,
     /// As written.
     tokens: TokenStream,
-}
-
-/// What a `Reader` reads, as its tokens show.
-#[derive(Clone)]
-pub(crate) struct Read {
-    pub(crate) kind: Type,
-    pub(crate) metadata_only: bool,
-}
-
-impl Read {
-    /// The parameter of the `Reader`.
-    pub(crate) fn parameter(&self) -> String {
-        let kind = text(&self.kind);
-        if self.metadata_only { format!("PartialObjectMeta<{kind}>") } else { kind }
-    }
 }
 
 /// The settings after a kind.
@@ -65,7 +54,7 @@ const SETTINGS: &[Key<Selection>] = &[
         example: "labels = \"app=shop\"",
         default: "all",
         doc: "Only objects that match this label selector. `apply_owned` rejects a child that does not.",
-        read: call!(labels, label_selector),
+        read: call!(labels, strings::label_selector),
         ..Key::EQUALS
     },
     Key {
@@ -74,7 +63,7 @@ const SETTINGS: &[Key<Selection>] = &[
         example: "fields = \"type=Opaque\"",
         default: "all",
         doc: "Only objects that match this field selector. The API server supports a few fields for each kind. `metadata.name=…` also limits the role.",
-        read: call!(fields, field_selector),
+        read: call!(fields, strings::field_selector),
         ..Key::EQUALS
     },
     Key {
@@ -83,7 +72,7 @@ const SETTINGS: &[Key<Selection>] = &[
         example: "names = [\"settings\"]",
         default: "all",
         doc: "Only objects with these names. Each has a watch of its own, and the role is limited to them.",
-        read: call!(names, subdomains),
+        read: call!(names, strings::subdomains),
         ..Key::EQUALS
     },
     Key {
@@ -92,7 +81,7 @@ const SETTINGS: &[Key<Selection>] = &[
         example: "namespaces = [\"shop\"]",
         default: "those of the controller",
         doc: "Only objects in these namespaces, whichever the controller watches. The role is limited to them.",
-        read: call!(namespaces, labels),
+        read: call!(namespaces, strings::labels),
         ..Key::EQUALS
     },
     Key {
@@ -102,7 +91,7 @@ const SETTINGS: &[Key<Selection>] = &[
         example: "secret",
         default: "off, but on for Secrets",
         doc: "The objects hold secrets: they are compressed each by itself, and their size is not published. This holds for the kind in all controllers of the program.",
-        read: call!(secret, flag),
+        read: call!(secret, words::flag),
         ..Key::EQUALS
     },
     Key {
@@ -112,7 +101,7 @@ const SETTINGS: &[Key<Selection>] = &[
         example: "metadata_only",
         default: "off",
         doc: "Only the metadata of the objects. A function of `watches` takes `&PartialObjectMeta<T>`.",
-        read: call!(metadata_only, flag),
+        read: call!(metadata_only, words::flag),
         ..Key::EQUALS
     },
 ];
@@ -176,6 +165,124 @@ impl Element for Objects {
     fn place(&self) -> Place {
         Place::of(&self.kind)
     }
+}
+
+/// Objects of a kind, and the path of the function that maps them.
+pub(crate) struct Map {
+    pub(crate) objects: Objects,
+    pub(crate) function: Path,
+}
+
+impl ToTokens for Map {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        let Self { objects, function } = self;
+        tokens.extend(quote!(#objects => #function));
+    }
+}
+
+impl Emit for Map {
+    fn types(&self) -> TokenStream {
+        if !self.objects.is_all() {
+            return TokenStream::new();
+        }
+        // A missing bound of the function is reported at the function.
+        let inferred = quote_spanned!(self.place().start=> _, _);
+        let kind = &self.objects.kind;
+        quote_spanned!(Place::of(kind).start=> ::<#kind, #inferred>)
+    }
+
+    fn arguments(&self, runtime: &CratePath) -> TokenStream {
+        let Self { objects, function } = self;
+        if objects.is_all() {
+            return function.to_token_stream();
+        }
+        let objects = objects.arguments(runtime);
+        quote!(#objects, #function)
+    }
+}
+
+impl Element for Map {
+    fn place(&self) -> Place {
+        Place::of(&self.function)
+    }
+
+    fn method(&self, key: &'static str) -> &'static str {
+        if self.objects.is_all() { key } else { "watches_only" }
+    }
+}
+
+/// Kinds of children, each once, or several times with different selections.
+pub(crate) fn children(value: &Value<'_>) -> syn::Result<Spanned<Vec<Objects>>> {
+    let children = value.set(|input| objects(value, input))?;
+    for some in children.value.iter().filter(|objects| !objects.is_all()) {
+        let kind = text(&some.kind);
+        if children.value.iter().any(|objects| objects.is_all() && text(&objects.kind) == kind) {
+            let advice =
+                message!("`{kind}` without settings is in the list, which has all of them: remove one of the two");
+            value.note(Place::of(&some.kind), advice);
+        }
+    }
+    Ok(children)
+}
+
+/// The selections of readers, one for each kind.
+pub(crate) fn readers(value: &Value<'_>) -> syn::Result<Spanned<Vec<Objects>>> {
+    let readers = value.set(|input| objects(value, input))?;
+    let mut known: Vec<String> = Vec::new();
+    for objects in &readers.value {
+        let (place, parameter) = (Place::of(&objects.kind), objects.read().parameter());
+        if !objects.selects() {
+            let advice = message!(
+                "a `Reader<{parameter}>` reads all objects anyway: select some, such as `(Secret, labels = \"app=shop\")`"
+            );
+            value.note(place, advice);
+        } else if known.contains(&parameter) {
+            let advice = message!(
+                "there are two selections for `Reader<{parameter}>`: write one of them as a type that implements \
+                 `Subset`, and name it, as in `Reader<{parameter}, OfShop>`"
+            );
+            value.note(place, advice);
+        }
+        known.push(parameter);
+    }
+    Ok(readers)
+}
+
+/// A kind, or a kind with settings in parentheses that select some of its objects.
+fn objects(value: &Value<'_>, input: ParseStream<'_>) -> syn::Result<Objects> {
+    if !input.peek(token::Paren) {
+        return Ok(Objects::all(next_kind(value, input)?));
+    }
+    let written: Group = input.fork().parse()?;
+    let content;
+    let parentheses = parenthesized!(content in input);
+    let wrong = |place: Place| {
+        // Tokens that are left would cause another error.
+        let _: syn::Result<TokenStream> = content.parse();
+        place.error(message!("a kind with settings begins with the kind: write `(Secret, labels = \"app=shop\")`"))
+    };
+    if content.is_empty() || content.peek2(Token![=]) {
+        return Err(wrong(parentheses.span.join().into()));
+    }
+    let kind = next_kind(value, &content)?;
+    if !content.is_empty() {
+        let place = content.span().into();
+        let _: Token![,] = content.parse().map_err(|_| wrong(place))?;
+    }
+    Objects::some(kind, &content, written.into_token_stream())
+}
+
+pub(crate) fn maps(value: &Value<'_>) -> syn::Result<Spanned<Vec<Map>>> {
+    value.set(|input| {
+        let objects = objects(value, input)?;
+        let arrow: syn::Result<Token![=>]> = input.parse();
+        if arrow.is_err() {
+            let written = text(&objects);
+            return Err(Place::of(&objects)
+                .error(message!("a kind needs a function that maps its objects to keys: write `{written} => path`")));
+        }
+        Ok(Map { objects, function: next_path(value, input)? })
+    })
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{LitStr, Path};
 
-use crate::controller::objects::Objects;
 use crate::support::crate_path::CratePath;
 use crate::support::place::Place;
 use crate::support::spanned::Spanned;
@@ -58,6 +57,43 @@ impl Setting {
         })
     }
 }
+
+/// Parses the value of a key that becomes a call of the builder.
+macro_rules! call {
+    ($method:ident, $read:path) => {
+        call!($method, $read, $crate::controller::setting::Stage::Rest)
+    };
+    ($method:ident, $read:path, $stage:expr) => {
+        |keys, value| {
+            let setting = $crate::controller::setting::Setting::new(stringify!($method), $read(value)?);
+            keys.settings.push(setting.stage($stage));
+            Ok(())
+        }
+    };
+}
+pub(crate) use call;
+
+/// Parses a list that becomes a call of the builder for each element.
+macro_rules! calls {
+    ($method:ident, $read:path) => {
+        |keys, value| {
+            keys.settings.extend($crate::controller::setting::Setting::each(stringify!($method), $read(value)?));
+            Ok(())
+        }
+    };
+}
+pub(crate) use calls;
+
+/// Parses a value that is stored for the checks and the model.
+macro_rules! keep {
+    ($field:ident, $read:path) => {
+        |keys, value| {
+            keys.$field = Some($read(value)?);
+            Ok(())
+        }
+    };
+}
+pub(crate) use keep;
 
 /// A value as the arguments of a call.
 pub(crate) trait Emit {
@@ -183,50 +219,6 @@ impl Emit for FailureEvents {
 impl Element for Path {
     fn place(&self) -> Place {
         Place::of(self)
-    }
-}
-
-/// Objects of a kind, and the path of the function that maps them.
-pub(crate) struct Map {
-    pub(crate) objects: Objects,
-    pub(crate) function: Path,
-}
-
-impl ToTokens for Map {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        let Self { objects, function } = self;
-        tokens.extend(quote!(#objects => #function));
-    }
-}
-
-impl Emit for Map {
-    fn types(&self) -> TokenStream {
-        if !self.objects.is_all() {
-            return TokenStream::new();
-        }
-        // A missing bound of the function is reported at the function.
-        let inferred = quote_spanned!(self.place().start=> _, _);
-        let kind = &self.objects.kind;
-        quote_spanned!(Place::of(kind).start=> ::<#kind, #inferred>)
-    }
-
-    fn arguments(&self, runtime: &CratePath) -> TokenStream {
-        let Self { objects, function } = self;
-        if objects.is_all() {
-            return function.to_token_stream();
-        }
-        let objects = objects.arguments(runtime);
-        quote!(#objects, #function)
-    }
-}
-
-impl Element for Map {
-    fn place(&self) -> Place {
-        Place::of(&self.function)
-    }
-
-    fn method(&self, key: &'static str) -> &'static str {
-        if self.objects.is_all() { key } else { "watches_only" }
     }
 }
 

@@ -10,11 +10,12 @@ use syn::{
     Visibility,
 };
 
-use crate::controller::args::{Args, Resource};
-use crate::controller::types::{last_word, plain};
+use crate::controller::args::Args;
+use crate::controller::resource::Resource;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::text::text;
+use crate::support::types::{last_word, plain};
 
 /// A function that may be a handler. Its body is not inspected.
 pub(crate) struct Handler {

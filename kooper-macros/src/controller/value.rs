@@ -1,9 +1,9 @@
 //! The values of keys: one parser for each form.
 
-mod numbers;
-mod paths;
-mod strings;
-mod words;
+pub(crate) mod numbers;
+pub(crate) mod paths;
+pub(crate) mod strings;
+pub(crate) mod words;
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -13,8 +13,6 @@ use quote::ToTokens;
 use syn::parse::{Parse, ParseStream};
 use syn::{LitStr, bracketed, parenthesized, token};
 
-use crate::controller::election::Election;
-use crate::controller::key::Key;
 use crate::support::entries;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
@@ -27,14 +25,14 @@ pub(crate) struct Value<'a> {
     form: &'static str,
     example: &'static str,
     ident: &'a Ident,
-    input: ParseStream<'a>,
+    pub(crate) input: ParseStream<'a>,
     /// Errors in a value that could be parsed.
     notes: RefCell<Vec<syn::Error>>,
 }
 
 impl<'a> Value<'a> {
-    pub(crate) fn new<T>(key: &'static Key<T>, ident: &'a Ident, input: ParseStream<'a>) -> Self {
-        let Key { name, form, example, .. } = key;
+    /// The value of the key with this name, form and example.
+    pub(crate) fn new([name, form, example]: [&'static str; 3], ident: &'a Ident, input: ParseStream<'a>) -> Self {
         Self { name, form, example, ident, input, notes: RefCell::default() }
     }
 
@@ -45,7 +43,7 @@ impl<'a> Value<'a> {
     }
 
     /// Notes an error in a value that could be parsed, so that it is still compared with others.
-    fn note(&self, place: impl Into<Place>, text: String) {
+    pub(crate) fn note(&self, place: impl Into<Place>, text: String) {
         self.notes.borrow_mut().push(place.into().error(text));
     }
 
@@ -56,24 +54,7 @@ impl<'a> Value<'a> {
         errors.check()
     }
 
-    pub(crate) fn election(&self) -> syn::Result<Spanned<Election>> {
-        if !self.input.peek(token::Paren) {
-            return Ok(self.spanned(Election::default(), self.ident.span()));
-        }
-        let content;
-        let parentheses = parenthesized!(content in self.input);
-        let span = parentheses.span.join();
-        if content.is_empty() {
-            return Err(self.wrong(span));
-        }
-        let election = Election::parse(&content)?;
-        if let Some((place, text)) = election.mistake() {
-            self.note(place.unwrap_or_else(|| span.into()), text);
-        }
-        Ok(self.spanned(election, span))
-    }
-
-    fn spanned<T>(&self, value: T, place: impl Into<Place>) -> Spanned<T> {
+    pub(crate) fn spanned<T>(&self, value: T, place: impl Into<Place>) -> Spanned<T> {
         Spanned { value, key: self.ident.span(), place: place.into() }
     }
 
@@ -86,8 +67,30 @@ impl<'a> Value<'a> {
         input.parse().map_err(|_| self.wrong(span))
     }
 
+    /// A keyword. One in quotes is an error with the advice to remove them.
+    fn word(&self, word: &str) -> syn::Result<Option<Span>> {
+        if let Ok(text) = self.input.fork().parse::<LitStr>()
+            && text.value() == word
+        {
+            return Err(syn::Error::new(
+                text.span(),
+                message!("`{word}` is a keyword, not a string: write `{word}` without quotes"),
+            ));
+        }
+        match self.input.fork().parse::<Ident>() {
+            Ok(ident) if ident == word => {
+                let ident: Ident = self.input.parse()?;
+                Ok(Some(ident.span()))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// `[a, b]`, each once.
-    fn set<T: ToTokens>(&self, element: impl Fn(ParseStream<'_>) -> syn::Result<T>) -> syn::Result<Spanned<Vec<T>>> {
+    pub(crate) fn set<T: ToTokens>(
+        &self,
+        element: impl Fn(ParseStream<'_>) -> syn::Result<T>,
+    ) -> syn::Result<Spanned<Vec<T>>> {
         let list = self.list(element)?;
         let mut seen: Vec<String> = Vec::new();
         for element in &list.value {
@@ -107,7 +110,7 @@ impl<'a> Value<'a> {
     }
 
     /// `[a, b]`, with at least one element.
-    fn list_in<T>(
+    pub(crate) fn list_in<T>(
         &self,
         input: ParseStream<'_>,
         element: impl Fn(ParseStream<'_>) -> syn::Result<T>,

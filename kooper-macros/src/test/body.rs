@@ -6,10 +6,10 @@ use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::{Attribute, FnArg, Signature, Type, Visibility};
 
-use crate::controller::plain;
 use crate::support::errors::{Errors, message};
 use crate::support::place::Place;
 use crate::support::text::text;
+use crate::support::types::plain;
 
 /// The function that becomes a test. What is between its braces is not read.
 pub(crate) struct Body {

@@ -2,8 +2,22 @@
 
 use syn::{GenericArgument, PathArguments, PathSegment, Type};
 
-use crate::controller::objects::Read;
 use crate::support::text::text;
+
+/// What a `Reader` reads, as its tokens show.
+#[derive(Clone)]
+pub(crate) struct Read {
+    pub(crate) kind: Type,
+    pub(crate) metadata_only: bool,
+}
+
+impl Read {
+    /// The parameter of the `Reader`.
+    pub(crate) fn parameter(&self) -> String {
+        let kind = text(&self.kind);
+        if self.metadata_only { format!("PartialObjectMeta<{kind}>") } else { kind }
+    }
+}
 
 /// The `resource` setting for the object that a handler takes in its `Arc`.
 pub(crate) fn resource_of(kind: &Type) -> String {
