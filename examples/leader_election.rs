@@ -14,7 +14,7 @@ use serde_json::json;
 #[kooper::controller(
     resource = ConfigMap,
     leader_election(lease_duration = "6s", renew_deadline = "4s", retry_period = "1s"),
-    access("configmaps: patch")
+    rbac("configmaps: patch")
 )]
 async fn leader_election(config: Arc<ConfigMap>, client: Client) -> Result<()> {
     let process = std::process::id().to_string();

@@ -60,7 +60,7 @@ type Tasks = Mutex<HashMap<ObjectKey, (PodTerminatorSpec, AbortHandle)>>;
 /// Keeps one task for each PodTerminator, with its current spec.
 #[kooper::controller(
     resource = PodTerminator, init = no_tasks, install_crd, leader_election,
-    cleanup = stop, finalizer = "chaos.spotahome.com/pod-terminator", access("pods: list"),
+    cleanup = stop, finalizer = "chaos.spotahome.com/pod-terminator", rbac("pods: list"),
     samples = ["pod_terminator.yaml"],
 )]
 async fn pod_terminator(

@@ -232,7 +232,7 @@ mod tests {
     #[kooper::test(redis)]
     async fn no_error_of_the_server_keeps_it_from_being_ready(cluster: Cluster) -> Result<()> {
         let faults = cluster.faults();
-        faults.on(Requests::writes().of("secrets")).nth(1).lose_answer();
+        faults.on(Requests::writes().of("secrets")).nth(1).drop_response();
         faults.on(Verb::Patch.of("services")).nth(1).reply(503);
         faults.on(Verb::Patch.of("statefulsets")).nth(1).reset();
         faults.on(Verb::Patch.of("redises/status")).nth(1).reply(409);

@@ -5,14 +5,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Exponential back-off: the delay doubles with each failure in a row, up to a
-/// longest one.
+/// maximum.
 ///
 /// ```
 /// use std::time::Duration;
 ///
 /// use kooper::backoff::Backoff;
 ///
-/// let backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(60) };
+/// let backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(60) };
 /// assert_eq!(backoff.delay(1), Duration::from_secs(1));
 /// assert_eq!(backoff.delay(4), Duration::from_secs(8));
 /// assert_eq!(backoff.delay(40), Duration::from_secs(60));
@@ -22,9 +22,9 @@ use tokio::time::Instant;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// The delay after the first failure.
-    pub first: Duration,
-    /// The longest delay.
-    pub longest: Duration,
+    pub initial: Duration,
+    /// The maximum delay.
+    pub max: Duration,
 }
 
 impl Backoff {
@@ -32,14 +32,14 @@ impl Backoff {
     #[must_use]
     pub fn delay(&self, failures: u32) -> Duration {
         let factor = 1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
-        self.first.checked_mul(factor).map_or(self.longest, |delay| delay.min(self.longest))
+        self.initial.checked_mul(factor).map_or(self.max, |delay| delay.min(self.max))
     }
 }
 
 impl Default for Backoff {
     /// From 5 ms to 1000 s, as in client-go's work queues.
     fn default() -> Self {
-        Self { first: Duration::from_millis(5), longest: Duration::from_secs(1000) }
+        Self { initial: Duration::from_millis(5), max: Duration::from_secs(1000) }
     }
 }
 
@@ -100,10 +100,10 @@ mod tests {
 
     #[test]
     fn delays_double_up_to_the_longest() {
-        let backoff = Backoff { first: Duration::from_millis(5), longest: Duration::from_millis(30) };
+        let backoff = Backoff { initial: Duration::from_millis(5), max: Duration::from_millis(30) };
         let delays: Vec<_> = (1..=5).map(|n| backoff.delay(n).as_millis()).collect();
         assert_eq!(delays, [5, 10, 20, 30, 30]);
-        assert_eq!(backoff.delay(u32::MAX), backoff.longest);
+        assert_eq!(backoff.delay(u32::MAX), backoff.max);
     }
 
     #[tokio::test(start_paused = true)]

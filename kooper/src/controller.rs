@@ -331,16 +331,16 @@ impl Controller {
         self.config.field_manager(installation)
     }
 
-    pub(crate) fn former_names(&self) -> &[String] {
-        &self.config.former_names
+    pub(crate) fn previous_names(&self) -> &[String] {
+        &self.config.previous_names
     }
 
-    pub(crate) fn former_finalizers(&self) -> &[String] {
-        &self.config.former_finalizers
+    pub(crate) fn previous_finalizers(&self) -> &[String] {
+        &self.config.previous_finalizers
     }
 
-    pub(crate) fn former_program(&self) -> Option<&str> {
-        self.config.former_program.as_deref()
+    pub(crate) fn previous_program(&self) -> Option<&str> {
+        self.config.previous_program.as_deref()
     }
 
     /// Returns an error if a function of the controller takes settings that are not

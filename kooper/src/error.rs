@@ -84,6 +84,11 @@ impl HandlerError {
         Self::hinted(RetryHint::Never, error.into())
     }
 
+    /// Another name of [`permanent`](Self::permanent), as in controller-runtime.
+    pub fn terminal(error: impl Into<BoxError>) -> Self {
+        Self::permanent(error)
+    }
+
     /// An error after which the handler is called again after `delay` instead of
     /// the back-off.
     pub fn retry_after(delay: Duration, error: impl Into<BoxError>) -> Self {

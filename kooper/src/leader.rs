@@ -49,10 +49,10 @@ mod elector;
 #[cfg(test)]
 mod fake;
 mod fence;
-mod former;
 mod identity;
 mod leadership;
 mod lease;
+mod previous;
 mod scope;
 #[cfg(test)]
 mod simulation;
@@ -66,10 +66,10 @@ mod watchdog;
 use claim::Lost;
 pub(crate) use elector::{Announce, Announcement, Elector, ElectorOptions};
 pub(crate) use fence::is_fenced;
-pub(crate) use former::{FormerLease, Whose};
 pub(crate) use leadership::Leadership;
 #[cfg(feature = "cli")]
 pub(crate) use lease::{MARK, SCOPE};
+pub(crate) use previous::{PreviousLease, Whose};
 #[cfg(test)]
 use status::ElectionStatus;
 #[cfg(feature = "cli")]

@@ -54,7 +54,7 @@ async fn a_standby_takes_over_when_the_lease_of_a_killed_leader_expires(cluster:
 
     let killed = Instant::now();
     leader.kill().await;
-    let cluster = cluster.with_patience(MINUTE);
+    let cluster = cluster.with_timeout(MINUTE);
     let old = holder(&lease);
     cluster.wait(&lease, |lease: &Lease| holder(lease).is_some_and(|new| Some(new) != old)).await;
     let after = killed.elapsed();
@@ -127,7 +127,7 @@ async fn a_back_off_of_1000_seconds_passes(cluster: Cluster) -> Result<()> {
 
     let created = Instant::now();
     cluster.create(&config("a")).await?;
-    let cluster = cluster.with_patience(DAY);
+    let cluster = cluster.with_timeout(DAY);
     cluster.wait("a", |config: &ConfigMap| config.labels().contains_key("seen")).await;
     assert_eq!(refused.times(), 3);
     let after = created.elapsed();

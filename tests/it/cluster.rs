@@ -50,7 +50,7 @@ async fn close(shop: Arc<Shop>, logs: Applier<ConfigMap>) -> Result<()> {
 }
 
 /// Reads what its role does not allow.
-#[kooper::controller(resource = ConfigMap, name = "curious", access("configmaps: get"), main = false)]
+#[kooper::controller(resource = ConfigMap, name = "curious", rbac("configmaps: get"), main = false)]
 async fn curious(config: Arc<ConfigMap>, client: Client) -> Result<()> {
     let secrets: kube::Api<Secret> = kube::Api::namespaced(client, &config.namespace().unwrap_or_default());
     secrets.get("any").await?;
@@ -89,7 +89,7 @@ async fn a_shop_opens_and_closes(cluster: Cluster) -> Result<()> {
 #[kooper::test(shops)]
 async fn a_child_is_applied_again_after_a_fault(cluster: Cluster) -> Result<()> {
     let secrets = cluster.faults().on(Verb::Patch.of("secrets")).first(2).reply(503);
-    let statuses = cluster.faults().on(Verb::Patch.of("shops/status")).nth(1).lose_answer();
+    let statuses = cluster.faults().on(Verb::Patch.of("shops/status")).nth(1).drop_response();
     cluster.create(&shop("corner")).await?;
     cluster.wait("corner", is_open).await;
     assert_eq!((secrets.times(), statuses.times()), (2, 1));
@@ -163,7 +163,7 @@ async fn message<T>(wait: impl Future<Output = T>) -> String {
 
 #[kooper::test]
 async fn a_wait_that_fails_shows_the_call_and_what_is_there(cluster: Cluster) -> Result<()> {
-    let cluster = cluster.with_patience(Duration::from_millis(30));
+    let cluster = cluster.with_timeout(Duration::from_millis(30));
     let created = cluster.create(&config("a")).await?;
     let shown = message(cluster.wait("a", |a: &ConfigMap| a.data.is_some())).await;
     let lines: Vec<_> = shown.lines().collect();
@@ -187,7 +187,7 @@ async fn a_test_may_fail(cluster: Cluster) -> Result<()> {
     if std::env::var_os("KOOPER_FAIL").is_some() {
         cluster.faults().on(Verb::Patch.of("secrets")).reply(503);
         cluster.create(&shop("corner")).await?;
-        cluster.with_patience(Duration::from_millis(300)).wait("corner", is_open).await;
+        cluster.with_timeout(Duration::from_millis(300)).wait("corner", is_open).await;
     }
     Ok(())
 }

@@ -128,13 +128,13 @@ fn errors_in_settings_name_the_problem_and_what_to_write() {
     assert!(problem(builder().namespaces(["Nope"]).build()).contains("namespaces: "));
     assert!(problem(builder().resync(Duration::ZERO).build()).contains("resync: "));
     assert!(problem(builder().backoff(Duration::from_secs(2), Duration::from_secs(1)).build()).contains("backoff: "));
-    assert!(problem(builder().access(["pods: fly away"]).build()).contains("access: "));
+    assert!(problem(builder().rbac(["pods: fly away"]).build()).contains("rbac: "));
     assert!(problem(builder().changed([]).build()).contains("changed: "));
-    let former = builder().former_finalizers(["example.com/old"]);
+    let previous = builder().previous_finalizers(["example.com/old"]);
     assert_eq!(
-        problem(former.build()),
-        "controller `ok`: former_finalizers: the former finalizer \"example.com/old\" is removed by `cleanup`: set \
-         `cleanup` with the current finalizer, or leave the former one out"
+        problem(previous.build()),
+        "controller `ok`: previous_finalizers: the previous finalizer \"example.com/old\" is removed by `cleanup`: set \
+         `cleanup` with the current finalizer, or leave the previous one out"
     );
     let twice = Operator::builder().controller(builder().retriever(fixed([]).unwrap()).build().unwrap());
     let twice = twice.controller(builder().retriever(fixed([]).unwrap()).build().unwrap()).build();

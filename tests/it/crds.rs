@@ -226,17 +226,17 @@ fn an_incompatible_or_foreign_crd_is_not_replaced_and_other_controllers_work() {
 }
 
 #[test]
-fn a_renamed_program_takes_over_the_crd_that_it_applied_under_its_former_name() {
+fn a_renamed_program_takes_over_the_crd_that_it_applied_under_its_previous_name() {
     let namespace = "crds-renamed";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
-    let described = json!({"type": "integer", "format": "int32", "description": "as the former program had it"});
-    let args = ["apply", "--server-side", "--field-manager=former-shop", "--filename=-"];
+    let described = json!({"type": "integer", "format": "int32", "description": "as the previous program had it"});
+    let args = ["apply", "--server-side", "--field-manager=previous-shop", "--filename=-"];
     let applied = cluster.kubectl_with(&args, &with_size(Renamed::crd(), described).to_string());
     assert!(applied.success, "{}", applied.stderr);
 
     let controller = Controller::builder::<Renamed>("renamed").namespaces([namespace]).install_crd();
-    let controller = controller.former_program("former-shop").handler(async |_: Arc<Renamed>| {}).build().unwrap();
+    let controller = controller.previous_program("previous-shop").handler(async |_: Arc<Renamed>| {}).build().unwrap();
     let live = start(cluster, [controller]);
     live.wait_for_ready(true, &["ok"]);
     live.stop();
@@ -245,7 +245,7 @@ fn a_renamed_program_takes_over_the_crd_that_it_applied_under_its_former_name() 
     let size = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size";
     assert_eq!(there.pointer(size), Some(&json!({"type": "integer", "format": "int32"})), "{there}");
     let managers = there["metadata"]["managedFields"].as_array().unwrap().iter().map(|entry| &entry["manager"]);
-    assert!(!managers.clone().any(|manager| manager == "former-shop"), "{:?}", managers.collect::<Vec<_>>());
+    assert!(!managers.clone().any(|manager| manager == "previous-shop"), "{:?}", managers.collect::<Vec<_>>());
 }
 
 #[test]

@@ -242,13 +242,13 @@ fn an_object_that_leaves_the_selector_is_cleaned_up_with_on_leave() {
 }
 
 #[test]
-fn a_former_finalizer_is_taken_over() {
-    let namespace = "finalizers-former";
+fn a_previous_finalizer_is_taken_over() {
+    let namespace = "finalizers-previous";
     let Some(cluster) = cluster(namespace) else { return };
     let calls = Calls::default();
     let live = start(
         cluster,
-        builder(namespace, &calls).former_names(["old-keeper"]).former_finalizers(["tests.example.com/old"]),
+        builder(namespace, &calls).previous_names(["old-keeper"]).previous_finalizers(["tests.example.com/old"]),
     );
     cluster.apply([marked(namespace, "a", &["tests.example.com/old"], &[])]);
     calls.wait_for(&format!("handle a [{FINALIZER}]"));

@@ -111,7 +111,7 @@ fn trouble(faults: &Faults) {
     events().with_probability(0.03).close();
     events().with_probability(0.03).reset();
     events().with_probability(0.03).cut();
-    events().with_probability(0.03).garble();
+    events().with_probability(0.03).corrupt();
     events().with_probability(0.03).expire();
     events().with_probability(0.05).repeat();
     events().with_probability(0.05).delay(Duration::from_millis(300));
@@ -214,7 +214,7 @@ fn a_child_that_is_deleted_while_its_watch_is_down_is_applied_again() {
             cluster.delete(child).await.unwrap();
         }
         drop(outage);
-        let cluster = cluster.with_patience(Duration::from_secs(600));
+        let cluster = cluster.with_timeout(Duration::from_secs(600));
         for child in &children {
             let again = cluster.wait(child, |secret: &Secret| secret.uid() != child.uid()).await;
             assert_eq!(again.name_any(), child.name_any());

@@ -93,7 +93,7 @@ macro_rules! scenarios {
     ($($name:ident: |$cluster:ident| $steps:block)*) => {
         $(#[kooper::test]
         async fn $name($cluster: Cluster) -> Result<()> {
-            let $cluster = $cluster.with_patience(state::PATIENCE);
+            let $cluster = $cluster.with_timeout(state::TIMEOUT);
             $steps
             ends(&$cluster, stringify!($name)).await
         })*

@@ -38,7 +38,7 @@ pub struct Subject<'a> {
     /// A lease that it holds. It loses the lease and acquires it again, because a standby needs more rules than a
     /// leader.
     pub lease: &'a str,
-    /// Resources that only `access` lists: an error has only the server's message.
+    /// Resources that only `rbac` lists: an error has only the server's message.
     pub unseen: &'a [&'a str],
 }
 

@@ -91,7 +91,7 @@ fn kubelet(node: &str, namespace: &str) -> Result<Controller, ConfigError> {
     let handler = move |pod: Arc<Pod>, client: Client| known.clone().run(pod, client);
     Controller::builder::<Pod>("kubelet")
         .namespaces([namespace])
-        .access(["pods/binding: create", "pods/status: patch", "pods: delete"])
+        .rbac(["pods/binding: create", "pods/status: patch", "pods: delete"])
         .while_deleting()
         .handler(handler)
         .build()
@@ -163,7 +163,7 @@ fn heartbeat(node: &str) -> Result<Controller, ConfigError> {
     };
     Controller::builder::<Node>("heartbeat")
         .fields(format!("metadata.name={node}"))
-        .access(["nodes/status: patch"])
+        .rbac(["nodes/status: patch"])
         .changed([kooper::Changed::Generation])
         .handler(handler)
         .build()

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use crate::wait::{PATIENCE, until};
+use crate::wait::{TIMEOUT, until};
 
 /// A running program. Dropping it ends it.
 #[derive(Debug)]
@@ -212,7 +212,7 @@ impl Output {
 
     /// Waits until the condition holds, or the time is over.
     fn wait(&self, holds: impl Fn(&Written) -> bool) -> MutexGuard<'_, Written> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut written = self.lock();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());

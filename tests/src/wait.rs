@@ -4,20 +4,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// The longest wait. It allows for a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Polls until the function returns a value.
 ///
 /// # Panics
 ///
-/// If there is none after [`PATIENCE`]. The message has what was awaited, and the string of `seen`.
+/// If there is none after [`TIMEOUT`]. The message has what was awaited, and the string of `seen`.
 pub fn until<T>(what: &str, look: impl Fn() -> Option<T>, seen: impl Fn() -> String) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < deadline, "not within {} s: {what}; instead:\n{}", PATIENCE.as_secs(), seen());
+        assert!(Instant::now() < deadline, "not within {} s: {what}; instead:\n{}", TIMEOUT.as_secs(), seen());
         thread::park_timeout(Duration::from_millis(20));
     }
 }

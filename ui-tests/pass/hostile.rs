@@ -65,9 +65,9 @@ refused! { vec format assert env module_path option_env concat stringify }
 
 #[::kooper::controller(
     resource = ::k8s_openapi::api::core::v1::Pod, workers = 4, resync = "1s", retries = 3, backoff = ("1s", "2s"),
-    namespaces = ["a", "b"], changed = [any], init = connect, timeout = off, access("pods: get"), main = false,
+    namespaces = ["a", "b"], changed = [any], init = connect, timeout = off, rbac("pods: get"), main = false,
     owns = [::k8s_openapi::api::core::v1::Service], watches = [::k8s_openapi::api::core::v1::Secret => users_of],
-    reads = [(::k8s_openapi::api::core::v1::Secret, labels = "a=b")], sources = [nothing], cleanup = end, finalizer = "example.com/end", former_names = ["old"], former_finalizers = ["example.com/old"], former_program = "older", deleted = end,
+    reads = [(::k8s_openapi::api::core::v1::Secret, labels = "a=b")], sources = [nothing], cleanup = end, finalizer = "example.com/end", previous_names = ["old"], previous_finalizers = ["example.com/old"], previous_program = "older", deleted = end,
     leader_election(lease = "program", lease_duration = "30s", renew_deadline = "20s", retry_period = "2s"),
 )]
 async fn program(

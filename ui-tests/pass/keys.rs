@@ -110,10 +110,10 @@ fn limited() -> impl tower::Layer<HandlerService<Pod>, Service = HandlerService<
     tower::layer::layer_fn(|service| service)
 }
 
-#[kooper::controller(resource = Pod, access("apps/deployments: get, patch", "pods/log: get",), main = false)]
+#[kooper::controller(resource = Pod, rbac("apps/deployments: get, patch", "pods/log: get",), main = false)]
 async fn access(_: Arc<Pod>, _: Client) {}
 
-#[kooper::controller(resource = Pod, access(), main = false)]
+#[kooper::controller(resource = Pod, rbac(), main = false)]
 async fn access_of_nothing(_: Arc<Pod>) {}
 
 #[kooper::controller(resource = Pod, name = "another-name", main = false)]

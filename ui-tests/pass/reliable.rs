@@ -127,14 +127,14 @@ async fn end<K: Kind>(_: Arc<K>) {}
 
 async fn ended<K: Kind>(_: Arc<K>, _: Gone) {}
 
-#[kooper::controller(resource = Mall, former_names = ["old-malls"], main = false)]
-async fn with_a_former_name(_: Arc<Mall>) {}
+#[kooper::controller(resource = Mall, previous_names = ["old-malls"], main = false)]
+async fn with_a_previous_name(_: Arc<Mall>) {}
 
-#[kooper::controller(resource = Mall, cleanup = tear_down, finalizer = "a.b/c", former_finalizers = ["example.com/old"], main = false)]
-async fn with_a_former_finalizer(_: Arc<Mall>) {}
+#[kooper::controller(resource = Mall, cleanup = tear_down, finalizer = "a.b/c", previous_finalizers = ["example.com/old"], main = false)]
+async fn with_a_previous_finalizer(_: Arc<Mall>) {}
 
-#[kooper::controller(resource = Mall, former_names = ["old-malls"], former_program = "older", main = false)]
-async fn of_a_former_program(_: Arc<Mall>) {}
+#[kooper::controller(resource = Mall, previous_names = ["old-malls"], previous_program = "older", main = false)]
+async fn of_a_previous_program(_: Arc<Mall>) {}
 
 #[kooper::controller(resource = Mall, init = connect, deleted = forget, main = false)]
 async fn deleted(_: Arc<Mall>, _: State<String>) {}
@@ -178,9 +178,9 @@ fn each_is_defined() {
     assert_eq!(names::<on_leave>(), ["on-leave"]);
     assert_eq!(names::<while_deleting>(), ["while-deleting"]);
     assert_eq!(names::<cleanup_each>(), ["cleanup-each-mall", "cleanup-each-stall"]);
-    assert_eq!(names::<with_a_former_name>(), ["with-a-former-name"]);
-    assert_eq!(names::<with_a_former_finalizer>(), ["with-a-former-finalizer"]);
-    assert_eq!(names::<of_a_former_program>(), ["of-a-former-program"]);
+    assert_eq!(names::<with_a_previous_name>(), ["with-a-previous-name"]);
+    assert_eq!(names::<with_a_previous_finalizer>(), ["with-a-previous-finalizer"]);
+    assert_eq!(names::<of_a_previous_program>(), ["of-a-previous-program"]);
     assert_eq!(names::<deleted>(), ["deleted"]);
     assert_eq!(names::<leader_election>(), ["leader-election"]);
     assert_eq!(names::<leader_election_with_names>(), ["leader-election-with-names"]);

@@ -25,8 +25,8 @@ pub(crate) struct Args {
     pub(crate) cleanup: Option<Spanned<Path>>,
     pub(crate) finalizer: Option<Spanned<LitStr>>,
     pub(crate) on_leave: Option<Spanned<()>>,
-    pub(crate) former_names: Vec<LitStr>,
-    pub(crate) former_finalizers: Option<Spanned<Vec<LitStr>>>,
+    pub(crate) previous_names: Vec<LitStr>,
+    pub(crate) previous_finalizers: Option<Spanned<Vec<LitStr>>>,
     /// The place of the Lease's name in `leader_election`.
     pub(crate) lease: Option<Span>,
     /// The type of the program's own settings.

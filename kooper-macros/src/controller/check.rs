@@ -26,7 +26,7 @@ pub(crate) fn model<'a>(args: &'a Args, handler: &'a Handler, errors: &mut Error
     check_reads(args, handler, errors);
     let cleanup = cleanup::model(args, handler, errors);
     let kinds = kinds(args, handler, errors);
-    check_former_names(args, kinds.as_ref(), errors);
+    check_previous_names(args, kinds.as_ref(), errors);
     Some(Model {
         runtime: CratePath::new(args.krate.as_ref().map(|path| &path.value)),
         handler,
@@ -113,12 +113,13 @@ fn check_reads(args: &Args, handler: &Handler, errors: &mut Errors) {
     }
 }
 
-fn check_former_names(args: &Args, kinds: Option<&Kinds<'_>>, errors: &mut Errors) {
+fn check_previous_names(args: &Args, kinds: Option<&Kinds<'_>>, errors: &mut Errors) {
     let names = kinds.map_or_else(Vec::new, Kinds::names);
-    for former in &args.former_names {
-        let text = former.value();
+    for previous in &args.previous_names {
+        let text = previous.value();
         if names.contains(&text.as_str()) {
-            errors.add(former.span(), message!("\"{text}\" is the controller's current name: list only earlier ones"));
+            errors
+                .add(previous.span(), message!("\"{text}\" is the controller's current name: list only earlier ones"));
         }
     }
 }

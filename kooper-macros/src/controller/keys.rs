@@ -72,10 +72,10 @@ const KEYS: &[Key<Args>] = &[
     },
     Key {
         name: "backoff",
-        form: "the first and the longest delay",
+        form: "the initial and the maximum delay",
         example: "backoff = (\"5ms\", \"1000s\")",
         default: "`(\"5ms\", \"1000s\")`",
-        doc: "The exponential back-off of a failing key: its first and its longest delay.",
+        doc: "The exponential back-off of a failing key: its initial and its maximum delay.",
         read: call!(backoff, numbers::two_durations),
         ..Key::EQUALS
     },
@@ -255,35 +255,35 @@ const KEYS: &[Key<Args>] = &[
         ..Key::EQUALS
     },
     Key {
-        name: "former_names",
-        form: "a list of former names of the controller",
-        example: "former_names = [\"old-name\"]",
+        name: "previous_names",
+        form: "a list of previous names of the controller",
+        example: "previous_names = [\"old-name\"]",
         default: "none",
         doc: "Earlier names of the controller. Fields that were applied under them are taken over, and a Lease that is held under one of them is respected. For a list of kinds, add the kind to each name: `old-name-pod`.",
         read: |args, value| {
             let names = strings::labels(value)?;
-            args.former_names.clone_from(&names.value);
-            args.settings.push(Setting::new("former_names", names));
+            args.previous_names.clone_from(&names.value);
+            args.settings.push(Setting::new("previous_names", names));
             Ok(())
         },
         ..Key::EQUALS
     },
     Key {
-        name: "former_finalizers",
-        form: "a list of former finalizers of the controller",
-        example: "former_finalizers = [\"shop.example.com/old\"]",
+        name: "previous_finalizers",
+        form: "a list of previous finalizers of the controller",
+        example: "previous_finalizers = [\"shop.example.com/old\"]",
         default: "none",
         doc: "Earlier finalizers of the controller. Each is replaced by `finalizer`, or removed after `cleanup`.",
-        read: keep!(former_finalizers, strings::finalizers),
+        read: keep!(previous_finalizers, strings::finalizers),
         ..Key::EQUALS
     },
     Key {
-        name: "former_program",
-        form: "the former name of the program",
-        example: "former_program = \"old-shop\"",
+        name: "previous_program",
+        form: "the previous name of the program",
+        example: "previous_program = \"old-shop\"",
         default: "none",
         doc: "The program's name before its binary was renamed. Fields that it applied are taken over, and a Lease that it holds is respected.",
-        read: call!(former_program, strings::label),
+        read: call!(previous_program, strings::label),
         ..Key::EQUALS
     },
     Key {
@@ -385,13 +385,13 @@ const KEYS: &[Key<Args>] = &[
         ..Key::EQUALS
     },
     Key {
-        name: "access",
+        name: "rbac",
         shapes: PARENTHESES,
         form: "rules in parentheses",
-        example: "access(\"apps/deployments: get, patch\", \"pods/log: get\")",
+        example: "rbac(\"apps/deployments: get, patch\", \"pods/log: get\")",
         default: "none",
-        doc: "RBAC rules for the requests of a `Client` or a custom retriever. `access()`: none.",
-        read: call!(access, strings::rules),
+        doc: "RBAC rules for the requests of a `Client` or a custom retriever. `rbac()`: none.",
+        read: call!(rbac, strings::rules),
         ..Key::EQUALS
     },
     Key {

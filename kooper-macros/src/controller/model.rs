@@ -49,7 +49,7 @@ pub(crate) struct Cleanup<'a> {
     pub(crate) path: &'a Spanned<Path>,
     pub(crate) finalizer: &'a LitStr,
     /// Finalizers that it had before.
-    pub(crate) former: Option<&'a Spanned<Vec<LitStr>>>,
+    pub(crate) previous: Option<&'a Spanned<Vec<LitStr>>>,
     /// Whether an object that no longer matches the selector is cleaned up, too.
     pub(crate) on_leave: Option<&'a Spanned<()>>,
 }
@@ -58,8 +58,8 @@ impl Cleanup<'_> {
     /// Its calls of the builder.
     pub(crate) fn settings(&self) -> impl Iterator<Item = Setting> {
         let cleanup = self.path.clone().map(|path| (self.finalizer.clone(), path));
-        let former = self.former.map(|former| Setting::new("former_finalizers", former.clone()));
+        let previous = self.previous.map(|previous| Setting::new("previous_finalizers", previous.clone()));
         let on_leave = self.on_leave.map(|on_leave| Setting::new("cleanup_on_leave", on_leave.clone()));
-        [Some(Setting::new("cleanup", cleanup)), former, on_leave].into_iter().flatten()
+        [Some(Setting::new("cleanup", cleanup)), previous, on_leave].into_iter().flatten()
     }
 }

@@ -34,7 +34,7 @@ fn with_every_key() -> Case {
         resource = v1::Pod, name = "pods", resync = off, workers = 4, retries = 5, backoff = ("10ms", "1m"),
         retry_rate = 20, timeout = "1.5s", namespaces = ["a", "b"], labels = "app in (web, api)",
         fields = "status.phase!=Failed", metadata_only, changed = [generation, labels], when = is_ours,
-        init = connect, events = off, settings = ShopSettings, layers = [audited, throttled::<3>], access("pods/log: get"), main = false, type_name = Pods,
+        init = connect, events = off, settings = ShopSettings, layers = [audited, throttled::<3>], rbac("pods/log: get"), main = false, type_name = Pods,
     };
     let item = quote! {
         pub(crate) async fn pods(call: Call, pod: Arc<PartialObjectMeta<v1::Pod>>, db: State<Db>, settings: Settings<ShopSettings>) {}
@@ -48,7 +48,7 @@ fn with_every_key_for_production() -> Case {
         watches = [ConfigMap => users_of, Secret => v1::holders_of],
         reads = [(Secret, labels = "app=web"), (v1::Pod, names = ["a"], metadata_only)], sources = [orders],
         cleanup = tear_down, finalizer = "shop.example.com/cleanup", on_leave = cleanup,
-        former_names = ["old-shops"], former_finalizers = ["shop.example.com/old"], former_program = "old-shop", deleted = forget,
+        previous_names = ["old-shops"], previous_finalizers = ["shop.example.com/old"], previous_program = "old-shop", deleted = forget,
         leader_election(lease = "shops", namespace = "malls", lease_duration = "30s", renew_deadline = "20s", retry_period = "5s"),
         install_crd, samples = ["shop.yaml", "malls/mall.json"], main = false,
     };

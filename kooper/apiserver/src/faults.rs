@@ -16,7 +16,7 @@
 //! faults.on(Verb::Patch.of("shops")).nth(2).reply(503);
 //! faults.on(Verb::Create.of("pods").in_namespace("shop")).reply(Reply::new(429).retry_after(1));
 //! faults.on(Verb::Update.of("shops/status").named("a")).first(3).reply(409);
-//! faults.on(Requests::writes().by("system:serviceaccount:default:shops")).nth(4).lose_answer();
+//! faults.on(Requests::writes().by("system:serviceaccount:default:shops")).nth(4).drop_response();
 //! faults.on(Requests::all()).with_probability(0.01).delay(Duration::from_millis(50));
 //! faults.on_event(WatchEvent::Modified.of("shops")).nth(1).skip();
 //! # Ok::<_, std::io::Error>(())

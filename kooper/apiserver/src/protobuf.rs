@@ -99,7 +99,7 @@ fn frame(to: &mut Vec<u8>, line: &[u8]) {
         Some((event, kind))
     });
     let Some((event, kind)) = event else {
-        // A line that a fault has garbled is a garbled frame.
+        // A line that a fault has corrupt is a corrupt frame.
         return write_frame(to, line);
     };
     let of = event["type"].as_str().unwrap_or_default();

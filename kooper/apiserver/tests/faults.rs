@@ -79,7 +79,7 @@ async fn watch(server: &ApiServer, query: &str) -> Vec<String> {
             let name = object["metadata"]["name"].as_str().map_or_else(|| object["code"].to_string(), str::to_owned);
             format!("{} {name}", event["type"].as_str().unwrap_or_default())
         }
-        Err(_) => "garbled".to_owned(),
+        Err(_) => "corrupt".to_owned(),
     };
     let lines = String::from_utf8(text).expect("it is UTF-8");
     lines.lines().map(short).chain(reset.then(|| "reset".to_owned())).collect()
@@ -141,7 +141,7 @@ async fn a_write_is_reset_before_it_happened_or_after() {
     let server = server().await;
     let faults = server.faults();
     faults.on(Verb::Create.of("configmaps").named("before")).reset();
-    faults.on(Verb::Create.of("configmaps").named("after")).lose_answer();
+    faults.on(Verb::Create.of("configmaps").named("after")).drop_response();
     for (name, written) in [("before", false), ("after", true)] {
         assert!(was_reset(maps(&server).create(&PostParams::default(), &map(name)).await), "{name}");
         assert_eq!(maps(&server).get_opt(name).await.expect("gets are served").is_some(), written, "{name}");
@@ -258,8 +258,8 @@ async fn watch_events_meet_their_faults() {
         ("reorder", On::reorder, &["ADDED a", "ADDED c", "ADDED b", "DELETED a"]),
         ("close", On::close, &["ADDED a"]),
         ("reset", On::<WatchEvents>::reset, &["ADDED a", "reset"]),
-        ("cut", On::cut, &["ADDED a", "garbled", "reset"]),
-        ("garble", On::garble, &["ADDED a", "garbled", "ADDED c", "DELETED a"]),
+        ("cut", On::cut, &["ADDED a", "corrupt", "reset"]),
+        ("corrupt", On::corrupt, &["ADDED a", "corrupt", "ADDED c", "DELETED a"]),
         ("expire", On::expire, &["ADDED a", "ERROR 410"]),
         ("expire after", |on| on.expire_after(Duration::from_secs(3)), &["ADDED a", "ERROR 410"]),
         ("none", |on| on.nth(9).skip(), &["ADDED a", "ADDED b", "ADDED c", "DELETED a"]),
@@ -427,7 +427,7 @@ async fn the_last_requests_are_kept() {
     let server = server().await;
     let faults = server.faults();
     faults.on(Verb::Patch).reply(409);
-    faults.on(Verb::Delete).lose_answer();
+    faults.on(Verb::Delete).drop_response();
     create(&server, "a").await;
     let patch = Patch::Merge(json!({"data": {"k": "v"}}));
     maps(&server).patch("a", &PatchParams::default(), &patch).await.expect_err("it is refused");
@@ -476,7 +476,7 @@ async fn faults_are_met_over_a_socket() {
     let client = kube::Client::try_from(config).expect("it can be connected to");
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
     let faults = server.faults();
-    faults.on(Verb::Create.of("configmaps").named("lost")).lose_answer();
+    faults.on(Verb::Create.of("configmaps").named("lost")).drop_response();
     faults.on(Verb::Create.of("configmaps").named("unserved")).reset();
     faults.on(Verb::Create.of("configmaps").named("refused")).reply(503);
     for (name, written) in [("lost", true), ("unserved", false), ("refused", false), ("fine", true)] {

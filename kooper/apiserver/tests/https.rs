@@ -25,7 +25,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 /// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 async fn start() -> ApiServer {
     ApiServer::start().await.expect("loopback can be listened on")
@@ -239,7 +239,7 @@ async fn a_shutdown_ends_watches_between_two_events() {
     let watched = watch(&server).await;
     let mut idle = http1(&server).await;
     let read = tokio::spawn(watched.collect());
-    tokio::time::timeout(PATIENCE, server.shutdown()).await.expect("it waits for nothing else");
+    tokio::time::timeout(TIMEOUT, server.shutdown()).await.expect("it waits for nothing else");
     let body = read.await.expect("it was read").expect("it ended well").to_bytes();
     let event: Value = serde_json::from_slice(&body).expect("it is one whole event");
     assert_eq!(event["object"]["metadata"]["name"], "a");
@@ -253,7 +253,7 @@ async fn dropping_a_server_ends_its_connections() {
     let watched = watch(&server).await;
     drop(server);
     // In the middle of an answer or behind an event.
-    drop(tokio::time::timeout(PATIENCE, watched.collect()).await.expect("it ends"));
+    drop(tokio::time::timeout(TIMEOUT, watched.collect()).await.expect("it ends"));
 }
 
 #[tokio::test]

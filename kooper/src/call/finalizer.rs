@@ -34,8 +34,8 @@ const CONFLICTS: usize = 8;
 pub(crate) struct Finalizers {
     /// The finalizer that is set.
     pub(crate) own: String,
-    /// Those of former names, which are replaced.
-    pub(crate) former: Vec<String>,
+    /// Those of previous names, which are replaced.
+    pub(crate) previous: Vec<String>,
     /// Whether objects that leave the selector are cleaned up, too.
     pub(crate) on_leave: bool,
     /// Set while the program is uninstalled.
@@ -86,10 +86,10 @@ impl Finalizers {
     }
 
     fn is_ours(&self, finalizer: &str) -> bool {
-        self.own == finalizer || self.former.iter().any(|former| former == finalizer)
+        self.own == finalizer || self.previous.iter().any(|previous| previous == finalizer)
     }
 
-    /// The list with ours in it, and no former one.
+    /// The list with ours in it, and no previous one.
     fn added(&self, present: &[String]) -> Vec<String> {
         let mut list: Vec<String> =
             present.iter().filter(|one| **one == self.own || !self.is_ours(one)).cloned().collect();
@@ -300,7 +300,7 @@ mod tests {
     fn other_finalizers_keep_their_order() {
         let finalizers = Finalizers {
             own: "shop.io/a".to_owned(),
-            former: list(&["shop.io/old"]),
+            previous: list(&["shop.io/old"]),
             on_leave: false,
             retirement: None,
         };

@@ -20,7 +20,7 @@ use crate::object::kind::KindInfo;
 use crate::object::segment::escape;
 
 /// The timeout of a request.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Requests objects of one kind from the API server.
 #[derive(Clone)]
@@ -129,8 +129,8 @@ impl Lookup {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<String, SendError> {
         let request = request.map_err(|error| SendError::Other(self.failed(verb, key, error)))?;
-        let silent = |_| SendError::Other(self.failed(verb, key, format!("no response within {PATIENCE:?}")));
-        let answer = tokio::time::timeout(PATIENCE, self.client.request_text(request)).await.map_err(silent)?;
+        let silent = |_| SendError::Other(self.failed(verb, key, format!("no response within {TIMEOUT:?}")));
+        let answer = tokio::time::timeout(TIMEOUT, self.client.request_text(request)).await.map_err(silent)?;
         answer.map_err(|error| match error {
             kube::Error::Api(status) if matches!(status.code, 404 | 409) => SendError::Code(status.code),
             kube::Error::Api(status) => SendError::Other(self.rejected(verb, key, Refusal::of(&status))),

@@ -31,9 +31,9 @@ use crate::watch::selected::Selected;
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     client: bool,
-    /// What takes a bare client: its permissions must be listed in `access`.
+    /// What takes a bare client: its permissions must be listed in `rbac`.
     unruled: Vec<&'static str>,
-    access: Option<Vec<Rule>>,
+    rbac: Option<Vec<Rule>>,
     needs: Vec<Need>,
     /// Each with what requests it.
     caches: Vec<(CacheRequest, String)>,
@@ -110,7 +110,7 @@ pub enum Reach {
 }
 
 impl Plan {
-    /// Requires a bare client for `what`. Only `access` can list the permissions
+    /// Requires a bare client for `what`. Only `rbac` can list the permissions
     /// that it needs.
     pub(crate) fn require_client(&mut self, what: &'static str) {
         self.client = true;
@@ -350,9 +350,9 @@ impl Plan {
         }
     }
 
-    /// Notes the rules that `access` lists, beside those of the arguments.
+    /// Notes the rules that `rbac` lists, beside those of the arguments.
     pub(crate) fn grant(&mut self, rules: Vec<Rule>) {
-        self.access = Some(rules);
+        self.rbac = Some(rules);
     }
 
     /// Settles which caches readers and children have.
@@ -397,14 +397,14 @@ impl Plan {
         &self.unruled
     }
 
-    /// The rules that `access` lists; `None` without `access`.
+    /// The rules that `rbac` lists; `None` without `rbac`.
     #[must_use]
-    pub fn access(&self) -> Option<&[Rule]> {
-        self.access.as_deref()
+    pub fn rbac(&self) -> Option<&[Rule]> {
+        self.rbac.as_deref()
     }
 
     /// The permissions that arguments and settings need, without those of
-    /// `access`.
+    /// `rbac`.
     #[must_use]
     pub fn needs(&self) -> &[Need] {
         &self.needs

@@ -32,7 +32,7 @@ pub(super) fn controller(pace: Pace) -> Result<Controller, ConfigError> {
         .workers(1)
         .when(waits)
         .watches::<Node, _, _>(unbound)
-        .access(["pods/binding: create"])
+        .rbac(["pods/binding: create"])
         .state(pace)
         .handler(reconcile)
         .build()

@@ -241,11 +241,11 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
         self
     }
 
-    /// The first and the longest delay between the retries of a key. Default: 5
-    /// ms and 1000 s.
+    /// The initial and the maximum delay between the retries of a key. Default:
+    /// 5 ms and 1000 s.
     #[doc(alias = "rate limiter")]
-    pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
-        self.common.config.backoff = crate::backoff::Backoff { first, longest };
+    pub fn backoff(mut self, initial: Duration, max: Duration) -> Self {
+        self.common.config.backoff = crate::backoff::Backoff { initial, max };
         self
     }
 
@@ -342,15 +342,21 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
 
     /// Adds permissions that the handler needs beyond those of its arguments,
     /// such as `"apps/deployments: get, patch"`.
-    pub fn access<R: AsRef<str>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
+    pub fn rbac<R: AsRef<str>>(mut self, rules: impl IntoIterator<Item = R>) -> Self {
         match rules.into_iter().map(|rule| Rule::parse(rule.as_ref())).collect() {
             Ok(rules) => self.common.plan.grant(rules),
             Err(error) => {
-                let mistake = || self.common.config.error("access", ConfigErrorKind::Malformed, error);
+                let mistake = || self.common.config.error("rbac", ConfigErrorKind::Malformed, error);
                 self.common.mistake = self.common.mistake.or_else(|| Some(mistake()));
             }
         }
         self
+    }
+
+    /// The previous name of [`rbac`](Self::rbac).
+    #[deprecated = "use `rbac`"]
+    pub fn access<R: AsRef<str>>(self, rules: impl IntoIterator<Item = R>) -> Self {
+        self.rbac(rules)
     }
 
     /// How much Kubernetes Events on an object say when its calls keep failing. They also

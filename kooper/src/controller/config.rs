@@ -13,7 +13,7 @@ use crate::call::finalizer::{Finalizers, Retirement};
 use crate::call::plan::{Need, Plan, Reach};
 use crate::controller::error::{ConfigError, ConfigErrorKind};
 use crate::controller::installation::Installation;
-use crate::leader::{FormerLease, LeaderElection, Whose};
+use crate::leader::{LeaderElection, PreviousLease, Whose};
 use crate::object::kind::{Kind, KindInfo};
 use crate::object::sections::Changed;
 use crate::watch::cache_id::CacheRequest;
@@ -32,18 +32,18 @@ pub enum MetricsCompat {
     Go,
 }
 
-/// The Leases of a controller: its own, and former ones that it respects.
+/// The Leases of a controller: its own, and previous ones that it respects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Leases {
     pub(crate) name: String,
     pub(crate) namespace: String,
     /// The mark in its annotation.
     pub(crate) mark: String,
-    /// The marks of former names.
-    pub(crate) former_marks: Vec<String>,
-    /// The Leases of former names, and of the installation without an instance
+    /// The marks of previous names.
+    pub(crate) previous_marks: Vec<String>,
+    /// The Leases of previous names, and of the installation without an instance
     /// name: they are respected, and never written.
-    pub(crate) former: Vec<FormerLease>,
+    pub(crate) previous: Vec<PreviousLease>,
 }
 
 /// The settings of a controller.
@@ -66,9 +66,9 @@ pub(crate) struct Config {
     pub(crate) metrics_compat: MetricsCompat,
     pub(crate) stuck_after: Duration,
     pub(crate) leader: Option<LeaderElection>,
-    pub(crate) former_names: Vec<String>,
-    pub(crate) former_finalizers: Vec<String>,
-    pub(crate) former_program: Option<String>,
+    pub(crate) previous_names: Vec<String>,
+    pub(crate) previous_finalizers: Vec<String>,
+    pub(crate) previous_program: Option<String>,
     pub(crate) finalizer: Option<String>,
     pub(crate) cleanup_on_leave: bool,
     pub(crate) retirement: Option<Retirement>,
@@ -101,9 +101,9 @@ impl Config {
             metrics_compat: MetricsCompat::default(),
             stuck_after: Duration::from_secs(30),
             leader: None,
-            former_names: Vec::new(),
-            former_finalizers: Vec::new(),
-            former_program: None,
+            previous_names: Vec::new(),
+            previous_finalizers: Vec::new(),
+            previous_program: None,
             finalizer: None,
             cleanup_on_leave: false,
             retirement: None,
@@ -115,18 +115,18 @@ impl Config {
         }
     }
 
-    /// The current finalizer, and the former ones.
+    /// The current finalizer, and the previous ones.
     pub(crate) fn finalizers(&self) -> Option<Finalizers> {
         let own = self.finalizer.clone()?;
-        let (former, on_leave) = (self.former_finalizers.clone(), self.cleanup_on_leave);
-        Some(Finalizers { own, former, on_leave, retirement: self.retirement })
+        let (previous, on_leave) = (self.previous_finalizers.clone(), self.cleanup_on_leave);
+        Some(Finalizers { own, previous, on_leave, retirement: self.retirement })
     }
 
-    /// The current and former names of program and controller, the latest first.
+    /// The current and previous names of program and controller, the latest first.
     fn names<'a>(&'a self, program: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let programs = [Some(program), self.former_program.as_deref()].into_iter().flatten();
+        let programs = [Some(program), self.previous_program.as_deref()].into_iter().flatten();
         programs.flat_map(|program| {
-            std::iter::once(&self.name).chain(&self.former_names).map(move |name| (program, name.as_str()))
+            std::iter::once(&self.name).chain(&self.previous_names).map(move |name| (program, name.as_str()))
         })
     }
 
@@ -139,7 +139,7 @@ impl Config {
     /// without a field manager have that of the user agent, which begins with the program.
     pub(crate) fn managers(&self, installation: &Installation) -> Vec<String> {
         let own = [self.field_manager(installation), installation.program.clone()];
-        own.into_iter().chain(self.former_managers(installation)).collect()
+        own.into_iter().chain(self.previous_managers(installation)).collect()
     }
 
     /// Whether nothing calls a function of the controller for an object that is being
@@ -148,8 +148,8 @@ impl Config {
         !self.while_deleting && self.finalizer.is_none()
     }
 
-    /// The field managers of former names, and of an installation that had no instance name.
-    pub(crate) fn former_managers(&self, installation: &Installation) -> Vec<String> {
+    /// The field managers of previous names, and of an installation that had no instance name.
+    pub(crate) fn previous_managers(&self, installation: &Installation) -> Vec<String> {
         let names = || self.names(&installation.program);
         let unnamed = names().filter(|_| installation.instance.is_some());
         let unnamed = unnamed.map(|(program, name)| format!("{program}/{name}"));
@@ -208,12 +208,12 @@ impl Config {
         let shared = |(program, name): (&str, &str)| format!("{program}-{name}");
         let own = election.lease.clone().unwrap_or_else(|| shared((&installation.program, &self.name)));
         let name = installation.name(&own);
-        let former = |lease: String, whose| FormerLease { name: lease, whose };
-        let mut all: Vec<_> = installation.instance.iter().map(|_| former(own.clone(), Whose::NoInstance)).collect();
+        let previous = |lease: String, whose| PreviousLease { name: lease, whose };
+        let mut all: Vec<_> = installation.instance.iter().map(|_| previous(own.clone(), Whose::NoInstance)).collect();
         for names in self.names(&installation.program).skip(1) {
             let whose = if names.0 == installation.program { Whose::Controller } else { Whose::Program };
-            all.push(former(installation.name(&shared(names)), whose));
-            all.extend(installation.instance.iter().map(|_| former(shared(names), whose)));
+            all.push(previous(installation.name(&shared(names)), whose));
+            all.extend(installation.instance.iter().map(|_| previous(shared(names), whose)));
         }
         let marks = self.names(&installation.program);
         let mut marks = marks.map(|(program, name)| format!("{}/{name}", installation.of(program)));
@@ -221,8 +221,8 @@ impl Config {
             name,
             namespace: election.namespace.clone().unwrap_or_else(|| namespace.to_owned()),
             mark: marks.next().unwrap_or_default(),
-            former_marks: marks.collect(),
-            former: all,
+            previous_marks: marks.collect(),
+            previous: all,
         })
     }
 
@@ -271,8 +271,8 @@ impl Config {
                 );
             }
         }
-        if self.backoff.first.is_zero() || self.backoff.longest < self.backoff.first {
-            return Err(self.out_of_range("backoff", "the first delay must be above 0 and not above the longest"));
+        if self.backoff.initial.is_zero() || self.backoff.max < self.backoff.initial {
+            return Err(self.out_of_range("backoff", "the initial delay must be above 0 and not above the maximum"));
         }
         if self.retry_rate.0 == 0 || self.retry_rate.1 == 0 {
             return Err(self.out_of_range("retry_rate", "the rate and the burst must be 1 or more"));
@@ -306,29 +306,29 @@ impl Config {
                 return Err(self.error("while_deleting", ConfigErrorKind::Conflict, problem));
             }
         }
-        for former in &self.former_names {
-            name::label(former).map_err(self.malformed("former_names"))?;
-            if *former == self.name {
-                let problem = format!("\"{former}\" is the current name: list only earlier ones");
-                return Err(self.error("former_names", ConfigErrorKind::Conflict, problem));
+        for previous in &self.previous_names {
+            name::label(previous).map_err(self.malformed("previous_names"))?;
+            if *previous == self.name {
+                let problem = format!("\"{previous}\" is the current name: list only earlier ones");
+                return Err(self.error("previous_names", ConfigErrorKind::Conflict, problem));
             }
         }
-        for former in &self.former_finalizers {
-            name::finalizer(former).map_err(self.malformed("former_finalizers"))?;
-            if self.finalizer.as_ref() == Some(former) {
-                let problem = format!("\"{former}\" is the current finalizer: list only earlier ones");
-                return Err(self.error("former_finalizers", ConfigErrorKind::Conflict, problem));
+        for previous in &self.previous_finalizers {
+            name::finalizer(previous).map_err(self.malformed("previous_finalizers"))?;
+            if self.finalizer.as_ref() == Some(previous) {
+                let problem = format!("\"{previous}\" is the current finalizer: list only earlier ones");
+                return Err(self.error("previous_finalizers", ConfigErrorKind::Conflict, problem));
             }
             if self.finalizer.is_none() {
                 let problem = format!(
-                    "the former finalizer \"{former}\" is removed by `cleanup`: set `cleanup` with the current finalizer, \
-                     or leave the former one out"
+                    "the previous finalizer \"{previous}\" is removed by `cleanup`: set `cleanup` with the current finalizer, \
+                     or leave the previous one out"
                 );
-                return Err(self.error("former_finalizers", ConfigErrorKind::Conflict, problem));
+                return Err(self.error("previous_finalizers", ConfigErrorKind::Conflict, problem));
             }
         }
-        if let Some(program) = &self.former_program {
-            name::label(program).map_err(self.malformed("former_program"))?;
+        if let Some(program) = &self.previous_program {
+            name::label(program).map_err(self.malformed("previous_program"))?;
         }
         Ok(())
     }

@@ -38,7 +38,7 @@ pub(crate) use served::{lacking, older};
 const AT_A_TIME: usize = 4;
 
 /// How long a CRD may take to be established before a warning is logged.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The delay before a failed watch of a CRD is re-established.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -55,8 +55,8 @@ pub(crate) struct Installer {
     crds: BTreeMap<String, CustomResourceDefinition>,
     /// The changes that the user allows, as `NAME@HASH`.
     allowed: Vec<String>,
-    /// Former names of the program: field managers whose fields are taken over.
-    former: Vec<String>,
+    /// Previous names of the program: field managers whose fields are taken over.
+    previous: Vec<String>,
     turns: Semaphore,
 }
 
@@ -81,12 +81,12 @@ impl Installer {
         allowed: Vec<String>,
     ) -> Self {
         let turns = Semaphore::new(AT_A_TIME);
-        Self { advice, version: version.to_owned(), crds: merged(crds), allowed, former: Vec::new(), turns }
+        Self { advice, version: version.to_owned(), crds: merged(crds), allowed, previous: Vec::new(), turns }
     }
 
-    /// Takes over the fields that the program applied under former names.
-    pub(crate) fn former_programs<'a>(mut self, programs: impl IntoIterator<Item = &'a str>) -> Self {
-        self.former.extend(programs.into_iter().map(str::to_owned));
+    /// Takes over the fields that the program applied under previous names.
+    pub(crate) fn previous_programs<'a>(mut self, programs: impl IntoIterator<Item = &'a str>) -> Self {
+        self.previous.extend(programs.into_iter().map(str::to_owned));
         self
     }
 
@@ -214,7 +214,7 @@ impl Installer {
         if let Err(kube::Error::Api(status)) = &applied
             && let Cause::FieldManagers(others) = Refusal::of(status).cause
         {
-            if !others.iter().all(|(who, _)| self.former.contains(who)) {
+            if !others.iter().all(|(who, _)| self.previous.contains(who)) {
                 let others = others.iter().map(|(who, field)| format!("`{who}` (`{field}`)"));
                 return Err(self.advice.foreign(name, others.collect::<Vec<_>>().join(", ")));
             }
@@ -225,17 +225,17 @@ impl Installer {
         if dry_run { Ok(made) } else { self.take_over(crds, name, made).await }
     }
 
-    /// Removes former names of the program from the managers of a CRD. Fields that
-    /// only a former name applies would never be removed otherwise.
+    /// Removes previous names of the program from the managers of a CRD. Fields that
+    /// only a previous name applies would never be removed otherwise.
     async fn take_over(
         &self,
         crds: &Api<CustomResourceDefinition>,
         name: &str,
         mut current: CustomResourceDefinition,
     ) -> Result<CustomResourceDefinition, InstallError> {
-        for former in &self.former {
+        for previous in &self.previous {
             let applies = |entry: &ManagedFieldsEntry| {
-                (entry.manager.as_deref(), entry.operation.as_deref()) == (Some(former), Some("Apply"))
+                (entry.manager.as_deref(), entry.operation.as_deref()) == (Some(previous), Some("Apply"))
             };
             if current.managed_fields().iter().any(applies) {
                 let nothing = json!({
@@ -243,7 +243,7 @@ impl Installer {
                     "kind": CustomResourceDefinition::kind(&()),
                     "metadata": {"name": name},
                 });
-                let applied = crds.patch(name, &PatchParams::apply(former), &Patch::Apply(nothing)).await;
+                let applied = crds.patch(name, &PatchParams::apply(previous), &Patch::Apply(nothing)).await;
                 current = applied.map_err(|error| self.failed(name, "applied", error))?;
             }
         }
@@ -284,8 +284,8 @@ impl Installer {
                 current = crds.get(name).await.map_err(|error| self.failed(name, "read", error))?;
             }
         };
-        let ended = timeout(PATIENCE, wait).await;
-        ended.unwrap_or_else(|_| Err(not(format!("not within {} s: {last}", PATIENCE.as_secs()))))
+        let ended = timeout(TIMEOUT, wait).await;
+        ended.unwrap_or_else(|_| Err(not(format!("not within {} s: {last}", TIMEOUT.as_secs()))))
     }
 
     fn failed(&self, name: &str, verb: &'static str, error: kube::Error) -> InstallError {

@@ -392,7 +392,7 @@ impl Builder {
         let advice = Advice { manager: installation.program.clone(), command: self.command };
         let crds = Installer::new(advice, &self.version, crds, self.allowed_crd_changes);
         let process = Process {
-            crds: Arc::new(crds.former_programs(self.controllers.iter().filter_map(Controller::former_program))),
+            crds: Arc::new(crds.previous_programs(self.controllers.iter().filter_map(Controller::previous_program))),
             installation,
             lease_namespace: self.lease_namespace.clone().unwrap_or_else(namespace),
             client: match (&self.pass, self.client) {
@@ -430,12 +430,12 @@ fn check_names(controllers: &[Controller], installation: &Installation) -> Resul
         if manager.len() > LONGEST_MANAGER {
             return Err(BuildError::FieldManager { manager, most: LONGEST_MANAGER });
         }
-        if one.former_program() == Some(&installation.program) {
-            let problem = format!("`{}` is the current name of the program: set a former one", installation.program);
-            return Err(one.error("former_program", ConfigErrorKind::Taken, problem).into());
+        if one.previous_program() == Some(&installation.program) {
+            let problem = format!("`{}` is the current name of the program: set a previous one", installation.program);
+            return Err(one.error("previous_program", ConfigErrorKind::Taken, problem).into());
         }
         if let Some(leases) = one.leases(installation, "default") {
-            let leases = std::iter::once(&leases.name).chain(leases.former.iter().map(|former| &former.name));
+            let leases = std::iter::once(&leases.name).chain(leases.previous.iter().map(|previous| &previous.name));
             for lease in leases {
                 name::subdomain(lease)
                     .map_err(|error| one.error("leader_election", ConfigErrorKind::Malformed, error))?;
@@ -459,14 +459,14 @@ fn check_claims(controllers: &[Controller]) -> Result<(), ConfigError> {
             }
         }
         for other in controllers.iter().filter(|other| other.name() != one.name()) {
-            if one.former_names().iter().any(|former| former == other.name()) {
+            if one.previous_names().iter().any(|previous| previous == other.name()) {
                 let problem = format!("`{}` is the current name of another controller of this program", other.name());
-                return Err(one.error("former_names", ConfigErrorKind::Taken, problem));
+                return Err(one.error("previous_names", ConfigErrorKind::Taken, problem));
             }
-            let current = |former: &&String| Some(former.as_str()) == other.finalizer();
-            if let Some(former) = one.former_finalizers().iter().find(current) {
-                let problem = format!("`{former}` is the current finalizer of the controller `{}`", other.name());
-                return Err(one.error("former_finalizers", ConfigErrorKind::Taken, problem));
+            let current = |previous: &&String| Some(previous.as_str()) == other.finalizer();
+            if let Some(previous) = one.previous_finalizers().iter().find(current) {
+                let problem = format!("`{previous}` is the current finalizer of the controller `{}`", other.name());
+                return Err(one.error("previous_finalizers", ConfigErrorKind::Taken, problem));
             }
         }
     }

@@ -51,7 +51,7 @@ use inspect::View;
 use watching::Watching;
 
 /// The delays between retries of an `init` that fails.
-const INIT_BACKOFF: Backoff = Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(30) };
+const INIT_BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), max: Duration::from_secs(30) };
 
 /// How long a task may take to end after it was aborted.
 const ABORT_GRACE: Duration = Duration::from_secs(2);
@@ -137,7 +137,7 @@ impl Runner {
             subsets: controller.plan.subsets().clone(),
             queue,
             own: watching.primary(),
-            former: config.former_managers(&process.installation),
+            previous: config.previous_managers(&process.installation),
             contested: Contested::default(),
             creations: Creations::default(),
             kept: KeptEntries::default(),

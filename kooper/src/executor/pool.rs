@@ -15,7 +15,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::sleep;
 
 /// A future that waits so long for a thread gets another one.
-const PATIENCE: Duration = Duration::from_millis(10);
+const TIMEOUT: Duration = Duration::from_millis(10);
 
 /// An idle thread ends after this time.
 const KEEP: Duration = Duration::from_secs(10);
@@ -132,7 +132,7 @@ impl Shared {
     async fn watch(self: Arc<Self>) {
         let mut taken = self.lock().taken;
         loop {
-            sleep(PATIENCE).await;
+            sleep(TIMEOUT).await;
             let mut state = self.lock();
             if state.ready.len() <= state.idle {
                 state.is_watched = false;

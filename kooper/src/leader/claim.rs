@@ -145,7 +145,7 @@ impl Claim {
     pub(super) fn foreign(&self) -> Option<&Arc<str>> {
         let record = self.known.record().filter(|record| !self.owns(record))?;
         let mark = record.program.as_ref()?;
-        (*mark != self.me.program && !self.me.former.contains(mark)).then_some(mark)
+        (*mark != self.me.program && !self.me.previous.contains(mark)).then_some(mark)
     }
 
     /// The next step. `wall` is the time of the wall clock in microseconds; it is

@@ -10,9 +10,9 @@ use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use super::claim::{Candidate, Claim, LeaseWrite, Lost, NextStep, Record, Terms, WriteResult};
-use super::former::{FormerLease, RespectedLease};
 use super::leadership::CHECK_INTERVAL;
 use super::lease::{Lease, LeaseError};
+use super::previous::{PreviousLease, RespectedLease};
 use super::scope::WatchedNamespaces;
 use super::status::{ElectionStatus, Phase, RequestPurpose};
 use super::{LeaderElection, Leadership};
@@ -28,8 +28,8 @@ pub(crate) struct ElectorOptions {
     pub(crate) controller: Arc<str>,
     /// The mark in its records.
     pub(crate) mark: Arc<str>,
-    /// The marks of its former names.
-    pub(crate) former_marks: Vec<Arc<str>>,
+    /// The marks of its previous names.
+    pub(crate) previous_marks: Vec<Arc<str>>,
     /// The namespaces that it watches; empty for all.
     pub(crate) namespaces: Vec<String>,
     pub(crate) lease: String,
@@ -38,7 +38,7 @@ pub(crate) struct ElectorOptions {
     /// The timings; its names are not used.
     pub(crate) election: LeaderElection,
     /// While one of these is held, ours is not acquired.
-    pub(crate) former: Vec<FormerLease>,
+    pub(crate) previous: Vec<PreviousLease>,
     /// A client that does not retry: each request has a short timeout.
     pub(crate) client: Client,
     pub(crate) metrics: Arc<dyn MetricsRecorder>,
@@ -71,7 +71,7 @@ pub(crate) type Announce = Arc<dyn Fn(Announcement, Option<&str>) + Send + Sync>
 pub(crate) struct Elector {
     claim: Claim,
     lease: Lease,
-    former: Vec<RespectedLease>,
+    previous: Vec<RespectedLease>,
     scope: WatchedNamespaces,
     terms: Terms,
     clock: Arc<dyn Clock>,
@@ -96,7 +96,7 @@ impl Elector {
             identity: options.identity.into(),
             program: Arc::clone(&mark),
             // A Lease with an explicit name is kept when its controller is renamed.
-            former: options.former_marks,
+            previous: options.previous_marks,
         };
         let clock = leadership.clock();
         let object =
@@ -112,10 +112,10 @@ impl Elector {
         let elector = Self {
             claim: Claim::new(me, terms, clock.now()),
             lease: object(&lease),
-            former: options
-                .former
+            previous: options
+                .previous
                 .iter()
-                .map(|former| RespectedLease::new(object(&former.name).former(), former.whose, terms.lease))
+                .map(|previous| RespectedLease::new(object(&previous.name).previous(), previous.whose, terms.lease))
                 .collect(),
             scope,
             terms,
@@ -239,12 +239,12 @@ impl Elector {
     /// Whether a respected lease has a holder.
     async fn blocked(&mut self) -> bool {
         let patience = self.terms.patience();
-        for former in &mut self.former {
-            match timeout(patience, former.holder(&*self.clock)).await.unwrap_or(Err(LeaseError::Silent(patience))) {
+        for previous in &mut self.previous {
+            match timeout(patience, previous.holder(&*self.clock)).await.unwrap_or(Err(LeaseError::Silent(patience))) {
                 Ok(None) => {}
                 Ok(Some(holder)) => {
-                    let (lease, whose) = (Arc::clone(former.name()), former.whose());
-                    let phase = Phase::Former { lease, whose, holder };
+                    let (lease, whose) = (Arc::clone(previous.name()), previous.whose());
+                    let phase = Phase::Previous { lease, whose, holder };
                     let text = self.status.standby(&phase).unwrap_or_default();
                     if self.status.enter(phase) {
                         tracing::info!(controller = &*self.controller, "{text}");
@@ -252,12 +252,12 @@ impl Elector {
                     return true;
                 }
                 Err(error) => {
-                    self.status.record_failure(RequestPurpose::Former, &error);
+                    self.status.record_failure(RequestPurpose::Previous, &error);
                     return true;
                 }
             }
         }
-        self.status.record_success(RequestPurpose::Former);
+        self.status.record_success(RequestPurpose::Previous);
         false
     }
 
@@ -398,7 +398,7 @@ impl Elector {
             Phase::Standby(holder) if holder == *self.claim.identity() => {}
             Phase::Standby(_) => tracing::info!(controller, lease, "{text}"),
             Phase::Apart { .. } => tracing::warn!(controller, lease, "{text}"),
-            Phase::Free | Phase::Former { .. } | Phase::Leading => {}
+            Phase::Free | Phase::Previous { .. } | Phase::Leading => {}
         }
     }
 

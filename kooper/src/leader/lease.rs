@@ -65,8 +65,8 @@ pub(super) struct Lease {
     /// The mark in our records.
     mark: Arc<str>,
     scope: WatchedNamespaces,
-    /// Whether it is the Lease of a former name, which is only read.
-    former: bool,
+    /// Whether it is the Lease of a previous name, which is only read.
+    previous: bool,
     /// The object that was last read or watched; the next write is based on it.
     last: Option<Value>,
     /// The uid of the last object, also when it is deleted.
@@ -76,12 +76,12 @@ pub(super) struct Lease {
 impl Lease {
     pub(super) fn new(client: Client, namespace: &str, name: &str, mark: Arc<str>, scope: WatchedNamespaces) -> Self {
         let (namespace, name) = (namespace.into(), name.into());
-        Self { client, namespace, name, mark, scope, former: false, last: None, uid: None }
+        Self { client, namespace, name, mark, scope, previous: false, last: None, uid: None }
     }
 
-    /// The Lease of a former name.
-    pub(super) fn former(self) -> Self {
-        Self { former: true, ..self }
+    /// The Lease of a previous name.
+    pub(super) fn previous(self) -> Self {
+        Self { previous: true, ..self }
     }
 
     /// Reads the record; `None` if the Lease does not exist.
@@ -258,7 +258,7 @@ impl Lease {
         let status: Status = serde_json::from_slice(body).unwrap_or_default();
         let (namespace, name) = (Arc::clone(&self.namespace), Arc::clone(&self.name));
         if code == StatusCode::FORBIDDEN {
-            return forbidden(verb, namespace, name, self.former, &Status { code: code.as_u16(), ..status });
+            return forbidden(verb, namespace, name, self.previous, &Status { code: code.as_u16(), ..status });
         }
         let message = if status.message.is_empty() { format!("HTTP {code}") } else { status.message };
         match code {
@@ -280,8 +280,8 @@ impl Lease {
 }
 
 /// The error for a forbidden request (403).
-fn forbidden(verb: &'static str, namespace: Arc<str>, name: Arc<str>, former: bool, status: &Status) -> LeaseError {
-    let verbs: &[_] = if former { &["get"] } else { &["create", "get", "update", "watch"] };
+fn forbidden(verb: &'static str, namespace: Arc<str>, name: Arc<str>, previous: bool, status: &Status) -> LeaseError {
+    let verbs: &[_] = if previous { &["get"] } else { &["create", "get", "update", "watch"] };
     let rule = Rule::new("coordination.k8s.io", "leases", None, verbs);
     let refusal = Refusal::of(status);
     let advice = refusal.advice(&Needs { rule: &rule, only: Some(&name), namespace: Some(&namespace) });

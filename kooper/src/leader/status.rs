@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::former::Whose;
 use super::lease::LeaseError;
+use super::previous::Whose;
 use super::scope::WatchedNamespaces;
 use crate::clock::Clock;
 use crate::metrics::health::Probe;
@@ -42,7 +42,7 @@ pub(super) enum RequestPurpose {
     Read,
     Write,
     /// Reading a respected Lease.
-    Former,
+    Previous,
 }
 
 #[derive(Default)]
@@ -91,7 +91,7 @@ pub(super) enum Phase {
         scope: WatchedNamespaces,
     },
     /// A respected lease has a holder.
-    Former {
+    Previous {
         lease: Arc<str>,
         whose: Whose,
         holder: Arc<str>,
@@ -114,7 +114,7 @@ impl ElectionStatus {
     /// Records a success. A Lease that can be written can be read.
     pub(super) fn record_success(&self, purpose: RequestPurpose) {
         let mut state = self.lock();
-        state.known |= !matches!(purpose, RequestPurpose::Former);
+        state.known |= !matches!(purpose, RequestPurpose::Previous);
         let also = if let RequestPurpose::Write = purpose { RequestPurpose::Read } else { purpose };
         let logged = [purpose, also].into_iter().any(|purpose| state.clear(purpose));
         if logged && state.requests.iter().all(|request| request.logged.is_none()) {
@@ -167,7 +167,7 @@ impl ElectionStatus {
     /// held, it does not matter that ours is free.
     pub(super) fn enter(&self, phase: Phase) -> bool {
         let mut state = self.lock();
-        if matches!(state.phase, Phase::Former { .. }) && phase == Phase::Free {
+        if matches!(state.phase, Phase::Previous { .. }) && phase == Phase::Free {
             return false;
         }
         if !matches!(phase, Phase::Free | Phase::Leading) {
@@ -203,11 +203,13 @@ impl ElectionStatus {
                  with `--instance NAME`",
                 self.scope
             ),
-            Phase::Former { lease, whose: Whose::NoInstance, holder } => format!(
+            Phase::Previous { lease, whose: Whose::NoInstance, holder } => format!(
                 "the lease `{lease}` of the installation without an instance name is held by {holder}: stop that one, \
                  or give it a name with `--instance NAME`"
             ),
-            Phase::Former { lease, holder, .. } => format!("the lease `{lease}` of a former name is held by {holder}"),
+            Phase::Previous { lease, holder, .. } => {
+                format!("the lease `{lease}` of a previous name is held by {holder}")
+            }
         };
         Some(format!("standby: {why}"))
     }

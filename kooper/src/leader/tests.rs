@@ -39,13 +39,13 @@ impl TestCandidate {
         server: &FakeServer,
         identity: &str,
         election: LeaderElection,
-        former: &[&str],
+        previous: &[&str],
         metrics: Arc<dyn MetricsRecorder>,
     ) -> Self {
         Self::made(server, identity, |options| {
-            let of = |name: &str| FormerLease { name: name.to_owned(), whose: Whose::Controller };
-            options.former = former.iter().map(|name| of(name)).collect();
-            options.former_marks = former.iter().map(|name| name.replacen('-', "/", 1).into()).collect();
+            let of = |name: &str| PreviousLease { name: name.to_owned(), whose: Whose::Controller };
+            options.previous = previous.iter().map(|name| of(name)).collect();
+            options.previous_marks = previous.iter().map(|name| name.replacen('-', "/", 1).into()).collect();
             options.election = election;
             options.metrics = metrics;
         })
@@ -60,13 +60,13 @@ impl TestCandidate {
         let mut options = ElectorOptions {
             controller: "echo".into(),
             mark: "shop/echo".into(),
-            former_marks: Vec::new(),
+            previous_marks: Vec::new(),
             namespaces: Vec::new(),
             lease: "shop-echo".to_owned(),
             namespace: "shops".to_owned(),
             identity: identity.to_owned(),
             election: LeaderElection::new(),
-            former: Vec::new(),
+            previous: Vec::new(),
             client: server.client(),
             metrics: Arc::new(NoMetrics),
             leadership: leadership.clone(),

@@ -17,7 +17,7 @@ pub mod workers {}
 /// `retries = 5`: How often a failed call is retried before its key waits for the next change or resync.
 pub mod retries {}
 
-/// `backoff = ("5ms", "1000s")`: The exponential back-off of a failing key: its first and its longest delay.
+/// `backoff = ("5ms", "1000s")`: The exponential back-off of a failing key: its initial and its maximum delay.
 pub mod backoff {}
 
 /// `retry_rate = (10, 100)`: Retries per second and their burst, for all keys of the controller together.
@@ -71,14 +71,14 @@ pub mod on_leave {}
 /// `while_deleting`: Also call the handler for an object that is being deleted: one with a deletion timestamp, which a finalizer or a grace period keeps for a while.
 pub mod while_deleting {}
 
-/// `former_names = ["old-name"]`: Earlier names of the controller. Fields that were applied under them are taken over, and a Lease that is held under one of them is respected. For a list of kinds, add the kind to each name: `old-name-pod`.
-pub mod former_names {}
+/// `previous_names = ["old-name"]`: Earlier names of the controller. Fields that were applied under them are taken over, and a Lease that is held under one of them is respected. For a list of kinds, add the kind to each name: `old-name-pod`.
+pub mod previous_names {}
 
-/// `former_finalizers = ["shop.example.com/old"]`: Earlier finalizers of the controller. Each is replaced by `finalizer`, or removed after `cleanup`.
-pub mod former_finalizers {}
+/// `previous_finalizers = ["shop.example.com/old"]`: Earlier finalizers of the controller. Each is replaced by `finalizer`, or removed after `cleanup`.
+pub mod previous_finalizers {}
 
-/// `former_program = "old-shop"`: The program's name before its binary was renamed. Fields that it applied are taken over, and a Lease that it holds is respected.
-pub mod former_program {}
+/// `previous_program = "old-shop"`: The program's name before its binary was renamed. Fields that it applied are taken over, and a Lease that it holds is respected.
+pub mod previous_program {}
 
 /// `deleted = forget`: Called once for each object that was deleted, if this process observes it; errors are not retried. Arguments are those of a handler, and `Gone`.
 pub mod deleted {}
@@ -107,8 +107,8 @@ pub mod retriever {}
 /// `layers = [audited, throttled]`: Middleware around the handler, the outermost first.
 pub mod layers {}
 
-/// `access("apps/deployments: get, patch", "pods/log: get")`: RBAC rules for the requests of a `Client` or a custom retriever. `access()`: none.
-pub mod access {}
+/// `rbac("apps/deployments: get, patch", "pods/log: get")`: RBAC rules for the requests of a `Client` or a custom retriever. `rbac()`: none.
+pub mod rbac {}
 
 /// `main = false`: Generate no `main`, for several controllers, modules and libraries: `kooper::main!(a, b)` generates one for all of them.
 pub mod main {}

@@ -53,7 +53,7 @@ pub(crate) type Grants = BTreeMap<Grant, BTreeSet<String>>;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the controller `{controller}` takes {what}, whose permissions are unknown: list them with \
-     `access(\"apps/deployments: get, patch\")`, or write `access()` if it needs none"
+     `rbac(\"apps/deployments: get, patch\")`, or write `rbac()` if it needs none"
 )]
 pub(crate) struct Unruled {
     controller: String,
@@ -71,7 +71,7 @@ pub(crate) fn ruled(controllers: &[Controller]) -> Result<(), Unruled> {
     for controller in controllers {
         let plan = controller.plan();
         let unruled = plan.unruled_clients();
-        if !unruled.is_empty() && plan.access().is_none() {
+        if !unruled.is_empty() && plan.rbac().is_none() {
             return Err(Unruled { controller: controller.name().to_owned(), what: unruled.join(" and ") });
         }
     }
@@ -110,16 +110,16 @@ pub(crate) fn known(controllers: &[Controller], place: &Place) -> Grants {
         for need in plan.needs() {
             add(&need.rule, &need.names, &need.reach, &need.because);
         }
-        for rule in plan.access().unwrap_or_default() {
+        for rule in plan.rbac().unwrap_or_default() {
             let reach = if rule.cluster { Reach::Cluster } else { Reach::Watched };
-            add(rule, &[], &reach, "access");
+            add(rule, &[], &reach, "rbac");
         }
         if let Some(leases) = &leases {
             let lease = |verbs: &[&str]| Rule::new("coordination.k8s.io", "leases", None, verbs);
             let own = std::slice::from_ref(&leases.name);
             add(&lease(&["create", "get", "update", "watch"]), own, &Reach::Lease, "leader_election");
-            for former in &leases.former {
-                add(&lease(&["get"]), std::slice::from_ref(&former.name), &Reach::Lease, former.whose.key());
+            for previous in &leases.previous {
+                add(&lease(&["get"]), std::slice::from_ref(&previous.name), &Reach::Lease, previous.whose.key());
             }
             add(
                 &Rule::new("events.k8s.io", "events", None, &["create", "patch"]),
@@ -135,7 +135,7 @@ pub(crate) fn known(controllers: &[Controller], place: &Place) -> Grants {
 }
 
 /// A warning for each argument or setting because of which a controller keeps every
-/// Secret in memory, and for what is dangerous in `access`.
+/// Secret in memory, and for what is dangerous in `rbac`.
 pub(crate) fn warnings(controllers: &[Controller]) -> Vec<String> {
     let mut warnings = Vec::new();
     for controller in controllers {
@@ -243,7 +243,7 @@ impl Grant {
         }
     }
 
-    /// In the syntax of `access`: `apps/deployments: get`.
+    /// In the syntax of `rbac`: `apps/deployments: get`.
     pub(crate) fn rule(&self) -> String {
         let group = if self.group.is_empty() { String::new() } else { format!("{}/", self.group) };
         format!("{group}{}: {}", self.path(), self.verb)
@@ -269,7 +269,7 @@ impl Grant {
     }
 }
 
-/// In the syntax of `access`, with the name of its only object: `apps/deployments: get`.
+/// In the syntax of `rbac`, with the name of its only object: `apps/deployments: get`.
 impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.rule(), self.pinned())

@@ -16,7 +16,7 @@ use crate::backoff::Backoff;
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// The least delays between probes: a permission is not granted within milliseconds.
-const LEAST: Backoff = Backoff { first: Duration::from_secs(2), longest: LONGEST };
+const LEAST: Backoff = Backoff { initial: Duration::from_secs(2), max: LONGEST };
 
 /// The delay of a probe after so many that were refused, and the key's own back-off.
 fn wait(refused: u32, own: Duration) -> Duration {

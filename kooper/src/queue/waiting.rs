@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Lane;
 use super::entry::Timer;
-use super::writes::PATIENCE;
+use super::writes::TIMEOUT;
 use crate::object::key::ObjectKey;
 use crate::queue::reason::Reasons;
 
@@ -79,7 +79,7 @@ impl fmt::Display for Waiting {
             return write!(f, "it has waited {} for a worker, in the lane of {}", Time(time), described(lane));
         }
         if self.parked {
-            return write!(f, "it waits until the caches contain what its last call wrote, {} at most", Time(PATIENCE));
+            return write!(f, "it waits until the caches contain what its last call wrote, {} at most", Time(TIMEOUT));
         }
         if let Some(barred) = self.barred {
             write!(f, "it lacks a permission: ")?;

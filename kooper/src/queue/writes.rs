@@ -15,7 +15,7 @@ use crate::object::{Object, older};
 use crate::watch::cache_id::CacheId;
 
 /// The longest time for which a key waits for a cache.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest time for which the event of a write is expected. A watch that is
 /// silent for half of it is replaced by a list.
@@ -199,10 +199,10 @@ impl TrackedWrites {
     pub(super) fn expire(&mut self, view: View, object: &ObjectKey, now: Instant) {
         self.edit(view, object, |all| {
             all.retain_mut(|one| {
-                if one.stage == Stage::Awaited && now >= one.at + PATIENCE {
+                if one.stage == Stage::Awaited && now >= one.at + TIMEOUT {
                     one.stage = Stage::Late;
                 }
-                let expected = if one.stage == Stage::Shown { PATIENCE } else { PATIENCE + EXPECTED };
+                let expected = if one.stage == Stage::Shown { TIMEOUT } else { TIMEOUT + EXPECTED };
                 now < one.at + expected
             });
         });
@@ -256,7 +256,7 @@ impl Awaited {
             ids.push(id);
         }
         let (view, object) = (write.view, write.object.clone());
-        self.waits.push_back(Expiry { at: now + PATIENCE, id, view, object, is_last: false });
+        self.waits.push_back(Expiry { at: now + TIMEOUT, id, view, object, is_last: false });
     }
 
     /// Whether no key expects an event; that is the usual case.

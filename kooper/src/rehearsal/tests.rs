@@ -108,7 +108,7 @@ async fn lists_of_values_and_selectors_are_set_as_a_whole() {
 }
 
 #[tokio::test]
-async fn fields_of_a_former_manager_are_given_up_and_the_others_stay() {
+async fn fields_of_a_previous_manager_are_given_up_and_the_others_stay() {
     let stage = Stage::start().await;
     let mut old = map("a", "red");
     old.data.get_or_insert_default().insert("dropped".to_owned(), "yes".to_owned());

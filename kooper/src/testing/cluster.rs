@@ -55,7 +55,7 @@ async fn pause(since: Instant) {
 }
 
 /// How long a wait takes before it fails, unless a test sets another time.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A cluster for tests, with an API server of its own: objects are validated,
 /// stored, listed and watched, requests are authorized, and faults are injected on
@@ -107,7 +107,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[doc(alias = "envtest")]
 pub struct Cluster {
     server: Arc<Server>,
-    patience: Duration,
+    timeout: Duration,
     settings: GivenSettings,
 }
 
@@ -121,14 +121,21 @@ impl Cluster {
     /// # Errors
     /// When the server cannot be started.
     pub async fn start() -> Result<Self> {
-        Ok(Self { server: Arc::new(Server::start().await?), patience: PATIENCE, settings: GivenSettings::default() })
+        Ok(Self { server: Arc::new(Server::start().await?), timeout: TIMEOUT, settings: GivenSettings::default() })
     }
 
     /// Sets how long waits of this clone take before they fail. Default: 10 seconds.
     #[must_use]
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
+    }
+
+    /// The previous name of [`with_timeout`](Self::with_timeout).
+    #[deprecated = "use `with_timeout`"]
+    #[must_use]
+    pub fn with_patience(self, timeout: Duration) -> Self {
+        self.with_timeout(timeout)
     }
 
     /// Gives the controllers that this clone runs the program's settings, which
@@ -313,7 +320,7 @@ impl Cluster {
             conditions.into_iter().any(|condition| condition.type_ == "Established" && condition.status == "True")
         };
         let since = Instant::now();
-        let deadline = since + self.patience;
+        let deadline = since + self.timeout;
         while !self.get::<CustomResourceDefinition>(&crd).await?.is_some_and(|crd| established(&crd)) {
             if Instant::now() >= deadline {
                 let message =

@@ -31,7 +31,7 @@ type Events = BoxStream<'static, Result<Event, RetrieveError>>;
 const SHORT: Duration = Duration::from_secs(1);
 
 /// The delays of a failing watch; each watch has its own.
-const BACKOFF: Backoff = Backoff { first: Duration::from_millis(200), longest: Duration::from_secs(30) };
+const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(200), max: Duration::from_secs(30) };
 
 /// The longest pause that a server may request.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -187,7 +187,7 @@ impl Informer {
                     return;
                 }
                 End::Closed if started.elapsed() >= SHORT => {}
-                End::Closed if heard => tokio::time::sleep(BACKOFF.first).await,
+                End::Closed if heard => tokio::time::sleep(BACKOFF.initial).await,
                 End::Closed => self.pause(&RetrieveError::Closed).await,
                 // If the version is newer than the server's, no events follow: treat
                 // it as silence.

@@ -19,7 +19,7 @@ pub use self::mutation::Mutator;
 const RUNS: u64 = 2_000;
 
 /// The longest that a target may take for one input.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// After so many runs the number is printed.
 const REPORTED: u64 = 100_000;
@@ -61,7 +61,7 @@ pub fn fuzz(
         let ended = catch_unwind(AssertUnwindSafe(|| target(&input)));
         let failure = match ended {
             Err(panic) => Some(panic),
-            Ok(()) if started.elapsed() > PATIENCE => Some(Box::new("it took too long") as _),
+            Ok(()) if started.elapsed() > TIMEOUT => Some(Box::new("it took too long") as _),
             Ok(()) => None,
         };
         if let Some(failure) = failure {

@@ -1,4 +1,4 @@
-//! Applied objects: children of an owner, and fields of a former name.
+//! Applied objects: children of an owner, and fields of a previous name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,13 +100,13 @@ fn an_owner_without_its_child_is_queued_when_the_other_child_is_deleted() {
 }
 
 #[test]
-fn fields_applied_under_a_former_name_are_taken_over() {
+fn fields_applied_under_a_previous_name_are_taken_over() {
     let namespace = "renamed";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
     cluster.apply([configmap(namespace, "one", "1")]);
     let seen = Seen::default();
-    let run = |name: &str, former: &[&str], data: &[(&str, &str)]| {
+    let run = |name: &str, previous: &[&str], data: &[(&str, &str)]| {
         let mut settings = ConfigMap::default();
         settings.metadata.name = Some("settings".to_owned());
         settings.data = Some(data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect());
@@ -121,7 +121,7 @@ fn fields_applied_under_a_former_name_are_taken_over() {
         };
         let controller = Controller::builder::<ConfigMap>(name).namespaces([namespace]).fields("metadata.name=one");
         let live =
-            start(cluster.kubeconfig(), controller.former_names(former.to_vec()).handler(handler).build().unwrap());
+            start(cluster.kubeconfig(), controller.previous_names(previous.to_vec()).handler(handler).build().unwrap());
         log.wait_for(&[(name, "applied")]);
         live.stop();
     };

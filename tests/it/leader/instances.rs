@@ -76,7 +76,7 @@ fn a_renamed_program_or_one_that_gets_an_instance_name_waits_for_the_lease_and_t
     let namespace = "program-renamed";
     let Some(cluster) = cluster(namespace) else { return };
     let log = Log::default();
-    let start = |program: &'static str, instance: Option<&str>, former: Option<&str>, data: Value| {
+    let start = |program: &'static str, instance: Option<&str>, previous: Option<&str>, data: Value| {
         let (log, data) = (log.clone(), data.clone());
         let handler = move |configs: Applier<ConfigMap>| {
             let settings = json!({"metadata": {"name": "settings"}, "data": data});
@@ -88,7 +88,7 @@ fn a_renamed_program_or_one_that_gets_an_instance_name_waits_for_the_lease_and_t
             }
         };
         let controller = Controller::builder::<ConfigMap>("web").namespaces([namespace]).fields("metadata.name=work");
-        let controller = former.into_iter().fold(controller, kooper::controller::Builder::former_program);
+        let controller = previous.into_iter().fold(controller, kooper::controller::Builder::previous_program);
         let controller = controller.leader_election(quick(namespace)).handler(handler).build().unwrap();
         let named = |builder: operator::Builder, client: Client| {
             instance.into_iter().fold(builder.client(client), operator::Builder::instance)
@@ -105,7 +105,7 @@ fn a_renamed_program_or_one_that_gets_an_instance_name_waits_for_the_lease_and_t
     let stall = start("stall", None, None, json!({"kept": "1", "dropped": "1"}));
     wait_for(&log, "stall applied");
     let shop = start("shop", None, Some("stall"), json!({"kept": "2", "dropped": "2"}));
-    shop.wait_for_ready(true, &["web: standby: the lease `stall-web` of a former name is held by "]);
+    shop.wait_for_ready(true, &["web: standby: the lease `stall-web` of a previous name is held by "]);
     stall.stop();
     wait_for(&log, "shop applied");
     shop.stop();
@@ -118,7 +118,7 @@ fn a_renamed_program_or_one_that_gets_an_instance_name_waits_for_the_lease_and_t
 }
 
 #[test]
-fn invalid_instance_and_former_names_are_rejected() {
+fn invalid_instance_and_previous_names_are_rejected() {
     let controller = || Controller::builder::<ConfigMap>("web").leader_election(quick("x")).handler(async || {});
     let build = |builder: operator::Builder| builder.program("shop").build().unwrap_err().to_string();
     let client = || {
@@ -139,9 +139,12 @@ fn invalid_instance_and_former_names_are_rejected() {
         error.contains(&format!("`shop.{}/", "x".repeat(60))) && error.contains("choose a shorter name"),
         "{error}"
     );
-    let itself = controller().former_program("shop").build().unwrap();
+    let itself = controller().previous_program("shop").build().unwrap();
     let error = build(kooper::Operator::builder().client(client()).controller(itself));
-    assert_eq!(error, "controller `web`: former_program: `shop` is the current name of the program: set a former one");
-    let error = controller().former_program("Old_Shop").build().unwrap_err().to_string();
-    assert!(error.starts_with("controller `web`: former_program: "), "{error}");
+    assert_eq!(
+        error,
+        "controller `web`: previous_program: `shop` is the current name of the program: set a previous one"
+    );
+    let error = controller().previous_program("Old_Shop").build().unwrap_err().to_string();
+    assert!(error.starts_with("controller `web`: previous_program: "), "{error}");
 }

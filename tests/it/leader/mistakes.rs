@@ -88,8 +88,8 @@ fn a_renamed_controller_waits_for_the_lease_of_its_old_name() {
     let log = Log::default();
     let old = Replica::on(cluster, writer("old", namespace, "old", &log));
     wait_for(&log, "old wrote");
-    let new = Replica::on(cluster, writer("new", namespace, "new", &log).former_names(["old"]));
-    new.wait_for_ready(true, &["new: standby: the lease `shop-old` of a former name is held by "]);
+    let new = Replica::on(cluster, writer("new", namespace, "new", &log).previous_names(["old"]));
+    new.wait_for_ready(true, &["new: standby: the lease `shop-old` of a previous name is held by "]);
     old.stop();
     wait_for(&log, "new wrote");
     new.stop();

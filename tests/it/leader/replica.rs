@@ -14,7 +14,7 @@ use kooper::{Call, CancellationToken, Controller, Operator};
 use kooper::{Health, RunError};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::process::value;
-use kooper_tests::wait::{PATIENCE, until};
+use kooper_tests::wait::{TIMEOUT, until};
 use serde_json::json;
 use tokio::runtime::{self, Runtime};
 use tokio::task::JoinHandle;
@@ -145,7 +145,7 @@ impl Replica {
     /// Waits until it ends, and returns the result.
     pub(super) fn end(&mut self) -> Result<(), RunError> {
         let (runtime, ended) = (self.runtime.as_ref().unwrap(), self.ended.take().unwrap());
-        let ended = runtime.block_on(async { tokio::time::timeout(PATIENCE, ended).await });
+        let ended = runtime.block_on(async { tokio::time::timeout(TIMEOUT, ended).await });
         ended.expect("it ends").unwrap()
     }
 }

@@ -12,7 +12,7 @@ use kooper::{Call, CancellationToken, Controller, ControllerError, RunError};
 use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::faults::Proxy;
 use kooper_tests::process::Process;
-use kooper_tests::wait::{PATIENCE, eventually, until};
+use kooper_tests::wait::{TIMEOUT, eventually, until};
 use serde_json::json;
 
 use super::replica::{Replica, assert_one_at_a_time, cluster, quick, wait_for, wait_for_many, writer};
@@ -97,7 +97,7 @@ fn a_lease_is_renewed_while_init_blocks_its_thread() {
         .leader_election(quick(namespace))
         .init(move || {
             count.fetch_add(1, Ordering::SeqCst);
-            release.lock().unwrap().recv_timeout(2 * PATIENCE).unwrap();
+            release.lock().unwrap().recv_timeout(2 * TIMEOUT).unwrap();
             std::future::ready(Ok::<_, kooper::BoxError>(()))
         })
         .handler(move |call: Call| {

@@ -95,7 +95,7 @@ fn panics_hangs_and_errors_end_nothing_and_hold_up_no_other_object() {
 /// Each of these blocks one of the runtime's threads for a moment: a paused clock would not help.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_that_block_their_thread_end_nothing_and_hold_up_no_other_object() {
-    let cluster = Cluster::start().await.unwrap().with_patience(Duration::from_secs(120));
+    let cluster = Cluster::start().await.unwrap().with_timeout(Duration::from_secs(120));
     let handled = Arc::new(Mutex::new(BTreeSet::new()));
     let seen = handled.clone();
     let block = move |config: Arc<ConfigMap>| {
@@ -125,7 +125,7 @@ async fn calls_that_block_their_thread_end_nothing_and_hold_up_no_other_object()
 /// The functions share the watch with the handler, and the runtime has one thread.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn filters_and_map_functions_that_block_their_threads_stop_neither_another_controller_nor_the_end() {
-    let cluster = Cluster::start().await.unwrap().with_patience(Duration::from_secs(120));
+    let cluster = Cluster::start().await.unwrap().with_timeout(Duration::from_secs(120));
     let (blocked, released) = (Arc::<Mutex<BTreeSet<_>>>::default(), CancellationToken::new());
     let block = |function: &'static str| {
         let (blocked, released) = (blocked.clone(), released.clone());

@@ -79,7 +79,7 @@ async fn state(cluster: &Cluster) -> Vec<String> {
 
 /// The end state, and how many writes it took.
 async fn history(step: Step, crash: Crash) -> (Vec<String>, u64) {
-    let cluster = Cluster::start().await.unwrap().with_patience(Duration::from_secs(3600));
+    let cluster = Cluster::start().await.unwrap().with_timeout(Duration::from_secs(3600));
     let faults = cluster.faults();
     let writes = || faults.on(Requests::writes().by(CONTROLLER));
     let first = cluster.run([stalls::controller().unwrap()]).await.unwrap();

@@ -37,7 +37,7 @@ fn a_child_whose_owner_only_a_stale_cache_has_is_created_a_few_times_and_not_wit
 #[test]
 fn a_child_that_another_client_deletes_is_created_at_once_five_times_and_then_every_ten_seconds() {
     paused(async {
-        let cluster = Cluster::start().await.unwrap().with_patience(Duration::from_secs(60));
+        let cluster = Cluster::start().await.unwrap().with_timeout(Duration::from_secs(60));
         let running = cluster.run([secrets()]).await.unwrap();
         cluster.create(&config("shop")).await.unwrap();
         let mut child = cluster.wait("shop", |_: &Secret| true).await;

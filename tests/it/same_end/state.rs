@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 /// How long a scenario may take. The real cluster has delays of seconds.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// For how long nothing changes at the end.
 const QUIET: Duration = Duration::from_secs(5);
@@ -46,7 +46,7 @@ pub(super) async fn ends(cluster: &Cluster, name: &str) -> Result<()> {
     }
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let wanted: Value = serde_json::from_str(&text)?;
-    let deadline = Instant::now() + if on_real { PATIENCE } else { Duration::from_secs(10) };
+    let deadline = Instant::now() + if on_real { TIMEOUT } else { Duration::from_secs(10) };
     loop {
         let state = state(cluster).await?;
         if state == wanted {
@@ -65,7 +65,7 @@ fn recorded(name: &str) -> PathBuf {
 
 /// The state after nothing has changed for some time.
 async fn quiet(cluster: &Cluster) -> Result<Value> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let (mut last, mut since) = (state(cluster).await?, Instant::now());
     while since.elapsed() < QUIET {
         if Instant::now() >= deadline {

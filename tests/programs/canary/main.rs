@@ -57,7 +57,7 @@ impl std::error::Error for Locked {
     }
 }
 
-#[kooper::controller(resource = Vault, resync = off, settings = VaultSettings, access("secrets: get"))]
+#[kooper::controller(resource = Vault, resync = off, settings = VaultSettings, rbac("secrets: get"))]
 async fn guard(
     vault: Arc<Vault>,
     all: Reader<Secret>,

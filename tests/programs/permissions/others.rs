@@ -1,4 +1,4 @@
-//! Cluster-scoped objects, a lease, a state, and permissions that only `access` lists.
+//! Cluster-scoped objects, a lease, a state, and permissions that only `rbac` lists.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, ResourceQuota};
@@ -26,13 +26,13 @@ pub(super) fn define(program: &mut Program) {
     program.add(
         Controller::builder::<PersistentVolumeClaim>("claims")
             .leader_election(election)
-            .former_names(["volumes"])
+            .previous_names(["volumes"])
             .metadata_only()
             .handler(async || tracing::info!("claims: done")),
     );
     program.add(
         Controller::builder::<ResourceQuota>("quotas")
-            .access(["apps/controllerrevisions: create, delete", "nodes: get"])
+            .rbac(["apps/controllerrevisions: create, delete", "nodes: get"])
             .init(find_class)
             .handler(quotas),
     );
@@ -57,7 +57,7 @@ async fn find_class(classes: Getter<StorageClass>) -> Result<Found> {
     Ok(Found(classes.fetch(&ObjectKey::cluster_scoped("none")).await?.is_some()))
 }
 
-/// Sends requests that only `access` lists.
+/// Sends requests that only `rbac` lists.
 async fn quotas(quota: Arc<ResourceQuota>, client: Client, found: State<Found>) -> Result {
     let revisions: Api<ControllerRevision> = Api::namespaced(client.clone(), &quota.namespace().unwrap_or_default());
     let mut revision = ControllerRevision::default();

@@ -133,7 +133,7 @@ impl Definition for Rehearsed {
         let shops = Controller::builder::<Shop>("shops").crd().install_crd().leader_election(LeaderElection::default());
         program.add(shops.init(init).handler(open).cleanup("rehearsed.example.com/shop", close));
         let configs = Controller::builder::<ConfigMap>("configs").labels("shop=yes");
-        program.add(configs.access(["configmaps: create, list", "pods: list", "pods/exec: create"]).handler(label));
+        program.add(configs.rbac(["configmaps: create, list", "pods: list", "pods/exec: create"]).handler(label));
     }
 }
 

@@ -59,7 +59,7 @@ impl Rule {
         self.name.as_ref().map_or(String::new(), |name| format!(" (resourceNames: {name})"))
     }
 
-    /// Whether a line advises to grant it: the rule in the syntax of `access`, with its verb, and the namespace.
+    /// Whether a line advises to grant it: the rule in the syntax of `rbac`, with its verb, and the namespace.
     pub(super) fn is_named_by(&self, line: &str) -> bool {
         let begin = format!(" the rule \"{}: ", self.path());
         line.match_indices(&begin).any(|(at, _)| {

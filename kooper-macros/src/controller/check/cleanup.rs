@@ -16,16 +16,16 @@ pub(super) fn model<'a>(args: &'a Args, handler: &Handler, errors: &mut Errors) 
         check_alone(args, errors);
     }
     let finalizer = args.finalizer.as_ref().map(|finalizer| &finalizer.value);
-    for former in args.former_finalizers.iter().flat_map(|former| &former.value) {
-        let text = former.value();
+    for previous in args.previous_finalizers.iter().flat_map(|previous| &previous.value) {
+        let text = previous.value();
         if finalizer.map(LitStr::value).as_ref() == Some(&text) {
-            errors.add(former.span(), message!("\"{text}\" is the current finalizer: list only earlier ones"));
+            errors.add(previous.span(), message!("\"{text}\" is the current finalizer: list only earlier ones"));
         }
     }
     Some(Cleanup {
         path: args.cleanup.as_ref()?,
         finalizer: finalizer?,
-        former: args.former_finalizers.as_ref(),
+        previous: args.previous_finalizers.as_ref(),
         on_leave: args.on_leave.as_ref(),
     })
 }
@@ -76,11 +76,11 @@ fn check_alone(args: &Args, errors: &mut Errors) {
             message!("`on_leave` has no effect without `cleanup`: add `cleanup = path`, or remove `on_leave`"),
         );
     }
-    if let Some(key) = args.key("former_finalizers").filter(|_| !args.tries("finalizer")) {
+    if let Some(key) = args.key("previous_finalizers").filter(|_| !args.tries("finalizer")) {
         errors.add(
             key,
             message!(
-                "former finalizers are removed by `cleanup`: add `cleanup = path, finalizer = \"…\"`, or remove `former_finalizers`"
+                "previous finalizers are removed by `cleanup`: add `cleanup = path, finalizer = \"…\"`, or remove `previous_finalizers`"
             ),
         );
     }

@@ -52,13 +52,13 @@ pub(crate) fn duration(value: &Value<'_>) -> syn::Result<Spanned<Duration>> {
     Ok(value.spanned(duration, text.span()))
 }
 
-/// The first delay and the longest.
+/// The initial delay and the maximum.
 pub(crate) fn two_durations(value: &Value<'_>) -> syn::Result<Spanned<(Duration, Duration)>> {
     let (both, span) = value.pair(|input| checked(&value.next_in(input)?, duration::parse))?;
     if both.0 > both.1 {
         let (first, longest) = (duration::format(both.0), duration::format(both.1));
         let text = message!(
-            "the first delay, {first}, is longer than the longest, {longest}: write `(\"{longest}\", \"{first}\")`"
+            "the initial delay, {first}, is longer than the maximum, {longest}: write `(\"{longest}\", \"{first}\")`"
         );
         value.note(span, text);
     }

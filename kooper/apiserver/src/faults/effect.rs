@@ -19,7 +19,7 @@ pub(super) enum Effect {
     /// The connection is reset before it is served.
     Reset,
     /// It is served, and the connection is reset instead of the answer.
-    LoseAnswer,
+    DropResponse,
     /// It is served, and the connection is reset in the middle of the answer.
     CutAnswer,
 }
@@ -45,7 +45,7 @@ pub(super) enum EventEffect {
     /// The connection is reset in the middle of it.
     Cut,
     /// Half of it is sent, as a line of its own.
-    Garble,
+    Corrupt,
     /// The watch ends with `410 Gone` before it.
     Expire,
     /// Neither it nor what follows it is sent; after a time the watch ends with `410 Gone`.

@@ -79,8 +79,14 @@ impl On<Requests> {
 
     /// Serves the request, and resets the connection instead of the answer: a write has happened, and the client
     /// cannot know.
+    pub fn drop_response(self) -> Fault {
+        self.add(Effect::DropResponse)
+    }
+
+    /// The previous name of [`drop_response`](Self::drop_response).
+    #[deprecated = "use `drop_response`"]
     pub fn lose_answer(self) -> Fault {
-        self.add(Effect::LoseAnswer)
+        self.drop_response()
     }
 
     /// Serves the request, and resets the connection in the middle of the answer.
@@ -137,8 +143,14 @@ impl On<WatchEvents> {
     }
 
     /// Sends half of the event as if it were whole, which is not JSON.
+    pub fn corrupt(self) -> Fault {
+        self.add(EventEffect::Corrupt)
+    }
+
+    /// The previous name of [`corrupt`](Self::corrupt).
+    #[deprecated = "use `corrupt`"]
     pub fn garble(self) -> Fault {
-        self.add(EventEffect::Garble)
+        self.corrupt()
     }
 
     /// Ends the watch with an `ERROR` event, `410 Gone`, before the event.

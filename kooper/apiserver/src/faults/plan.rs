@@ -43,7 +43,7 @@ impl fmt::Display for Entry {
                     Effect::Delay(delay) => write!(f, "served after {delay:?}"),
                     Effect::DelayAnswer(delay) => write!(f, "answered after {delay:?}"),
                     Effect::Reset => f.write_str("connection reset before it was served"),
-                    Effect::LoseAnswer => f.write_str("served, answer lost"),
+                    Effect::DropResponse => f.write_str("served, answer lost"),
                     Effect::CutAnswer => f.write_str("served, connection reset in the middle of the answer"),
                 }
             }
@@ -58,7 +58,7 @@ impl fmt::Display for Entry {
                     EventEffect::Close => f.write_str("watch ended before it"),
                     EventEffect::Reset => f.write_str("connection reset before it"),
                     EventEffect::Cut => f.write_str("connection reset in the middle of it"),
-                    EventEffect::Garble => f.write_str("half of it sent as a line"),
+                    EventEffect::Corrupt => f.write_str("half of it sent as a line"),
                     EventEffect::Expire => f.write_str("watch ended with 410 before it"),
                     EventEffect::ExpireAfter(time) => {
                         write!(f, "not sent, and watch ended with 410 after {time:?}")

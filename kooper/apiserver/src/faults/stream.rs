@@ -109,7 +109,7 @@ impl Watched {
             Some(EventEffect::Close) => return self.end(Ending::Over, Bytes::new()),
             Some(EventEffect::Reset) => return self.end(Ending::Reset, Bytes::new()),
             Some(EventEffect::Cut) => return self.end(Ending::Reset, half(&line)),
-            Some(EventEffect::Garble) => [&half(&line)[..], b"\n"].concat().into(),
+            Some(EventEffect::Corrupt) => [&half(&line)[..], b"\n"].concat().into(),
             Some(EventEffect::Expire) => return self.end(Ending::Over, expired()),
             Some(EventEffect::ExpireAfter(time)) => {
                 return if self.pause(time).await { self.end(Ending::Over, expired()) } else { None };

@@ -29,7 +29,7 @@ pub(crate) async fn serve(
             pause(state, *delay).await?;
             Ok(served.await)
         }
-        Some(Effect::LoseAnswer) => {
+        Some(Effect::DropResponse) => {
             drop(served.await);
             Err(reset())
         }

@@ -13,7 +13,7 @@ use crate::status::Refusal;
 /// The longest body that is read, as on the real server.
 const BODY_LIMIT: usize = 3 << 20;
 /// How long a client may take to send it, as on the real server.
-const BODY_PATIENCE: Duration = Duration::from_secs(60);
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A request with its body.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Request {
         B: http_body::Body,
         B::Error: std::fmt::Display,
     {
-        let body = tokio::time::timeout(BODY_PATIENCE, read_body(body)).await.map_err(|_| Refusal::timeout())??;
+        let body = tokio::time::timeout(BODY_TIMEOUT, read_body(body)).await.map_err(|_| Refusal::timeout())??;
         Ok(Self {
             path: decoded(parts.uri.path(), false).into_owned(),
             query: Query::parse(parts.uri.query().unwrap_or_default()),

@@ -20,7 +20,7 @@ use crate::status::{Cause, Refusal};
 use crate::store::{Object, Snapshot};
 
 /// How long a list waits for a version that is not there yet.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) async fn list(call: &Call<'_>) -> Result<Answer, Refusal> {
     let selection = selection(call, false)?;
@@ -162,7 +162,7 @@ pub(super) async fn cached(call: &Call<'_>, view: &mut View, version: u64) -> Re
     let table = &call.kind.table;
     if version > 0 {
         wait_for(call, version).await?;
-        if tokio::time::timeout(PATIENCE, view.shows(version)).await.is_err() {
+        if tokio::time::timeout(TIMEOUT, view.shows(version)).await.is_err() {
             return Err(too_large(version, view.frozen().unwrap_or_default()));
         }
     }
@@ -173,7 +173,7 @@ pub(super) async fn cached(call: &Call<'_>, view: &mut View, version: u64) -> Re
 /// Waits a little for a version, as the real server does.
 pub(super) async fn wait_for(call: &Call<'_>, version: u64) -> Result<(), Refusal> {
     let store = &call.cluster.store;
-    if tokio::time::timeout(PATIENCE, store.reach(version)).await.is_ok() {
+    if tokio::time::timeout(TIMEOUT, store.reach(version)).await.is_ok() {
         return Ok(());
     }
     Err(too_large(version, store.version()))

@@ -18,7 +18,7 @@ const CHUNK: usize = 120;
 /// What the real server makes of an expression whose cost it estimates as too high: the embedded one estimates none.
 const COSTLY: &str = "refused: it costs too much";
 /// How long a real server may take until it serves a new kind.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differential").join(name)
@@ -179,7 +179,7 @@ async fn answers(server: &Server, expressions: &[String]) -> Vec<String> {
 /// The values of the expressions of a definition, or why they have none.
 async fn values(server: &Server, kind: &str, numbers: &[usize]) -> Vec<(usize, String)> {
     let body = json!({"apiVersion": "cel.example/v1", "kind": kind, "metadata": {"name": "a"}, "spec": object()});
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + TIMEOUT;
     let answer = loop {
         let answer = post(server, &format!("/apis/cel.example/v1/{kind}s"), &body).await;
         if answer.status != 404 || tokio::time::Instant::now() > deadline {

@@ -16,7 +16,7 @@ use crate::server::{Answer, Server};
 use crate::wire;
 
 /// How long a real server may take until a watch has reported what happened.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// After how long without an event a watch counts as read to its end.
 const QUIET: Duration = Duration::from_millis(25);
 
@@ -155,7 +155,7 @@ impl<'a> Run<'a> {
     /// reads roles, accounts and what tokens are bound to from caches, which are late.
     async fn authorized(&mut self, step: &Step) -> Answer {
         let expected = self.expected.and_then(|answers| answers.get(self.answers.len()));
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let answer = self.server.send(step).await;
             let granted = is_granted(step, &answer);
@@ -186,7 +186,7 @@ impl<'a> Run<'a> {
 
     /// Reads the watches to their ends, and returns all answers.
     pub(crate) async fn finish(mut self) -> Vec<Answer> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let wanted = |watch: &Watch| self.expected.map_or(0, |answers| events(&answers[watch.answer].body).count());
         let mut lengths = vec![0; self.watches.len()];
         // All are read at the same time: each has its pause at the end.

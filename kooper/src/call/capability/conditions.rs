@@ -50,9 +50,9 @@ pub struct Conditions {
     unset: Vec<&'static str>,
 }
 
-/// Whether a condition holds.
+/// The status of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holds {
+pub enum ConditionStatus {
     /// It holds.
     True,
     /// It does not hold.
@@ -61,7 +61,11 @@ pub enum Holds {
     Unknown,
 }
 
-impl From<bool> for Holds {
+/// The previous name of [`ConditionStatus`].
+#[deprecated = "use `ConditionStatus`"]
+pub type Holds = ConditionStatus;
+
+impl From<bool> for ConditionStatus {
     fn from(holds: bool) -> Self {
         if holds { Self::True } else { Self::False }
     }
@@ -86,14 +90,14 @@ impl Conditions {
     pub fn set(
         &mut self,
         name: &str,
-        holds: impl Into<Holds>,
+        holds: impl Into<ConditionStatus>,
         reason: impl Into<String>,
         message: impl Into<String>,
     ) -> &mut Self {
         let (holds, reason, message) = (holds.into(), reason.into(), message.into());
         if name != READY {
             self.put(name, holds, reason, message);
-        } else if holds != Holds::True {
+        } else if holds != ConditionStatus::True {
             self.ready = (false, reason, message);
         }
         self
@@ -150,11 +154,11 @@ impl Conditions {
     /// Sets one of [`ABNORMAL`], and neither the other one nor `Ready`.
     fn abnormal(&mut self, name: &str, reason: String, message: String) -> &mut Self {
         self.unset = ABNORMAL.to_vec();
-        self.put(name, Holds::True, reason.clone(), message.clone());
+        self.put(name, ConditionStatus::True, reason.clone(), message.clone());
         self.not_ready(reason, message)
     }
 
-    fn put(&mut self, name: &str, holds: Holds, reason: String, message: String) {
+    fn put(&mut self, name: &str, holds: ConditionStatus, reason: String, message: String) {
         self.unset.retain(|one| *one != name);
         let condition = Condition {
             type_: name.to_owned(),
@@ -242,11 +246,11 @@ mod tests {
             pass.set("Scaled", holds, format!("Generation{generation}"), "");
             pass.into_vec()
         };
-        let before = aged(pass(1, Holds::True, &[]));
-        let same = pass(2, Holds::True, &before);
+        let before = aged(pass(1, ConditionStatus::True, &[]));
+        let same = pass(2, ConditionStatus::True, &before);
         let scaled = condition(&same, "Scaled");
         assert_eq!((scaled.last_transition_time.0, scaled.observed_generation), (Timestamp::UNIX_EPOCH, Some(2)));
-        let flipped = pass(2, Holds::Unknown, &before);
+        let flipped = pass(2, ConditionStatus::Unknown, &before);
         let scaled = condition(&flipped, "Scaled");
         assert!(scaled.last_transition_time.0 > Timestamp::UNIX_EPOCH && scaled.status == "Unknown");
     }

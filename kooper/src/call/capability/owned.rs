@@ -181,7 +181,7 @@ impl Parent {
 }
 
 impl Objects<'_> {
-    /// Applies as this controller, and takes over the fields of its former names.
+    /// Applies as this controller, and takes over the fields of its previous names.
     pub(super) async fn apply(&self, key: &ObjectKey, body: Value) -> Result<ApiResponse, AccessError> {
         let answer = self.exchange(key, Doing::Apply(body, self.backing.field_manager())).await?;
         self.take_over(&answer, false).await?;

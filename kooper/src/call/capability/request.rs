@@ -26,7 +26,7 @@ use crate::queue::Echo;
 use crate::watch::selected::Selected;
 
 /// Longer than the API server takes for a write with all its webhooks.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How many conflicts a request tolerates before it fails.
 pub(super) const CONFLICTS: u32 = 5;
@@ -142,7 +142,7 @@ impl Objects<'_> {
             let request = self
                 .request(key, doing)
                 .map_err(|error| AccessError::of(asked.clone(), kube::Error::BuildRequest(error)))?;
-            let error = match tokio::time::timeout(PATIENCE, self.backing.client().request_text(request)).await {
+            let error = match tokio::time::timeout(TIMEOUT, self.backing.client().request_text(request)).await {
                 Ok(Ok(text)) => return Ok(text),
                 Ok(Err(error)) => AccessError::of(asked.clone(), error),
                 Err(elapsed) => {

@@ -31,7 +31,7 @@ const BATCH: usize = 100;
 
 /// How often a request is tried, and its timeout.
 const TRIES: u32 = 3;
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Writes Events, one after the other.
 pub(super) struct Writer {
@@ -47,7 +47,7 @@ pub(super) struct Writer {
 enum WriteError {
     #[error("{}", Refusal::behind(_0).map_or_else(|| error::chain(_0).to_string(), |refusal| refusal.to_string()))]
     Server(kube::Error),
-    #[error("no response within {PATIENCE:?}")]
+    #[error("no response within {TIMEOUT:?}")]
     Silence,
     #[error("it is deleted whenever it is written")]
     Expired,
@@ -207,7 +207,7 @@ impl Writer {
     {
         let mut tried = 0;
         loop {
-            match timeout(PATIENCE, request()).await {
+            match timeout(TIMEOUT, request()).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(error)) => self.pause(WriteError::Server(error), &mut tried).await?,
                 Err(_) => self.pause(WriteError::Silence, &mut tried).await?,
@@ -219,7 +219,7 @@ impl Writer {
         let events = self.events(event);
         let mut tried = 0;
         loop {
-            let created = timeout(PATIENCE, events.create(&PostParams::default(), event)).await;
+            let created = timeout(TIMEOUT, events.create(&PostParams::default(), event)).await;
             match created {
                 Ok(Ok(_)) => return Ok(()),
                 // The response to an earlier try was lost.

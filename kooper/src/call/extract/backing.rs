@@ -42,8 +42,8 @@ pub struct Backing {
     pub(crate) queue: Arc<WorkQueue>,
     /// The controller's own objects.
     pub(crate) own: Cache,
-    /// The field managers of former names.
-    pub(crate) former: Vec<String>,
+    /// The field managers of previous names.
+    pub(crate) previous: Vec<String>,
     /// Owners that wait for a child that belongs to another one.
     pub(crate) contested: Contested,
     /// How often children were created.
@@ -111,7 +111,7 @@ impl Backing {
             caches,
             children: Vec::new(),
             subsets: HashMap::new(),
-            former: Vec::new(),
+            previous: Vec::new(),
             contested: Contested::default(),
             creations: Creations::default(),
             kept: KeptEntries::default(),

@@ -36,24 +36,42 @@ impl<K: Kind, O: DeserializeOwned + Send + Sync + 'static, S: Send + Sync + 'sta
 
     /// Names that this controller had before: the fields that it applied under
     /// them are taken over, and a Lease that is held under one of them is respected.
-    pub fn former_names<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.common.config.former_names = names.into_iter().map(Into::into).collect();
+    pub fn previous_names<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.common.config.previous_names = names.into_iter().map(Into::into).collect();
         self
     }
 
     /// Finalizers that this controller had before: each is replaced by the
     /// current one, or removed after `cleanup`, which they need.
-    pub fn former_finalizers<N: Into<String>>(mut self, finalizers: impl IntoIterator<Item = N>) -> Self {
-        self.common.config.former_finalizers = finalizers.into_iter().map(Into::into).collect();
+    pub fn previous_finalizers<N: Into<String>>(mut self, finalizers: impl IntoIterator<Item = N>) -> Self {
+        self.common.config.previous_finalizers = finalizers.into_iter().map(Into::into).collect();
         self
     }
 
     /// The name of the program before its binary was renamed. A Lease that is
     /// held under that name is respected, and the fields that it applied are
     /// taken over.
-    pub fn former_program(mut self, program: impl Into<String>) -> Self {
-        self.common.config.former_program = Some(program.into());
+    pub fn previous_program(mut self, program: impl Into<String>) -> Self {
+        self.common.config.previous_program = Some(program.into());
         self
+    }
+
+    /// The previous name of [`previous_names`](Self::previous_names).
+    #[deprecated = "use `previous_names`"]
+    pub fn former_names<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
+        self.previous_names(names)
+    }
+
+    /// The previous name of [`previous_finalizers`](Self::previous_finalizers).
+    #[deprecated = "use `previous_finalizers`"]
+    pub fn former_finalizers<N: Into<String>>(self, finalizers: impl IntoIterator<Item = N>) -> Self {
+        self.previous_finalizers(finalizers)
+    }
+
+    /// The previous name of [`previous_program`](Self::previous_program).
+    #[deprecated = "use `previous_program`"]
+    pub fn former_program(self, program: impl Into<String>) -> Self {
+        self.previous_program(program)
     }
 
     /// Sets the handler that cleans up before an object is deleted, and the

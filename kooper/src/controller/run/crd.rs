@@ -12,7 +12,7 @@ use crate::controller::crd::{Installer, lacking, older};
 use crate::error::chain;
 
 /// The timeout for reading the kinds that the API server serves.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Runner {
     /// Installs the CRD, in every replica, leader or not. If the CRD of the cluster
@@ -52,7 +52,7 @@ impl Runner {
         let (name, kind) = (self.controller.name().to_owned(), self.controller.kind.clone());
         let crds = self.process.crds.clone();
         self.background.spawn(async move {
-            match timeout(PATIENCE, lacking(&client, &kind, &crd)).await {
+            match timeout(TIMEOUT, lacking(&client, &kind, &crd)).await {
                 Ok(Ok(fields)) if fields.is_empty() => {}
                 Ok(Ok(fields)) => {
                     tracing::warn!(controller = name, "{}", older(&kind.resource(), &fields, &crds.by_user()));

@@ -47,6 +47,6 @@ pub(in crate::leader) struct Candidate {
     pub(in crate::leader) identity: Arc<str>,
     /// The mark in the records of this controller.
     pub(in crate::leader) program: Arc<str>,
-    /// The marks of its former names.
-    pub(in crate::leader) former: Vec<Arc<str>>,
+    /// The marks of its previous names.
+    pub(in crate::leader) previous: Vec<Arc<str>>,
 }

@@ -30,11 +30,11 @@ async fn a_failure_is_reported_until_a_request_of_the_same_sort_succeeds() {
     status.record_success(RequestPurpose::Read);
     assert!(status.ready().is_ok());
 
-    status.record_failure(RequestPurpose::Former, &refused("get"));
+    status.record_failure(RequestPurpose::Previous, &refused("get"));
     status.record_success(RequestPurpose::Read);
     status.record_success(RequestPurpose::Write);
     assert!(status.ready().is_err(), "the success was with our own Lease");
-    status.record_success(RequestPurpose::Former);
+    status.record_success(RequestPurpose::Previous);
     assert!(status.ready().is_ok());
 
     status.record_failure(RequestPurpose::Write, &refused("create"));

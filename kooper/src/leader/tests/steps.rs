@@ -192,7 +192,7 @@ async fn a_holder_without_a_mark_is_announced_and_replaced_when_it_releases_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_holder_of_a_lease_of_a_former_name_is_respected() {
+async fn the_holder_of_a_lease_of_a_previous_name_is_respected() {
     let server = FakeServer::new();
     server.change("shop-old", |lease| {
         lease["spec"] = json!({"holderIdentity": "b", "renewTime": "2020-01-01T00:00:00.000000Z"});
@@ -200,7 +200,7 @@ async fn the_holder_of_a_lease_of_a_former_name_is_respected() {
     let mut candidate = TestCandidate::with(&server, "a", LeaderElection::new(), &["shop-old"], Arc::new(NoMetrics));
     candidate.does_not_acquire(SECOND * 10).await;
     let remark = candidate.ready().unwrap().unwrap();
-    assert!(remark.contains("`shop-old` of a former name is held by b"), "{remark}");
+    assert!(remark.contains("`shop-old` of a previous name is held by b"), "{remark}");
     server.change("shop-old", |lease| lease["spec"]["holderIdentity"] = json!(""));
     timeout(SECOND * 5, candidate.elector.campaign()).await.expect("it was released");
     assert_eq!(server.get("shop-old")["spec"]["holderIdentity"], "", "it is not written");
@@ -214,7 +214,7 @@ async fn an_instance_waits_for_the_installation_without_a_name() {
     });
     let mut candidate = TestCandidate::made(&server, "a", |options| {
         options.lease = "shop-echo.blue".to_owned();
-        options.former = vec![FormerLease { name: "shop-echo".to_owned(), whose: Whose::NoInstance }];
+        options.previous = vec![PreviousLease { name: "shop-echo".to_owned(), whose: Whose::NoInstance }];
     });
     candidate.does_not_acquire(SECOND * 10).await;
     assert_eq!(
@@ -252,7 +252,7 @@ async fn two_installations_with_one_lease_are_advised_to_have_instance_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_former_lease_that_is_not_renewed_expires() {
+async fn a_previous_lease_that_is_not_renewed_expires() {
     let server = FakeServer::new();
     server.change("shop-old", |lease| {
         lease["spec"] = json!({"holderIdentity": "b", "renewTime": "2020-01-01T00:00:00.000000Z"});
@@ -262,7 +262,7 @@ async fn a_former_lease_that_is_not_renewed_expires() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_with_the_mark_of_a_former_name_can_be_acquired() {
+async fn a_lease_with_the_mark_of_a_previous_name_can_be_acquired() {
     let server = FakeServer::new();
     held_by(&server, "", Some("shop/old"));
     let mut candidate = TestCandidate::with(&server, "a", LeaderElection::new(), &["shop-old"], Arc::new(NoMetrics));

@@ -24,7 +24,7 @@ use super::FAILED;
 use super::args::Settings;
 use super::connect::{self, Connection};
 use super::controllers::{controllers, lease_namespace};
-use super::preflight::{self, PATIENCE};
+use super::preflight::{self, TIMEOUT};
 use crate::controller::Controller;
 use crate::controller::crd::{Advice, InstallError, InstallPlan, Installer, is_established, lacking, older};
 use crate::controller::review::{may, own_namespace};
@@ -69,7 +69,7 @@ pub(crate) fn check(
         let installed = controllers.iter().filter_map(Controller::crd).filter(|(_, installs)| *installs);
         let allowed = settings.allowed_crd_changes.clone();
         let installer = Installer::new(advice, version, installed.map(|(crd, _)| crd), allowed)
-            .former_programs(controllers.iter().filter_map(Controller::former_program));
+            .previous_programs(controllers.iter().filter_map(Controller::previous_program));
         let mut check = Check { client: connection.client.clone(), place, installer, failed: false };
         if check.connection(&connection, settings.impersonated.as_deref()).await {
             if let Some(user) = &settings.impersonated {
@@ -116,7 +116,7 @@ impl Check {
     /// Whether the server responds; otherwise no other check is useful.
     async fn connection(&mut self, connection: &Connection, user: Option<&str>) -> bool {
         let server = &connection.server;
-        match timeout(PATIENCE, self.client.apiserver_version()).await {
+        match timeout(TIMEOUT, self.client.apiserver_version()).await {
             Ok(Ok(version)) => self.ok(format_args!("connection to {server}: {}", version.git_version)),
             Ok(Err(error)) => match impersonation(user, &error).or_else(|| preflight::advice(server, &error)) {
                 Some(advice) => {
@@ -126,7 +126,7 @@ impl Check {
                 None => self.ok(format_args!("connection to {server}")),
             },
             Err(_) => {
-                let seconds = PATIENCE.as_secs();
+                let seconds = TIMEOUT.as_secs();
                 self.missing(format_args!(
                     "connection: the API server {server} did not respond within {seconds} s: check that it runs, and the \
                      network between"

@@ -16,7 +16,7 @@ use super::FAILED;
 use super::args::Settings;
 use super::connect::{self, Connection};
 use super::controllers::controllers;
-use super::preflight::{self, PATIENCE};
+use super::preflight::{self, TIMEOUT};
 use super::run::{GRACE, operator};
 use super::signals::Signals;
 use crate::controller::Controller;
@@ -34,7 +34,7 @@ enum DryRunError {
     Interrupted { signal: String },
     #[error("{advice}")]
     Unconnected { advice: String },
-    #[error("the API server {server} did not respond within {} s: check that it runs, and the network between", PATIENCE.as_secs())]
+    #[error("the API server {server} did not respond within {} s: check that it runs, and the network between", TIMEOUT.as_secs())]
     Silent { server: String },
 }
 
@@ -194,7 +194,7 @@ impl<'a> Rehearsed<'a> {
 /// An error if the API server does not respond: a dry run does not wait for it.
 async fn responds(connection: &Connection) -> Result<(), DryRunError> {
     let server = &connection.server;
-    match timeout(PATIENCE, connection.client.apiserver_version()).await {
+    match timeout(TIMEOUT, connection.client.apiserver_version()).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => match preflight::advice(server, &error) {
             Some(advice) => Err(DryRunError::Unconnected { advice }),

@@ -7,13 +7,13 @@ use crate::error::chain;
 
 /// If the server does not respond for this long, a warning is logged. The controllers
 /// keep trying.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads the server's version. An error is only a warning: the controllers retry,
 /// and `/readyz` reports their state.
 pub(crate) async fn preflight(connection: Connection) {
     let Connection { client, server, .. } = connection;
-    match tokio::time::timeout(PATIENCE, client.apiserver_version()).await {
+    match tokio::time::timeout(TIMEOUT, client.apiserver_version()).await {
         Ok(Ok(version)) => tracing::info!(version = version.git_version, "connected to {server}"),
         Ok(Err(error)) => {
             if let Some(advice) = advice(&server, &error) {
@@ -23,7 +23,7 @@ pub(crate) async fn preflight(connection: Connection) {
         Err(_) => tracing::warn!(
             "the API server {server} did not respond within {} s: check that it runs, and the network between; \
              retrying, see /readyz",
-            PATIENCE.as_secs()
+            TIMEOUT.as_secs()
         ),
     }
 }

@@ -1,15 +1,15 @@
-//! What `access` grants that is more than it seems.
+//! What `rbac` grants that is more than it seems.
 
 use kooper_grammar::access::Rule;
 
 use crate::controller::Controller;
 
-/// A warning for each dangerous part of a rule in `access`.
+/// A warning for each dangerous part of a rule in `rbac`.
 pub(super) fn of(controller: &Controller) -> Vec<String> {
-    let rules = controller.plan().access().unwrap_or_default();
+    let rules = controller.plan().rbac().unwrap_or_default();
     let warning = |rule: &Rule, danger: &str| {
         let rule = shown(rule);
-        format!("`access(\"{rule}\")` of the controller `{}` {danger}", controller.name())
+        format!("`rbac(\"{rule}\")` of the controller `{}` {danger}", controller.name())
     };
     let has_all_namespaces = controller.namespaces().is_empty();
     let dangers = |rule| dangers(rule, has_all_namespaces).into_iter().map(move |danger| warning(rule, danger));
@@ -45,7 +45,7 @@ fn dangers(rule: &Rule, has_all_namespaces: bool) -> Vec<&'static str> {
     dangers
 }
 
-/// In the syntax of `access`.
+/// In the syntax of `rbac`.
 fn shown(rule: &Rule) -> String {
     let group = if rule.group.is_empty() { String::new() } else { format!("{}/", rule.group) };
     let subresource = rule.subresource.as_ref().map_or(String::new(), |subresource| format!("/{subresource}"));

@@ -155,7 +155,7 @@ fn access_adds_rules_in_the_namespaces_of_the_controller() {
         "apps/deployments: *",
         "apps/deployments: get",
     ];
-    let one = Controller::builder::<Pod>("one").namespaces(["a"]).access(rules).handler(handler);
+    let one = Controller::builder::<Pod>("one").namespaces(["a"]).rbac(rules).handler(handler);
     assert_eq!(
         lines(&[one.build().expect("a controller")]),
         [
@@ -183,9 +183,9 @@ fn a_client_without_access_is_an_error() {
     assert_eq!(
         error.to_string(),
         "the controller `one` takes `Client`, whose permissions are unknown: list them with \
-         `access(\"apps/deployments: get, patch\")`, or write `access()` if it needs none"
+         `rbac(\"apps/deployments: get, patch\")`, or write `rbac()` if it needs none"
     );
-    let nothing = one().access::<&str>([]).handler(handler).build().expect("a controller");
+    let nothing = one().rbac::<&str>([]).handler(handler).build().expect("a controller");
     assert!(grants(&[nothing], &place()).is_ok());
 }
 
@@ -200,9 +200,9 @@ fn election() -> LeaderElection {
 }
 
 #[test]
-fn rules_for_leases_are_limited_to_their_names_and_former_ones_are_only_read() {
-    let a = controller("a", &["x"]).leader_election(election()).former_names(["z"]);
-    let a = a.cleanup("example.com/new", async || {}).former_finalizers(["example.com/old"]).build();
+fn rules_for_leases_are_limited_to_their_names_and_previous_ones_are_only_read() {
+    let a = controller("a", &["x"]).leader_election(election()).previous_names(["z"]);
+    let a = a.cleanup("example.com/new", async || {}).previous_finalizers(["example.com/old"]).build();
     let b = controller("b", &["x"]).leader_election(election()).build();
     assert_eq!(
         lines(&[a.expect("a controller"), b.expect("a controller")]),
@@ -257,8 +257,8 @@ fn a_lease_with_a_name_of_its_own_is_one_for_each_instance() {
 }
 
 #[test]
-fn the_leases_of_a_former_program_and_of_former_names_are_read_with_and_without_the_instance() {
-    let a = controller("a", &["x"]).leader_election(election()).former_names(["z"]).former_program("stall");
+fn the_leases_of_a_previous_program_and_of_previous_names_are_read_with_and_without_the_instance() {
+    let a = controller("a", &["x"]).leader_election(election()).previous_names(["z"]).previous_program("stall");
     let a = [a.build().expect("a controller")];
     let read = |place: &Place| lines_at(&a, place).into_iter().find(|line| line.ends_with("] get")).expect("a rule");
     assert_eq!(read(&place()), "  coordination.k8s.io/leases [shop-z stall-a stall-z] get");
@@ -270,14 +270,14 @@ fn the_leases_of_a_former_program_and_of_former_names_are_read_with_and_without_
 
 #[test]
 fn a_rule_has_the_setting_that_requires_it() {
-    let a = controller("a", &["x"]).leader_election(election()).former_program("stall").build();
+    let a = controller("a", &["x"]).leader_election(election()).previous_program("stall").build();
     let grants = grants(&[a.expect("a controller")], &blue()).expect("no clients");
     let of = |name: &str| {
         let found = grants.iter().find(|(grant, _)| grant.name.as_deref() == Some(name) && grant.verb == "get");
         found.and_then(|(_, because)| because.first()).map(String::as_str)
     };
     assert_eq!(of("shop-a"), Some("--instance of the controller `a`"));
-    assert_eq!(of("stall-a"), Some("former_program of the controller `a`"));
+    assert_eq!(of("stall-a"), Some("previous_program of the controller `a`"));
     assert_eq!(of("shop-a.blue"), Some("leader_election of the controller `a`"));
 }
 

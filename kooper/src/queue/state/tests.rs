@@ -20,7 +20,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 fn options() -> QueueOptions {
-    QueueOptions { backoff: Backoff { first: ms(100), longest: ms(1000) }, ..QueueOptions::default() }
+    QueueOptions { backoff: Backoff { initial: ms(100), max: ms(1000) }, ..QueueOptions::default() }
 }
 
 /// A queue and its current time.

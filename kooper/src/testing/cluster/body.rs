@@ -8,7 +8,7 @@ use futures_util::FutureExt as _;
 use tokio::runtime::{Builder, Runtime};
 
 use super::server::{Server, Skipped};
-use super::{Cluster, PATIENCE, Running};
+use super::{Cluster, Running, TIMEOUT};
 use crate::error::{BoxError, Result};
 use crate::program::Program;
 
@@ -105,7 +105,7 @@ async fn start(definitions: &[fn(&mut Program)]) -> Result<(Cluster, Option<Runn
     let settings = program.given_settings();
     let controllers = program.into_controllers().map_err(|error| early(error.into()))?;
     let server = Server::start().await.map_err(early)?.skipping();
-    let cluster = Cluster { server: Arc::new(server), patience: PATIENCE, settings };
+    let cluster = Cluster { server: Arc::new(server), timeout: TIMEOUT, settings };
     if controllers.is_empty() {
         return Ok((cluster, None));
     }

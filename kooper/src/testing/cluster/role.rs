@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::program::rbac::{self, Place};
 
 /// Applies the ServiceAccount of the controllers with their generated role. Where a
-/// controller takes a `Client` and lists nothing with `access`, they may do everything.
+/// controller takes a `Client` and lists nothing with `rbac`, they may do everything.
 pub(super) async fn apply(client: &Client, namespace: &str, controllers: &[Controller]) -> Result<()> {
     let installation = Installation::new(PROGRAM, None);
     let place = Place {

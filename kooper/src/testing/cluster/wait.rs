@@ -26,7 +26,7 @@ impl Cluster {
     ///
     /// # Panics
     /// If it does not within ten seconds, or those of
-    /// [`with_patience`](Self::with_patience). The message shows the call, and the
+    /// [`with_timeout`](Self::with_timeout). The message shows the call, and the
     /// object as it is instead.
     #[track_caller]
     pub fn wait<T: Kind>(&self, object: impl Named, mut holds: impl FnMut(&T) -> bool) -> impl Future<Output = T> {
@@ -34,7 +34,7 @@ impl Cluster {
         async move {
             let key = object.key_in(self.namespace(), KindInfo::of::<T>().namespaced);
             let since = Instant::now();
-            let deadline = since + self.patience;
+            let deadline = since + self.timeout;
             loop {
                 let found = self.look::<T>(&key).await;
                 let wrong = match found.clone() {
@@ -59,7 +59,7 @@ impl Cluster {
     ///
     /// # Panics
     /// If it exists after ten seconds, or those of
-    /// [`with_patience`](Self::with_patience). The message shows the object, with
+    /// [`with_timeout`](Self::with_timeout). The message shows the object, with
     /// its finalizers.
     #[track_caller]
     pub fn wait_deleted<T: Kind>(&self, object: &T) -> impl Future<Output = ()> {
@@ -68,7 +68,7 @@ impl Cluster {
             let key = object.key_in(self.namespace(), KindInfo::of::<T>().namespaced);
             let uid = object.meta().uid.as_deref();
             let since = Instant::now();
-            let deadline = since + self.patience;
+            let deadline = since + self.timeout;
             loop {
                 let found = self.look::<T>(&key).await;
                 match &found {
@@ -120,7 +120,7 @@ impl Cluster {
     }
 
     fn unmet(&self, caller: &Location<'_>, state: &str) -> String {
-        let mut message = format!("{caller}: not within {:?}", self.patience);
+        let mut message = format!("{caller}: not within {:?}", self.timeout);
         match source(caller) {
             Some(source) => drop(write!(message, ":\n\n{}\n\nInstead ", indented(&source))),
             None => message += "; instead ",

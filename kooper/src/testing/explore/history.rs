@@ -27,7 +27,7 @@ use crate::testing::Cluster;
 use crate::testing::cluster::{CONTROLLERS, Restless, State};
 
 /// How long the waits of a scenario take before they fail.
-const PATIENCE: Duration = Duration::from_secs(3600);
+const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// How long events are late, or missed: longer than a call waits for its own writes.
 const GAP: Duration = Duration::from_secs(30);
@@ -63,7 +63,7 @@ pub(super) struct Setting<'a> {
 impl Setting<'_> {
     /// Runs the scenario with something that goes wrong.
     pub(super) async fn run(&self, trial: &Trial) -> Result<Outcome> {
-        let cluster = Cluster::with(self.settings.clone()).await?.with_patience(PATIENCE);
+        let cluster = Cluster::with(self.settings.clone()).await?.with_timeout(TIMEOUT);
         let faults = cluster.faults();
         match trial {
             Trial::Event { of, nth, gap } => faults.replay(&line(of, *nth, *gap))?,
@@ -297,7 +297,7 @@ fn storm(faults: &Faults, seed: u64) {
     let writes = || faults.on(Requests::writes().by(CONTROLLERS)).with_probability(0.1);
     writes().reply(500);
     writes().reset();
-    writes().lose_answer();
+    writes().drop_response();
     writes().delay(Duration::from_secs(2));
     for verb in [Verb::Watch, Verb::List] {
         let reads = || faults.on(Requests::from(verb).by(CONTROLLERS)).with_probability(0.1);
@@ -308,7 +308,7 @@ fn storm(faults: &Faults, seed: u64) {
     events().close();
     events().expire();
     events().repeat();
-    events().garble();
+    events().corrupt();
     events().delay(Duration::from_secs(1));
     events().expire_after(Duration::from_secs(20));
 }

@@ -52,7 +52,7 @@ const LARGE: (usize, usize) = (400, 100_000);
 const RATE: u32 = 100;
 const CHANGES: usize = 1_000;
 /// The longest wait for the watches.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const SETTLE: Duration = Duration::from_secs(3);
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -120,7 +120,7 @@ async fn main() -> Result<()> {
 impl Shared {
     /// Waits until so many watches are open; returns how many are.
     async fn wait(&self, watches: usize) -> usize {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.open.load(Ordering::SeqCst) < watches && Instant::now() < deadline {
             sleep(Duration::from_millis(1)).await;
         }

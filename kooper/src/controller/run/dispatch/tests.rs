@@ -72,7 +72,7 @@ async fn an_own_write_to_an_object_outside_of_the_selector_is_an_echo() {
     let id = CacheId::of::<PartialObjectMeta<ConfigMap>>();
     let gate = Arc::new(gate());
     let finalizers =
-        Finalizers { own: "example.com/a".to_owned(), former: Vec::new(), on_leave: true, retirement: None };
+        Finalizers { own: "example.com/a".to_owned(), previous: Vec::new(), on_leave: true, retirement: None };
     let leaving = Leaving { gate: gate.clone(), id, ours: Cache::default(), finalizers };
     let held = |version: &'static str| {
         object(move |v| {

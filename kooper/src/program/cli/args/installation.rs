@@ -10,7 +10,7 @@ use super::Task;
 use super::flags::{Flag, not_empty, switch};
 
 /// How long `uninstall` waits for cleanups and deletions.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The settings of `manifests`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub(crate) struct UninstallSettings {
 
 impl Default for UninstallSettings {
     fn default() -> Self {
-        Self { orphan: false, keep_crds: false, timeout: PATIENCE }
+        Self { orphan: false, keep_crds: false, timeout: TIMEOUT }
     }
 }
 

@@ -21,7 +21,7 @@ const MANAGER: &str = "kooper-dev";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// How long a CRD may take to be established, and the interval at which it is read.
-const PATIENCE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_millis(10));
+const TIMEOUT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_millis(10));
 
 /// Why an object cannot be applied.
 #[derive(Debug, thiserror::Error)]
@@ -108,9 +108,9 @@ async fn established(client: &Client, name: &str) -> Result<(), String> {
                 Ok(()) => return Ok(()),
                 Err(problem) => missing = problem,
             }
-            sleep(PATIENCE.1).await;
+            sleep(TIMEOUT.1).await;
         }
     };
-    let ended = timeout(PATIENCE.0, wait).await;
+    let ended = timeout(TIMEOUT.0, wait).await;
     ended.unwrap_or_else(|_| Err(format!("the CRD is not established: {missing}")))
 }

@@ -30,7 +30,7 @@ impl Definitions {
         if keep {
             return Ok(definitions);
         }
-        let mut programs: Vec<_> = controllers.iter().filter_map(Controller::former_program).collect();
+        let mut programs: Vec<_> = controllers.iter().filter_map(Controller::previous_program).collect();
         programs.push(&place.installation.program);
         for name in merged(controllers.iter().filter_map(Controller::crd).map(|(crd, _)| crd)).into_keys() {
             let Some(crd) = get(client, &name).await? else { continue };

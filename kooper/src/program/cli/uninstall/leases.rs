@@ -35,7 +35,7 @@ impl fmt::Display for LeaseName {
     }
 }
 
-/// The Leases of the controllers, without those of former names.
+/// The Leases of the controllers, without those of previous names.
 pub(super) fn of(controllers: &[Controller], place: &Place) -> BTreeSet<LeaseName> {
     let leases = controllers.iter().filter_map(|one| one.leases(&place.installation, &place.lease_namespace));
     leases.map(|leases| LeaseName { namespace: leases.namespace, name: leases.name }).collect()

@@ -8,7 +8,7 @@ fn secs(secs: u64) -> Duration {
 
 /// A queue with a key that failed and is retried in an hour.
 fn failed(completion: Completion) -> TimedQueue {
-    let hour = Backoff { first: secs(3600), longest: secs(3600) };
+    let hour = Backoff { initial: secs(3600), max: secs(3600) };
     let mut queue = TimedQueue::new(QueueOptions { backoff: hour, resync: Some(secs(60)), ..QueueOptions::default() });
     queue.event("a");
     queue.take();
@@ -67,7 +67,7 @@ fn a_new_generation_during_a_run_that_fails_runs_the_key_at_once() {
 #[test]
 fn a_failing_handler_that_edits_its_own_spec_does_not_spin() {
     let mut queue =
-        TimedQueue::new(QueueOptions { backoff: Backoff { first: secs(1), longest: secs(1000) }, ..options() });
+        TimedQueue::new(QueueOptions { backoff: Backoff { initial: secs(1), max: secs(1000) }, ..options() });
     queue.event("a");
     let (start, mut calls) = (queue.now, 0);
     while queue.now < start + secs(600) {
@@ -151,7 +151,7 @@ fn a_resync_does_not_shorten_the_delay_of_a_failing_key() {
 
 #[test]
 fn a_change_and_a_resync_have_all_retries_again_after_they_were_used_up() {
-    let backoff = Backoff { first: ms(1), longest: ms(1) };
+    let backoff = Backoff { initial: ms(1), max: ms(1) };
     let mut queue = TimedQueue::new(QueueOptions { backoff, retries: Some(2), resync: Some(secs(60)), ..options() });
     let series = |queue: &mut TimedQueue| {
         let mut calls = 0;
@@ -291,7 +291,7 @@ fn serve(queue: &mut TimedQueue, completion: Completion) -> Vec<String> {
 
 #[test]
 fn only_one_key_that_lacks_a_permission_is_retried_until_it_succeeds_then_the_others_at_the_retry_rate() {
-    let backoff = Backoff { first: ms(5), longest: secs(1000) };
+    let backoff = Backoff { initial: ms(5), max: secs(1000) };
     let mut queue = TimedQueue::new(QueueOptions { backoff, retry_rate: (10, 20), ..options() });
     for n in 0..100 {
         queue.event(&n.to_string());
@@ -330,7 +330,7 @@ fn only_one_key_that_lacks_a_permission_is_retried_until_it_succeeds_then_the_ot
 
 #[test]
 fn a_key_that_lacks_a_permission_is_first_retried_after_seconds() {
-    let backoff = Backoff { first: ms(5), longest: secs(1000) };
+    let backoff = Backoff { initial: ms(5), max: secs(1000) };
     let mut queue = TimedQueue::new(QueueOptions { backoff, ..options() });
     queue.event("a");
     for expected in [2, 4, 8, 16, 30, 30] {

@@ -28,7 +28,7 @@ impl TimedQueue {
 }
 
 fn queue() -> TimedQueue {
-    let backoff = Backoff { first: ms(4_000), longest: ms(60_000) };
+    let backoff = Backoff { initial: ms(4_000), max: ms(60_000) };
     TimedQueue::new(QueueOptions { backoff, resync: Some(ms(3_600_000)), retry_rate: (1, 1), ..options() })
 }
 

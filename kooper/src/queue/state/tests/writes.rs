@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::super::super::writes::{PATIENCE, View};
+use super::super::super::writes::{TIMEOUT, View};
 use super::*;
 use crate::watch::cache_id::CacheId;
 
@@ -301,7 +301,7 @@ fn a_key_waits_for_its_cache_for_a_limited_time() {
     queue.finish("a", Completion::Success(None));
     queue.event("a");
     assert_eq!(queue.take(), None);
-    assert_eq!(queue.wait(), Some(PATIENCE));
+    assert_eq!(queue.wait(), Some(TIMEOUT));
     assert!(queue.take().is_some());
 }
 
@@ -385,7 +385,7 @@ proptest! {
             match one {
                 Move::Take => if !running && queue.take().is_some() {
                     running = true;
-                    let missing = written.iter().find(|(n, version, at)| cache[*n] < *version && queue.now < *at + PATIENCE);
+                    let missing = written.iter().find(|(n, version, at)| cache[*n] < *version && queue.now < *at + TIMEOUT);
                     prop_assert_eq!(missing, None);
                 },
                 Move::Finish(success) => if std::mem::take(&mut running) {

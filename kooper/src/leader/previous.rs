@@ -1,4 +1,4 @@
-//! A lease of a former name, or of the installation without an instance name. Its
+//! A lease of a previous name, or of the installation without an instance name. Its
 //! holder is respected, and it is never written.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::clock::{Clock, Moment};
 
 /// A lease that is respected, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FormerLease {
+pub(crate) struct PreviousLease {
     pub(crate) name: String,
     pub(crate) whose: Whose,
 }
@@ -18,9 +18,9 @@ pub(crate) struct FormerLease {
 /// The owner of a respected lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
-    /// The controller's, under a former name.
+    /// The controller's, under a previous name.
     Controller,
-    /// The controller's, when the program had its former name.
+    /// The controller's, when the program had its previous name.
     Program,
     /// The one of the installation without an instance name.
     NoInstance,
@@ -31,8 +31,8 @@ impl Whose {
     #[cfg(feature = "cli")]
     pub(crate) fn key(self) -> &'static str {
         match self {
-            Self::Controller => "former_names",
-            Self::Program => "former_program",
+            Self::Controller => "previous_names",
+            Self::Program => "previous_program",
             Self::NoInstance => "--instance",
         }
     }

@@ -1,4 +1,4 @@
-//! Fields that the controller applied under a former name.
+//! Fields that the controller applied under a previous name.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -28,13 +28,13 @@ struct Entry {
 }
 
 impl Objects<'_> {
-    /// Takes over the fields that the controller applied under its former names.
-    /// After this controller has applied the desired state, each former field
+    /// Takes over the fields that the controller applied under its previous names.
+    /// After this controller has applied the desired state, each previous field
     /// manager of the object applies nothing, which removes the fields that are no
     /// longer desired.
     pub(super) async fn take_over(&self, (object, text): &ApiResponse, status: bool) -> Result<(), AccessError> {
         let Some(object) = object else { return Ok(()) };
-        for manager in applied_by(&self.backing.former, text, status) {
+        for manager in applied_by(&self.backing.previous, text, status) {
             let nothing = json!({
                 "apiVersion": self.kind.api_version(),
                 "kind": self.kind.kind,
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_former_managers_that_have_applied_the_same_part_of_the_object_are_found() {
+    fn only_previous_managers_that_have_applied_the_same_part_of_the_object_are_found() {
         let object = json!({"metadata": {"name": "a", "managedFields": [
             {"manager": "shop/web", "operation": "Apply", "fieldsV1": {"f:data": {}}},
             {"manager": "shop/old", "operation": "Update"},
