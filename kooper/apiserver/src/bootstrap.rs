@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
-use crate::prepare::Allocation;
+use crate::registry::Allocation;
 use crate::store::Draft;
 use crate::work::{AUTHORITY, SERVICE};
-use crate::{defaults, fields, meta, prepare, random, route, time, verbs};
+use crate::{defaults, fields, meta, prepare, random, registry, route, time, verbs};
 
 /// The roles, bindings and priority classes of a real server, one a line.
 const OBJECTS: &str = include_str!("bootstrap.jsonl");
@@ -120,7 +120,7 @@ pub(crate) fn publish_server(cluster: &Arc<Cluster>) {
         "metadata": {"name": SERVICE, "labels": {"component": "apiserver", "provider": "kubernetes"}},
         "spec": {
             "type": "ClusterIP",
-            "clusterIP": prepare::first_address().to_string(),
+            "clusterIP": registry::first_address().to_string(),
             "ipFamilyPolicy": "SingleStack",
             "sessionAffinity": "None",
             "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}]

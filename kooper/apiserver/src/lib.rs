@@ -42,6 +42,7 @@ mod print;
 mod protobuf;
 mod quantity;
 mod random;
+mod registry;
 mod roles;
 mod route;
 mod schema;

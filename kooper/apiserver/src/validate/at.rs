@@ -9,12 +9,12 @@ use crate::form;
 use crate::quantity::Quantity;
 
 /// The violations that were found.
-pub(super) type Causes = RefCell<Vec<Cause>>;
+pub(crate) type Causes = RefCell<Vec<Cause>>;
 
 /// A place in an object. Absent values are null.
 #[derive(Clone)]
-pub(super) struct At<'a> {
-    pub(super) value: &'a Value,
+pub(crate) struct At<'a> {
+    pub(crate) value: &'a Value,
     path: String,
     causes: &'a Causes,
 }
@@ -22,7 +22,7 @@ pub(super) struct At<'a> {
 const NOTHING: &Value = &Value::Null;
 
 impl<'a> At<'a> {
-    pub(super) fn root(value: &'a Value, causes: &'a Causes) -> Self {
+    pub(crate) fn root(value: &'a Value, causes: &'a Causes) -> Self {
         Self { value, path: String::new(), causes }
     }
 
@@ -31,44 +31,44 @@ impl<'a> At<'a> {
     }
 
     /// A member by name; dots lead further down.
-    pub(super) fn field(&self, path: &str) -> Self {
+    pub(crate) fn field(&self, path: &str) -> Self {
         let value = path.split('.').try_fold(self.value, |value, key| value.get(key));
         let path = if self.path.is_empty() { path.to_owned() } else { format!("{}.{path}", self.path) };
         self.below(value, path)
     }
 
     /// The same place under another path: the real server's paths are not always those of the object.
-    pub(super) fn named(&self, path: String) -> Self {
+    pub(crate) fn named(&self, path: String) -> Self {
         self.below(Some(self.value), path)
     }
 
     /// Checks another value as if it were at this place.
-    pub(super) fn nested(&self, value: &Value, check: impl FnOnce(&At<'_>)) {
+    pub(crate) fn nested(&self, value: &Value, check: impl FnOnce(&At<'_>)) {
         let causes = Causes::default();
         check(&At { value, path: self.path.clone(), causes: &causes });
         self.causes.borrow_mut().extend(causes.into_inner());
     }
 
-    pub(super) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
-    pub(super) fn items(&self) -> Vec<Self> {
+    pub(crate) fn items(&self) -> Vec<Self> {
         let items = self.value.as_array().into_iter().flatten().enumerate();
         items.map(|(index, value)| self.below(Some(value), format!("{}[{index}]", self.path))).collect()
     }
 
-    pub(super) fn entries(&self) -> Vec<(&'a str, Self)> {
+    pub(crate) fn entries(&self) -> Vec<(&'a str, Self)> {
         let entries = self.value.as_object().into_iter().flatten();
         entries.map(|(key, value)| (key.as_str(), self.below(Some(value), format!("{}[{key}]", self.path)))).collect()
     }
 
-    pub(super) fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         !self.value.is_null()
     }
 
     /// Whether it is absent, `""`, `[]` or `{}`.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         match self.value {
             Value::Null => true,
             Value::String(text) => text.is_empty(),
@@ -78,19 +78,19 @@ impl<'a> At<'a> {
         }
     }
 
-    pub(super) fn text(&self) -> &'a str {
+    pub(crate) fn text(&self) -> &'a str {
         self.value.as_str().unwrap_or_default()
     }
 
-    pub(super) fn number(&self) -> Option<i64> {
+    pub(crate) fn number(&self) -> Option<i64> {
         self.value.as_i64()
     }
 
-    pub(super) fn is_true(&self) -> bool {
+    pub(crate) fn is_true(&self) -> bool {
         self.value == &Value::Bool(true)
     }
 
-    pub(super) fn quantity(&self) -> Option<Quantity> {
+    pub(crate) fn quantity(&self) -> Option<Quantity> {
         match self.value {
             Value::String(text) => Quantity::parse(text),
             Value::Number(number) => Quantity::parse(&number.to_string()),
@@ -98,88 +98,88 @@ impl<'a> At<'a> {
         }
     }
 
-    pub(super) fn add(&self, cause: Cause) {
+    pub(crate) fn add(&self, cause: Cause) {
         self.causes.borrow_mut().push(cause);
     }
 
     /// How many violations were found so far.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.causes.borrow().len()
     }
 
     /// Whether it is set; otherwise it is reported.
-    pub(super) fn required(&self, why: &str) -> bool {
+    pub(crate) fn required(&self, why: &str) -> bool {
         if self.is_empty() {
             self.require(why);
         }
         !self.is_empty()
     }
 
-    pub(super) fn require(&self, why: &str) {
+    pub(crate) fn require(&self, why: &str) {
         self.add(Cause::required(&self.path, why));
     }
 
-    pub(super) fn invalid(&self, why: impl std::fmt::Display) {
+    pub(crate) fn invalid(&self, why: impl std::fmt::Display) {
         self.add(Cause::invalid(&self.path, self.value, why));
     }
 
     /// Invalid, with a value that is not the one at this place.
-    pub(super) fn invalid_as(&self, value: &Value, why: impl std::fmt::Display) {
+    pub(crate) fn invalid_as(&self, value: &Value, why: impl std::fmt::Display) {
         self.add(Cause::invalid(&self.path, value, why));
     }
 
     /// Invalid, with a value that is already in the form in which it is shown.
-    pub(super) fn invalid_shown(&self, shown: &str, why: impl std::fmt::Display) {
+    pub(crate) fn invalid_shown(&self, shown: &str, why: impl std::fmt::Display) {
         let message = format!("Invalid value: {shown}: {why}");
         self.add(Cause::other("FieldValueInvalid", &self.path, message));
     }
 
-    pub(super) fn forbidden(&self, why: impl std::fmt::Display) {
+    pub(crate) fn forbidden(&self, why: impl std::fmt::Display) {
         self.add(Cause::forbidden(&self.path, why));
     }
 
-    pub(super) fn forbidden_if(&self, violated: bool, why: &str) {
+    pub(crate) fn forbidden_if(&self, violated: bool, why: &str) {
         if violated {
             self.forbidden(why);
         }
     }
 
-    pub(super) fn forbidden_if_set(&self, why: &str) {
+    pub(crate) fn forbidden_if_set(&self, why: &str) {
         self.forbidden_if(self.is_set(), why);
     }
 
-    pub(super) fn duplicate(&self) {
+    pub(crate) fn duplicate(&self) {
         self.add(Cause::duplicate(&self.path, self.value));
     }
 
-    pub(super) fn duplicate_of(&self, value: &Value) {
+    pub(crate) fn duplicate_of(&self, value: &Value) {
         self.add(Cause::duplicate(&self.path, value));
     }
 
-    pub(super) fn not_found(&self) {
+    pub(crate) fn not_found(&self) {
         self.add(Cause::other("FieldValueNotFound", &self.path, format!("Not found: {:?}", self.text())));
     }
 
-    pub(super) fn not_supported(&self, supported: &[&str]) {
+    pub(crate) fn not_supported(&self, supported: &[&str]) {
         let value = if self.is_set() { self.value.to_string() } else { "\"\"".to_owned() };
         self.add(Cause::not_supported(&self.path, &value, supported));
     }
 
     /// Where it is set, it is one of these.
-    pub(super) fn one_of(&self, supported: &[&str]) {
+    pub(crate) fn one_of(&self, supported: &[&str]) {
         if !self.is_empty() && !supported.contains(&self.text()) {
             self.not_supported(supported);
         }
     }
 
     /// Where it is set, it has a form.
-    pub(super) fn form(&self, check: form::Check) {
+    pub(crate) fn form(&self, check: form::Check) {
         if !self.is_empty() {
             self.form_even_if_empty(check);
         }
     }
 
-    pub(super) fn form_even_if_empty(&self, check: form::Check) {
+    pub(crate) fn form_even_if_empty(&self, check: form::Check) {
         let text = self.text();
         for why in check(text) {
             self.invalid_as(&json!(text), why);
@@ -187,26 +187,26 @@ impl<'a> At<'a> {
     }
 
     /// A name that is required and has a form.
-    pub(super) fn name(&self, check: form::Check) {
+    pub(crate) fn name(&self, check: form::Check) {
         if self.required("") {
             self.form(check);
         }
     }
 
-    pub(super) fn not_negative(&self) {
+    pub(crate) fn not_negative(&self) {
         if self.number().is_some_and(|number| number < 0) {
             self.invalid("must be greater than or equal to 0");
         }
     }
 
-    pub(super) fn between(&self, least: i64, most: i64) {
+    pub(crate) fn between(&self, least: i64, most: i64) {
         if self.number().is_some_and(|number| number < least || number > most) {
             self.invalid(format!("must be between {least} and {most}, inclusive"));
         }
     }
 
     /// An update leaves it as it is.
-    pub(super) fn immutable(&self, present: &Value) {
+    pub(crate) fn immutable(&self, present: &Value) {
         if self.value != present {
             self.invalid("field is immutable");
         }

@@ -9,18 +9,18 @@ use super::resources;
 use crate::form;
 
 /// The highest number of a user or a group.
-pub(super) const MOST_ID: i64 = i32::MAX as i64;
+pub(crate) const MOST_ID: i64 = i32::MAX as i64;
 
 /// Which containers of a pod are checked.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Group {
+pub(crate) enum Group {
     Main,
     Init,
     Ephemeral,
 }
 
 /// The rules of all containers of a pod; `volumes` are the names of its valid volumes.
-pub(super) fn containers(spec: &At<'_>, volumes: &HashSet<&str>) {
+pub(crate) fn containers(spec: &At<'_>, volumes: &HashSet<&str>) {
     let main = spec.field("containers");
     if main.items().is_empty() {
         main.require("");
@@ -94,7 +94,7 @@ fn check(container: &At<'_>, volumes: &HashSet<&str>, group: Group) {
 }
 
 /// The users and groups of a security context.
-pub(super) fn user_ids(security: &At<'_>) {
+pub(crate) fn user_ids(security: &At<'_>) {
     for key in ["runAsUser", "runAsGroup"] {
         security.field(key).between(0, MOST_ID);
     }
@@ -307,7 +307,7 @@ fn action(handler: &At<'_>) {
 }
 
 /// A port by its number or its name.
-pub(super) fn port_or_name(port: &At<'_>) {
+pub(crate) fn port_or_name(port: &At<'_>) {
     if port.value.is_string() {
         port.form_even_if_empty(form::port_name);
     } else {

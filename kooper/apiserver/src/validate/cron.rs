@@ -11,7 +11,7 @@ const FIELDS: [(u32, u32, &[&str]); 5] = [
 const DESCRIPTORS: [&str; 7] = ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
 
 /// The messages are those of the parser that Kubernetes uses.
-pub(super) fn check(schedule: &str) -> Result<(), String> {
+pub(crate) fn check(schedule: &str) -> Result<(), String> {
     let mut rest = schedule;
     if rest.starts_with("TZ=") || rest.starts_with("CRON_TZ=") {
         rest = rest.split_once(' ').map_or("", |(_, rest)| rest).trim();

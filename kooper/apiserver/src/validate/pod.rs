@@ -1,53 +1,18 @@
-//! The rules of pods and of templates for pods.
-
-mod update;
+//! The rules that pods and templates for pods share.
 
 use std::collections::HashSet;
 
 use serde_json::json;
 
-pub(super) use self::update::{resize, status, update, update_ephemeral};
-
 use super::at::At;
 use super::{container, selector, volume};
 use crate::form;
 
-const TOO_MANY_SECONDS: i64 = i32::MAX as i64;
-
-/// The rules of a new pod.
-pub(super) fn create(pod: &At<'_>) {
-    let spec = pod.field("spec");
-    self::spec(&spec);
-    if !spec.field("ephemeralContainers").is_empty() {
-        spec.field("ephemeralContainers").forbidden("cannot be set on create");
-    }
-    if !spec.field("nodeName").is_empty() && !spec.field("schedulingGates").is_empty() {
-        spec.field("nodeName").forbidden("cannot be set until all schedulingGates have been cleared");
-    }
-    of_pods(&spec);
-}
-
-/// What holds for pods, but not for templates: images have no spaces around them, and tokens need an account.
-fn of_pods(spec: &At<'_>) {
-    if spec.field("serviceAccountName").is_empty() {
-        for source in spec.field("volumes").items().iter().flat_map(|volume| volume.field("projected.sources").items())
-        {
-            let why = "must not be specified when serviceAccountName is not set";
-            source.field("serviceAccountToken").forbidden_if_set(why);
-        }
-    }
-    for list in ["containers", "initContainers"] {
-        for container in spec.field(list).items() {
-            let image = container.field("image");
-            if image.text().trim() != image.text() {
-                image.invalid("must not have leading or trailing whitespace");
-            }
-        }
-    }
-}
+/// The longest deadline of a pod.
+pub(crate) const TOO_MANY_SECONDS: i64 = i32::MAX as i64;
 
 /// The rules of a template, whose labels a selector may have to match.
-pub(super) fn template(template: &At<'_>) {
+pub(crate) fn template(template: &At<'_>) {
     template_metadata(template);
     spec(&template.field("spec"));
     if !template.field("spec.ephemeralContainers").is_empty() {
@@ -56,20 +21,20 @@ pub(super) fn template(template: &At<'_>) {
 }
 
 /// The labels and annotations of a template, under the paths of the real server.
-pub(super) fn template_metadata(template: &At<'_>) {
+pub(crate) fn template_metadata(template: &At<'_>) {
     super::labels(&template.field("metadata.labels").named(format!("{}.labels", template.path())));
     super::annotations(&template.field("metadata.annotations").named(format!("{}.annotations", template.path())));
 }
 
 /// The restart policy of workloads that run indefinitely, and the deadline that they do not have.
-pub(super) fn runs_for_ever(template: &At<'_>, owner: &str) {
+pub(crate) fn runs_for_ever(template: &At<'_>, owner: &str) {
     template.field("spec.restartPolicy").one_of(&["Always"]);
     let why = format!("activeDeadlineSeconds in {owner} is not Supported");
     template.field("spec.activeDeadlineSeconds").forbidden_if_set(&why);
 }
 
 /// The rules of a pod's spec.
-pub(super) fn spec(spec: &At<'_>) {
+pub(crate) fn spec(spec: &At<'_>) {
     let volumes = volume::volumes(&spec.field("volumes"));
     container::containers(spec, &volumes);
     if spec.field("hostNetwork").is_true() {

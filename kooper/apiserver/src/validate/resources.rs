@@ -8,7 +8,7 @@ use crate::form;
 /// Resources without a prefix that a container may have.
 const STANDARD: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
-pub(super) fn of_container(resources: &At<'_>) {
+pub(crate) fn of_container(resources: &At<'_>) {
     requirements(resources, |name, at| {
         let before = at.count();
         for why in form::qualified(name) {
@@ -43,7 +43,7 @@ fn may_overcommit(name: &str) -> bool {
 }
 
 /// The rules of `limits` and `requests`; `check` is for the name of a resource.
-pub(super) fn requirements(resources: &At<'_>, check: impl Fn(&str, &At<'_>)) {
+pub(crate) fn requirements(resources: &At<'_>, check: impl Fn(&str, &At<'_>)) {
     let limits = resources.field("limits");
     for (name, limit) in limits.entries() {
         check(name, &limit);
@@ -71,7 +71,7 @@ pub(super) fn requirements(resources: &At<'_>, check: impl Fn(&str, &At<'_>)) {
 }
 
 /// The rules of the amount of a resource.
-pub(super) fn quantity(name: &str, at: &At<'_>) {
+pub(crate) fn quantity(name: &str, at: &At<'_>) {
     let Some(quantity) = at.quantity() else { return };
     not_negative(at);
     if is_extended(name) && !quantity.is_whole() {
@@ -79,7 +79,7 @@ pub(super) fn quantity(name: &str, at: &At<'_>) {
     }
 }
 
-pub(super) fn not_negative(at: &At<'_>) {
+pub(crate) fn not_negative(at: &At<'_>) {
     if let Some(quantity) = at.quantity().filter(|quantity| quantity.is_negative()) {
         at.invalid_as(&json!(quantity.to_string()), "must be greater than or equal to 0");
     }

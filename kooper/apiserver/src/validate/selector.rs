@@ -6,7 +6,7 @@ use super::at::At;
 use crate::form;
 use crate::select::LabelSelector;
 
-pub(super) fn validate(selector: &At<'_>) {
+pub(crate) fn validate(selector: &At<'_>) {
     super::labels(&selector.field("matchLabels"));
     for term in selector.field("matchExpressions").items() {
         let values = term.field("values");
@@ -27,7 +27,7 @@ pub(super) fn validate(selector: &At<'_>) {
 }
 
 /// The rules of a selector that is required and selects something.
-pub(super) fn not_empty(selector: &At<'_>, owner: &str) {
+pub(crate) fn not_empty(selector: &At<'_>, owner: &str) {
     if !selector.is_set() {
         selector.require("");
         return;
@@ -39,14 +39,14 @@ pub(super) fn not_empty(selector: &At<'_>, owner: &str) {
 }
 
 /// Whether a selector can be evaluated.
-pub(super) fn is_valid(selector: &Value) -> bool {
+pub(crate) fn is_valid(selector: &Value) -> bool {
     let causes = super::at::Causes::default();
     validate(&At::root(selector, &causes));
     causes.into_inner().is_empty()
 }
 
 /// A selector as the API shows it.
-pub(super) fn shown(selector: &Value) -> String {
+pub(crate) fn shown(selector: &Value) -> String {
     let parts = ["matchLabels", "matchExpressions"].iter().filter_map(|key| {
         let value = selector.get(key)?;
         Some(format!("{key:?}:{value}"))
@@ -55,7 +55,7 @@ pub(super) fn shown(selector: &Value) -> String {
 }
 
 /// A selector matches the labels of a template.
-pub(super) fn matches(selector: &Value, template: &At<'_>, empty_matches: bool) {
+pub(crate) fn matches(selector: &Value, template: &At<'_>, empty_matches: bool) {
     let labels = template.field("metadata.labels");
     let is_empty = |key: &str| match &selector[key] {
         Value::Object(entries) => entries.is_empty(),

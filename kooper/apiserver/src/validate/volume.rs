@@ -44,7 +44,7 @@ const TYPES: [&str; 30] = [
 const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 
 /// The rules of a pod's volumes, and the names of the valid ones.
-pub(super) fn volumes<'a>(list: &At<'a>) -> HashSet<&'a str> {
+pub(crate) fn volumes<'a>(list: &At<'a>) -> HashSet<&'a str> {
     let mut names = HashSet::new();
     for volume in list.items() {
         let before = volume.count();

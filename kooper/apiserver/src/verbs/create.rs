@@ -7,10 +7,10 @@ use super::{Call, WriteOptions, answer_object, answer_value, body, draft, warned
 use crate::auth::rbac;
 use crate::http::Answer;
 use crate::kinds::Kind;
-use crate::prepare::Allocation;
+use crate::registry::Allocation;
 use crate::status::Refusal;
 use crate::validate::Write;
-use crate::{admission, fields, meta, prepare};
+use crate::{admission, fields, meta, prepare, registry};
 
 /// How often a generated name is tried anew when it is taken.
 const TRIES: usize = 8;
@@ -61,7 +61,7 @@ pub(super) fn create_object(
         prepare::create(kind, &mut object, allocation)?;
         let name = meta::text(&object, "name").to_owned();
         prepare::check_type(kind, &object, None, &[])?;
-        let causes = prepare::validate(kind, &object, Write::Create);
+        let causes = registry::validate(kind, &object, Write::Create);
         if !causes.is_empty() {
             return Err(Refusal::invalid_object(kind, &name, &causes));
         }

@@ -175,7 +175,7 @@ fn of(call: &Call<'_>, object: &Value) -> Value {
             let selector = &object["spec"]["selector"];
             // A ReplicationController selects by labels alone.
             let by_labels = call.kind.kind == "ReplicationController";
-            crate::print::selector_text(&if by_labels { json!({"matchLabels": selector}) } else { selector.clone() })
+            crate::registry::selector_text(&if by_labels { json!({"matchLabels": selector}) } else { selector.clone() })
         }
     };
     let mut metadata = json!({});

@@ -10,6 +10,7 @@ use super::{Call, WriteOptions, answer_object, answer_value, body, create, draft
 use crate::auth::rbac;
 use crate::cause::Cause;
 use crate::http::Answer;
+use crate::registry::{self, Update};
 use crate::status::Refusal;
 use crate::store::Object;
 use crate::{admission, fields, meta, prepare, validate};
@@ -236,14 +237,15 @@ fn next_state(
     }
     let mut causes = Vec::from_iter(changed);
     causes.extend(meta::validate_system(&object, present));
-    causes.extend(validate::frozen(present, &empty));
+    causes.extend(validate::data::frozen_empty(present, &empty));
     if area == Area::Whole {
         admission::update(call.cluster, kind, &mut object, present)?;
     }
     meta::prepare_update(&mut object, present);
     let version = present["metadata"]["resourceVersion"].clone();
     meta::of(&mut object).insert("resourceVersion".into(), version);
-    prepare::update(kind, &mut object, present, area.is_status(), options.dry_run)?;
+    let update = Update { present, status: area.is_status(), dry_run: options.dry_run };
+    prepare::update(kind, &mut object, update)?;
     if kind.custom.is_none() {
         prepare::store(kind, &mut object);
     }
@@ -272,7 +274,7 @@ fn next_state(
     prepare::check_type(kind, &object, Some(present), &causes)?;
     // The real server checks it twice, and reports it twice.
     causes.extend(added);
-    causes.extend(prepare::validate(kind, &object, area.judged(present)));
+    causes.extend(registry::validate(kind, &object, area.judged(present)));
     if !causes.is_empty() {
         return Err(prepare::invalid(kind, &sent, name, &causes));
     }

@@ -1,0 +1,156 @@
+//! The strategies of the kinds, as in Kubernetes' own registry: what each kind does to its objects, and how it shows
+//! them. A kind has one file; whoever serves requests asks for its strategy, and compares no names.
+
+mod admission_policy;
+mod admission_policy_binding;
+mod certificate_signing_request;
+mod config_map;
+mod controller_revision;
+mod cron_job;
+mod csi_driver;
+mod csi_node;
+mod csi_storage_capacity;
+mod custom_resource_definition;
+mod daemon_set;
+mod deployment;
+mod endpoint_slice;
+mod endpoints;
+mod event;
+mod flow_schema;
+mod horizontal_pod_autoscaler;
+mod ingress;
+mod ingress_class;
+mod ip_address;
+mod job;
+mod lease;
+mod namespace;
+mod network_policy;
+mod node;
+mod persistent_volume;
+mod persistent_volume_claim;
+mod pod;
+mod pod_disruption_budget;
+mod pod_template;
+mod priority_class;
+mod priority_level_configuration;
+mod replica_set;
+mod replication_controller;
+mod resource_claim;
+mod resource_quota;
+mod resource_slice;
+mod role;
+mod role_binding;
+mod row;
+mod runtime_class;
+mod secret;
+mod service;
+mod service_cidr;
+mod stateful_set;
+mod storage_class;
+mod strategy;
+mod volume_attachment;
+mod volume_attributes_class;
+mod warnings;
+mod webhook_configuration;
+
+use serde_json::Value;
+
+pub(crate) use self::row::{Row, selector_text};
+pub(crate) use self::service::first_address;
+use self::strategy::Plain;
+pub(crate) use self::strategy::{Allocation, Strategy, Update};
+use crate::cause::Cause;
+use crate::kinds::Kind;
+use crate::validate::Write;
+use crate::validate::at::{At, Causes};
+use crate::{crd, meta};
+
+/// The strategy of a kind. Custom kinds have what their definition says instead.
+pub(crate) fn of(kind: &Kind) -> &'static dyn Strategy {
+    if kind.custom.is_some() {
+        return &Plain;
+    }
+    match (kind.group.as_str(), kind.kind.as_str()) {
+        ("", "ReplicationController") => &replication_controller::ReplicationController,
+        ("", "PodTemplate") => &pod_template::PodTemplate,
+        ("", "Endpoints") => &endpoints::Endpoints,
+        ("", "Service") => &service::Service,
+        ("", "PersistentVolume") => &persistent_volume::PersistentVolume,
+        ("", "PersistentVolumeClaim") => &persistent_volume_claim::PersistentVolumeClaim,
+        ("", "Node") => &node::Node,
+        ("", "Event") => &event::Event { core: true },
+        ("", "ResourceQuota") => &resource_quota::ResourceQuota,
+        ("", "ConfigMap") => &config_map::ConfigMap,
+        ("", "Secret") => &secret::Secret,
+        ("", "Namespace") => &namespace::Namespace,
+        ("", "Pod") => &pod::Pod,
+        ("apps", "Deployment") => &deployment::Deployment,
+        ("apps", "ReplicaSet") => &replica_set::ReplicaSet,
+        ("apps", "DaemonSet") => &daemon_set::DaemonSet,
+        ("apps", "StatefulSet") => &stateful_set::StatefulSet,
+        ("apps", "ControllerRevision") => &controller_revision::ControllerRevision,
+        ("batch", "Job") => &job::Job,
+        ("batch", "CronJob") => &cron_job::CronJob,
+        ("autoscaling", "HorizontalPodAutoscaler") => &horizontal_pod_autoscaler::HorizontalPodAutoscaler,
+        ("policy", "PodDisruptionBudget") => &pod_disruption_budget::PodDisruptionBudget,
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
+            &admission_policy::AdmissionPolicy { rules: "/spec/validations" }
+        }
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => {
+            &admission_policy::AdmissionPolicy { rules: "/spec/mutations" }
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding") => {
+            &admission_policy_binding::AdmissionPolicyBinding
+        }
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration") => {
+            &webhook_configuration::WebhookConfiguration
+        }
+        ("certificates.k8s.io", "CertificateSigningRequest") => &certificate_signing_request::CertificateSigningRequest,
+        ("coordination.k8s.io", "Lease") => &lease::Lease,
+        ("discovery.k8s.io", "EndpointSlice") => &endpoint_slice::EndpointSlice,
+        ("events.k8s.io", "Event") => &event::Event { core: false },
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => &flow_schema::FlowSchema,
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => {
+            &priority_level_configuration::PriorityLevelConfiguration
+        }
+        ("networking.k8s.io", "Ingress") => &ingress::Ingress,
+        ("networking.k8s.io", "IngressClass") => &ingress_class::IngressClass,
+        ("networking.k8s.io", "NetworkPolicy") => &network_policy::NetworkPolicy,
+        ("networking.k8s.io", "ServiceCIDR") => &service_cidr::ServiceCidr,
+        ("networking.k8s.io", "IPAddress") => &ip_address::IpAddress,
+        ("node.k8s.io", "RuntimeClass") => &runtime_class::RuntimeClass,
+        ("rbac.authorization.k8s.io", "Role") => &role::Role { namespaced: true },
+        ("rbac.authorization.k8s.io", "ClusterRole") => &role::Role { namespaced: false },
+        ("rbac.authorization.k8s.io", "RoleBinding") => &role_binding::RoleBinding { namespaced: true },
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding") => &role_binding::RoleBinding { namespaced: false },
+        ("resource.k8s.io", "ResourceClaim") => &resource_claim::ResourceClaim,
+        ("resource.k8s.io", "ResourceSlice") => &resource_slice::ResourceSlice,
+        ("scheduling.k8s.io", "PriorityClass") => &priority_class::PriorityClass,
+        ("storage.k8s.io", "StorageClass") => &storage_class::StorageClass,
+        ("storage.k8s.io", "VolumeAttributesClass") => &volume_attributes_class::VolumeAttributesClass,
+        ("storage.k8s.io", "VolumeAttachment") => &volume_attachment::VolumeAttachment,
+        ("storage.k8s.io", "CSIDriver") => &csi_driver::CsiDriver,
+        ("storage.k8s.io", "CSINode") => &csi_node::CsiNode,
+        ("storage.k8s.io", "CSIStorageCapacity") => &csi_storage_capacity::CsiStorageCapacity,
+        (crd::GROUP, _) => &custom_resource_definition::CustomResourceDefinition,
+        _ => &Plain,
+    }
+}
+
+/// The rules that an object violates.
+pub(crate) fn validate(kind: &Kind, object: &Value, write: Write<'_>) -> Vec<Cause> {
+    let mut causes = meta::validate(kind, object);
+    if let Some(definition) = &kind.custom {
+        let status = matches!(write, Write::Status(_));
+        causes.extend(definition.validate(object, write.present(), status));
+        return causes;
+    }
+    let found = Causes::default();
+    let at = At::root(object, &found);
+    match write {
+        Write::Status(present) => of(kind).validate_status(&at, present),
+        write => of(kind).validate(&at, write),
+    }
+    causes.extend(found.into_inner());
+    causes
+}

@@ -1,0 +1,34 @@
+//! CustomResourceDefinitions.
+
+use serde_json::Value;
+
+use super::strategy::{Allocation, Strategy, Update};
+use crate::crd;
+use crate::kinds::Kind;
+use crate::status::Refusal;
+use crate::validate::Write;
+use crate::validate::at::At;
+
+pub(super) struct CustomResourceDefinition;
+
+impl Strategy for CustomResourceDefinition {
+    fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), Refusal> {
+        crd::prepare(object, None);
+        Ok(())
+    }
+
+    fn prepare_for_update(&self, _: &Kind, object: &mut Value, update: Update<'_>) -> Result<(), Refusal> {
+        if !update.status {
+            crd::prepare(object, Some(update.present));
+        }
+        Ok(())
+    }
+
+    fn validate(&self, object: &At<'_>, _: Write<'_>) {
+        crd::validate(object.value).into_iter().for_each(|cause| object.add(cause));
+    }
+
+    fn validate_status(&self, object: &At<'_>, _: &Value) {
+        crd::validate(object.value).into_iter().for_each(|cause| object.add(cause));
+    }
+}

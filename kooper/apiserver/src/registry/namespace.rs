@@ -1,0 +1,36 @@
+//! Namespaces.
+
+use serde_json::{Value, json};
+
+use super::row::Row;
+use super::strategy::{Allocation, Strategy, Update};
+use crate::kinds::Kind;
+use crate::meta;
+use crate::status::Refusal;
+
+pub(super) struct Namespace;
+
+impl Strategy for Namespace {
+    fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), Refusal> {
+        object["spec"]["finalizers"] = json!(["kubernetes"]);
+        object["status"] = json!({"phase": "Active"});
+        name_label(object);
+        Ok(())
+    }
+
+    fn prepare_for_update(&self, _: &Kind, object: &mut Value, _: Update<'_>) -> Result<(), Refusal> {
+        name_label(object);
+        Ok(())
+    }
+
+    fn cells(&self, row: Row<'_>) -> Option<Vec<Value>> {
+        Some(vec![row.name(), json!(row.text("/status/phase")), row.age()])
+    }
+}
+
+/// A namespace has its name as a label.
+fn name_label(namespace: &mut Value) {
+    let name = meta::text(namespace, "name").to_owned();
+    let labels = meta::of(namespace).entry("labels").or_insert_with(|| json!({}));
+    labels["kubernetes.io/metadata.name"] = json!(name);
+}

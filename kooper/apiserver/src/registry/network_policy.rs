@@ -1,0 +1,109 @@
+//! NetworkPolicies.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::row::Row;
+use super::strategy::Strategy;
+use crate::form;
+use crate::validate::at::At;
+use crate::validate::{Write, selector};
+
+pub(super) struct NetworkPolicy;
+
+impl Strategy for NetworkPolicy {
+    fn validate(&self, object: &At<'_>, _: Write<'_>) {
+        let spec = object.field("spec");
+        selector::validate(&spec.field("podSelector"));
+        for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
+            for rule in spec.field(direction).items() {
+                rule.field("ports").items().iter().for_each(policy_port);
+                rule.field(peers).items().iter().for_each(peer);
+            }
+        }
+        let types = spec.field("policyTypes");
+        if types.items().len() > 2 {
+            return types.invalid("may not specify more than two policyTypes");
+        }
+        for kind in types.items() {
+            if !matches!(kind.text(), "Ingress" | "Egress") {
+                kind.not_supported(&["Ingress", "Egress"]);
+            }
+        }
+    }
+
+    fn cells(&self, row: Row<'_>) -> Option<Vec<Value>> {
+        Some(vec![row.name(), row.selector("/spec/podSelector"), row.age()])
+    }
+}
+
+fn policy_port(entry: &At<'_>) {
+    entry.field("protocol").one_of(&["TCP", "UDP", "SCTP"]);
+    let (port, end) = (entry.field("port"), entry.field("endPort"));
+    match port.value {
+        Value::Null if end.is_set() => end.invalid("may not be specified when `port` is not specified"),
+        Value::Null => {}
+        Value::String(_) => {
+            if end.is_set() {
+                end.invalid("may not be specified when `port` is non-numeric");
+            }
+            port.form_even_if_empty(form::port_name);
+        }
+        _ => {
+            port.between(1, 65535);
+            if end.number().zip(port.number()).is_some_and(|(end, port)| end < port) {
+                end.invalid_as(port.value, "must be greater than or equal to `port`");
+            }
+            end.between(1, 65535);
+        }
+    }
+}
+
+fn peer(peer: &At<'_>) {
+    let [pods, namespaces, block] = ["podSelector", "namespaceSelector", "ipBlock"].map(|key| peer.field(key));
+    let given = [&pods, &namespaces, &block].into_iter().filter(|at| at.is_set()).count();
+    for selector in [&pods, &namespaces] {
+        selector::validate(selector);
+    }
+    if block.is_set() && block.field("cidr").required("") {
+        let cidr = block.field("cidr");
+        block_of(&cidr);
+        for except in block.field("except").items() {
+            if let (Some(whole), Some(part)) = (network(cidr.text()), block_of(&except))
+                && (!contains(whole, part.0) || whole.1 >= part.1)
+            {
+                except.invalid("must be a strict subset of `cidr`");
+            }
+        }
+    }
+    if given == 0 {
+        peer.require("must specify a peer");
+    } else if given > 1 && block.is_set() {
+        peer.forbidden("may not specify both ipBlock and another peer");
+    }
+}
+
+fn block_of(at: &At<'_>) -> Option<(IpAddr, u8)> {
+    let network = network(at.text());
+    if network.is_none() {
+        at.invalid("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
+    }
+    network
+}
+
+/// An address and the length of its prefix.
+fn network(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, bits) = text.split_once('/')?;
+    let (address, bits): (IpAddr, u8) = (address.parse().ok()?, bits.parse().ok()?);
+    (bits <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, bits))
+}
+
+fn contains((network, bits): (IpAddr, u8), address: IpAddr) -> bool {
+    let number = |address: IpAddr| match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)) << 96,
+        IpAddr::V6(address) => u128::from(address),
+    };
+    let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
+    network.is_ipv4() == address.is_ipv4() && number(network) & mask == number(address) & mask
+}

@@ -1,0 +1,108 @@
+//! PersistentVolumeClaims.
+
+use serde_json::{Value, json};
+
+use super::persistent_volume::{class, modes, phase};
+use super::row::Row;
+use super::strategy::Strategy;
+use crate::form;
+use crate::quantity::Quantity;
+use crate::validate::at::At;
+use crate::validate::{Write, resources, selector};
+
+const ACCESS: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+
+pub(super) struct PersistentVolumeClaim;
+
+impl Strategy for PersistentVolumeClaim {
+    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+        let present = write.present();
+        let spec = object.field("spec");
+        validate_spec(&spec);
+        let Some(present) = present else { return };
+        let old = &present["spec"];
+        let bound = present["status"]["phase"] == "Bound";
+        let mut next = spec.value.clone();
+        if old["volumeName"].as_str().unwrap_or_default().is_empty() {
+            keep(&mut next, old, "volumeName");
+        }
+        if bound {
+            if let Some(resources) = next.get_mut("resources") {
+                keep(resources, &old["resources"], "requests");
+            }
+            keep(&mut next, old, "volumeAttributesClassName");
+        }
+        if next != *old {
+            spec.forbidden(
+                "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n",
+            );
+        }
+        let size = spec.field("resources.requests.storage");
+        let [before, capacity] = [&old["resources"]["requests"]["storage"], &present["status"]["capacity"]["storage"]]
+            .map(|value| value.as_str().and_then(Quantity::parse));
+        if let (Some(size_now), Some(before)) = (size.quantity(), before)
+            && before.exceeds(size_now)
+            && capacity.is_none_or(|capacity| !size_now.exceeds(capacity))
+            && (capacity.is_some() || size_now.is_zero())
+        {
+            size.forbidden("field can not be less than status.capacity");
+        }
+    }
+
+    fn cells(&self, row: Row<'_>) -> Option<Vec<Value>> {
+        let name = row.text("/spec/volumeName");
+        let (capacity, modes) = if name.is_empty() {
+            (String::new(), String::new())
+        } else {
+            let capacity = row.text("/status/capacity/storage");
+            (if capacity.is_empty() { "0" } else { capacity }.to_owned(), modes(row.items("/status/accessModes")))
+        };
+        Some(vec![
+            row.name(),
+            phase(row),
+            json!(name),
+            json!(capacity),
+            json!(modes),
+            class(row),
+            row.text_or("/spec/volumeAttributesClassName", "<unset>"),
+            row.age(),
+            row.text_or("/spec/volumeMode", "<unset>"),
+        ])
+    }
+}
+
+fn keep(object: &mut Value, old: &Value, key: &str) {
+    match old.get(key) {
+        Some(value) => object[key] = value.clone(),
+        None => drop(object.as_object_mut().and_then(|entries| entries.remove(key))),
+    }
+}
+
+/// The rules of the specification of a claim.
+pub(super) fn validate_spec(spec: &At<'_>) {
+    let modes = spec.field("accessModes");
+    modes.required("at least 1 access mode is required");
+    if spec.field("selector").is_set() {
+        selector::validate(&spec.field("selector"));
+    }
+    for mode in modes.items() {
+        if !ACCESS.contains(&mode.text()) {
+            mode.named(modes.path().to_owned()).not_supported(&ACCESS);
+        }
+    }
+    let has = |wanted: &str| modes.items().iter().any(|mode| mode.text() == wanted);
+    if has("ReadWriteOncePod") && modes.items().iter().any(|mode| ACCESS[..3].contains(&mode.text())) {
+        modes.forbidden("may not use ReadWriteOncePod with other access modes");
+    }
+    let storage = spec.field("resources.requests.storage");
+    let storage = storage.named(format!("{}[storage]", spec.field("resources").path()));
+    match storage.quantity() {
+        None => storage.require(""),
+        Some(size) if size.is_negative() || size.is_zero() => {
+            storage.invalid_as(&json!(size.to_string()), "must be greater than zero");
+        }
+        Some(_) => resources::quantity("storage", &storage),
+    }
+    spec.field("storageClassName").form(form::dns_subdomain);
+    spec.field("volumeMode").one_of(&["Block", "Filesystem"]);
+}

@@ -1,0 +1,117 @@
+//! Pods.
+
+mod quality;
+mod summary;
+mod update;
+
+use serde_json::{Value, json};
+
+use super::row::Row;
+use super::strategy::{Allocation, Strategy, Update};
+use super::warnings;
+use crate::kinds::Kind;
+use crate::status::Refusal;
+use crate::validate::at::At;
+use crate::validate::{Write, pod};
+use crate::{meta, time};
+
+pub(super) struct Pod;
+
+impl Strategy for Pod {
+    fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), Refusal> {
+        set_status(object);
+        Ok(())
+    }
+
+    fn prepare_for_update(&self, _: &Kind, object: &mut Value, update: Update<'_>) -> Result<(), Refusal> {
+        if update.status {
+            keep_owners_and_quality(object, update.present);
+        }
+        Ok(())
+    }
+
+    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+        match write {
+            Write::Create | Write::Status(_) => validate_new(object),
+            Write::Update(present) => update::update(object, present),
+            Write::EphemeralContainers(present) => update::update_ephemeral(object, present),
+            Write::Resize(present) => update::resize(object, present),
+        }
+    }
+
+    fn validate_status(&self, object: &At<'_>, present: &Value) {
+        update::status(&object.field("status"), &present["status"]);
+    }
+
+    fn warnings(&self, object: &Value, present: Option<&Value>) -> Vec<String> {
+        // Updates of pods are too many for warnings.
+        if present.is_none() { warnings::of_workload("", object, None) } else { Vec::new() }
+    }
+
+    fn cells(&self, row: Row<'_>) -> Option<Vec<Value>> {
+        Some(summary::cells(row))
+    }
+
+    fn conditions(&self, row: Row<'_>) -> Option<Value> {
+        summary::conditions(row)
+    }
+}
+
+/// Readies a new pod.
+fn set_status(pod: &mut Value) {
+    pod["status"] = json!({"phase": "Pending", "qosClass": quality::of(pod)});
+    if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
+        pod["status"]["conditions"] = json!([{
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastTransitionTime": time::now()
+        }]);
+    }
+}
+
+/// Takes over what a write of the status cannot change.
+fn keep_owners_and_quality(pod: &mut Value, present: &Value) {
+    match present["metadata"].get("ownerReferences") {
+        Some(owners) => drop(meta::of(pod).insert("ownerReferences".into(), owners.clone())),
+        None => drop(meta::of(pod).remove("ownerReferences")),
+    }
+    if !pod["status"]["qosClass"].is_string()
+        && let Some(class) = present["status"].get("qosClass")
+    {
+        pod["status"]["qosClass"] = class.clone();
+    }
+}
+
+/// The rules of a new pod.
+fn validate_new(object: &At<'_>) {
+    let spec = object.field("spec");
+    pod::spec(&spec);
+    if !spec.field("ephemeralContainers").is_empty() {
+        spec.field("ephemeralContainers").forbidden("cannot be set on create");
+    }
+    if !spec.field("nodeName").is_empty() && !spec.field("schedulingGates").is_empty() {
+        spec.field("nodeName").forbidden("cannot be set until all schedulingGates have been cleared");
+    }
+    validate_pods(&spec);
+}
+
+/// What holds for pods, but not for templates: images have no spaces around them, and tokens need an account.
+fn validate_pods(spec: &At<'_>) {
+    if spec.field("serviceAccountName").is_empty() {
+        for source in spec.field("volumes").items().iter().flat_map(|volume| volume.field("projected.sources").items())
+        {
+            let why = "must not be specified when serviceAccountName is not set";
+            source.field("serviceAccountToken").forbidden_if_set(why);
+        }
+    }
+    for list in ["containers", "initContainers"] {
+        for container in spec.field(list).items() {
+            let image = container.field("image");
+            if image.text().trim() != image.text() {
+                image.invalid("must not have leading or trailing whitespace");
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! ReplicationControllers.
+
+use serde_json::Value;
+
+use super::row::Row;
+use super::strategy::Strategy;
+use super::warnings;
+use crate::validate::at::At;
+use crate::validate::{Write, pod};
+
+pub(super) struct ReplicationController;
+
+impl Strategy for ReplicationController {
+    fn validate(&self, object: &At<'_>, _: Write<'_>) {
+        object.field("spec.replicas").not_negative();
+        if object.field("spec.template").is_set() {
+            pod::template(&object.field("spec.template"));
+        }
+    }
+
+    fn warnings(&self, object: &Value, present: Option<&Value>) -> Vec<String> {
+        warnings::of_workload("spec.template", object, present)
+    }
+
+    fn cells(&self, row: Row<'_>) -> Option<Vec<Value>> {
+        Some(row.replicas(row.labels("/spec/selector")))
+    }
+}
