@@ -93,7 +93,7 @@ async fn a_leader_renews_its_lease_by_the_clock_of_the_test(cluster: Cluster) ->
 }
 
 #[kooper::test(start_paused = true)]
-async fn a_watch_that_is_silent_for_180_seconds_is_re_established(cluster: Cluster) -> Result<()> {
+async fn a_change_that_a_silent_watch_withholds_is_seen_within_180_seconds(cluster: Cluster) -> Result<()> {
     let silent = cluster.faults().on_event(WatchEvent::Added.of("configmaps").named("a")).nth(1).stall();
     let log = Log::default();
     let noted = log.clone();
@@ -109,7 +109,7 @@ async fn a_watch_that_is_silent_for_180_seconds_is_re_established(cluster: Clust
     eventually("it is handled", || log.lines().contains(&"a".to_owned())).await;
     let after = created.elapsed();
     assert_eq!(silent.times(), 1);
-    assert!((2 * MINUTE..=4 * MINUTE).contains(&after), "after {after:?}");
+    assert!((MINUTE..=3 * MINUTE).contains(&after), "after {after:?}");
     running.stop().await
 }
 

@@ -106,7 +106,7 @@ fn alerts(scope: &Scope, controllers: &[Controller], elected: bool) -> Vec<Alert
         [
             "The controller {{ $labels.controller }} has received nothing about {{ $labels.watch }} for {{ $value | \
              humanizeDuration }}",
-            "The watch or the API server does not respond: an idle watch receives a bookmark every minute. The page \
+            "The API server does not respond, or not to watches. A watch that is idle does not fire this. The page \
              /readyz of the program has the reason.",
         ],
     );

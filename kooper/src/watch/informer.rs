@@ -1,12 +1,14 @@
 //! Keeps a store up to date: retriever → store → sinks, which receive each change.
 
 mod feed;
+mod liveness;
 mod shared;
 mod status;
 mod sync;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::stream::BoxStream;
@@ -18,10 +20,10 @@ use crate::backoff::{Backoff, fraction};
 use crate::error;
 use crate::object::older;
 use crate::watch::retriever::{ErasedRetriever, Event, ListRequest, RetrieveError, WatchRequest};
-use crate::watch::silence::Silence;
 use crate::watch::store::{Change, Store};
 
 pub(crate) use feed::Feed;
+use liveness::{Liveness, Probe, Verdict};
 pub(crate) use shared::{SharedWatches, Watched};
 pub(crate) use status::WatchStatus;
 
@@ -35,6 +37,9 @@ const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(200), max: Dur
 
 /// The longest pause that a server may request.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// A streaming list may be silent for this part of the time for which a watch may.
+const LISTS_SILENCE: u32 = 3;
 
 /// How a change was observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +84,12 @@ pub(crate) struct Informer {
     silence: Duration,
     /// Whether the source supports streaming lists; false once it has rejected one.
     streaming: bool,
+    /// Whether the source leaves out the end of its streaming lists. All watches of
+    /// a server share it.
+    endless: Arc<AtomicBool>,
     streams_broken: u32,
+    /// Whether the source is known to send no bookmarks.
+    quiet: bool,
     /// The most objects in a page of a list.
     page: u32,
     /// The source was silent twice: it may have been restored from a backup, with
@@ -97,8 +107,10 @@ enum End {
     Closed,
     /// The version is too old: a list is needed.
     Expired(String),
-    /// No event or bookmark was received.
+    /// No event or bookmark was received, and the source could not be probed.
     Silent,
+    /// The source has a lower version than the known one: a list is needed.
+    Behind(String),
     Failed(RetrieveError),
 }
 
@@ -119,13 +131,20 @@ impl Informer {
             version: String::new(),
             silence,
             streaming,
+            endless: Arc::default(),
             streams_broken: 0,
+            quiet: false,
             page: ListRequest::default().limit,
             restored: false,
             went_back: 0,
             failures: 0,
             expired: 0,
         }
+    }
+
+    /// The same for a source whose other watches have the same server.
+    fn of_server(self, endless: &Arc<AtomicBool>) -> Self {
+        Self { endless: endless.clone(), ..self }
     }
 
     /// Runs until stopped. Errors do not end it; they are logged, and requests are
@@ -155,14 +174,15 @@ impl Informer {
     /// a streaming list, which continues as a watch.
     async fn follow(&mut self, mut open: Option<Events>) {
         let mut silent = 0;
+        let mut liveness = Liveness::new(self.silence, self.seed());
         loop {
             let started = Instant::now();
             let before = self.version.clone();
             let mut heard = false;
             let end = match open.take() {
-                Some(events) => self.drain(events, &mut heard).await,
+                Some(events) => self.drain(events, &mut liveness, &mut heard).await,
                 None => match self.open(false).await {
-                    Ok(events) => self.drain(events, &mut heard).await,
+                    Ok(events) => self.drain(events, &mut liveness, &mut heard).await,
                     Err(RetrieveError::Expired(message)) => End::Expired(message),
                     Err(error) => End::Failed(error),
                 },
@@ -206,6 +226,12 @@ impl Informer {
                         self.restored = true;
                         return;
                     }
+                    liveness.reset();
+                }
+                End::Behind(version) => {
+                    tracing::info!(watch = %self.status, from = %self.version, to = %version, "the server's resource version went back: listing again");
+                    self.went_back += 1;
+                    return;
                 }
                 End::Failed(error) => self.pause(&error).await,
             }
@@ -213,15 +239,45 @@ impl Informer {
     }
 
     /// Reads a watch until it ends.
-    async fn drain(&mut self, mut events: Events, heard: &mut bool) -> End {
-        let mut silence = Silence::new(self.silence);
+    async fn drain(&mut self, mut events: Events, liveness: &mut Liveness, heard: &mut bool) -> End {
+        liveness.reopened();
         loop {
-            let event = match silence.limit(events.next()).await {
-                None => return End::Silent,
-                Some(None) => return End::Closed,
-                Some(Some(Err(RetrieveError::Expired(message)))) => return End::Expired(message),
-                Some(Some(Err(error))) => return End::Failed(error),
-                Some(Some(Ok(event))) => event,
+            let event = tokio::select! {
+                biased;
+                event = events.next() => event,
+                verdict = liveness.verdict(|| self.probe()) => match verdict {
+                    Verdict::Quiet(version) => {
+                        tracing::debug!(watch = %self.status, version, "silent, as there is no change");
+                        self.quiet |= version.as_ref().is_some_and(|version| *version != self.version);
+                        self.advance(version.as_deref().unwrap_or_default());
+                        self.status.record_event();
+                        *heard = true;
+                        liveness.reset();
+                        continue;
+                    }
+                    Verdict::Delivered(event, second) => {
+                        // Both began at the same version, so nothing is lost or repeated.
+                        tracing::debug!(watch = %self.status, "a second watch was faster: the first one is left");
+                        events = second;
+                        Some(Ok(event))
+                    }
+                    Verdict::Behind(version) => return End::Behind(version),
+                    Verdict::Expired(message) => return End::Expired(message),
+                    Verdict::Failed(error) => {
+                        tracing::debug!(watch = %self.status, "silent: {}", error::chain(&error));
+                        self.sink.failed(&error);
+                        if liveness.is_over() {
+                            return End::Silent;
+                        }
+                        continue;
+                    }
+                },
+            };
+            let event = match event {
+                None => return End::Closed,
+                Some(Err(RetrieveError::Expired(message))) => return End::Expired(message),
+                Some(Err(error)) => return End::Failed(error),
+                Some(Ok(event)) => event,
             };
             *heard = true;
             self.status.record_event();
@@ -240,13 +296,27 @@ impl Informer {
                     let change = self.store.remove(object);
                     self.sink.changed(&change, Seen::Watched);
                 }
-                Event::Bookmark { version, .. } => self.advance(&version),
+                Event::Bookmark { version, .. } => {
+                    self.quiet = false;
+                    self.advance(&version);
+                }
                 Event::Malformed(malformed) => {
                     self.sink.malformed();
                     self.status.record_unreadable(&malformed);
                 }
             }
+            // What is done with an event does not count as silence.
+            liveness.reset();
         }
+    }
+
+    fn probe(&self) -> Probe {
+        Probe { retriever: self.retriever.clone(), from: self.version.clone(), quiet: self.quiet }
+    }
+
+    /// Spreads the timers of several watches.
+    fn seed(&self) -> u64 {
+        Arc::as_ptr(&self.store) as usize as u64
     }
 
     /// Moves the version forward, never back.
@@ -260,9 +330,10 @@ impl Informer {
     async fn open(&self, initial_events: bool) -> Result<Events, RetrieveError> {
         let version = if initial_events { String::new() } else { self.version.clone() };
         let request = WatchRequest { version, initial_events };
-        match timeout(self.silence, self.retriever.watch(request)).await {
+        let patience = if initial_events { self.silence / LISTS_SILENCE } else { self.silence };
+        match timeout(patience, self.retriever.watch(request)).await {
             Ok(events) => events,
-            Err(_elapsed) => Err(RetrieveError::Silent(self.silence)),
+            Err(_elapsed) => Err(RetrieveError::Silent(patience)),
         }
     }
 
@@ -275,7 +346,7 @@ impl Informer {
             RetrieveError::Busy { after, .. } => backoff.max((*after).min(LONGEST_PAUSE)),
             _ => backoff,
         };
-        let seed = u64::from(self.failures) ^ (Arc::as_ptr(&self.store) as usize as u64);
+        let seed = u64::from(self.failures) ^ self.seed();
         let wait = wait.mul_f64(1.0 + fraction(seed) / 4.0);
         self.status.record_failure(error, wait, self.failures);
         if !self.status.is_absent() {

@@ -93,9 +93,15 @@ pub trait Retriever<K>: Send + Sync + 'static {
         false
     }
 
-    /// A watch that yields nothing for this time, not even a bookmark, is considered
-    /// dead and re-established. `None` if silence is normal. It does not limit
+    /// How long a watch may yield nothing, not even a bookmark, without a proof that
+    /// there is nothing. `None` if silence is normal. It does not limit
     /// [`list`](Self::list), because a page may take long to arrive.
+    ///
+    /// After half of this time the controller [lists](Self::list) one object, for the
+    /// current version, and opens a second watch from the version that it knows
+    /// beside the first. If that is quiet for a third of this time, nothing has
+    /// changed. If it yields something, the controller goes on with it. If either
+    /// fails until the time is over, the watch is considered dead and re-established.
     fn longest_silence(&self) -> Option<Duration> {
         None
     }
@@ -288,6 +294,14 @@ impl RetrieveError {
             | Self::Outdated { .. }
             | Self::Panicked(_)
             | Self::Other(_) => false,
+        }
+    }
+
+    /// Whether the server has just begun to serve the kind, and asks for patience.
+    pub(crate) fn is_initializing(&self) -> bool {
+        match self {
+            Self::Busy { message, .. } | Self::Status { message, .. } => message.contains("initializing"),
+            _ => false,
         }
     }
 

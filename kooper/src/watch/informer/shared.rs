@@ -1,6 +1,7 @@
 //! One watch for all users of the same objects.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ pub(crate) struct SharedWatches {
     known: Mutex<HashMap<(CacheId, Scope), Arc<Watched>>>,
     /// The kinds that a controller of the process has marked as secret.
     secret: Vec<KindInfo>,
+    /// See `Informer::endless`: of the server of the process.
+    endless: Arc<AtomicBool>,
     stop: CancellationToken,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -81,7 +84,11 @@ impl SharedWatches {
         if std::mem::replace(&mut *lock(&watched.started), true) {
             return;
         }
-        let informer = Informer::new(retriever(), watched.store.clone(), watched.status.clone(), watched.fan.clone());
+        let mut informer =
+            Informer::new(retriever(), watched.store.clone(), watched.status.clone(), watched.fan.clone());
+        if watched.status.is_from_server() {
+            informer = informer.of_server(&self.endless);
+        }
         let running = informer.run(self.stop.clone());
         match executor {
             Some(executor) => {

@@ -16,8 +16,13 @@ use crate::metrics::health::Probe;
 use crate::object::MalformedObject;
 use crate::watch::retriever::RetrieveError;
 
-/// The process is not ready if a watch receives nothing for this time.
+/// The process is not ready if a watch receives nothing for this time, without a
+/// proof that there is nothing.
 const HEARD_WITHIN: Duration = Duration::from_secs(300);
+
+/// The number of failures of a first list, because the server has just been started
+/// or the CRD just been created, that are not logged as a warning.
+const INITIALIZING: u32 = 10;
 
 /// The number of failures of a first list after which the other namespaces are
 /// handled without it.
@@ -140,6 +145,12 @@ impl WatchStatus {
         self.first.send_replace(First::Complete);
     }
 
+    /// Whether the source is the API server of the process.
+    pub(super) fn is_from_server(&self) -> bool {
+        self.from_server
+    }
+
+    /// Records an event or a bookmark, or a proof that there is none.
     pub(super) fn record_event(&self) {
         let mut state = self.lock();
         state.heard = Instant::now();
@@ -171,7 +182,7 @@ impl WatchStatus {
         state.error = Some(text.clone());
         state.missing = matches!(error, RetrieveError::NotFound(_));
         state.refused = refused;
-        let quiet = failures == 1 && !error.is_from_server();
+        let quiet = (failures == 1 && !error.is_from_server()) || (failures <= INITIALIZING && error.is_initializing());
         if quiet || state.logged.as_ref() == Some(&text) {
             drop(state);
             tracing::debug!(watch = %self, retry_in = ?retry_in, "{text}");
@@ -236,7 +247,7 @@ impl WatchStatus {
         }
     }
 
-    /// The time since the last event or bookmark.
+    /// The time since the last event or bookmark, or the last proof that there is none.
     pub(crate) fn age(&self) -> Duration {
         self.lock().heard.elapsed()
     }
@@ -249,7 +260,7 @@ impl WatchStatus {
         if matters && !absent { state.heard.elapsed() } else { Duration::ZERO }
     }
 
-    /// Whether the source reports at least once a minute.
+    /// Whether the source reports changes at once, or can be asked whether there is one.
     fn due(&self, state: &WatchState) -> bool {
         self.from_server && !state.stopped
     }
@@ -334,5 +345,23 @@ impl fmt::Display for WatchStatus {
             write!(f, " in {namespace}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_that_the_server_initializes_is_a_warning_only_if_it_takes_long() {
+        let status = WatchStatus::new("test", "shops.example.com", None, false, true);
+        let message = "storage is (re)initializing".to_owned();
+        let error = RetrieveError::Busy { after: Duration::from_secs(1), message };
+        let warned = |failures| {
+            status.record_failure(&error, Duration::ZERO, failures);
+            status.lock().logged.is_some()
+        };
+        assert!((1..=INITIALIZING).all(|failures| !warned(failures)));
+        assert!(warned(INITIALIZING + 1));
     }
 }

@@ -1,9 +1,13 @@
 //! Lists the whole state, as a stream or in pages.
 
+use std::sync::atomic::Ordering;
+
 use futures_util::StreamExt;
 use tokio::task::coop::consume_budget;
+use tokio::time::{Instant, timeout_at};
 
-use super::{Events, Informer, Seen};
+use super::liveness::version_after;
+use super::{Events, Informer, LISTS_SILENCE, Seen};
 use crate::object::older;
 use crate::watch::retriever::{Event, ListRequest, RetrieveError};
 use crate::watch::silence::Silence;
@@ -16,6 +20,10 @@ const LOWER_LISTS: u32 = 3;
 /// The largest page that is requested.
 const LARGEST_PAGE: u32 = 8000;
 
+/// The current version is read when a streaming list takes longer than this part of
+/// the time for which it may be silent.
+const LONG: u32 = 12;
+
 /// The number of streams in a row that end early after which pages are requested.
 const BROKEN_STREAMS: u32 = 2;
 
@@ -24,8 +32,18 @@ impl Informer {
     /// which is returned.
     pub(super) async fn sync(&mut self) -> Result<Option<Events>, RetrieveError> {
         self.status.begin_list();
-        let (listed, version, events) = if self.streaming && self.streams_broken < BROKEN_STREAMS {
+        let streaming = self.streaming && !self.endless.load(Ordering::Relaxed);
+        let (listed, version, events) = if streaming && self.streams_broken < BROKEN_STREAMS {
             match self.stream().await {
+                Err(RetrieveError::Silent(_)) => {
+                    self.streams_broken = BROKEN_STREAMS;
+                    let (listed, version) = self.pages().await?;
+                    // The server answers, but not with the end of a streaming list.
+                    if !self.endless.swap(true, Ordering::Relaxed) {
+                        tracing::info!(watch = %self.status, "the server does not end its streaming lists: listing in pages from now on");
+                    }
+                    (listed, version, None)
+                }
                 Err(RetrieveError::NoStreaming(message)) => {
                     tracing::debug!(watch = %self.status, "{message}: listing in pages from now on");
                     self.streaming = false;
@@ -52,10 +70,45 @@ impl Informer {
     async fn stream(&mut self) -> Result<(Listed, String, Events), RetrieveError> {
         let mut events = self.open(true).await?;
         let mut listed = Listed::default();
-        let mut silence = Silence::new(self.silence);
+        let patience = self.silence / LISTS_SILENCE;
+        let mut silence = Silence::new(patience);
+        // An object that is newer than the list has to be preceded or followed by its end.
+        let mut ends = None;
+        let mut newest: Option<String> = None;
+        let current = version_after(patience / LONG, self.retriever.clone());
+        tokio::pin!(current);
+        let mut awaits_current = true;
         let broken = loop {
-            match silence.limit(events.next()).await {
-                None => break RetrieveError::Silent(self.silence),
+            let next = {
+                let next = async {
+                    match ends {
+                        Some(ends) => timeout_at(ends, events.next()).await.ok(),
+                        None => silence.limit(events.next()).await,
+                    }
+                };
+                tokio::pin!(next);
+                loop {
+                    tokio::select! {
+                        biased;
+                        next = &mut next => break next,
+                        version = &mut current, if awaits_current => {
+                            awaits_current = false;
+                            newest = version;
+                        }
+                    }
+                }
+            };
+            if let (
+                Some(Some(Ok(Event::Added(object) | Event::Modified(object) | Event::Deleted(object)))),
+                Some(newest),
+            ) = (&next, &newest)
+                && ends.is_none()
+                && older(newest, object.version())
+            {
+                ends = Instant::now().checked_add(patience);
+            }
+            match next {
+                None => return Err(RetrieveError::Silent(patience)),
                 Some(None) => break RetrieveError::Incomplete,
                 Some(Some(Err(error))) => break error,
                 Some(Some(Ok(event))) => match event {

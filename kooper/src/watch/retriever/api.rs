@@ -195,7 +195,7 @@ impl<K: Resource<DynamicType = ()> + 'static> Retriever<K> for ApiRetriever<K> {
         true
     }
 
-    /// The API server sends a bookmark each minute.
+    /// The API server sends a bookmark each minute, for most kinds.
     fn longest_silence(&self) -> Option<Duration> {
         Some(SILENCE)
     }
