@@ -6,8 +6,10 @@
 mod address;
 mod check;
 mod constant;
+mod cost;
 mod depth;
 mod eval;
+mod extent;
 mod format;
 mod functions;
 mod lex;
@@ -26,6 +28,7 @@ mod value;
 use std::collections::HashMap;
 
 use self::eval::Scope;
+pub(crate) use self::extent::Extent;
 pub(crate) use self::format::bytes;
 pub(crate) use self::parse::is_keyword;
 use self::syntax::{Expr, Issue, report};
@@ -49,11 +52,12 @@ pub(crate) struct Program {
     of: Type,
     uses_old_self: bool,
     zeros: HashMap<usize, Value>,
+    cost: u64,
 }
 
 impl Program {
-    /// Compiles an expression with these variables. The error is that of kube-apiserver, with a line for each mistake.
-    pub(crate) fn compile(source: &str, variables: &[(&str, Type)]) -> Result<Self, String> {
+    /// Compiles an expression with these variables, of which `self` and `oldSelf` have this extent. The error is that of kube-apiserver, with a line for each mistake.
+    pub(crate) fn compile(source: &str, variables: &[(&str, Type)], extent: &Extent) -> Result<Self, String> {
         if depth::of(source) > depth::LIMIT {
             return Err(format!("compilation failed: expression recursion limit exceeded: {}", depth::LIMIT));
         }
@@ -66,7 +70,8 @@ impl Program {
         let (expr, checked) = compiled.map_err(|issues| format!("compilation failed: {}", report(source, issues)))?;
         stacker::grow(STACK, || constant::check(&expr))
             .map_err(|why| format!("program instantiation failed: {why}"))?;
-        Ok(Self { expr, of: checked.of, uses_old_self: checked.uses_old_self, zeros: checked.zeros })
+        let cost = stacker::grow(STACK, || cost::cost(&expr, &checked, extent));
+        Ok(Self { expr, of: checked.of, uses_old_self: checked.uses_old_self, zeros: checked.zeros, cost })
     }
 
     /// The type of its value.
@@ -77,6 +82,11 @@ impl Program {
     /// A rule that reads `oldSelf` is one of transitions, which objects without a former state need not obey.
     pub(crate) fn uses_old_self(&self) -> bool {
         self.uses_old_self
+    }
+
+    /// The most that an evaluation may cost.
+    pub(crate) fn cost(&self) -> u64 {
+        self.cost
     }
 
     /// Evaluates the expression with these values of its variables.

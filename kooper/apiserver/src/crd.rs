@@ -4,6 +4,7 @@ mod lists;
 
 use serde_json::{Value, json};
 
+use crate::schema::Candidate;
 use crate::status::Cause;
 use crate::{meta, schema, time};
 
@@ -38,7 +39,7 @@ fn stored_version(object: &Value) -> Option<String> {
 }
 
 /// The rules that a definition violates.
-pub(crate) fn validate(object: &Value) -> Vec<Cause> {
+pub(crate) fn validate(object: &Value, present: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
@@ -99,10 +100,11 @@ pub(crate) fn validate(object: &Value) -> Vec<Cause> {
             let path = if single { "spec.validation".to_owned() } else { format!("{at}.schema") };
             let (path, before) = (format!("{path}.openAPIV3Schema"), causes.len());
             check_schema(schema, &path, &mut causes);
-            // Rules are compiled with the types of a schema that is right.
-            if causes.len() == before {
-                causes.extend(schema::rule_mistakes(schema, &path));
-            }
+            let former = present.into_iter().flat_map(versions).find(|former| former["name"] == version["name"]);
+            let is_unchanged = former.is_some_and(|former| former["schema"] == version["schema"]);
+            let is_structural = causes.len() == before;
+            let candidate = Candidate { schema, path: &path, is_structural, is_unchanged };
+            causes.extend(schema::rule_mistakes(candidate));
         }
     }
     causes

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 pub(crate) use self::columns::Column;
 pub(crate) use self::published::Typed;
-pub(crate) use self::rules::mistakes as rule_mistakes;
+pub(crate) use self::rules::{Candidate, mistakes as rule_mistakes};
 use crate::cause::Cause;
 
 /// Drops what the schema of a built-in kind does not know, and names it.

@@ -4,7 +4,7 @@ mod literals;
 
 use std::collections::HashMap;
 
-use super::library::{named_type, overloads};
+use super::library::{Overload, named_type, overloads};
 use super::parse::{RESERVED, qualified};
 use super::syntax::{Expr, Fold, FoldKind, Issue, Node, Select};
 use super::types::{Mapping, Type, most_general};
@@ -17,6 +17,10 @@ pub(super) struct Checked {
     pub(super) uses_old_self: bool,
     /// The sums of empty lists of other than integers, by the place of the call: at run time, no element tells the type.
     pub(super) zeros: HashMap<usize, Value>,
+    /// The types of all parts of the expression, by their places, of which each has one of its own.
+    pub(super) types: HashMap<usize, Type>,
+    /// The signatures that a call may have, by its place.
+    pub(super) overloads: HashMap<usize, Vec<&'static Overload>>,
 }
 
 /// Finds the type of an expression with these variables.
@@ -29,6 +33,8 @@ pub(super) fn check(expr: &Expr, variables: &[(&str, Type)]) -> Result<Checked, 
         issues: Vec::new(),
         uses_old_self: false,
         zeros: HashMap::new(),
+        types: HashMap::new(),
+        overloads: HashMap::new(),
         formatted: 0,
     };
     let of = checker.check(expr);
@@ -39,8 +45,9 @@ pub(super) fn check(expr: &Expr, variables: &[(&str, Type)]) -> Result<Checked, 
     if !checker.issues.is_empty() {
         return Err(checker.issues);
     }
-    let Checker { mapping, uses_old_self, zeros, .. } = checker;
-    Ok(Checked { of: mapping.substitute(&of, true), uses_old_self, zeros })
+    let Checker { mapping, uses_old_self, zeros, types, overloads, .. } = checker;
+    let types = types.into_iter().map(|(at, of)| (at, mapping.substitute(&of, true))).collect();
+    Ok(Checked { of: mapping.substitute(&of, true), uses_old_self, zeros, types, overloads })
 }
 
 struct Checker {
@@ -52,6 +59,8 @@ struct Checker {
     issues: Vec<Issue>,
     uses_old_self: bool,
     zeros: HashMap<usize, Value>,
+    types: HashMap<usize, Type>,
+    overloads: HashMap<usize, Vec<&'static Overload>>,
     /// Within the arguments of how many calls of `format` it is.
     formatted: usize,
 }
@@ -83,6 +92,12 @@ impl Checker {
     }
 
     fn check(&mut self, expr: &Expr) -> Type {
+        let of = self.find(expr);
+        self.types.insert(expr.at, of.clone());
+        of
+    }
+
+    fn find(&mut self, expr: &Expr) -> Type {
         match &expr.node {
             Node::Literal(value) => literal(value),
             Node::Ident(name) => self.ident(name).unwrap_or_else(|| self.undeclared(expr.at, name)),
@@ -224,7 +239,7 @@ impl Checker {
     fn resolve(
         &mut self,
         at: usize,
-        overloads: &[super::library::Overload],
+        overloads: &'static [Overload],
         is_method: bool,
         name: &str,
         args: &[Type],
@@ -235,6 +250,7 @@ impl Checker {
             if !self.mapping.assign_all(args, &parameters) {
                 continue;
             }
+            self.overloads.entry(at).or_default().push(overload);
             let of = self.known(&of);
             result = Some(match result {
                 None => of,

@@ -10,7 +10,7 @@ use super::types::{Mapping, Type};
 pub(super) struct Overload {
     /// Then the first parameter is the receiver.
     pub(super) is_method: bool,
-    parameters: Vec<Type>,
+    pub(super) parameters: Vec<Type>,
     result: Type,
 }
 

@@ -1,9 +1,10 @@
 //! The limits of this server, which a comparison with a real one cannot show.
 
-use super::{LIMIT, Program, Type, Value};
+use super::{Extent, LIMIT, Program, Type, Value};
 
 fn evaluated(source: &str) -> Result<Value, String> {
-    Program::compile(source, &[("self", Type::Int)])?.evaluate(vec![("self".to_owned(), Value::Int(1))])
+    Program::compile(source, &[("self", Type::Int)], &Extent::plain(0, 1))?
+        .evaluate(vec![("self".to_owned(), Value::Int(1))])
 }
 
 #[test]

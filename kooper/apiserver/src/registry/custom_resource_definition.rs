@@ -24,11 +24,11 @@ impl Strategy for CustomResourceDefinition {
         Ok(())
     }
 
-    fn validate(&self, object: &At<'_>, _: Write<'_>) {
-        crd::validate(object.value).into_iter().for_each(|cause| object.add(cause));
+    fn validate(&self, object: &At<'_>, write: Write<'_>) {
+        crd::validate(object.value, write.present()).into_iter().for_each(|cause| object.add(cause));
     }
 
-    fn validate_status(&self, object: &At<'_>, _: &Value) {
-        crd::validate(object.value).into_iter().for_each(|cause| object.add(cause));
+    fn validate_status(&self, object: &At<'_>, present: &Value) {
+        crd::validate(object.value, Some(present)).into_iter().for_each(|cause| object.add(cause));
     }
 }

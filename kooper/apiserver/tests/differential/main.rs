@@ -9,6 +9,7 @@
 
 mod case;
 mod compare;
+mod costs;
 mod coverage;
 mod expressions;
 mod normal;

@@ -1,7 +1,8 @@
-//! Literal arguments that can never be right: durations, times, regular expressions and formats.
+//! Literals that can never be right: arguments that are no duration, time, regular expression or format, and lists and
+//! maps of several types.
 
 use super::Checker;
-use crate::cel::syntax::{Expr, Node};
+use crate::cel::syntax::{Expr, Issue, Node};
 use crate::cel::types::Type;
 use crate::cel::value::Value;
 use crate::cel::{LIMIT, functions, regex};
@@ -13,16 +14,27 @@ impl Checker {
             Node::Literal(_) | Node::Ident(_) | Node::Struct(_) => {}
             Node::Select { operand, .. } => self.literals(operand),
             Node::Call { target, name, args } => {
+                let formats = usize::from(name == "format");
+                self.formatted += formats;
                 target.iter().for_each(|target| self.literals(target));
                 args.iter().for_each(|arg| self.literals(arg));
+                self.formatted -= formats;
                 self.literal_argument(expr.at, target.as_deref(), name, args);
             }
-            Node::List(items) => items.iter().for_each(|item| self.literals(&item.value)),
+            Node::List(items) => {
+                items.iter().for_each(|item| self.literals(&item.value));
+                let mut different = self.different(items.iter().map(|item| (&item.value, item.optional)));
+                different.truncate(1);
+                self.issues.extend(different);
+            }
             Node::Map(entries) => {
                 for entry in entries {
                     self.literals(&entry.key);
                     self.literals(&entry.value);
                 }
+                let keys = self.different(entries.iter().map(|entry| (&entry.key, false)));
+                let values = self.different(entries.iter().map(|entry| (&entry.value, entry.optional)));
+                self.issues.extend(keys.into_iter().chain(values));
             }
             Node::Fold(fold) => {
                 self.literals(&fold.range);
@@ -30,6 +42,24 @@ impl Checker {
                 self.literals(&fold.body);
             }
         }
+    }
+
+    /// The elements that are not of the type of the first one: not even `dyn` may stand for it.
+    fn different<'e>(&self, elements: impl Iterator<Item = (&'e Expr, bool)>) -> Vec<Issue> {
+        if self.formatted > 0 {
+            return Vec::new();
+        }
+        let typed = elements.map(|(element, optional)| {
+            let of = self.mapping.substitute(self.types.get(&element.at).unwrap_or(&Type::Dyn), true);
+            match of {
+                Type::Optional(of) if optional => (element.at, *of),
+                of => (element.at, of),
+            }
+        });
+        let mut typed = typed.peekable();
+        let Some((_, first)) = typed.peek().cloned() else { return Vec::new() };
+        let others = typed.filter(|(_, of)| *of != first);
+        others.map(|(at, of)| Issue::new(at, format!("expected type '{first}' but found '{of}'"))).collect()
     }
 
     fn literal_argument(&mut self, at: usize, target: Option<&Expr>, name: &str, args: &[Expr]) {
@@ -86,10 +116,7 @@ impl Checker {
 
     /// The part of a value that a verb is not for, and its type.
     fn unfit(&mut self, verb: char, value: &Expr) -> Option<(usize, String)> {
-        self.formatted += 1;
-        let of = self.check(value);
-        self.formatted -= 1;
-        let of = self.known(&of);
+        let of = self.known(self.types.get(&value.at).unwrap_or(&Type::Dyn));
         let fits = match verb {
             _ if of == Type::Dyn => true,
             'd' | 'o' => matches!(of, Type::Int | Type::Uint),
