@@ -52,16 +52,6 @@ pub(crate) fn zero(name: Option<&str>, api_version: &str, kind: &str) -> Value {
     object
 }
 
-/// An object without any field, as bookmarks show it: it comes from the type that is the same for all versions, which
-/// has a number where the versions have none.
-pub(crate) fn bookmark(name: Option<&str>, api_version: &str, kind: &str) -> Value {
-    let mut object = zero(name, api_version, kind);
-    if matches!(kind, "Deployment" | "ReplicaSet" | "StatefulSet" | "ReplicationController") {
-        object["spec"]["replicas"] = json!(0);
-    }
-    object
-}
-
 /// A value of a type with nothing in it: what the type always writes.
 fn empty(of: &Type) -> Value {
     let written = of.always.iter().map(|(name, value)| {

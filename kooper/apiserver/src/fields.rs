@@ -19,7 +19,7 @@ use crate::patch::versions::{OneVersion, Versions};
 use crate::patch::{managed, noop, zero};
 use crate::schema::Typed;
 use crate::status::{Refusal, details};
-use crate::time;
+use crate::{registry, time};
 
 /// All versions in which a kind is served.
 struct Served(Vec<(String, Arc<Kind>)>);
@@ -69,25 +69,16 @@ fn with<T>(cluster: &Cluster, kind: &Kind, subresource: &str, then: impl FnOnce(
 
 /// What a write through this path cannot change.
 fn reset(kind: &Kind, subresource: &str) -> Reset {
-    let has_status = kind.custom.as_ref().map_or(kind.strategy.status, |definition| definition.has_status);
-    let paths: &[&[&str]] = match (kind.custom.is_some(), kind.kind.as_str(), subresource) {
-        (_, _, "") if has_status => &[&["status"]],
-        (_, _, "") => &[],
-        (true, _, "status") => &[&["metadata"], &["spec"]],
-        (_, "Deployment", "status") => &[&["spec"], &["metadata", "labels"]],
-        (_, "Pod", "status") => &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
-        (_, "CertificateSigningRequest", "status") => &[&["spec"], &["status", "conditions"]],
-        (_, "CertificateSigningRequest", "approval") => &[&["spec"], &["status", "certificate"]],
-        (_, "Namespace", "finalize") => &[&["status"]],
-        (_, "Pod", "ephemeralcontainers") => return Reset::AllBut(vec![steps(&["spec", "ephemeralContainers"])]),
-        (_, "Pod", "resize") => {
-            let lists = ["containers", "initContainers"];
-            let kept = lists.iter().flat_map(|list| ["resources", "resizePolicy"].map(|key| ["spec", *list, "*", key]));
-            return Reset::AllBut(kept.map(|path| steps(&path)).collect());
+    let has_status = kind.custom.as_ref().map_or(kind.flags.status, |definition| definition.has_status);
+    let paths: &[&[&str]] = match (subresource, registry::of(kind).reset(subresource)) {
+        ("", _) if has_status => &[&["status"]],
+        ("", _) => &[],
+        (_, Some(registry::Reset::Fields(paths))) => paths,
+        (_, Some(registry::Reset::AllBut(paths))) => {
+            return Reset::AllBut(paths.iter().map(|path| steps(path)).collect());
         }
-        (_, "CustomResourceDefinition", "status") => &[&["spec"]],
-        (_, _, "status") if kind.strategy.bare_status => &[&["metadata"], &["spec"]],
-        (_, _, "status") => &[&["spec"]],
+        ("status", None) if kind.custom.is_some() || kind.flags.bare_status => &[&["metadata"], &["spec"]],
+        ("status", None) => &[&["spec"]],
         _ => &[],
     };
     let paths: Vec<_> = paths.iter().map(|names| Path::of_fields(names)).collect();

@@ -3,11 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use serde_json::Value;
-
 use crate::convert::{self, Conversion};
 use crate::schema::{Definition, Typed};
-use crate::store::{Store, Table, Traits};
+use crate::store::{Store, Table};
 
 /// The built-in kinds and subresources, from the discovery of a real server.
 const BUILTIN: &str = include_str!("kinds/builtin.txt");
@@ -40,7 +38,7 @@ pub(crate) struct Facts {
     pub(crate) categories: Vec<String>,
     pub(crate) storage_hash: Option<String>,
     pub(crate) subresources: Vec<Subresource>,
-    pub(crate) strategy: Strategy,
+    pub(crate) flags: Flags,
     /// The paths that field selectors may name, beside name and namespace.
     pub(crate) fields: Vec<String>,
     /// The schema, once it was needed.
@@ -49,7 +47,7 @@ pub(crate) struct Facts {
 
 /// How objects of a kind are written.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Strategy {
+pub(crate) struct Flags {
     /// `metadata.generation` counts the changes.
     pub(crate) generation: bool,
     /// An update must carry the resource version.
@@ -117,56 +115,9 @@ impl Facts {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }
 
-    /// What selecting needs of an object.
-    pub(crate) fn traits(&self, object: &Value) -> Traits {
-        let metadata = &object["metadata"];
-        let labels = metadata["labels"].as_object().into_iter().flatten();
-        Traits {
-            uid: metadata["uid"].as_str().unwrap_or_default().into(),
-            labels: labels
-                .map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or_default().into()))
-                .collect(),
-            fields: self.fields.iter().map(|path| self.field(object, path).into()).collect(),
-            hidden: self.hidden(object).map(Into::into),
-        }
-    }
-
-    pub(crate) fn is_service(&self) -> bool {
-        self.group.is_empty() && self.kind == "Service"
-    }
-
-    /// What of an object is stored, but not read: a Service that becomes an ExternalName keeps its internal policy, which
-    /// it shows again when it becomes another Service.
-    pub(crate) fn hidden<'a>(&self, object: &'a Value) -> Option<&'a str> {
-        let spec = self.is_service().then(|| &object["spec"])?;
-        if spec["type"] == "ExternalName" { spec["internalTrafficPolicy"].as_str() } else { None }
-    }
-
-    /// The value that a field selector compares.
-    fn field(&self, object: &Value, path: &str) -> String {
-        let at = |path: &str| path.split('.').try_fold(object, |value, key| value.get(key));
-        match (self.kind.as_str(), path) {
-            ("Event", "source") => {
-                let source = at("source.component").or_else(|| at("reportingComponent"));
-                source.and_then(Value::as_str).unwrap_or_default().to_owned()
-            }
-            ("Pod", "status.podIPs") => {
-                let ips = at("status.podIPs").and_then(Value::as_array).into_iter().flatten();
-                ips.filter_map(|ip| ip["ip"].as_str()).collect::<Vec<_>>().join(",")
-            }
-            ("Pod", "spec.hostNetwork") | ("Node", "spec.unschedulable") => {
-                at(path).and_then(Value::as_bool).unwrap_or_default().to_string()
-            }
-            ("Job", "status.successful") => at("status.succeeded").map_or_else(|| "0".to_owned(), ToString::to_string),
-            ("ReplicaSet" | "ReplicationController", "status.replicas") => {
-                at(path).map_or_else(|| "0".to_owned(), ToString::to_string)
-            }
-            _ => match at(path) {
-                Some(Value::String(text)) => text.clone(),
-                Some(Value::Bool(_) | Value::Number(_)) => at(path).map(ToString::to_string).unwrap_or_default(),
-                _ => String::new(),
-            },
-        }
+    /// The group of the type that the real server has for all versions: Events have one, that of the core group.
+    pub(crate) fn internal_group(&self) -> &str {
+        if self.kind == "Event" && self.group == "events.k8s.io" { "" } else { &self.group }
     }
 }
 
@@ -178,13 +129,6 @@ pub(crate) struct Kinds {
     order: Vec<Arc<Kind>>,
     /// One version of each resource, in this order: each table once.
     stored: Vec<Arc<Kind>>,
-}
-
-impl Kind {
-    /// Whether kube-apiserver has a watch cache for the kind, which sends bookmarks. Events have none.
-    pub(crate) fn is_cached(&self) -> bool {
-        self.kind != "Event" || !matches!(&*self.group, "" | "events.k8s.io")
-    }
 }
 
 impl Kinds {
@@ -266,8 +210,7 @@ fn parse(table: &str, strategies: &str) -> Vec<Facts> {
         match (line.len() - line.trim_start().len(), words.as_slice()) {
             (0, [group_version]) => (group, version) = split_group_version(group_version),
             (2, [resource, singular, kind, scope, verbs, short_names, categories, hash]) => {
-                let (strategy, mut fields) =
-                    strategies.get(kind).map(|words| parse_strategy(words)).unwrap_or_default();
+                let (flags, mut fields) = strategies.get(kind).map(|words| parse_flags(words)).unwrap_or_default();
                 let group_version = if group.is_empty() { version.clone() } else { format!("{group}/{version}") };
                 if let Some(conversion) = convert::of(&group_version, kind) {
                     fields = fields.iter().map(|field| conversion.field(field)).collect();
@@ -285,7 +228,7 @@ fn parse(table: &str, strategies: &str) -> Vec<Facts> {
                     categories: words_of(categories),
                     storage_hash: (*hash != "-").then(|| (*hash).to_owned()),
                     subresources: Vec::new(),
-                    strategy,
+                    flags,
                     fields,
                     typed: OnceLock::new(),
                 });
@@ -306,11 +249,11 @@ fn parse(table: &str, strategies: &str) -> Vec<Facts> {
     kinds
 }
 
-fn parse_strategy(words: &str) -> (Strategy, Vec<String>) {
+fn parse_flags(words: &str) -> (Flags, Vec<String>) {
     let mut words = words.split_whitespace();
     let flags: Vec<&str> = words.next().unwrap_or_default().split(',').collect();
     let is = |flag: &str| flags.contains(&flag);
-    let strategy = Strategy {
+    let flags = Flags {
         generation: is("generation"),
         strict: is("strict"),
         upsert: is("upsert"),
@@ -319,7 +262,7 @@ fn parse_strategy(words: &str) -> (Strategy, Vec<String>) {
         status: is("status"),
         bare_status: is("bare"),
     };
-    (strategy, words.map(ToOwned::to_owned).collect())
+    (flags, words.map(ToOwned::to_owned).collect())
 }
 
 fn words_of(list: &str) -> Vec<String> {
@@ -334,8 +277,6 @@ pub(crate) fn split_group_version(group_version: &str) -> (String, String) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::{BUILTIN, STRATEGIES, parse};
 
     #[test]
@@ -356,15 +297,5 @@ mod tests {
         for facts in parse(BUILTIN, STRATEGIES) {
             assert!(facts.typed().definition.is_object(), "{} {}", facts.api_version(), facts.kind);
         }
-    }
-
-    #[test]
-    fn field_values_have_their_defaults() {
-        let kinds = parse(BUILTIN, STRATEGIES);
-        let pod = kinds.iter().find(|kind| kind.kind == "Pod").expect("it is listed");
-        let traits = pod.traits(&json!({"metadata": {"uid": "u", "labels": {"a": "b"}}, "spec": {"nodeName": "n"}}));
-        assert_eq!(traits.fields[0].as_ref(), "n");
-        assert_eq!(traits.fields[4].as_ref(), "false");
-        assert_eq!(traits.labels[0], ("a".into(), "b".into()));
     }
 }

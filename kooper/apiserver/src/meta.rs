@@ -165,7 +165,7 @@ pub(crate) fn prepare_create(kind: &Kind, object: &mut Value, namespace: Option<
     };
     metadata.insert("uid".into(), json!(crate::random::uid()));
     metadata.insert("creationTimestamp".into(), json!(crate::time::now()));
-    if kind.custom.is_some() || kind.strategy.generation {
+    if kind.custom.is_some() || kind.flags.generation {
         metadata.insert("generation".into(), json!(1));
     }
 }
@@ -199,24 +199,11 @@ pub(crate) fn prepare_update(object: &mut Value, present: &Value) {
     }
 }
 
-/// The rules of an object's name, by its kind.
-fn name_form(kind: &Kind) -> form::Check {
-    if kind.custom.is_some() {
-        return form::dns_subdomain;
-    }
-    match (kind.group.as_str(), kind.kind.as_str()) {
-        ("", "Namespace" | "Service") | ("apps", "StatefulSet") => form::dns_label,
-        ("rbac.authorization.k8s.io", _) => form::path_segment,
-        _ => form::dns_subdomain,
-    }
-}
-
-/// The violated rules of an object's metadata.
-pub(crate) fn validate(kind: &Kind, object: &Value) -> Vec<Cause> {
+/// The violated rules of an object's metadata; its name has this form.
+pub(crate) fn validate(kind: &Kind, object: &Value, check: form::Check) -> Vec<Cause> {
     let mut causes = Vec::new();
     let metadata = &object["metadata"];
     let name = text(object, "name");
-    let check = name_form(kind);
     if let Some(base) = metadata["generateName"].as_str() {
         // A suffix follows the last hyphen.
         for why in check(base.trim_end_matches('-')) {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::cause::Cause;
 use crate::kinds::{Kind, split_group_version};
@@ -19,7 +19,7 @@ pub(crate) fn create(kind: &Kind, object: &mut Value, allocation: Allocation) ->
         }
         return Ok(());
     }
-    if kind.strategy.status {
+    if kind.flags.status {
         drop(object.as_object_mut().and_then(|entries| entries.remove("status")));
     }
     registry::of(kind).prepare_for_create(kind, object, allocation)
@@ -57,7 +57,7 @@ pub(crate) fn check_type(
         return Ok(());
     }
     if present.is_some() {
-        causes.extend(meta::validate(kind, object));
+        causes.extend(meta::validate(kind, object, registry::of(kind).name_form()));
         causes.extend_from_slice(metadata);
     }
     definition.validate_rules(object, present, &mut causes);
@@ -95,22 +95,21 @@ pub(crate) fn warnings(kind: &Kind, object: &Value, present: Option<&Value>) -> 
 }
 
 /// The state of an object with what is stored, but not read.
-pub(crate) fn revealed(mut shown: Value, stored: &Traits) -> Value {
-    if let Some(policy) = &stored.hidden {
-        shown["spec"]["internalTrafficPolicy"] = json!(policy);
+pub(crate) fn revealed(kind: &Kind, mut shown: Value, stored: &Traits) -> Value {
+    if let Some(hidden) = &stored.hidden {
+        registry::of(kind).reveal(&mut shown, hidden);
     }
     shown
 }
 
 /// The state of an object as it is read.
 pub(crate) fn shown<'a>(kind: &Kind, object: &'a Value) -> Cow<'a, Value> {
-    if kind.hidden(object).is_none() {
+    let strategy = registry::of(kind);
+    if strategy.hidden(object).is_none() {
         return Cow::Borrowed(object);
     }
     let mut shown = object.clone();
-    if let Value::Object(spec) = &mut shown["spec"] {
-        spec.remove("internalTrafficPolicy");
-    }
+    strategy.hide(&mut shown);
     Cow::Owned(shown)
 }
 

@@ -58,18 +58,20 @@ use serde_json::Value;
 pub(crate) use self::row::{Row, selector_text};
 pub(crate) use self::service::first_address;
 use self::strategy::Plain;
-pub(crate) use self::strategy::{Allocation, Strategy, Update};
+pub(crate) use self::strategy::{Allocation, Reset, Strategy, Update};
 use crate::cause::Cause;
-use crate::kinds::Kind;
+use crate::kinds::{Facts, Kind};
+use crate::store::Traits;
 use crate::validate::Write;
 use crate::validate::at::{At, Causes};
 use crate::{crd, meta};
 
 /// The strategy of a kind. Custom kinds have what their definition says instead.
 pub(crate) fn of(kind: &Kind) -> &'static dyn Strategy {
-    if kind.custom.is_some() {
-        return &Plain;
-    }
+    if kind.custom.is_some() { &Plain } else { builtin(kind) }
+}
+
+fn builtin(kind: &Facts) -> &'static dyn Strategy {
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "ReplicationController") => &replication_controller::ReplicationController,
         ("", "PodTemplate") => &pod_template::PodTemplate,
@@ -137,9 +139,40 @@ pub(crate) fn of(kind: &Kind) -> &'static dyn Strategy {
     }
 }
 
+/// What selecting needs of an object.
+pub(crate) fn traits(kind: &Kind, object: &Value) -> Traits {
+    traits_by(of(kind), kind, object)
+}
+
+/// What selecting needs of an object of a built-in kind.
+pub(crate) fn builtin_traits(kind: &Facts, object: &Value) -> Traits {
+    traits_by(builtin(kind), kind, object)
+}
+
+fn traits_by(strategy: &dyn Strategy, kind: &Facts, object: &Value) -> Traits {
+    let metadata = &object["metadata"];
+    let labels = metadata["labels"].as_object().into_iter().flatten();
+    let field = |path: &String| strategy.field(object, path).unwrap_or_else(|| member(object, path)).into();
+    Traits {
+        uid: metadata["uid"].as_str().unwrap_or_default().into(),
+        labels: labels.map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or_default().into())).collect(),
+        fields: kind.fields.iter().map(field).collect(),
+        hidden: strategy.hidden(object).map(Into::into),
+    }
+}
+
+/// The member at a path, as a field selector compares it.
+fn member(object: &Value, path: &str) -> String {
+    match path.split('.').try_fold(object, |value, key| value.get(key)) {
+        Some(Value::String(text)) => text.clone(),
+        Some(value @ (Value::Bool(_) | Value::Number(_))) => value.to_string(),
+        _ => String::new(),
+    }
+}
+
 /// The rules that an object violates.
 pub(crate) fn validate(kind: &Kind, object: &Value, write: Write<'_>) -> Vec<Cause> {
-    let mut causes = meta::validate(kind, object);
+    let mut causes = meta::validate(kind, object, of(kind).name_form());
     if let Some(definition) = &kind.custom {
         let status = matches!(write, Write::Status(_));
         causes.extend(definition.validate(object, write.present(), status));
@@ -153,4 +186,24 @@ pub(crate) fn validate(kind: &Kind, object: &Value, write: Write<'_>) -> Vec<Cau
     }
     causes.extend(found.into_inner());
     causes
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::traits;
+    use crate::kinds::Kinds;
+    use crate::store::Store;
+
+    #[test]
+    fn field_values_have_their_defaults() {
+        let kinds = Kinds::builtin(&Store::new());
+        let pod = kinds.of("v1", "Pod").expect("it is listed");
+        let object = json!({"metadata": {"uid": "u", "labels": {"a": "b"}}, "spec": {"nodeName": "n"}});
+        let traits = traits(pod, &object);
+        assert_eq!(traits.fields[0].as_ref(), "n");
+        assert_eq!(traits.fields[4].as_ref(), "false");
+        assert_eq!(traits.labels[0], ("a".into(), "b".into()));
+    }
 }

@@ -126,9 +126,7 @@ impl Refusal {
     }
 
     pub(crate) fn invalid_object(kind: &Kind, name: &str, causes: &[Cause]) -> Self {
-        // Events have one type inside of the real server, that of the core group.
-        let group = if kind.kind == "Event" && kind.custom.is_none() { "" } else { kind.group.as_str() };
-        Self::invalid(group, &kind.kind, name, causes)
+        Self::invalid(kind.internal_group(), &kind.kind, name, causes)
     }
 
     pub(crate) fn method_not_allowed() -> Self {

@@ -35,7 +35,7 @@ use crate::kinds::Kind;
 use crate::route::Target;
 use crate::status::Refusal;
 use crate::store::{Draft, Object};
-use crate::{defaults, prepare};
+use crate::{defaults, prepare, registry};
 
 /// One request for a resource that is served.
 pub(crate) struct Call<'a> {
@@ -187,15 +187,15 @@ pub(crate) fn draft(kind: &Kind, object: &Value) -> Draft {
         let mut stored = object.clone();
         conversion.store(&mut stored);
         defaults::fill(facts, &mut stored);
-        return Draft::new(&stored, facts.traits(&stored));
+        return Draft::new(&stored, registry::builtin_traits(facts, &stored));
     }
     match &kind.custom {
         Some(definition) if definition.storage_version != kind.version => {
             let mut stored = object.clone();
             stored["apiVersion"] = format!("{}/{}", kind.group, definition.storage_version).into();
-            Draft::new(&stored, kind.traits(object))
+            Draft::new(&stored, registry::traits(kind, object))
         }
-        _ => Draft::new(&prepare::shown(kind, object), kind.traits(object)),
+        _ => Draft::new(&prepare::shown(kind, object), registry::traits(kind, object)),
     }
 }
 

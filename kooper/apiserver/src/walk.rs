@@ -10,6 +10,7 @@ use crate::faults::{self, Sighting};
 use crate::http::accept;
 use crate::http::{Answer, Body, Request};
 use crate::identity::User;
+use crate::registry;
 use crate::route::{self, Route, Target};
 use crate::status::Refusal;
 use crate::verbs::{self, Call, Media};
@@ -128,9 +129,8 @@ async fn resource(cluster: &Arc<Cluster>, request: &Request, user: &User, target
         // What follows from a write is there when its answer is.
         controllers::run(cluster);
     }
-    if kind.kind == "Endpoints" && kind.custom.is_none() {
-        let deprecated = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned();
-        return Ok(answer.unwrap_or_else(Answer::from).with_warnings(&[deprecated]));
+    if let Some(deprecated) = registry::of(kind).deprecation() {
+        return Ok(answer.unwrap_or_else(Answer::from).with_warnings(&[deprecated.to_owned()]));
     }
     answer
 }

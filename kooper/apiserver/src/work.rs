@@ -87,10 +87,6 @@ fn uid_of(owner: &Value) -> String {
     owner["uid"].as_str().unwrap_or_default().to_owned()
 }
 
-pub(crate) fn is_namespace(kind: &Kind) -> bool {
-    kind.kind == "Namespace" && kind.custom.is_none()
-}
-
 /// The work for objects of the core group that others depend on.
 fn of_core(kind: &Kind, object: &Value, deleted: bool) -> Option<Task> {
     if !kind.group.is_empty() {
@@ -123,7 +119,7 @@ impl Work {
                 Task::Establish(name.to_owned())
             });
         }
-        if is_namespace(kind) {
+        if kind.is_namespace() {
             let name = name.to_owned();
             let deleting = meta::is_deleting(object);
             state.queue.push_back(if deleting { Task::Namespace(name) } else { Task::Provision(name) });

@@ -11,7 +11,7 @@ use crate::fields;
 use crate::kinds::Kind;
 use crate::status::Refusal;
 use crate::store::Draft;
-use crate::{meta, route, usage};
+use crate::{meta, registry, route, usage};
 
 /// Charges the quotas of a namespace with a new object, or with what an update adds, or refuses it.
 pub(super) fn charge(
@@ -45,7 +45,7 @@ pub(super) fn charge(
             let mut next = quota.clone();
             next["status"]["used"] = used.to_value();
             let next = fields::updated(cluster, &table, "status", &quota, next, "kube-apiserver");
-            if table.table.put(&key, Some(stored.version), Draft::new(&next, table.traits(&next))).is_ok() {
+            if table.table.put(&key, Some(stored.version), Draft::new(&next, registry::traits(&table, &next))).is_ok() {
                 break;
             }
         }
@@ -56,14 +56,7 @@ pub(super) fn charge(
 /// The writes that may change what is used.
 fn is_handled(kind: &Kind, object: &Value, present: Option<&Value>) -> bool {
     let Some(present) = present else { return true };
-    match (kind.custom.is_some(), kind.group.as_str(), kind.kind.as_str()) {
-        (false, "", "Pod") => {
-            // The resources of a pod are changed by its own subresource.
-            usage::is_terminating(object) != usage::is_terminating(present) || object["spec"] != present["spec"]
-        }
-        (false, "", "Service" | "PersistentVolumeClaim") => true,
-        _ => false,
-    }
+    registry::of(kind).may_change_usage(object, present)
 }
 
 /// What a quota has used with an object, if the object changes that.
@@ -74,7 +67,7 @@ fn charge_one(kind: &Kind, object: &Value, present: Option<&Value>, quota: &Valu
         return Ok(None);
     }
     let quota_name = meta::text(quota, "name");
-    if let Some(missing) = usage::missing(kind, object, &limited) {
+    if let Some(missing) = registry::of(kind).unnamed_usage(object, &limited) {
         return Err(not_admitted(kind, object, format!("failed quota: {quota_name}: {missing}")));
     }
     if limited.iter().any(|name| used.get(name).is_none()) {

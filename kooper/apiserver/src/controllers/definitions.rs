@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::crd::{FINALIZER, priority, versions};
-use crate::kinds::{Facts, Kind, Strategy, Subresource};
+use crate::kinds::{Facts, Flags, Kind, Subresource};
 use crate::schema::Definition;
 use crate::verbs::{self, DeleteOptions};
 use crate::{fields, meta, time};
@@ -106,7 +106,7 @@ fn serve(cluster: &Arc<Cluster>, object: &Value) {
                 categories: words("/spec/names/categories"),
                 storage_hash: None,
                 subresources,
-                strategy: Strategy::default(),
+                flags: Flags::default(),
                 fields: fields
                     .filter_map(|field| field["jsonPath"].as_str())
                     .map(|path| path.trim_start_matches('.').to_owned())

@@ -8,7 +8,7 @@ use crate::amounts::Amounts;
 use crate::cluster::Cluster;
 use crate::quantity::Quantity;
 use crate::store::Draft;
-use crate::{fields, usage};
+use crate::{fields, registry, usage};
 
 /// Counts what the quotas of a namespace limit.
 pub(super) fn count(cluster: &Arc<Cluster>, namespace: &str) {
@@ -29,7 +29,8 @@ pub(super) fn count(cluster: &Arc<Cluster>, namespace: &str) {
             let mut next = quota.clone();
             next["status"] = json!({"hard": hard.to_value(), "used": used.to_value()});
             let next = fields::updated(cluster, &quotas, "status", &quota, next, "kube-controller-manager");
-            if quotas.table.put(key, Some(stored.version), Draft::new(&next, quotas.traits(&next))).is_ok() {
+            if quotas.table.put(key, Some(stored.version), Draft::new(&next, registry::traits(&quotas, &next))).is_ok()
+            {
                 break;
             }
         }

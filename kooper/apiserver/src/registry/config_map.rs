@@ -10,6 +10,10 @@ use crate::validate::{Write, data};
 pub(super) struct ConfigMap;
 
 impl Strategy for ConfigMap {
+    fn encoded_data(&self) -> Option<&'static str> {
+        Some("binaryData")
+    }
+
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
         let present = write.present();
         let (texts, binary) = (object.field("data"), object.field("binaryData"));

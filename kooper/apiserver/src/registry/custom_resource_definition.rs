@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::strategy::{Allocation, Strategy, Update};
+use super::strategy::{Allocation, Reset, Strategy, Update};
 use crate::crd;
 use crate::kinds::Kind;
 use crate::status::Refusal;
@@ -12,6 +12,10 @@ use crate::validate::at::At;
 pub(super) struct CustomResourceDefinition;
 
 impl Strategy for CustomResourceDefinition {
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        (subresource == "status").then_some(Reset::Fields(&[&["spec"]]))
+    }
+
     fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), Refusal> {
         crd::prepare(object, None);
         Ok(())

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::replica_set;
 use super::row::{Row, selector_text};
-use super::strategy::{Strategy, Update};
+use super::strategy::{Reset, Strategy, Update};
 use super::warnings;
 use crate::cause::Cause;
 use crate::kinds::Kind;
@@ -17,6 +17,19 @@ use crate::validate::{Write, replicas};
 pub(super) struct Deployment;
 
 impl Strategy for Deployment {
+    /// Annotations are copied to the ReplicaSets.
+    fn counted_metadata(&self) -> &'static [&'static str] {
+        &["annotations"]
+    }
+
+    fn counts_replicas(&self) -> bool {
+        true
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        (subresource == "status").then_some(Reset::Fields(&[&["spec"], &["metadata", "labels"]]))
+    }
+
     /// A write of the status brings no labels.
     fn prepare_for_update(&self, _: &Kind, object: &mut Value, update: Update<'_>) -> Result<(), Refusal> {
         if update.status {

@@ -8,6 +8,11 @@ use super::strategy::Strategy;
 pub(super) struct EndpointSlice;
 
 impl Strategy for EndpointSlice {
+    /// The labels of a slice are about its endpoints.
+    fn counted_metadata(&self) -> &'static [&'static str] {
+        &["labels", "annotations"]
+    }
+
     fn cells(&self, row: Row<'_>) -> Option<Vec<Value>> {
         let ports: Vec<_> = row
             .items("/ports")

@@ -8,6 +8,10 @@ use super::strategy::Strategy;
 pub(super) struct Endpoints;
 
 impl Strategy for Endpoints {
+    fn deprecation(&self) -> Option<&'static str> {
+        Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+    }
+
     fn cells(&self, row: Row<'_>) -> Option<Vec<Value>> {
         let mut all = Vec::new();
         for subset in row.items("/subsets") {

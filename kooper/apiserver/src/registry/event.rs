@@ -23,6 +23,18 @@ pub(super) struct Event {
 }
 
 impl Strategy for Event {
+    fn field(&self, object: &Value, path: &str) -> Option<String> {
+        if path != "source" {
+            return None;
+        }
+        let component = object["source"].get("component").or_else(|| object.get("reportingComponent"));
+        Some(component.and_then(Value::as_str).unwrap_or_default().to_owned())
+    }
+
+    fn is_cached(&self) -> bool {
+        false
+    }
+
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
         let present = write.present();
         let core = self.core;
@@ -93,6 +105,10 @@ impl Strategy for Event {
             json!(count),
             row.name(),
         ])
+    }
+
+    fn is_counted(&self) -> bool {
+        false
     }
 }
 

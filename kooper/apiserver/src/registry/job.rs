@@ -18,6 +18,18 @@ const MOST_INDEXES: i64 = 100_000;
 pub(super) struct Job;
 
 impl Strategy for Job {
+    fn field(&self, object: &Value, path: &str) -> Option<String> {
+        let succeeded = || object["status"].get("succeeded").map_or_else(|| "0".to_owned(), ToString::to_string);
+        (path == "status.successful").then(succeeded)
+    }
+
+    fn deletion_warning(&self) -> Option<&'static str> {
+        Some(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them \
+             or set propagationPolicy=Orphan to suppress this warning",
+        )
+    }
+
     fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), Refusal> {
         select_own_pods(object);
         Ok(())

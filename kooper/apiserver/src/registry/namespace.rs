@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::row::Row;
-use super::strategy::{Allocation, Strategy, Update};
+use super::strategy::{Allocation, Reset, Strategy, Update};
+use crate::form;
 use crate::kinds::Kind;
 use crate::meta;
 use crate::status::Refusal;
@@ -11,6 +12,18 @@ use crate::status::Refusal;
 pub(super) struct Namespace;
 
 impl Strategy for Namespace {
+    fn name_form(&self) -> form::Check {
+        form::dns_label
+    }
+
+    fn keeps_spec(&self) -> bool {
+        true
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        (subresource == "finalize").then_some(Reset::Fields(&[&["status"]]))
+    }
+
     fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), Refusal> {
         object["spec"]["finalizers"] = json!(["kubernetes"]);
         object["status"] = json!({"phase": "Active"});

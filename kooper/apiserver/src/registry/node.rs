@@ -10,6 +10,10 @@ use super::strategy::Strategy;
 pub(super) struct Node;
 
 impl Strategy for Node {
+    fn field(&self, object: &Value, path: &str) -> Option<String> {
+        (path == "spec.unschedulable").then(|| (object["spec"]["unschedulable"] == true).to_string())
+    }
+
     fn cells(&self, row: Row<'_>) -> Option<Vec<Value>> {
         let ready = row.items("/status/conditions").iter().find(|condition| condition["type"] == "Ready");
         let status = ready.map_or("Unknown", |ready| if ready["status"] == "True" { "Ready" } else { "NotReady" });

@@ -5,12 +5,18 @@ use serde_json::{Value, json};
 use super::persistent_volume::{class, modes, phase};
 use super::row::Row;
 use super::strategy::Strategy;
+use crate::amounts::Amounts;
 use crate::form;
 use crate::quantity::Quantity;
 use crate::validate::at::At;
 use crate::validate::{Write, resources, selector};
 
 const ACCESS: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+
+/// What claims are counted by.
+const COUNTED: [&str; 2] = ["persistentvolumeclaims", "requests.storage"];
+/// Between the name of a storage class and what is counted for it.
+const BY_CLASS: &str = ".storageclass.storage.k8s.io/";
 
 pub(super) struct PersistentVolumeClaim;
 
@@ -68,6 +74,28 @@ impl Strategy for PersistentVolumeClaim {
             row.age(),
             row.text_or("/spec/volumeMode", "<unset>"),
         ])
+    }
+
+    fn counts_for(&self, name: &str) -> bool {
+        COUNTED.contains(&name.split_once(BY_CLASS).map_or(name, |(_, rest)| rest))
+    }
+
+    fn add_usage(&self, object: &Value, used: &mut Amounts) {
+        let spec = &object["spec"];
+        let annotated = object["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"].as_str();
+        let class = annotated.or_else(|| spec["storageClassName"].as_str()).filter(|class| !class.is_empty());
+        let storage = Amounts::read(&spec["resources"]["requests"]).get("storage");
+        for (name, amount) in [("persistentvolumeclaims", Some(Quantity::whole(1))), ("requests.storage", storage)] {
+            let Some(amount) = amount else { continue };
+            used.set(name, amount);
+            if let Some(class) = class {
+                used.set(format!("{class}{BY_CLASS}{name}"), amount);
+            }
+        }
+    }
+
+    fn may_change_usage(&self, _: &Value, _: &Value) -> bool {
+        true
     }
 }
 

@@ -3,12 +3,14 @@
 mod quality;
 mod summary;
 mod update;
+mod usage;
 
 use serde_json::{Value, json};
 
 use super::row::Row;
-use super::strategy::{Allocation, Strategy, Update};
+use super::strategy::{Allocation, Reset, Strategy, Update};
 use super::warnings;
+use crate::amounts::Amounts;
 use crate::kinds::Kind;
 use crate::status::Refusal;
 use crate::validate::at::At;
@@ -18,6 +20,37 @@ use crate::{meta, time};
 pub(super) struct Pod;
 
 impl Strategy for Pod {
+    fn field(&self, object: &Value, path: &str) -> Option<String> {
+        match path {
+            "status.podIPs" => {
+                let ips = object["status"]["podIPs"].as_array().into_iter().flatten();
+                Some(ips.filter_map(|ip| ip["ip"].as_str()).collect::<Vec<_>>().join(","))
+            }
+            "spec.hostNetwork" => Some((object["spec"]["hostNetwork"] == true).to_string()),
+            _ => None,
+        }
+    }
+
+    fn ends_gracefully(&self) -> bool {
+        true
+    }
+
+    fn reset(&self, subresource: &str) -> Option<Reset> {
+        match subresource {
+            "status" => {
+                Some(Reset::Fields(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]))
+            }
+            "ephemeralcontainers" => Some(Reset::AllBut(&[&["spec", "ephemeralContainers"]])),
+            "resize" => Some(Reset::AllBut(&[
+                &["spec", "containers", "*", "resources"],
+                &["spec", "containers", "*", "resizePolicy"],
+                &["spec", "initContainers", "*", "resources"],
+                &["spec", "initContainers", "*", "resizePolicy"],
+            ])),
+            _ => None,
+        }
+    }
+
     fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), Refusal> {
         set_status(object);
         Ok(())
@@ -54,6 +87,27 @@ impl Strategy for Pod {
 
     fn conditions(&self, row: Row<'_>) -> Option<Value> {
         summary::conditions(row)
+    }
+
+    fn counts_for(&self, name: &str) -> bool {
+        usage::is_counted(name)
+    }
+
+    fn add_usage(&self, object: &Value, used: &mut Amounts) {
+        usage::add(object, used);
+    }
+
+    /// The resources of a pod are changed by its own subresource.
+    fn may_change_usage(&self, object: &Value, present: &Value) -> bool {
+        usage::is_terminating(object) != usage::is_terminating(present) || object["spec"] != present["spec"]
+    }
+
+    fn is_in_scope(&self, object: &Value, scope: &str, operator: &str, values: &Value) -> bool {
+        usage::is_in_scope(object, scope, operator, values)
+    }
+
+    fn unnamed_usage(&self, object: &Value, limited: &[&str]) -> Option<String> {
+        usage::unnamed(object, limited)
     }
 }
 

@@ -11,6 +11,15 @@ use crate::validate::{Write, pod, replicas, selector};
 pub(super) struct ReplicaSet;
 
 impl Strategy for ReplicaSet {
+    fn field(&self, object: &Value, path: &str) -> Option<String> {
+        let replicas = || object["status"].get("replicas").map_or_else(|| "0".to_owned(), ToString::to_string);
+        (path == "status.replicas").then(replicas)
+    }
+
+    fn counts_replicas(&self) -> bool {
+        true
+    }
+
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
         let present = write.present();
         let spec = object.field("spec");

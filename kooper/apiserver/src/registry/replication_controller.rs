@@ -11,6 +11,19 @@ use crate::validate::{Write, pod};
 pub(super) struct ReplicationController;
 
 impl Strategy for ReplicationController {
+    fn field(&self, object: &Value, path: &str) -> Option<String> {
+        let replicas = || object["status"].get("replicas").map_or_else(|| "0".to_owned(), ToString::to_string);
+        (path == "status.replicas").then(replicas)
+    }
+
+    fn selects_by_labels(&self) -> bool {
+        true
+    }
+
+    fn counts_replicas(&self) -> bool {
+        true
+    }
+
     fn validate(&self, object: &At<'_>, _: Write<'_>) {
         object.field("spec.replicas").not_negative();
         if object.field("spec.template").is_set() {

@@ -1,6 +1,7 @@
 //! Roles and ClusterRoles.
 
 use super::strategy::Strategy;
+use crate::form;
 use crate::validate::at::At;
 use crate::validate::{Write, selector};
 
@@ -10,6 +11,10 @@ pub(super) struct Role {
 }
 
 impl Strategy for Role {
+    fn name_form(&self) -> form::Check {
+        form::path_segment
+    }
+
     fn validate(&self, object: &At<'_>, _: Write<'_>) {
         for rule in object.field("rules").items() {
             validate_rule(&rule, self.namespaced);

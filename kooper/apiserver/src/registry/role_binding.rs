@@ -16,6 +16,10 @@ pub(super) struct RoleBinding {
 }
 
 impl Strategy for RoleBinding {
+    fn name_form(&self) -> form::Check {
+        form::path_segment
+    }
+
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
         let present = write.present();
         let role = object.field("roleRef");

@@ -10,6 +10,10 @@ use crate::validate::{Write, data};
 pub(super) struct Secret;
 
 impl Strategy for Secret {
+    fn encoded_data(&self) -> Option<&'static str> {
+        Some("data")
+    }
+
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
         let present = write.present();
         let entries = object.field("data");

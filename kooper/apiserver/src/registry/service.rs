@@ -10,14 +10,18 @@ use serde_json::{Value, json};
 pub(crate) use self::allocation::first_address;
 use super::row::{Row, or_none, plain};
 use super::strategy::{Allocation, Strategy, Update};
+use crate::amounts::Amounts;
 use crate::cause::Cause;
 use crate::kinds::Kind;
+use crate::quantity::Quantity;
 use crate::status::Refusal;
 use crate::validate::at::{At, Causes};
 use crate::validate::container::port_or_name;
 use crate::validate::{self, Write};
 use crate::{form, meta};
 
+/// What services are counted by.
+const COUNTED: [&str; 3] = ["services", "services.nodeports", "services.loadbalancers"];
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 /// A day: the longest affinity of a client, in seconds.
 const DAY: i64 = 86_400;
@@ -25,6 +29,31 @@ const DAY: i64 = 86_400;
 pub(super) struct Service;
 
 impl Strategy for Service {
+    fn name_form(&self) -> form::Check {
+        form::dns_label
+    }
+
+    fn is_created_by_status(&self) -> bool {
+        true
+    }
+
+    /// A Service that becomes an ExternalName keeps its internal policy, which it shows again when it becomes another
+    /// Service.
+    fn hidden<'a>(&self, object: &'a Value) -> Option<&'a str> {
+        let spec = &object["spec"];
+        if spec["type"] == "ExternalName" { spec["internalTrafficPolicy"].as_str() } else { None }
+    }
+
+    fn hide(&self, object: &mut Value) {
+        if let Value::Object(spec) = &mut object["spec"] {
+            spec.remove("internalTrafficPolicy");
+        }
+    }
+
+    fn reveal(&self, object: &mut Value, hidden: &str) {
+        object["spec"]["internalTrafficPolicy"] = json!(hidden);
+    }
+
     fn prepare_for_create(&self, kind: &Kind, object: &mut Value, allocation: Allocation) -> Result<(), Refusal> {
         if allocation == Allocation::None {
             return Ok(());
@@ -137,6 +166,29 @@ impl Strategy for Service {
             row.age(),
             row.labels("/spec/selector"),
         ])
+    }
+
+    fn counts_for(&self, name: &str) -> bool {
+        COUNTED.contains(&name)
+    }
+
+    fn add_usage(&self, object: &Value, used: &mut Amounts) {
+        let spec = &object["spec"];
+        let ports = spec["ports"].as_array().map_or(&[][..], Vec::as_slice);
+        let chosen = ports.iter().filter(|port| port["nodePort"].as_i64().unwrap_or(0) != 0).count();
+        let (balancers, ports) = match spec["type"].as_str() {
+            Some("LoadBalancer") if spec["allocateLoadBalancerNodePorts"] == false => (1, chosen),
+            Some("LoadBalancer") => (1, ports.len()),
+            Some("NodePort") => (0, ports.len()),
+            _ => (0, 0),
+        };
+        used.set("services", Quantity::whole(1));
+        used.set("services.loadbalancers", Quantity::whole(balancers));
+        used.set("services.nodeports", Quantity::whole(ports as u64));
+    }
+
+    fn may_change_usage(&self, _: &Value, _: &Value) -> bool {
+        true
     }
 }
 

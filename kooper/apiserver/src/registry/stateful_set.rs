@@ -27,6 +27,14 @@ const MUTABLE: [&str; 7] = [
 pub(super) struct StatefulSet;
 
 impl Strategy for StatefulSet {
+    fn name_form(&self) -> form::Check {
+        form::dns_label
+    }
+
+    fn counts_replicas(&self) -> bool {
+        true
+    }
+
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
         let present = write.present();
         let spec = object.field("spec");

@@ -1,15 +1,96 @@
-//! What a kind may do differently from others.
+//! The part that a kind has in writing and showing its objects.
 
 use serde_json::Value;
 
 use super::row::Row;
+use crate::amounts::Amounts;
+use crate::form;
 use crate::kinds::Kind;
 use crate::status::Refusal;
 use crate::validate::Write;
 use crate::validate::at::At;
 
-/// A kind's part in writing and showing its objects. A method that a kind leaves out does nothing.
+/// A kind's part in writing and showing its objects. A method that a kind leaves out does what most kinds do.
 pub(crate) trait Strategy: Sync {
+    /// The form of a name.
+    fn name_form(&self) -> form::Check {
+        form::dns_subdomain
+    }
+
+    /// The value of a field for selectors, where it is not the member at this path.
+    fn field(&self, _object: &Value, _path: &str) -> Option<String> {
+        None
+    }
+
+    /// kube-apiserver has a watch cache for the kind, which sends bookmarks.
+    fn is_cached(&self) -> bool {
+        true
+    }
+
+    /// Pods end before they are gone: a deletion gives them time, and marks them even where it gives none.
+    fn ends_gracefully(&self) -> bool {
+        false
+    }
+
+    /// A write of the status may create the object.
+    fn is_created_by_status(&self) -> bool {
+        false
+    }
+
+    /// An update leaves the spec as it is.
+    fn keeps_spec(&self) -> bool {
+        false
+    }
+
+    /// The metadata whose changes `metadata.generation` counts.
+    fn counted_metadata(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The member whose values are in base64. Its emptiness is kept until the object is stored.
+    fn encoded_data(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The selector is a map of labels, and not of `matchLabels` and `matchExpressions`.
+    fn selects_by_labels(&self) -> bool {
+        false
+    }
+
+    /// The type that all versions share has a number of replicas where the versions may have none.
+    fn counts_replicas(&self) -> bool {
+        false
+    }
+
+    /// The warning of every answer about the kind.
+    fn deprecation(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The warning of a deletion without a policy for dependents.
+    fn deletion_warning(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What a write through a subresource leaves alone, where it is more or less than the spec.
+    fn reset(&self, _subresource: &str) -> Option<Reset> {
+        None
+    }
+
+    /// Takes over what a write of the status, or through `approval`, cannot change.
+    fn merge_status(&self, _object: &mut Value, _present: &Value, _subresource: &str) {}
+
+    /// What is stored, but not read.
+    fn hidden<'a>(&self, _object: &'a Value) -> Option<&'a str> {
+        None
+    }
+
+    /// Removes from an object what is hidden.
+    fn hide(&self, _object: &mut Value) {}
+
+    /// Adds to an object what is hidden.
+    fn reveal(&self, _object: &mut Value, _hidden: &str) {}
+
     /// Readies a new object.
     fn prepare_for_create(&self, _kind: &Kind, _object: &mut Value, _allocation: Allocation) -> Result<(), Refusal> {
         Ok(())
@@ -48,6 +129,43 @@ pub(crate) trait Strategy: Sync {
     fn conditions(&self, _row: Row<'_>) -> Option<Value> {
         None
     }
+
+    /// Quotas count the objects.
+    fn is_counted(&self) -> bool {
+        true
+    }
+
+    /// What a quota names so is about objects of the kind, beside their number.
+    fn counts_for(&self, _name: &str) -> bool {
+        false
+    }
+
+    /// Adds what an object uses, beside its number.
+    fn add_usage(&self, _object: &Value, _used: &mut Amounts) {}
+
+    /// An update may change what an object uses.
+    fn may_change_usage(&self, _object: &Value, _present: &Value) -> bool {
+        false
+    }
+
+    /// An object is in this scope of a quota.
+    fn is_in_scope(&self, _object: &Value, _scope: &str, _operator: &str, _values: &Value) -> bool {
+        false
+    }
+
+    /// The error of an object that has to name what a quota limits.
+    fn unnamed_usage(&self, _object: &Value, _limited: &[&str]) -> Option<String> {
+        None
+    }
+}
+
+/// The fields that a write resets to what they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reset {
+    /// These, and all their parts.
+    Fields(&'static [&'static [&'static str]]),
+    /// All but these; `*` is any item.
+    AllBut(&'static [&'static [&'static str]]),
 }
 
 /// A kind without anything of its own.

@@ -41,7 +41,7 @@ pub(crate) fn frozen(object: &At<'_>, present: Option<&Value>, fields: &[&str]) 
 }
 
 /// The data that an immutable object lacks, and that a client has sent empty.
-pub(crate) fn frozen_empty(present: &Value, empty: &[&str]) -> Vec<Cause> {
-    let added = empty.iter().filter(|field| present["immutable"] == true && present[**field].is_null());
-    added.map(|field| Cause::forbidden(*field, FROZEN)).collect()
+pub(crate) fn frozen_empty(present: &Value, empty: Option<&'static str>) -> Option<Cause> {
+    let added = empty.filter(|field| present["immutable"] == true && present[*field].is_null());
+    added.map(|field| Cause::forbidden(field, FROZEN))
 }

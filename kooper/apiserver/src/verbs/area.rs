@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Call;
-use crate::time;
+use crate::registry;
 use crate::validate::Write;
 
 /// The part of an object that belongs to a path.
@@ -38,8 +38,7 @@ impl Area {
     /// Whether a write of this part may create the object. That of a Service's status does so, without anything that
     /// the server allocates.
     pub(super) fn creates(self, call: &Call<'_>) -> bool {
-        let service = call.kind.is_service();
-        self == Self::Whole || service && self == Self::Status
+        self == Self::Whole || self == Self::Status && registry::of(&call.kind).is_created_by_status()
     }
 
     /// The write that validation judges.
@@ -70,7 +69,7 @@ impl Area {
                 let mut object = present.clone();
                 object["metadata"] = wanted["metadata"].clone();
                 take(&mut object["status"], &wanted["status"], "conditions");
-                date_conditions(&mut object, present);
+                registry::of(&call.kind).merge_status(&mut object, present, "approval");
                 object
             }
             Self::Finalize => {
@@ -104,13 +103,13 @@ fn whole(call: &Call<'_>, wanted: &Value, present: &Value) -> Value {
     let mut object = wanted.clone();
     let keeps_status = match &kind.custom {
         Some(definition) => definition.has_status,
-        None => kind.strategy.status,
+        None => kind.flags.status,
     };
     if keeps_status {
         take(&mut object, present, "status");
     }
     // A namespace's finalizers have a path of their own; a request for a certificate never changes.
-    if kind.custom.is_none() && matches!(kind.kind.as_str(), "Namespace" | "CertificateSigningRequest") {
+    if registry::of(kind).keeps_spec() {
         take(&mut object, present, "spec");
     }
     object
@@ -120,12 +119,9 @@ fn status(call: &Call<'_>, wanted: &Value, present: &Value) -> Value {
     let mut object = with_owners(present.clone(), wanted);
     take(&mut object, wanted, "status");
     // The status of a custom object brings no metadata; that of most built-in ones does.
-    if call.kind.custom.is_none() && !call.kind.strategy.bare_status {
+    if call.kind.custom.is_none() && !call.kind.flags.bare_status {
         object["metadata"] = wanted["metadata"].clone();
-        if call.kind.kind == "CertificateSigningRequest" {
-            keep_decisions(&mut object, present);
-            date_conditions(&mut object, present);
-        }
+        registry::of(&call.kind).merge_status(&mut object, present, "status");
     }
     object
 }
@@ -134,43 +130,6 @@ fn status(call: &Call<'_>, wanted: &Value, present: &Value) -> Value {
 fn with_owners(mut object: Value, from: &Value) -> Value {
     take(&mut object["metadata"], &from["metadata"], "managedFields");
     object
-}
-
-/// Approvals and denials are written through their own path only.
-fn keep_decisions(object: &mut Value, present: &Value) {
-    for decision in ["Approved", "Denied"] {
-        let mut old = conditions(present).filter(|condition| condition["type"] == decision);
-        let count = conditions(object).filter(|condition| condition["type"] == decision).count();
-        if count != old.clone().count() {
-            continue;
-        }
-        for condition in object.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten() {
-            if condition["type"] == decision
-                && let Some(old) = old.next()
-            {
-                *condition = old.clone();
-            }
-        }
-    }
-}
-
-fn conditions(object: &Value) -> impl Iterator<Item = &Value> + Clone {
-    object["status"]["conditions"].as_array().into_iter().flatten()
-}
-
-/// Conditions of a certificate request without times get those of the present ones, or now.
-fn date_conditions(object: &mut Value, present: &Value) {
-    let now = json!(time::now());
-    for condition in object.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten() {
-        if !condition["lastUpdateTime"].is_string() {
-            condition["lastUpdateTime"] = now.clone();
-        }
-        if !condition["lastTransitionTime"].is_string() {
-            let same = |old: &&Value| old["type"] == condition["type"] && old["status"] == condition["status"];
-            let since = conditions(present).find(same).map(|old| old["lastTransitionTime"].clone());
-            condition["lastTransitionTime"] = since.filter(Value::is_string).unwrap_or_else(|| now.clone());
-        }
-    }
 }
 
 /// The resources of the wanted containers. Added, removed and renamed containers are left to validation.

@@ -11,7 +11,7 @@ use crate::decode::{self, Findings};
 use crate::http::syntax;
 use crate::kinds::{Kind, split_group_version};
 use crate::status::Refusal;
-use crate::{defaults, meta, protobuf};
+use crate::{defaults, meta, protobuf, registry};
 
 /// Decodes the body as an object of the call's kind. Warnings are what it has too much.
 pub(super) fn decode(call: &Call<'_>, validation: FieldValidation) -> Result<(Value, Vec<String>), Refusal> {
@@ -215,10 +215,8 @@ fn admit(
             drop(crate::schema::prune_builtin(&mut object, &kind.typed().definition));
             defaults::decode(kind, &mut object);
             // The data of a Secret may have come from strings by now.
-            for field in empty {
-                if object[field].is_null() {
-                    object[field] = serde_json::json!({});
-                }
+            if let Some(field) = empty.filter(|field| object[*field].is_null()) {
+                object[field] = serde_json::json!({});
             }
         }
     }
@@ -266,11 +264,7 @@ fn drop_nulls(value: &mut Value) {
 
 /// The data of ConfigMaps and Secrets: null is an empty string, and base64 has one form.
 fn normalize_data(kind: &Kind, object: &mut Value) {
-    let encoded = match kind.kind.as_str() {
-        "ConfigMap" => "binaryData",
-        "Secret" => "data",
-        _ => return,
-    };
+    let Some(encoded) = registry::of(kind).encoded_data() else { return };
     let Value::Object(object) = object else { return };
     for field in ["data", "binaryData", "stringData"] {
         let Some(Value::Object(entries)) = object.get_mut(field) else { continue };
@@ -285,22 +279,18 @@ fn normalize_data(kind: &Kind, object: &mut Value) {
 }
 
 /// The data that a client has sent empty, which is not absent until it is stored. Of the texts of a ConfigMap it is.
-fn empty_data(kind: &Kind, object: &Value) -> Vec<&'static str> {
-    let fields: &[&str] = match (kind.group.as_str(), kind.kind.as_str()) {
-        ("", "ConfigMap") => &["binaryData"],
-        ("", "Secret") => &["data"],
-        _ => &[],
-    };
-    fields.iter().copied().filter(|field| object[*field].as_object().is_some_and(serde_json::Map::is_empty)).collect()
+fn empty_data(kind: &Kind, object: &Value) -> Option<&'static str> {
+    let is_empty = |field: &&str| object[*field].as_object().is_some_and(serde_json::Map::is_empty);
+    registry::of(kind).encoded_data().filter(is_empty)
 }
 
 /// Leaves out the data that a client has sent empty. The answer is what was left out.
-pub(super) fn drop_empty_data(kind: &Kind, object: &mut Value) -> Vec<&'static str> {
-    let empty = empty_data(kind, object);
+pub(super) fn drop_empty_data(kind: &Kind, object: &mut Value) -> Option<&'static str> {
+    let empty = empty_data(kind, object)?;
     if let Value::Object(object) = object {
-        object.retain(|field, _| !empty.contains(&field.as_str()));
+        object.remove(empty);
     }
-    empty
+    Some(empty)
 }
 
 /// Why something cannot be handled as a kind, without the words that say so.

@@ -15,13 +15,10 @@ use crate::cluster::Cluster;
 use crate::http::{Answer, Query};
 use crate::kinds::Kind;
 use crate::meta;
+use crate::registry;
 use crate::select::Selection;
 use crate::status::{Cause, Refusal, details, success};
 use crate::store::Object;
-
-/// What deletions of Jobs warn of when they set no policy.
-const PRESERVED: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
-                         remove them or set propagationPolicy=Orphan to suppress this warning";
 
 /// How an object is to be deleted.
 #[derive(Clone, Debug, Default)]
@@ -65,7 +62,7 @@ fn delete_one(call: &Call<'_>, options: &DeleteOptions) -> Result<Answer, Refusa
 }
 
 fn returns_object(kind: &Kind) -> bool {
-    kind.custom.is_none() && kind.strategy.returned
+    kind.custom.is_none() && kind.flags.returned
 }
 
 pub(super) fn delete_collection(call: &Call<'_>) -> Result<Answer, Refusal> {
@@ -190,10 +187,12 @@ impl DeleteOptions {
 
     /// Adds the warning that the kind has for a deletion without a policy.
     fn warn(&self, kind: &Kind, answer: Answer) -> Answer {
-        if kind.kind == "Job" && kind.custom.is_none() && self.propagation.is_none() && self.orphan.is_none() {
-            return answer.with_warnings(&[PRESERVED.to_owned()]);
+        match registry::of(kind).deletion_warning() {
+            Some(warning) if self.propagation.is_none() && self.orphan.is_none() => {
+                answer.with_warnings(&[warning.to_owned()])
+            }
+            _ => answer,
         }
-        answer
     }
 
     pub(super) fn is_dry_run(&self) -> bool {
@@ -245,8 +244,9 @@ pub(crate) fn remove_object(
             return Err(Refusal::forbidden(why, details(name, "", "namespaces")));
         }
         let running = present["metadata"]["deletionGracePeriodSeconds"].as_i64();
-        let shortened = is_pod(kind) && running.is_some_and(|running| running > grace);
-        if held || unbound_pod(kind, &present) || shortened {
+        let graceful = registry::of(kind).ends_gracefully();
+        let shortened = running.is_some_and(|running| running > grace);
+        if held || graceful && (shortened || !meta::is_deleting(&present)) {
             mark(kind, &mut next, grace);
         }
         if held {
@@ -280,15 +280,6 @@ pub(crate) fn remove_object(
         meta::of(&mut next).insert("resourceVersion".into(), json!(gone.version.to_string()));
         return Ok(Deleted::Gone(next));
     }
-}
-
-fn is_pod(kind: &Kind) -> bool {
-    kind.kind == "Pod" && kind.custom.is_none()
-}
-
-/// A pod that no node has, and that was not marked before.
-fn unbound_pod(kind: &Kind, present: &Value) -> bool {
-    is_pod(kind) && !meta::is_deleting(present)
 }
 
 /// Refuses to delete another object, or another version of it, than the options name.
@@ -326,7 +317,7 @@ fn change_finalizers(kind: &Kind, object: &mut Value, options: &DeleteOptions) {
         // A finalizer of a policy that the object has stays, and overrides the default of the kind.
         (None, None) => {
             let has_own = meta::finalizers(object).iter().any(|name| matches!(*name, "orphan" | "foregroundDeletion"));
-            (kind.custom.is_none() && kind.strategy.orphans && !has_own).then_some("Orphan")
+            (kind.custom.is_none() && kind.flags.orphans && !has_own).then_some("Orphan")
         }
     };
     let Some(policy) = policy else { return };

@@ -59,10 +59,10 @@ fn go_type(kind: &Kind, suffix: &str) -> String {
     if kind.custom.is_some() {
         return format!("*unstructured.Unstructured{suffix}");
     }
-    let package = match (kind.group.as_str(), kind.kind.as_str()) {
-        ("", _) | (_, "Event") => "core",
-        ("internal.apiserver.k8s.io", _) => "apiserverinternal",
-        (group, _) => group.split('.').next().unwrap_or_default(),
+    let package = match kind.internal_group() {
+        "" => "core",
+        "internal.apiserver.k8s.io" => "apiserverinternal",
+        group => group.split('.').next().unwrap_or_default(),
     };
     format!("*{package}.{}{suffix}", kind.kind)
 }

@@ -12,6 +12,7 @@ use crate::cause::Cause;
 use crate::fields::{self, ScaleWrite};
 use crate::http::Answer;
 use crate::meta;
+use crate::registry;
 use crate::schema::ScalePaths;
 use crate::status::Refusal;
 
@@ -174,8 +175,8 @@ fn of(call: &Call<'_>, object: &Value) -> Value {
         None => {
             let selector = &object["spec"]["selector"];
             // A ReplicationController selects by labels alone.
-            let by_labels = call.kind.kind == "ReplicationController";
-            crate::registry::selector_text(&if by_labels { json!({"matchLabels": selector}) } else { selector.clone() })
+            let by_labels = registry::of(&call.kind).selects_by_labels();
+            registry::selector_text(&if by_labels { json!({"matchLabels": selector}) } else { selector.clone() })
         }
     };
     let mut metadata = json!({});

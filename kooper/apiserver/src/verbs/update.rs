@@ -68,7 +68,7 @@ pub(super) fn write(
     let key = call.key()?;
     loop {
         let Some(stored) = kind.table.get(&key) else {
-            let Some(object) = absent.filter(|_| kind.strategy.upsert || !track) else {
+            let Some(object) = absent.filter(|_| kind.flags.upsert || !track) else {
                 return Err(Refusal::not_found(kind, name));
             };
             if !meta::text(object, "uid").is_empty() {
@@ -78,7 +78,7 @@ pub(super) fn write(
             meta::of(&mut object).remove("resourceVersion");
             return create::create_object(call, object, options, track);
         };
-        let present = prepare::revealed(served(kind, &stored), stored.traits());
+        let present = prepare::revealed(kind, served(kind, &stored), stored.traits());
         let wanted = next(&present)?;
         check_version(call, &wanted, &stored, options.dry_run)?;
         let object = next_state(call, owners, wanted, &present, options)?;
@@ -137,7 +137,7 @@ pub(super) fn check_version(
         return Err(other_object(call, uid, found, dry_run));
     }
     if version.is_empty() || version == "0" {
-        if kind.custom.is_some() || kind.strategy.strict {
+        if kind.custom.is_some() || kind.flags.strict {
             let message = "Invalid value: 0: must be specified for an update";
             let cause = Cause::other("FieldValueInvalid", "metadata.resourceVersion", message);
             return Err(Refusal::invalid(&kind.group, &kind.resource, name, &[cause]));
@@ -169,7 +169,7 @@ fn changed_uid(call: &Call<'_>, wanted: &Value, present: &Value) -> Option<Cause
     let kind = &call.kind;
     let brings_metadata = match call.target.subresource.as_deref() {
         None => true,
-        Some("status") => kind.custom.is_none() && !kind.strategy.bare_status,
+        Some("status") => kind.custom.is_none() && !kind.flags.bare_status,
         Some(_) => kind.custom.is_none(),
     };
     let uid = meta::text(wanted, "uid");
@@ -237,7 +237,7 @@ fn next_state(
     }
     let mut causes = Vec::from_iter(changed);
     causes.extend(meta::validate_system(&object, present));
-    causes.extend(validate::data::frozen_empty(present, &empty));
+    causes.extend(validate::data::frozen_empty(present, empty));
     if area == Area::Whole {
         admission::update(call.cluster, kind, &mut object, present)?;
     }
@@ -249,7 +249,7 @@ fn next_state(
     if kind.custom.is_none() {
         prepare::store(kind, &mut object);
     }
-    let counted = kind.custom.is_some() || kind.strategy.generation;
+    let counted = kind.custom.is_some() || kind.flags.generation;
     if counted && area.is_counted() && !same_desire(call, &object, present) {
         let generation = present["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         meta::of(&mut object).insert("generation".into(), json!(generation));
@@ -300,21 +300,12 @@ fn no_version() -> Refusal {
 
 /// Whether everything that the generation counts is the same.
 fn same_desire(call: &Call<'_>, object: &Value, present: &Value) -> bool {
-    // The annotations of a Deployment are copied to its ReplicaSets.
-    if call.kind.custom.is_none()
-        && call.kind.kind == "Deployment"
-        && object["metadata"]["annotations"] != present["metadata"]["annotations"]
-    {
-        return false;
-    }
     let with_status = call.kind.custom.as_ref().is_some_and(|definition| !definition.has_status);
     let counted = |value: &Value| {
         let mut entries = value.as_object().cloned().unwrap_or_default();
         let metadata = entries.remove("metadata").unwrap_or_default();
-        // The labels of a slice are about its endpoints.
-        if call.kind.kind == "EndpointSlice" {
-            entries.insert("labels".into(), metadata["labels"].clone());
-            entries.insert("annotations".into(), metadata["annotations"].clone());
+        for key in registry::of(&call.kind).counted_metadata() {
+            entries.insert((*key).into(), metadata[*key].clone());
         }
         if !with_status {
             entries.remove("status");

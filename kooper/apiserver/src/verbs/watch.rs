@@ -17,6 +17,7 @@ use crate::faults::View;
 use crate::http::{Answer, write_event};
 use crate::kinds::Kind;
 use crate::print;
+use crate::registry;
 use crate::select::Selection;
 use crate::status::Refusal;
 use crate::store::{After, Change, FRAME, Next, Object, Snapshot, TooOld};
@@ -40,7 +41,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, Refusal> {
     );
     let bookmarks = query.flag("allowWatchBookmarks");
     let initial = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
-    let cached = call.kind.is_cached();
+    let cached = registry::of(&call.kind).is_cached();
     let table = &call.kind.table;
     if table.enter() > MOST_WATCHERS {
         table.leave();
@@ -293,7 +294,14 @@ impl Watcher {
         };
         // The real server writes what the type of a built-in kind always writes.
         let mut object = match self.form {
-            Form::Whole if self.kind.custom.is_none() => defaults::bookmark(self.kind.typed().name, &api_version, kind),
+            Form::Whole if self.kind.custom.is_none() => {
+                // It comes from the type that all versions share.
+                let mut object = defaults::zero(self.kind.typed().name, &api_version, kind);
+                if registry::of(&self.kind).counts_replicas() {
+                    object["spec"]["replicas"] = json!(0);
+                }
+                object
+            }
             _ => json!({"kind": kind, "apiVersion": api_version}),
         };
         object["metadata"] = metadata;

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{DeleteOptions, is_pod};
+use super::DeleteOptions;
 use crate::kinds::Kind;
-use crate::{crd, meta, time};
+use crate::{crd, meta, registry, time};
 
 /// The seconds that an object may still live: only pods on a node have any.
 pub(super) fn grace(kind: &Kind, present: &Value, options: &DeleteOptions) -> i64 {
-    if !is_pod(kind) {
+    if !registry::of(kind).ends_gracefully() {
         return 0;
     }
     let asked = options.grace.map(not_negative);
