@@ -8,7 +8,7 @@ use crate::cluster::Cluster;
 use crate::kinds::Kind;
 use crate::registry::Allocation;
 use crate::store::Draft;
-use crate::work::{AUTHORITY, SERVICE};
+use crate::task::{AUTHORITY, SERVICE};
 use crate::{defaults, fields, meta, prepare, random, registry, route, time, verbs};
 
 /// The roles, bindings and priority classes of a real server, one a line.

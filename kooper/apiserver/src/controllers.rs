@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
+use crate::task::{Place, Task};
 use crate::verbs::{self, DeleteOptions};
-use crate::work::{Place, Task, owners};
+use crate::work::owners;
 use crate::{bootstrap, crd, meta, route};
 
 /// Does the work that is there and all that follows from it.

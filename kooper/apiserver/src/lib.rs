@@ -50,6 +50,7 @@ mod select;
 mod server;
 mod status;
 mod store;
+mod task;
 mod time;
 mod usage;
 mod validate;

@@ -44,6 +44,7 @@ mod row;
 mod runtime_class;
 mod secret;
 mod service;
+mod service_account;
 mod service_cidr;
 mod stateful_set;
 mod storage_class;
@@ -77,6 +78,7 @@ fn builtin(kind: &Facts) -> &'static dyn Strategy {
         ("", "PodTemplate") => &pod_template::PodTemplate,
         ("", "Endpoints") => &endpoints::Endpoints,
         ("", "Service") => &service::Service,
+        ("", "ServiceAccount") => &service_account::ServiceAccount,
         ("", "PersistentVolume") => &persistent_volume::PersistentVolume,
         ("", "PersistentVolumeClaim") => &persistent_volume_claim::PersistentVolumeClaim,
         ("", "Node") => &node::Node,

@@ -10,11 +10,10 @@ use crate::faults::{self, Sighting};
 use crate::http::accept;
 use crate::http::{Answer, Body, Request};
 use crate::identity::User;
-use crate::registry;
 use crate::route::{self, Route, Target};
 use crate::status::Refusal;
 use crate::verbs::{self, Call, Media};
-use crate::{auth, controllers, discovery, openapi};
+use crate::{auth, controllers, discovery, openapi, registry};
 
 /// Serves one request from its first to its last byte; an error resets its connection.
 pub(crate) async fn serve<B>(cluster: &Arc<Cluster>, request: HttpRequest<B>) -> io::Result<Response<Body>>

@@ -8,12 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 use crate::kinds::Kind;
-use crate::{crd, meta, route};
-
-/// The ConfigMap in which pods find the certificate authority.
-pub(crate) const AUTHORITY: &str = "kube-root-ca.crt";
-/// The Service by which pods find the server, and its endpoints.
-pub(crate) const SERVICE: &str = "kubernetes";
+use crate::task::{Place, Task};
+use crate::{meta, registry};
 
 /// What is still to be done, and which objects have owners.
 #[derive(Debug, Default)]
@@ -30,54 +26,6 @@ struct State {
     dependents: HashMap<String, HashSet<Place>>,
 }
 
-/// Where an object is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
-    pub(crate) group: String,
-    pub(crate) version: String,
-    pub(crate) resource: String,
-    pub(crate) key: String,
-}
-
-/// One piece of work.
-#[derive(Debug)]
-pub(crate) enum Task {
-    /// A definition was written.
-    Establish(String),
-    CleanUpDefinition(String),
-    /// A definition is gone.
-    DropDefinition(String),
-    Namespace(String),
-    /// A namespace may lack its service account, or the certificate authority.
-    Provision(String),
-    /// The Service by which pods find the server may be absent.
-    Publish,
-    /// What is used of the quotas of a namespace may be less, or a quota is another one.
-    Quotas(String),
-    /// A claim of this namespace was marked, or a pod has ended.
-    Claims(String),
-    Volume(String),
-    /// An object is marked and waits for its dependents.
-    Owner(Place),
-    /// A dependent is gone that held its owner back: the reference to the owner, and the dependent's namespace.
-    Released(Value, String),
-    /// An owner is gone.
-    Orphans(String),
-    /// An object whose owners may all be absent.
-    Dependent(Place),
-}
-
-impl Place {
-    pub(crate) fn of(kind: &Kind, key: String) -> Self {
-        let (group, version, resource) = (kind.group.clone(), kind.version.clone(), kind.resource.clone());
-        Self { group, version, resource, key }
-    }
-
-    fn of_object(kind: &Kind, object: &Value) -> Self {
-        Self::of(kind, route::key(meta::text(object, "namespace"), meta::text(object, "name")))
-    }
-}
-
 /// The references of an object to its owners.
 pub(crate) fn owners(object: &Value) -> impl Iterator<Item = &Value> {
     object["metadata"]["ownerReferences"].as_array().into_iter().flatten()
@@ -87,44 +35,11 @@ fn uid_of(owner: &Value) -> String {
     owner["uid"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The work for objects of the core group that others depend on.
-fn of_core(kind: &Kind, object: &Value, deleted: bool) -> Option<Task> {
-    if !kind.group.is_empty() {
-        return None;
-    }
-    let (namespace, name) = (meta::text(object, "namespace").to_owned(), meta::text(object, "name"));
-    match (kind.kind.as_str(), name) {
-        ("ServiceAccount", "default") if deleted => Some(Task::Provision(namespace)),
-        ("ConfigMap", AUTHORITY) => Some(Task::Provision(namespace)),
-        ("Service" | "Endpoints", SERVICE) if deleted && namespace == "default" => Some(Task::Publish),
-        ("ResourceQuota", _) if !deleted => Some(Task::Quotas(namespace)),
-        ("Pod", _) if deleted || matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) => {
-            Some(Task::Claims(namespace))
-        }
-        ("PersistentVolumeClaim", _) if !deleted && meta::is_deleting(object) => Some(Task::Claims(namespace)),
-        ("PersistentVolume", _) if !deleted && meta::is_deleting(object) => Some(Task::Volume(name.to_owned())),
-        _ => None,
-    }
-}
-
 impl Work {
     /// What follows from a state that was written.
     pub(crate) fn after_write(&self, kind: &Kind, object: &Value) {
-        let name = meta::text(object, "name");
         let mut state = self.state();
-        if kind.custom.is_none() && kind.group == crd::GROUP {
-            state.queue.push_back(if meta::is_deleting(object) {
-                Task::CleanUpDefinition(name.to_owned())
-            } else {
-                Task::Establish(name.to_owned())
-            });
-        }
-        if kind.is_namespace() {
-            let name = name.to_owned();
-            let deleting = meta::is_deleting(object);
-            state.queue.push_back(if deleting { Task::Namespace(name) } else { Task::Provision(name) });
-        }
-        state.queue.extend(of_core(kind, object, false));
+        state.queue.extend(registry::of(kind).follow_up(object, false));
         if owners(object).next().is_some() {
             let place = Place::of_object(kind, object);
             for owner in owners(object) {
@@ -148,15 +63,10 @@ impl Work {
 
     /// What follows from a deletion; `object` is the last state.
     pub(crate) fn after_delete(&self, kind: &Kind, object: &Value) {
-        let name = meta::text(object, "name");
         let namespace = meta::text(object, "namespace");
         let mut state = self.state();
-        if kind.custom.is_none() && kind.group == crd::GROUP {
-            state.queue.push_back(Task::DropDefinition(name.to_owned()));
-        }
-        if kind.kind == "EndpointSlice" && (namespace, name) == ("default", SERVICE) {
-            state.queue.push_back(Task::Publish);
-        }
+        // What is made again by it is counted by the quotas below.
+        state.queue.extend(registry::of(kind).follow_up(object, true));
         if kind.custom.is_some() {
             state.queue.push_back(Task::CleanUpDefinition(format!("{}.{}", kind.resource, kind.group)));
         }
@@ -164,7 +74,6 @@ impl Work {
             state.queue.push_back(Task::Namespace(namespace.to_owned()));
             state.queue.push_back(Task::Quotas(namespace.to_owned()));
         }
-        state.queue.extend(of_core(kind, object, true));
         let place = Place::of_object(kind, object);
         for owner in owners(object) {
             if let Some(places) = state.dependents.get_mut(&uid_of(owner)) {

@@ -342,6 +342,8 @@ async fn a_quota_counts_what_is_there_and_frees_what_is_gone() {
     assert_eq!(send(&server, Method::POST, MAPS, json!({"metadata": {"name": "a"}})).await.0, StatusCode::CREATED);
     assert_eq!(send(&server, Method::POST, MAPS, json!({"metadata": {"name": "a"}})).await.0, StatusCode::CONFLICT);
     assert_eq!(used().await["count/configmaps"], json!("2"), "an object that exists is counted once");
+    assert_eq!(send(&server, Method::DELETE, &format!("{MAPS}/kube-root-ca.crt"), Value::Null).await.0, StatusCode::OK);
+    assert_eq!(used().await["count/configmaps"], json!("2"), "an object that is made again is counted");
 }
 
 #[tokio::test]

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::row::Row;
 use super::strategy::Strategy;
+use crate::meta;
+use crate::task::{AUTHORITY, Task};
 use crate::validate::at::At;
 use crate::validate::{Write, data};
 
@@ -12,6 +14,10 @@ pub(super) struct ConfigMap;
 impl Strategy for ConfigMap {
     fn encoded_data(&self) -> Option<&'static str> {
         Some("binaryData")
+    }
+
+    fn follow_up(&self, object: &Value, _: bool) -> Option<Task> {
+        (meta::text(object, "name") == AUTHORITY).then(|| Task::Provision(meta::text(object, "namespace").to_owned()))
     }
 
     fn validate(&self, object: &At<'_>, write: Write<'_>) {

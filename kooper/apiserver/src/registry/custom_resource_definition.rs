@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use super::strategy::{Allocation, Reset, Strategy, Update};
-use crate::crd;
 use crate::kinds::Kind;
 use crate::status::Refusal;
+use crate::task::Task;
 use crate::validate::Write;
 use crate::validate::at::At;
+use crate::{crd, meta};
 
 pub(super) struct CustomResourceDefinition;
 
@@ -26,6 +27,15 @@ impl Strategy for CustomResourceDefinition {
             crd::prepare(object, Some(update.present));
         }
         Ok(())
+    }
+
+    fn follow_up(&self, object: &Value, deleted: bool) -> Option<Task> {
+        let name = meta::text(object, "name").to_owned();
+        Some(match (deleted, meta::is_deleting(object)) {
+            (true, _) => Task::DropDefinition(name),
+            (false, true) => Task::CleanUpDefinition(name),
+            (false, false) => Task::Establish(name),
+        })
     }
 
     fn validate(&self, object: &At<'_>, write: Write<'_>) {

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::row::{Row, first, plain};
 use super::strategy::Strategy;
+use crate::meta;
+use crate::task::{SERVICE, Task};
 
 pub(super) struct EndpointSlice;
 
@@ -11,6 +13,11 @@ impl Strategy for EndpointSlice {
     /// The labels of a slice are about its endpoints.
     fn counted_metadata(&self) -> &'static [&'static str] {
         &["labels", "annotations"]
+    }
+
+    fn follow_up(&self, object: &Value, deleted: bool) -> Option<Task> {
+        let of_server = (meta::text(object, "namespace"), meta::text(object, "name")) == ("default", SERVICE);
+        (deleted && of_server).then_some(Task::Publish)
     }
 
     fn cells(&self, row: Row<'_>) -> Option<Vec<Value>> {

@@ -4,12 +4,19 @@ use serde_json::{Value, json};
 
 use super::row::{Row, first};
 use super::strategy::Strategy;
+use crate::meta;
+use crate::task::{SERVICE, Task};
 
 pub(super) struct Endpoints;
 
 impl Strategy for Endpoints {
     fn deprecation(&self) -> Option<&'static str> {
         Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+    }
+
+    fn follow_up(&self, object: &Value, deleted: bool) -> Option<Task> {
+        let of_server = (meta::text(object, "namespace"), meta::text(object, "name")) == ("default", SERVICE);
+        (deleted && of_server).then_some(Task::Publish)
     }
 
     fn cells(&self, row: Row<'_>) -> Option<Vec<Value>> {

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::row::Row;
 use super::strategy::{Allocation, Reset, Strategy, Update};
-use crate::form;
 use crate::kinds::Kind;
-use crate::meta;
 use crate::status::Refusal;
+use crate::task::Task;
+use crate::{form, meta};
 
 pub(super) struct Namespace;
 
@@ -34,6 +34,15 @@ impl Strategy for Namespace {
     fn prepare_for_update(&self, _: &Kind, object: &mut Value, _: Update<'_>) -> Result<(), Refusal> {
         name_label(object);
         Ok(())
+    }
+
+    fn follow_up(&self, object: &Value, deleted: bool) -> Option<Task> {
+        let name = meta::text(object, "name").to_owned();
+        match (deleted, meta::is_deleting(object)) {
+            (true, _) => None,
+            (false, true) => Some(Task::Namespace(name)),
+            (false, false) => Some(Task::Provision(name)),
+        }
     }
 
     fn cells(&self, row: Row<'_>) -> Option<Vec<Value>> {

@@ -6,7 +6,8 @@ use super::row::Row;
 use super::strategy::{Allocation, Strategy};
 use crate::kinds::Kind;
 use crate::status::Refusal;
-use crate::time;
+use crate::task::Task;
+use crate::{meta, time};
 
 const CLASS: &str = "/metadata/annotations/volume.beta.kubernetes.io~1storage-class";
 
@@ -16,6 +17,10 @@ impl Strategy for PersistentVolume {
     fn prepare_for_create(&self, _: &Kind, object: &mut Value, _: Allocation) -> Result<(), Refusal> {
         object["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": time::now()});
         Ok(())
+    }
+
+    fn follow_up(&self, object: &Value, deleted: bool) -> Option<Task> {
+        (!deleted && meta::is_deleting(object)).then(|| Task::Volume(meta::text(object, "name").to_owned()))
     }
 
     fn cells(&self, row: Row<'_>) -> Option<Vec<Value>> {

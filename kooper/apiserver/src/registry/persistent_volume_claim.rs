@@ -6,10 +6,11 @@ use super::persistent_volume::{class, modes, phase};
 use super::row::Row;
 use super::strategy::Strategy;
 use crate::amounts::Amounts;
-use crate::form;
 use crate::quantity::Quantity;
+use crate::task::Task;
 use crate::validate::at::At;
 use crate::validate::{Write, resources, selector};
+use crate::{form, meta};
 
 const ACCESS: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
@@ -21,6 +22,10 @@ const BY_CLASS: &str = ".storageclass.storage.k8s.io/";
 pub(super) struct PersistentVolumeClaim;
 
 impl Strategy for PersistentVolumeClaim {
+    fn follow_up(&self, object: &Value, deleted: bool) -> Option<Task> {
+        (!deleted && meta::is_deleting(object)).then(|| Task::Claims(meta::text(object, "namespace").to_owned()))
+    }
+
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
         let present = write.present();
         let spec = object.field("spec");

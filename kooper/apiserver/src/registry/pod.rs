@@ -13,6 +13,7 @@ use super::warnings;
 use crate::amounts::Amounts;
 use crate::kinds::Kind;
 use crate::status::Refusal;
+use crate::task::Task;
 use crate::validate::at::At;
 use crate::validate::{Write, pod};
 use crate::{meta, time};
@@ -61,6 +62,11 @@ impl Strategy for Pod {
             keep_owners_and_quality(object, update.present);
         }
         Ok(())
+    }
+
+    fn follow_up(&self, object: &Value, deleted: bool) -> Option<Task> {
+        let has_ended = deleted || matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+        has_ended.then(|| Task::Claims(meta::text(object, "namespace").to_owned()))
     }
 
     fn validate(&self, object: &At<'_>, write: Write<'_>) {

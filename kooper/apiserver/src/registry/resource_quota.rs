@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 
 use super::row::{Row, plain};
 use super::strategy::Strategy;
-use crate::form;
+use crate::task::Task;
 use crate::validate::at::At;
 use crate::validate::{Write, resources};
+use crate::{form, meta};
 
 /// Objects whose number a quota limits.
 const COUNTED: [&str; 9] = [
@@ -38,6 +39,10 @@ const MEASURED: [&str; 10] = [
 pub(super) struct ResourceQuota;
 
 impl Strategy for ResourceQuota {
+    fn follow_up(&self, object: &Value, deleted: bool) -> Option<Task> {
+        (!deleted).then(|| Task::Quotas(meta::text(object, "namespace").to_owned()))
+    }
+
     fn validate(&self, object: &At<'_>, write: Write<'_>) {
         let present = write.present();
         let spec = object.field("spec");

@@ -15,6 +15,7 @@ use crate::cause::Cause;
 use crate::kinds::Kind;
 use crate::quantity::Quantity;
 use crate::status::Refusal;
+use crate::task::{SERVICE, Task};
 use crate::validate::at::{At, Causes};
 use crate::validate::container::port_or_name;
 use crate::validate::{self, Write};
@@ -75,6 +76,11 @@ impl Strategy for Service {
 
     fn complete(&self, object: &mut Value) {
         allocation::pair_addresses(object, None);
+    }
+
+    fn follow_up(&self, object: &Value, deleted: bool) -> Option<Task> {
+        let of_server = (meta::text(object, "namespace"), meta::text(object, "name")) == ("default", SERVICE);
+        (deleted && of_server).then_some(Task::Publish)
     }
 
     fn validate(&self, object: &At<'_>, write: Write<'_>) {

@@ -7,6 +7,7 @@ use crate::amounts::Amounts;
 use crate::form;
 use crate::kinds::Kind;
 use crate::status::Refusal;
+use crate::task::Task;
 use crate::validate::Write;
 use crate::validate::at::At;
 
@@ -103,6 +104,11 @@ pub(crate) trait Strategy: Sync {
 
     /// Adds what reads show of an object that an update has left out, once it is known to be valid.
     fn complete(&self, _object: &mut Value) {}
+
+    /// The work that follows from a state that was written, or from a deletion with this last state.
+    fn follow_up(&self, _object: &Value, _deleted: bool) -> Option<Task> {
+        None
+    }
 
     /// The rules of an object, in a write that is not one of its status.
     fn validate(&self, _object: &At<'_>, _write: Write<'_>) {}

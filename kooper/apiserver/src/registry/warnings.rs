@@ -8,9 +8,8 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use self::annotations::Annotations;
-use crate::form;
-use crate::meta;
 use crate::quantity::Quantity;
+use crate::{form, meta};
 
 /// Labels of nodes that others have replaced.
 const OLD_NODE_LABELS: [(&str, &str); 8] = [

@@ -14,11 +14,10 @@ use super::{Call, answer_object, answer_value, draft, list_head, served};
 use crate::cluster::Cluster;
 use crate::http::{Answer, Query};
 use crate::kinds::Kind;
-use crate::meta;
-use crate::registry;
 use crate::select::Selection;
 use crate::status::{Cause, Refusal, details, success};
 use crate::store::Object;
+use crate::{meta, registry};
 
 /// How an object is to be deleted.
 #[derive(Clone, Debug, Default)]

@@ -11,10 +11,9 @@ use super::{Call, WriteOptions, body, served, warned};
 use crate::cause::Cause;
 use crate::fields::{self, ScaleWrite};
 use crate::http::Answer;
-use crate::meta;
-use crate::registry;
 use crate::schema::ScalePaths;
 use crate::status::Refusal;
+use crate::{meta, registry};
 
 /// The type of a Scale.
 const SCALE: (&str, &str, &str) = ("autoscaling", "v1", "Scale");

@@ -12,15 +12,13 @@ use super::Call;
 use super::form::{self, Form};
 use super::list;
 use super::served;
-use crate::defaults;
 use crate::faults::View;
 use crate::http::{Answer, write_event};
 use crate::kinds::Kind;
-use crate::print;
-use crate::registry;
 use crate::select::Selection;
 use crate::status::Refusal;
 use crate::store::{After, Change, FRAME, Next, Object, Snapshot, TooOld};
+use crate::{defaults, print, registry};
 
 /// How often a watch that asked for bookmarks gets one while nothing happens.
 const BOOKMARK: Duration = Duration::from_secs(60);

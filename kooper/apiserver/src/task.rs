@@ -1,0 +1,59 @@
+//! The pieces of work that follow from writes.
+
+use serde_json::Value;
+
+use crate::kinds::Kind;
+use crate::{meta, route};
+
+/// The ConfigMap in which pods find the certificate authority.
+pub(crate) const AUTHORITY: &str = "kube-root-ca.crt";
+/// The Service by which pods find the server, and its endpoints.
+pub(crate) const SERVICE: &str = "kubernetes";
+
+/// Where an object is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) resource: String,
+    pub(crate) key: String,
+}
+
+/// One piece of work.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// A definition was written.
+    Establish(String),
+    CleanUpDefinition(String),
+    /// A definition is gone.
+    DropDefinition(String),
+    Namespace(String),
+    /// A namespace may lack its service account, or the certificate authority.
+    Provision(String),
+    /// The Service by which pods find the server may be absent.
+    Publish,
+    /// What is used of the quotas of a namespace may be less, or a quota is another one.
+    Quotas(String),
+    /// A claim of this namespace was marked, or a pod has ended.
+    Claims(String),
+    Volume(String),
+    /// An object is marked and waits for its dependents.
+    Owner(Place),
+    /// A dependent is gone that held its owner back: the reference to the owner, and the dependent's namespace.
+    Released(Value, String),
+    /// An owner is gone.
+    Orphans(String),
+    /// An object whose owners may all be absent.
+    Dependent(Place),
+}
+
+impl Place {
+    pub(crate) fn of(kind: &Kind, key: String) -> Self {
+        let (group, version, resource) = (kind.group.clone(), kind.version.clone(), kind.resource.clone());
+        Self { group, version, resource, key }
+    }
+
+    pub(crate) fn of_object(kind: &Kind, object: &Value) -> Self {
+        Self::of(kind, route::key(meta::text(object, "namespace"), meta::text(object, "name")))
+    }
+}
