@@ -154,19 +154,19 @@ fn a_standby_takes_over_from_a_leader_that_stops_and_from_one_that_is_killed() {
 }
 
 /// The type and the message of each Event of the lease.
-fn told(cluster: &ControlPlane, subject: &Subject<'_>) -> Vec<(String, String)> {
+fn recorded(cluster: &ControlPlane, subject: &Subject<'_>) -> Vec<(String, String)> {
     let place = format!("--namespace={}", subject.lease_namespace());
     let selector = format!("--field-selector=involvedObject.kind=Lease,involvedObject.name={LEASE_NAME}");
     let events = cluster.must(&["get", "events", &place, &selector, "--output=json"]);
     let events: Value = serde_json::from_str(&events).expect("kubectl prints JSON");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut told = Vec::new();
+    let mut recorded = Vec::new();
     for event in events["items"].as_array().into_iter().flatten() {
         assert_eq!(event["reason"], "LeaderElection", "client-go's: {event}");
-        told.push((text(&event["type"]), text(&event["message"])));
+        recorded.push((text(&event["type"]), text(&event["message"])));
     }
-    told.sort();
-    told
+    recorded.sort();
+    recorded
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn the_lease_has_events_about_acquired_and_lost_leadership() {
     stop(replica);
     // Written before its end, so there is nothing to wait for.
     let mut expected = vec![normal(format!("{first} became leader")), normal(format!("{first} stopped leading"))];
-    assert_eq!(told(cluster, &subject), expected);
+    assert_eq!(recorded(cluster, &subject), expected);
 
     let (replica, second) = lead();
     let patch = r#"{"spec":{"holderIdentity":"other"}}"#;
@@ -195,8 +195,8 @@ fn the_lease_has_events_about_acquired_and_lost_leadership() {
     let lost = format!("{second} stopped leading: the lease is held by other");
     expected.extend([normal(format!("{second} became leader")), ("Warning".to_owned(), lost)]);
     expected.sort();
-    let all = || (told(cluster, &subject) == expected).then_some(());
-    until("the lease has its Events", all, || format!("{:#?}\n{expected:#?}", told(cluster, &subject)));
+    let all = || (recorded(cluster, &subject) == expected).then_some(());
+    until("the lease has its Events", all, || format!("{:#?}\n{expected:#?}", recorded(cluster, &subject)));
     stop(replica);
-    assert_eq!(told(cluster, &subject), expected, "it was not the leader: it records no Event at its end");
+    assert_eq!(recorded(cluster, &subject), expected, "it was not the leader: it records no Event at its end");
 }

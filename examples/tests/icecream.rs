@@ -49,7 +49,7 @@ pub(crate) fn ready(object: &Value) -> Value {
 }
 
 /// Waits for an Event about an IceCream, and returns its text.
-pub(crate) fn told(cluster: &ControlPlane, namespace: &str, name: &str, kind: &str, reason: &str) -> String {
+pub(crate) fn recorded(cluster: &ControlPlane, namespace: &str, name: &str, kind: &str, reason: &str) -> String {
     let fields = format!("--field-selector=involvedObject.name={name},type={kind},reason={reason}");
     let events = || cluster.must(&["-n", namespace, "get", "events", &fields, "-o=jsonpath={.items[*].message}"]);
     until(&format!("{kind} {reason} about {name}"), || Some(events()).filter(|text| !text.is_empty()), events)
@@ -76,7 +76,7 @@ fn icecream_creates_corrects_and_deletes_its_deployment_with_only_its_printed_ro
     // It is created, and its pods are reported.
     cluster.apply([icecream(namespace, "vanilla", "dessert", 2)]);
     let served = wait_until_served(cluster, namespace, "vanilla", 2);
-    told(cluster, namespace, "vanilla", "Normal", "Synced");
+    recorded(cluster, namespace, "vanilla", "Normal", "Synced");
     let deployment = || get(cluster, namespace, "deployment", "dessert");
     let first = deployment();
     assert_eq!(first["metadata"]["ownerReferences"][0]["name"], "vanilla", "{first}");
@@ -151,7 +151,7 @@ fn icecream_does_not_change_a_foreign_deployment_and_reports_it() {
     let program = start(ICECREAM, cluster, namespace, &[], &[]);
     program.wait_for_page("/readyz", 200, &[]);
     let refused = |name: &str, words: &str| {
-        let text = told(cluster, namespace, name, "Warning", "ErrResourceExists");
+        let text = recorded(cluster, namespace, name, "Warning", "ErrResourceExists");
         assert!(text.contains(words), "{text}");
         let now = || ready(&get(cluster, namespace, "icecream", name));
         until(

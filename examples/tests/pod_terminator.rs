@@ -139,8 +139,12 @@ fn a_task_follows_its_terminator_and_only_logs_in_dry_run() {
     changed["selector"] = json!(null);
     cluster.apply([terminator("web", &changed)]);
     program.wait_for_lines(2, &["its task ends"]);
-    let told = || ready(&get(&cluster, "default", "podterminator", "web"));
-    until("the status has the reason", || (told()["reason"] == "NoSelector").then_some(()), || told().to_string());
+    let condition = || ready(&get(&cluster, "default", "podterminator", "web"));
+    until(
+        "the status has the reason",
+        || (condition()["reason"] == "NoSelector").then_some(()),
+        || condition().to_string(),
+    );
     assert_eq!(counted(), (2, 2));
 
     // The task of a deleted one is stopped.

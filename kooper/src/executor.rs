@@ -92,7 +92,7 @@ impl Executor {
                 () = aborted.cancelled() => Err(TaskError::Aborted),
                 ended = AssertUnwindSafe(future).catch_unwind() => ended.map_err(TaskError::Panicked),
             };
-            // Nobody may wait for it any more.
+            // The caller may have given up.
             let _ = sender.send(ended);
         };
         let timed = Timed { future: future.boxed(), polls: polls.clone() };

@@ -47,6 +47,11 @@ impl Live {
         Self { runtime, running }
     }
 
+    /// Whether it is ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.running.health.ready().is_ok()
+    }
+
     /// The body of `/readyz`, ready or not.
     pub(crate) fn readiness(&self) -> String {
         self.running.health.ready().unwrap_or_else(|reasons| reasons)

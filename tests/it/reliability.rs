@@ -6,6 +6,7 @@ mod crashes;
 mod deleted_again;
 #[cfg(target_os = "linux")]
 mod memory;
+mod quiet;
 mod silence;
 mod stops;
 

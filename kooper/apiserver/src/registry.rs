@@ -1,5 +1,5 @@
 //! The strategies of the kinds, as in Kubernetes' own registry: what each kind does to its objects, and how it shows
-//! them. A kind has one file; whoever serves requests asks for its strategy, and compares no names.
+//! them. A kind has one file; the code that serves requests asks for its strategy, and compares no names.
 
 mod admission_policy;
 mod admission_policy_binding;

@@ -215,7 +215,7 @@ proptest! {
         prop_assert_eq!(without_owners, new.clone());
         // An update that changes nothing owns nothing, and leaves no trace.
         prop_assert_eq!(&server.fields().update(&updated, updated.clone(), "three", "t3"), &updated);
-        // Nobody has to be forced to apply what is there.
+        // An apply of what is there needs no force.
         prop_assert!(server.apply(&updated, &second, "three", false, "t4").is_ok());
     }
 

@@ -6,7 +6,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
-/// The same client, whose requests are sent by the current runtime, whoever sends them.
+/// The same client, whose requests are sent by the current runtime, from whichever thread they come.
 /// A connection belongs to the runtime that opened it, and serves others later: one that
 /// a handler opened would stand still while the handler's threads are blocked.
 ///

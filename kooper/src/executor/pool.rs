@@ -165,9 +165,9 @@ impl Shared {
     /// One thread: polls futures until there are none.
     fn work(self: Arc<Self>) {
         let mut again = None;
-        while let Some(job) = self.next(again.take()) {
+        while let Some((job, closed)) = self.next(again.take()) {
             // The future caught its own panic. This is one of its destructor.
-            match catch_unwind(AssertUnwindSafe(|| job.poll())) {
+            match catch_unwind(AssertUnwindSafe(|| if closed { job.end() } else { job.poll() })) {
                 Ok(true) => again = Some(job),
                 Ok(false) => {}
                 Err(_) => tracing::error!("a value of a handler panicked while it was dropped"),
@@ -175,14 +175,15 @@ impl Shared {
         }
     }
 
-    /// The next future to poll, after `again` is behind the others that wait.
-    fn next(&self, again: Option<Arc<Job>>) -> Option<Arc<Job>> {
+    /// The next future to poll, after `again` is behind the others that wait, and whether
+    /// the pool is closed.
+    fn next(&self, again: Option<Arc<Job>>) -> Option<(Arc<Job>, bool)> {
         let mut state = self.lock();
         state.ready.extend(again);
         loop {
             if let Some(job) = state.ready.pop_front() {
                 state.taken += 1;
-                return Some(job);
+                return Some((job, state.closed));
             }
             if state.closed {
                 break;
@@ -201,6 +202,13 @@ impl Shared {
 }
 
 impl Job {
+    /// Drops the future. The end of the runtime wakes those that wait for its timers, which
+    /// would panic if they were polled again. Returns that it is not to be polled.
+    fn end(&self) -> bool {
+        *self.future.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        false
+    }
+
     /// Returns whether it is to be polled again.
     fn poll(self: &Arc<Self>) -> bool {
         self.stage.store(POLLED, Ordering::SeqCst);

@@ -1,7 +1,8 @@
+use std::future::poll_fn;
 use std::sync::Barrier;
 use std::sync::mpsc;
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::*;
 
@@ -47,7 +48,7 @@ fn tasks_have_timers_and_sockets_and_spawn_others() {
     runtime().block_on(async {
         let executor = Executor::default();
         let task = executor.spawn(async {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            sleep(Duration::from_millis(1)).await;
             tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             tokio::spawn(async { 7 }).await.unwrap()
         });
@@ -56,9 +57,9 @@ fn tasks_have_timers_and_sockets_and_spawn_others() {
 }
 
 /// Tells that it was dropped.
-struct Told(mpsc::Sender<()>);
+struct NotifyOnDrop(mpsc::Sender<()>);
 
-impl Drop for Told {
+impl Drop for NotifyOnDrop {
     fn drop(&mut self) {
         self.0.send(()).unwrap();
     }
@@ -69,9 +70,9 @@ fn an_aborted_task_is_dropped_before_its_end_is_known() {
     runtime().block_on(async {
         let executor = Executor::default();
         let (sender, dropped) = mpsc::channel();
-        let told = Told(sender);
+        let notify = NotifyOnDrop(sender);
         let task = executor.spawn(async move {
-            let _told = told;
+            let _dropped = notify;
             std::future::pending::<()>().await;
         });
         task.abort();
@@ -86,9 +87,9 @@ fn tasks_end_with_their_handle_and_with_their_executor() {
         for with_handle in [true, false] {
             let executor = Executor::default();
             let (sender, dropped) = mpsc::channel();
-            let (told, (begins, begun)) = (Told(sender), oneshot::channel());
+            let (notify, (begins, begun)) = (NotifyOnDrop(sender), oneshot::channel());
             let task = executor.spawn(async move {
-                let _told = told;
+                let _dropped = notify;
                 begins.send(()).unwrap();
                 std::future::pending::<()>().await;
             });
@@ -102,6 +103,33 @@ fn tasks_end_with_their_handle_and_with_their_executor() {
             }
             dropped.recv_timeout(LONG).unwrap();
         }
+    });
+}
+
+#[test]
+fn a_task_that_is_woken_after_the_end_of_its_executor_is_dropped_and_not_polled() {
+    runtime().block_on(async {
+        let executor = Executor::default();
+        let (polls, polled) = mpsc::channel();
+        let woken = executor.spawn(poll_fn(move |context| {
+            polls.send(context.waker().clone()).unwrap();
+            Poll::<()>::Pending
+        }));
+        let waker = polled.recv_timeout(LONG).unwrap();
+        // A thread of the pool that is blocked meanwhile finds what was woken.
+        let (unblock, blocked) = mpsc::channel::<()>();
+        let (begins, begun) = oneshot::channel();
+        let blocking = executor.spawn(async move {
+            begins.send(()).unwrap();
+            let _ = blocked.recv_timeout(LONG);
+        });
+        begun.await.unwrap();
+        drop(executor);
+        waker.wake();
+        drop(unblock);
+        assert!(matches!(result(woken).await, Err(TaskError::Aborted)));
+        assert!(polled.recv().is_err(), "it is polled once");
+        drop(blocking);
     });
 }
 
@@ -146,7 +174,7 @@ fn the_time_of_a_poll_is_known_while_it_lasts() {
         let polls = task.poll_time();
         let eventually = async |holds: &dyn Fn() -> bool| {
             while !holds() {
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                sleep(Duration::from_millis(1)).await;
             }
         };
         timeout(LONG, eventually(&|| polls.current() >= Duration::from_millis(20))).await.unwrap();
@@ -162,7 +190,7 @@ async fn with_a_paused_clock_tasks_run_in_its_time() {
     let executor = Executor::default();
     let begun = tokio::time::Instant::now();
     let task = executor.spawn(async move {
-        tokio::time::sleep(Duration::from_secs(3600)).await;
+        sleep(Duration::from_secs(3600)).await;
         begun.elapsed()
     });
     assert!(task.await.is_ok_and(|elapsed| elapsed.as_secs() == 3600));

@@ -217,7 +217,7 @@ impl KeyRun {
 
 impl Heard {
     /// Whether it is the event of a write. The end of the handled object, and the mark of
-    /// its deletion, count as changes whoever made them.
+    /// its deletion, count as changes, own writes included.
     fn is_echo_of(&self, write: &Revision) -> bool {
         let ends = self.urgency == Urgency::Always || (self.event.view, &self.event.version) == (View::Primary, &None);
         self.event == *write && !ends

@@ -186,7 +186,7 @@ impl Entry {
         self.blind || self.is_another() || self.is_shared() || now != essence(&self.base) || now != essence(&self.begin)
     }
 
-    /// Whether somebody has applied it here, and somebody else in the cluster, who may give up fields of both.
+    /// Whether one manager has applied it here and another one in the cluster: fields of both may be given up.
     fn is_shared(&self) -> bool {
         let authors: Vec<_> = self.layers.iter().filter_map(|layer| layer.author.as_ref()).collect();
         let managed = self.base.as_ref().and_then(|base| base["metadata"]["managedFields"].as_array());

@@ -28,7 +28,7 @@ pub(crate) struct Store {
     objects: AtomicUsize,
     bytes: AtomicUsize,
     /// `None` for secret objects. What a text has in common with a dictionary makes it
-    /// shorter, so whoever writes one object and knows its size could guess the others.
+    /// shorter, so a client that writes one object and knows its size could guess the others.
     dictionaries: Option<Dictionaries>,
 }
 

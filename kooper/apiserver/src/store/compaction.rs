@@ -52,7 +52,7 @@ mod tests {
         assert_eq!(at(301, 7), 1, "in the next interval the first one is complete");
         assert_eq!(at(600, 9), 7);
         assert_eq!(at(899, 20), 7);
-        // Nobody asked for an hour, so nothing was written.
+        // No request came for an hour, so nothing was written.
         assert_eq!(at(4500, 30), 30);
     }
 }

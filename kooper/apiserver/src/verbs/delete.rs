@@ -98,7 +98,7 @@ fn delete_all(call: &Call<'_>, selection: &Selection, options: &DeleteOptions) -
         }
         match remove_object(call.cluster, &call.kind, key, options) {
             Ok(_) => items.push(Arc::clone(object)),
-            // Somebody else was faster.
+            // Another request was faster.
             Err(refusal) if refusal.code == StatusCode::NOT_FOUND => {}
             Err(refusal) => return Err(refusal),
         }

@@ -124,7 +124,7 @@ impl Conditions {
     }
 
     /// Sets `Stalled` to `True` and `Ready` to `False`: the object does not get to its
-    /// desired state unless somebody changes something. Removes `Reconciling`. kstatus
+    /// desired state without a change by a user. Removes `Reconciling`. kstatus
     /// calls it failed.
     pub fn stalled(&mut self, reason: impl Into<String>, message: impl Into<String>) -> &mut Self {
         self.abnormal(STALLED, reason.into(), message.into())

@@ -85,20 +85,20 @@ impl Failure {
 
     /// The failure of a call of this function, for the log and the status page.
     pub(super) fn of(&self, part: Part) -> String {
-        self.told(part, FailureEvents::Full)
+        self.published(part, FailureEvents::Full)
     }
 
     /// The failure of a call of this function, for the Event about it: everyone who may
     /// view the object can read it.
-    pub(super) fn told(&self, part: Part, detail: FailureEvents) -> String {
+    pub(super) fn published(&self, part: Part, detail: FailureEvents) -> String {
         match self {
-            Self::Handler(error) => match told(error, detail) {
+            Self::Handler(error) => match published(error, detail) {
                 Some(error) => format!("{part} failed: {error}"),
                 None => format!("{part} failed"),
             },
             Self::Finalizer(error) => {
                 let done = if part == Part::Cleanup { "removed" } else { "set" };
-                match told(error, detail) {
+                match published(error, detail) {
                     Some(error) => format!("the finalizer could not be {done}: {error}"),
                     None => format!("the finalizer could not be {done}"),
                 }
@@ -119,8 +119,8 @@ impl Failure {
     }
 }
 
-/// What is told of an error.
-fn told(error: &BoxError, detail: FailureEvents) -> Option<String> {
+/// The published part of an error.
+fn published(error: &BoxError, detail: FailureEvents) -> Option<String> {
     match detail {
         FailureEvents::Off | FailureEvents::Brief => None,
         FailureEvents::Outermost => Some(error::public_chain(&**error)),

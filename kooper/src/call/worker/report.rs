@@ -172,7 +172,7 @@ impl Workers {
             Failure::Stopped => {}
             _ if !(gives_up || is_due(noted.failures, returned)) => {}
             Failure::Decode(error) => self.report_undecodable(&attempt.key, error, returned),
-            _ => self.report_failure(attempt, &failure.told(attempt.part, self.reporter.detail), returned),
+            _ => self.report_failure(attempt, &failure.published(attempt.part, self.reporter.detail), returned),
         }
         returned.retried
     }

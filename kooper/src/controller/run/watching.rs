@@ -71,7 +71,7 @@ impl Watching {
     }
 
     /// Registers the sizes of all caches of the controller, shared ones included. The
-    /// size of secret objects is known to nobody.
+    /// size of secret objects is not published.
     fn measure(&self, name: &str, metrics: &dyn MetricsRecorder) {
         let stores: Vec<Arc<Store>> = self.each().into_iter().map(|watched| watched.store.clone()).collect();
         let again: Vec<_> = stores.iter().filter(|store| !store.is_secret()).cloned().collect();

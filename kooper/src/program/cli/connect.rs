@@ -192,7 +192,7 @@ impl Places {
         if !named.is_empty() {
             return Some((named, "KUBECONFIG"));
         }
-        // Whoever can write into the image or a volume could choose another server by it.
+        // A user who can write into the image or a volume could choose another server by it.
         let home = self.home.as_ref().filter(|file| !self.pod && file.exists())?;
         Some((vec![home.clone()], "the home directory"))
     }

@@ -102,7 +102,7 @@ impl Listeners {
         Ok(listeners)
     }
 
-    /// Nobody but this machine, or users of the cluster, get to see more than probes without a warning.
+    /// Warns where clients besides this machine and the users of the cluster see more than probes.
     fn check_exposure(&self, settings: &Settings) -> Result<(), ListenError> {
         let Some(main) = self.main.as_ref().filter(|main| !main.is_loopback() && !settings.reviews_tokens()) else {
             return Ok(());

@@ -120,7 +120,7 @@ fn outlived(controller: &str) {
         );
         done.send(())
     });
-    // A log that nobody reads must not delay the end.
+    // A log without a reader must not delay the end.
     let _ = logged.recv_timeout(LAST_LINE);
     std::process::exit(FAILED.into())
 }

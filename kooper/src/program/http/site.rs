@@ -32,7 +32,7 @@ pub(super) struct Site {
     /// Whether only this machine can connect.
     is_local: bool,
     requests: Arc<Limits>,
-    /// The metrics that were gathered last. Whoever gathers locks it.
+    /// The metrics that were gathered last. It is locked while they are gathered.
     metrics: Arc<Mutex<Option<Gathered>>>,
     /// One status page is made at a time.
     turn: Arc<Semaphore>,

@@ -4,7 +4,7 @@ use super::super::fields::{Entry, FieldSet};
 use super::super::path::PathElement;
 use super::super::schema::{Form, Node};
 
-/// The set as the present schema would have recorded it: whoever owned parts
+/// The set as the present schema would have recorded it: a manager that owned parts
 /// of what is atomic by now owns the whole. What was atomic and is merged by
 /// now is left as it is, as the real server does.
 pub(crate) fn reconcile(node: &Node<'_>, set: &FieldSet) -> FieldSet {

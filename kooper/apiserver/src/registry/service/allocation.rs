@@ -163,7 +163,7 @@ pub(super) fn pair_addresses(service: &mut Value, present: Option<&Value>) {
             service["spec"]["clusterIPs"] = json!(all_before);
         }
     } else if all_before == several {
-        // Whoever changes the old field alone means both.
+        // A change of the old field alone is meant for both.
         if single.is_empty() {
             remove(service, "clusterIPs");
         } else {

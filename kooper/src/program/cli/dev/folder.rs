@@ -158,7 +158,7 @@ fn check(base: &Base) -> Result<(), FolderError> {
     is_protected(above).map_err(|error| FolderError::Unusable { path: base.path.display().to_string(), error })
 }
 
-/// Whether nobody but this user and root can replace a folder, or one above it. In a sticky one, only the owner of an
+/// Whether only this user and root can replace a folder, or one above it. In a sticky one, only the owner of an
 /// entry can.
 #[cfg(unix)]
 fn is_protected(path: &Path) -> io::Result<()> {

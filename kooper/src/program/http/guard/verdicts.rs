@@ -25,7 +25,7 @@ pub(super) struct Question {
     pub(super) path: String,
 }
 
-/// What stands for a question: nobody learns its token from it.
+/// A keyed hash of a question, from which its token cannot be learned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Digest([u64; 2]);
 
