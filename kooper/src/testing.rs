@@ -201,7 +201,31 @@ impl FakeCluster {
     }
 
     /// Calls a handler for this object, with all of its arguments, and returns its
-    /// result. See [`arguments`](Self::arguments) for single ones.
+    /// result. See [`arguments`](Self::arguments) for single ones, and for a handler that
+    /// takes a [`State`](crate::State):
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kooper::prelude::*;
+    /// use kooper::testing::FakeCluster;
+    ///
+    /// async fn greet(pod: Arc<Pod>, greeting: State<String>, recorder: Recorder) {
+    ///     recorder.normal("Greeted", format!("{}, {}", *greeting, pod.name_any()));
+    /// }
+    ///
+    /// let cluster = FakeCluster::new();
+    /// let mut pod = Pod::default();
+    /// pod.metadata.name = Some("web".into());
+    /// let pod = cluster.put(&pod)?;
+    /// let action = cluster.arguments(&pod).state(State::new("hello".to_owned())).call(greet).await?;
+    ///
+    /// assert_eq!(action, Action::done());
+    /// assert_eq!(cluster.events()[0].to_string(), "Normal Greeted: hello, web");
+    /// # Ok::<_, kooper::BoxError>(())
+    /// # })?;
+    /// # Ok::<_, kooper::BoxError>(())
+    /// ```
     ///
     /// # Errors
     /// When the handler fails.

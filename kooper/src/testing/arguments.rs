@@ -17,16 +17,26 @@ use crate::watch::cache_id::CacheId;
 /// Makes the arguments of a handler's call for one object of a [`FakeCluster`].
 #[derive(Debug)]
 #[must_use = "`call` calls a handler, and `take` makes an argument"]
-pub struct Arguments<O> {
+pub struct Arguments<O, S = ()> {
     cluster: FakeCluster,
     object: Arc<O>,
+    state: State<S>,
     attempt: u32,
     cancelled: CancellationToken,
 }
 
 impl<O: Kind> Arguments<O> {
     pub(super) fn new(cluster: FakeCluster, object: Arc<O>) -> Self {
-        Self { cluster, object, attempt: 1, cancelled: CancellationToken::new() }
+        Self { cluster, object, state: State::new(()), attempt: 1, cancelled: CancellationToken::new() }
+    }
+}
+
+impl<O: Kind, S: Send + Sync + 'static> Arguments<O, S> {
+    /// Sets the state of the controller, which handlers take as [`State`]. A clone of
+    /// it shows what the handler has done with it.
+    pub fn state<T: Send + Sync + 'static>(self, state: State<T>) -> Arguments<O, T> {
+        let Self { cluster, object, attempt, cancelled, .. } = self;
+        Arguments { cluster, object, state, attempt, cancelled }
     }
 
     /// Sets the number of the attempt, which counts from 1. Default: 1.
@@ -40,26 +50,23 @@ impl<O: Kind> Arguments<O> {
     }
 
     /// Makes an argument of the type that the handler takes: the object, a
-    /// `Call`, a `Client`, a `Recorder`, or any capability. A
-    /// [`State`](crate::State) is made with [`State::new`](crate::State::new)
-    /// instead.
+    /// `Call`, a `Client`, a `Recorder`, or any capability. A `State` is that of
+    /// [`state`](Self::state).
     #[must_use]
-    pub fn take<A: Argument<O, (), M>, M>(&self) -> A {
+    pub fn take<A: Argument<O, S, M>, M>(&self) -> A {
         A::extract(&self.context(A::plan))
     }
 
-    /// Calls a handler with all of its arguments, and returns its result. One that
-    /// takes a [`State`](crate::State) is called with single arguments instead, see
-    /// [`take`](Self::take).
+    /// Calls a handler with all of its arguments, and returns its result.
     ///
     /// # Errors
     /// When the handler fails.
-    pub async fn call<H: Handler<O, (), Args>, Args>(&self, handler: H) -> Result<Action> {
+    pub async fn call<H: Handler<O, S, Args>, Args>(&self, handler: H) -> Result<Action> {
         handler.handle(self.context(H::plan)).await
     }
 
     /// The context of a call whose function plans this.
-    fn context(&self, plans: fn(&mut Plan)) -> Context<O, ()> {
+    fn context(&self, plans: fn(&mut Plan)) -> Context<O, S> {
         let kind = KindInfo::of::<O>();
         let mut plan = Plan::default();
         plans(&mut plan);
@@ -68,7 +75,7 @@ impl<O: Kind> Arguments<O> {
         Context {
             object: self.object.clone(),
             call: call(&controller, ObjectKey::of(&self.object), self.attempt, self.cancelled.clone()),
-            state: State::new(()),
+            state: self.state.clone(),
             backing: Arc::new(self.cluster.backing(&controller, kind, CacheId::of::<O>(), &plan)),
         }
     }

@@ -24,16 +24,26 @@ use crate::watch::store::{Cache, Store};
 /// Makes the arguments of a handler's call for one object of a [`Cluster`].
 #[derive(Debug)]
 #[must_use = "`call` calls a handler, and `take` makes an argument"]
-pub struct LiveArguments<O> {
+pub struct LiveArguments<O, S = ()> {
     cluster: Cluster,
     object: Arc<O>,
+    state: State<S>,
     attempt: u32,
     cancelled: CancellationToken,
 }
 
 impl<O: Kind> LiveArguments<O> {
     pub(super) fn new(cluster: Cluster, object: Arc<O>) -> Self {
-        Self { cluster, object, attempt: 1, cancelled: CancellationToken::new() }
+        Self { cluster, object, state: State::new(()), attempt: 1, cancelled: CancellationToken::new() }
+    }
+}
+
+impl<O: Kind, S: Send + Sync + 'static> LiveArguments<O, S> {
+    /// Sets the state of the controller, which handlers take as [`State`]. A clone of
+    /// it shows what the handler has done with it.
+    pub fn state<T: Send + Sync + 'static>(self, state: State<T>) -> LiveArguments<O, T> {
+        let Self { cluster, object, attempt, cancelled, .. } = self;
+        LiveArguments { cluster, object, state, attempt, cancelled }
     }
 
     /// Sets the number of the attempt, which counts from 1. Default: 1.
@@ -48,31 +58,28 @@ impl<O: Kind> LiveArguments<O> {
 
     /// Makes an argument of the type that the handler takes: the object, a
     /// `Call`, a `Client`, a `Recorder`, or any capability. What a `Reader` reads
-    /// is listed now; it does not follow later changes. A
-    /// [`State`](crate::State) is made with [`State::new`](crate::State::new)
-    /// instead.
+    /// is listed now; it does not follow later changes. A `State` is that of
+    /// [`state`](Self::state).
     ///
     /// # Panics
     /// If what a reader reads cannot be listed.
-    pub async fn take<A: Argument<O, (), M>, M>(&self) -> A {
+    pub async fn take<A: Argument<O, S, M>, M>(&self) -> A {
         A::extract(&self.context(A::plan).await)
     }
 
-    /// Calls a handler with all of its arguments, and returns its result. One that
-    /// takes a [`State`](crate::State) is called with single arguments instead, see
-    /// [`take`](Self::take).
+    /// Calls a handler with all of its arguments, and returns its result.
     ///
     /// # Errors
     /// When the handler fails.
     ///
     /// # Panics
     /// If what a reader reads cannot be listed.
-    pub async fn call<H: Handler<O, (), Args>, Args>(&self, handler: H) -> Result<Action> {
+    pub async fn call<H: Handler<O, S, Args>, Args>(&self, handler: H) -> Result<Action> {
         handler.handle(self.context(H::plan).await).await
     }
 
     /// The context of a call whose function plans this.
-    async fn context(&self, plans: fn(&mut Plan)) -> Context<O, ()> {
+    async fn context(&self, plans: fn(&mut Plan)) -> Context<O, S> {
         let kind = KindInfo::of::<O>();
         let mut plan = Plan::default();
         plans(&mut plan);
@@ -97,7 +104,7 @@ impl<O: Kind> LiveArguments<O> {
             subsets: plan.subsets().clone(),
             ..Backing::detached(kind, CacheId::of::<O>(), caches.into_iter().collect())
         };
-        Context { object: self.object.clone(), call, state: State::new(()), backing: Arc::new(backing) }
+        Context { object: self.object.clone(), call, state: self.state.clone(), backing: Arc::new(backing) }
     }
 
     /// The objects of a kind as they are now.
