@@ -11,6 +11,7 @@ mod compression;
 mod conflicts;
 mod control_plane;
 mod controllers;
+mod counting;
 mod crd_commands;
 mod crd_facts;
 mod crds;

@@ -4,6 +4,7 @@
 mod author;
 pub mod by;
 mod conditions;
+mod count;
 mod edit;
 mod entry;
 mod error;
@@ -41,6 +42,7 @@ pub use by::{Index, Selection};
 #[expect(deprecated, reason = "its previous name")]
 pub use conditions::Holds;
 pub use conditions::{ConditionStatus, Conditions, set_condition};
+pub use count::count_once;
 pub use entry::Entry;
 pub use error::{AccessError, Rejection};
 pub use grant::{MayApply, MayApplyOwned, MayCreate, MayDelete, MayEvict, MayGet, MayPatch, MayWriteStatus};

@@ -41,6 +41,31 @@ impl<T: Kind, V> Access<T, V> {
         T: HasStatus<M, Status: Serialize>,
         V: MayWriteStatus<T>,
     {
+        self.apply_status_at(object, status, None)
+    }
+
+    /// Like [`apply_status`](Self::apply_status), if the object has not changed since it
+    /// was read. It is for a status that follows from the one before, such as a counter:
+    /// a leader whose cache is behind cannot set it back. Let it be the first write to
+    /// the object in a call.
+    ///
+    /// # Errors
+    /// If the object has changed ([`AccessError::is_conflict`]): return the error, and the
+    /// call is repeated with the object as it is. Otherwise those of `apply_status`.
+    pub fn apply_status_unchanged<'a, M>(&'a self, object: &T, status: &T::Status) -> Request<'a, bool>
+    where
+        T: HasStatus<M, Status: Serialize>,
+        V: MayWriteStatus<T>,
+    {
+        self.apply_status_at(object, status, Some(object.meta().resource_version.clone().unwrap_or_default()))
+    }
+
+    /// Applies a status to the object, or to this version of it.
+    fn apply_status_at<'a, M>(&'a self, object: &T, status: &T::Status, version: Option<String>) -> Request<'a, bool>
+    where
+        T: HasStatus<M, Status: Serialize>,
+        V: MayWriteStatus<T>,
+    {
         let encode = |status: &T::Status| {
             let kind = T::kind(&());
             serde_json::to_value(status).map_err(|error| {
@@ -59,14 +84,14 @@ impl<T: Kind, V> Access<T, V> {
                 Some(sent) => sent.lock().await,
                 None => {
                     let status = KnownStatus::Unknown.next(&before, wanted);
-                    objects.apply_status(&key, &uid, status.unwrap_or_default()).await?;
+                    objects.apply_status(&key, &uid, version, status.unwrap_or_default()).await?;
                     return Ok(true);
                 }
             };
             let Some(status) = sent.next(&before, wanted) else { return Ok(false) };
             // Until there is a response; for good if there is none.
             *sent = KnownStatus::Unknown;
-            objects.apply_status(&key, &uid, status.clone()).await?;
+            objects.apply_status(&key, &uid, version, status.clone()).await?;
             *sent = KnownStatus::Status(status);
             Ok(true)
         })
@@ -89,7 +114,13 @@ impl<T: Kind, V> Access<T, V> {
 }
 
 impl Objects<'_> {
-    async fn apply_status(&self, key: &ObjectKey, uid: &str, status: Value) -> Result<(), AccessError> {
+    async fn apply_status(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        version: Option<String>,
+        status: Value,
+    ) -> Result<(), AccessError> {
         let mut body = json!({
             "apiVersion": self.kind.api_version(),
             "kind": self.kind.kind,
@@ -101,6 +132,9 @@ impl Objects<'_> {
         }
         if !uid.is_empty() {
             body["metadata"]["uid"] = uid.into();
+        }
+        if let Some(version) = version {
+            body["metadata"]["resourceVersion"] = version.into();
         }
         let applied = self.exchange(key, Doing::ApplyStatus(body, self.backing.field_manager())).await?;
         self.take_over(&applied, true).await
