@@ -21,6 +21,14 @@ fn config(name: &str) -> ConfigMap {
     config
 }
 
+/// An object that is being deleted.
+fn ending(name: &str) -> ConfigMap {
+    let mut config = config(name);
+    config.metadata.deletion_timestamp = serde_json::from_str("\"2030-01-01T00:00:00Z\"").unwrap();
+    config.metadata.finalizers = Some(vec!["example.com/other".to_owned()]);
+    config
+}
+
 /// The status page of a program.
 pub(crate) struct Page(Server);
 
@@ -62,9 +70,9 @@ async fn the_status_page_shows_calls_errors_and_what_each_key_waits_for() -> Res
             _ => Ok(()),
         }
     }
-    let (retriever, events) = channel(["fails", "hangs", "works"].map(config))?;
+    let (retriever, events) = channel(["fails", "hangs", "works"].map(config).into_iter().chain([ending("ends")]))?;
     let controller = ConfigMap::controller("shops").retriever(retriever).handler(handle).build()?;
-    let (again, _events) = channel([config("other")])?;
+    let (again, _events) = channel([config("other"), ending("gone")])?;
     let other = ConfigMap::controller("others").retriever(again).resync(None).handler(|_: Arc<ConfigMap>| async {});
     let health = Health::default();
     let operator = Operator::builder().program("shop").health(health.clone());
@@ -97,6 +105,8 @@ async fn the_status_page_shows_calls_errors_and_what_each_key_waits_for() -> Res
         "?q=shop/other",
         &["shop/other waits for a change: nothing else is planned for it", "shop/other is not in the cache"],
     );
+    page.has("?q=shop/ends", &["it is being deleted: the handler is not called for it, as there is neither"]);
+    page.has("?q=shop/gone", &["it is being deleted: the handler is not called for it, as there is neither"]);
     page.has("?q=nothing", &["No key of the queue contains the search."]);
     assert!(!page.get("").contains("content-of-the-object"));
 

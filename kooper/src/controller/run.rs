@@ -175,6 +175,7 @@ impl Runner {
             identity: config.leader.is_some().then(|| process.identity.clone()),
             election: OnceLock::new(),
             workers: config.workers,
+            ignores_deletion: config.ignores_deletion(),
             watches: watching.all(),
             busy: busy.clone(),
             failing: failing.clone(),

@@ -15,6 +15,10 @@ use crate::object::key::ObjectKey;
 use crate::queue::{KeyView, KeyViews};
 use crate::watch::informer::Watched;
 
+/// What holds for an object that nothing is called for.
+const IGNORED: &str = "it is being deleted: the handler is not called for it, as there is neither `cleanup` nor \
+                       `while_deleting`";
+
 /// The parts of a running controller that the page describes.
 pub(super) struct View {
     pub(super) backing: Arc<Backing>,
@@ -25,6 +29,8 @@ pub(super) struct View {
     /// The state of the election, once it has begun.
     pub(super) election: OnceLock<Arc<dyn Probe>>,
     pub(super) workers: usize,
+    /// Whether nothing is called for an object that is being deleted.
+    pub(super) ignores_deletion: bool,
     pub(super) watches: Vec<Arc<Watched>>,
     pub(super) busy: Arc<Busy>,
     pub(super) failing: Arc<Failing>,
@@ -63,6 +69,7 @@ impl Inspect for View {
                 (_, Some(calls)) => format!("{}: {calls}", view.waiting),
                 _ => view.waiting.to_string(),
             },
+            _ if view.waiting.run.is_none() && self.ignores(&view.key) => IGNORED.to_owned(),
             _ => view.waiting.to_string(),
         };
         let described = views.iter().map(|view| KeyState {
@@ -142,6 +149,11 @@ impl View {
         Rows::first(all, most)
     }
 
+    /// Whether no function is called for an object, because it is being deleted.
+    fn ignores(&self, key: &ObjectKey) -> bool {
+        self.ignores_deletion && self.backing.own.get(key).is_some_and(|object| object.is_terminating())
+    }
+
     /// Why the queue does not know a key.
     fn unknown(&self, key: &ObjectKey, role: &Role, problem: Option<&str>) -> Option<String> {
         if key.namespace().is_some() != self.backing.kind.namespaced {
@@ -158,6 +170,7 @@ impl View {
         Some(match (role, problem) {
             (Role::Standby(_), _) => format!("{key} is handled by the leader, which is another replica"),
             (_, Some(problem)) => format!("{key} waits until the controller starts: {problem}"),
+            _ if self.ignores(key) => format!("{key}: {IGNORED}"),
             _ => format!("{key} waits for a change: nothing else is planned for it"),
         })
     }
