@@ -170,6 +170,10 @@ fn a_port_that_is_named_and_taken_ends_it() {
     assert_eq!(code, Some(1), "{said}");
     let expected = format!("the API server cannot listen on {address}: another program uses this port: choose another");
     assert!(said.contains(&expected), "{said}");
+    // A wrong file is not looked at, as nothing is done before.
+    let (code, said) = ended(&home, &["--port", &address.port().to_string(), "-f", "/nowhere/pods.yaml"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains(&expected) && !said.contains("/nowhere"), "{said}");
     let (code, said) = ended(&home, &["--port", "0", "--listen", &address.to_string()]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains(&format!("cannot listen on {address}: another program uses this port")), "{said}");

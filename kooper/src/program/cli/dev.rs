@@ -58,6 +58,8 @@ pub(super) fn dev(
     if settings.clean {
         return clean(&name);
     }
+    // Before everything else: nothing that is prepared for a port that is taken is of use.
+    settings.port.map(server::check).transpose()?;
     let has_status_page = *settings.status_page.get_or_insert(settings.listen != Listen::Off);
     let lease_namespace = settings.lease_namespace.get_or_insert_with(|| NAMESPACE.to_owned()).clone();
     let controllers = controllers::controllers(definitions, &settings)?;

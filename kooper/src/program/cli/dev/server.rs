@@ -1,7 +1,7 @@
 //! Starts the API server of `dev` with the port and the credentials of the last run.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use kooper_apiserver::{ApiServer, Credentials};
 
@@ -44,6 +44,12 @@ pub(super) async fn start(
     folder.keep(&Kept { port: used, credentials: credentials.to_pem() })?;
     folder.write_kubeconfig(&server.kubeconfig())?;
     Ok(server)
+}
+
+/// Whether a port is free; the server binds it a moment later.
+pub(super) fn check(port: u16) -> Result<(), ServerError> {
+    let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
+    TcpListener::bind(address).map(drop).map_err(|error| ServerError::Bind { address, error })
 }
 
 /// Starts the server on the first port that is free, or returns the error for the first one.
