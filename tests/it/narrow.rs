@@ -11,7 +11,7 @@ use kooper_tests::control_plane::ControlPlane;
 use kooper_tests::wait::until;
 use serde_json::{Value, json};
 
-use crate::fixture::Log;
+use crate::fixture::{Log, eventually, run_with};
 use crate::live::{Live, configmap, connection};
 
 fn shared(namespace: &str) -> Option<&'static ControlPlane> {
@@ -166,6 +166,30 @@ async fn readers_have_the_objects_that_reads_selects(cluster: Cluster) -> Result
     cluster.delete(&b).await?;
     cluster.wait(&report, reads("")).await;
     Ok(())
+}
+
+#[kooper::test]
+async fn each_of_several_watches_of_the_own_kind_has_an_age(cluster: Cluster) -> Result<()> {
+    let namespace = cluster.namespace().to_owned();
+    let of = |name| Controller::builder::<ConfigMap>(name).namespaces([namespace.clone()]).handler(async || {});
+    let some = of("some").labels("app=shop").owns(ConfigMap::all()).cleanup("example.com/some", async || {});
+    let (retriever, _events) = kooper::retriever::channel(Vec::<ConfigMap>::new())?;
+    let other = Controller::builder::<ConfigMap>("other").retriever(retriever).owns(ConfigMap::all().metadata_only());
+    let other = other.handler(async || {});
+    let running = run_with(Some(cluster.client()), [some.build()?, other.build()?]);
+    let ages = |controller: &str| {
+        let begin = format!("kooper_watch_last_heard_seconds{{controller=\"{controller}\",watch=\"configmaps");
+        let metrics = running.metrics();
+        let mut ages: Vec<_> = metrics.lines().filter_map(|line| line.strip_prefix(&begin)?.split_once('"')).collect();
+        ages.sort_unstable();
+        ages.into_iter().map(|(watch, _)| watch.to_owned()).collect::<Vec<_>>()
+    };
+    let expected = ["", " (all)", " (metadata; all)"].map(|form| format!("/{namespace}{form}"));
+    eventually("each watch has a name of its own", || {
+        ages("some") == expected && ages("other") == ["", " (metadata; all)"]
+    })
+    .await;
+    Ok(running.stop().await?)
 }
 
 #[tokio::test]

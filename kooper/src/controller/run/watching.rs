@@ -52,10 +52,10 @@ impl Watching {
     pub(super) fn new(controller: &Controller, process: &Process) -> Self {
         let config = &controller.config;
         let scopes = if controller.own_retriever { vec![Scope::default()] } else { config.scopes() };
-        let primary = Watches::new(controller, process, &controller.primary, scopes);
+        let primary = Watches::new(controller, process, &controller.primary, scopes, true);
         let others = controller.plan.caches().map(|request| {
             let scopes = request.scopes(&config.namespaces, config.json_only);
-            (request.id, Watches::new(controller, process, request, scopes))
+            (request.id, Watches::new(controller, process, request, scopes, false))
         });
         let unselected = controller.unselected.as_ref().filter(|_| config.selected()).map(|request| request.id);
         let others: HashMap<CacheId, Watches> = others.collect();
@@ -252,8 +252,9 @@ impl Watching {
 }
 
 impl Watches {
-    fn new(controller: &Controller, process: &Process, request: &CacheRequest, scopes: Vec<Scope>) -> Self {
-        let watched = scopes.iter().map(|scope| watched(controller, process, request, scope)).collect();
+    /// `own` is for the objects that the controller handles.
+    fn new(controller: &Controller, process: &Process, request: &CacheRequest, scopes: Vec<Scope>, own: bool) -> Self {
+        let watched = scopes.iter().map(|scope| watched(controller, process, request, scope, own)).collect();
         Self { request: request.clone(), scopes, watched }
     }
 
@@ -299,9 +300,15 @@ async fn subscribe(
 
 /// The watch of a scope. It is shared by all controllers with an equal scope, unless
 /// the retriever is a custom one.
-fn watched(controller: &Controller, process: &Process, request: &CacheRequest, scope: &Scope) -> Arc<Watched> {
+fn watched(
+    controller: &Controller,
+    process: &Process,
+    request: &CacheRequest,
+    scope: &Scope,
+    is_primary: bool,
+) -> Arc<Watched> {
     let (name, resource) = (controller.name(), request.kind.resource());
-    let own = controller.own_retriever && request.id == controller.primary.id;
+    let own = controller.own_retriever && is_primary;
     let selected = scope.labels.is_some() || scope.fields.is_some();
     let status =
         || WatchStatus::new(name, &resource, scope.namespace.as_deref(), selected, !own).of_name(scope.only_name());
@@ -318,7 +325,11 @@ fn watched(controller: &Controller, process: &Process, request: &CacheRequest, s
     if new {
         process.health.add(watched.status.clone());
         let namespace = scope.namespace.as_deref();
-        let form = form(request, scope);
+        // Beside a watch of the same kind that has a selector, or a retriever of its own.
+        let beside = !is_primary
+            && request.kind.is_same(&controller.kind)
+            && (controller.own_retriever || controller.config.selected());
+        let form = form(request, scope, beside);
         let watch = namespace.map_or_else(|| resource.clone(), |namespace| format!("{resource}/{namespace}")) + &form;
         let status = watched.status.clone();
         gauge(&*process.metrics, name, Gauge::WatchAge { watch }, move || status.silence().as_secs_f64());
@@ -327,11 +338,12 @@ fn watched(controller: &Controller, process: &Process, request: &CacheRequest, s
 }
 
 /// What distinguishes a watch from others of its kind and namespace, for metrics.
-fn form(request: &CacheRequest, scope: &Scope) -> String {
+fn form(request: &CacheRequest, scope: &Scope, beside: bool) -> String {
     let metadata = request.id.metadata_only.then(|| "metadata".to_owned());
     let narrow = request.id.selected.is_some();
     let selectors = [&scope.labels, &scope.fields].into_iter().flatten().filter(|_| narrow).cloned();
-    let parts: Vec<String> = metadata.into_iter().chain(selectors).collect();
+    let all = (beside && !narrow).then(|| "all".to_owned());
+    let parts: Vec<String> = metadata.into_iter().chain(selectors).chain(all).collect();
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
 }
 
