@@ -1,6 +1,7 @@
 //! Exports spans to an OpenTelemetry collector, if the environment configures one.
 
 mod collector;
+mod redacted;
 mod sender;
 
 use std::time::Duration;
@@ -18,6 +19,7 @@ use super::FAILED;
 use super::connect::shown;
 use super::logging::{Spans, guarded};
 use collector::{Collector, VariableError};
+use redacted::Redacted;
 use sender::{Sender, SenderError};
 
 /// How long the program waits at its end until the last spans are exported.
@@ -72,7 +74,8 @@ impl Traces {
         let exporter =
             exporter.build().map_err(|source| TracesError::Exporter { endpoint: endpoint.clone(), source })?;
         let resource = resource(program, version, collector.service);
-        let provider = SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build();
+        let provider =
+            SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(Redacted(exporter)).build();
         Ok(Some(Self { provider, endpoint }))
     }
 
