@@ -27,6 +27,7 @@ mod limits;
 mod pages;
 mod pulse;
 mod site;
+mod source;
 mod status;
 #[cfg(test)]
 mod tests;

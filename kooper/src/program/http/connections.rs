@@ -4,7 +4,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +19,9 @@ use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+#[cfg(all(feature = "cli", feature = "rustls-tls"))]
+use super::limits::{Limits, Running};
+use super::source::Source;
 use crate::error::BoxError;
 
 /// A connection serves one request and lasts no longer than this, however
@@ -33,6 +35,13 @@ pub(super) const LONGEST_HEAD: (Duration, usize) = (Duration::from_secs(5), 16 *
 /// The most connections at the same time; a further one ends the oldest of the source
 /// that has the most.
 pub(super) const MOST_CONNECTIONS: usize = 128;
+
+/// How many TLS handshakes of a source are made at the same time. Each counts for this
+/// long at least: there are 64 a second.
+#[cfg(all(feature = "cli", feature = "rustls-tls"))]
+pub(super) const HANDSHAKES_OF_SOURCE: usize = 16;
+#[cfg(all(feature = "cli", feature = "rustls-tls"))]
+const HANDSHAKE_PACE: Duration = Duration::from_millis(250);
 
 /// How long to wait after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -50,24 +59,12 @@ pub(super) trait Service: Send + Sync + 'static {
     fn acceptor(&self) -> Option<tokio_rustls::TlsAcceptor>;
 }
 
-/// Where a connection comes from. One client may have a whole network of IPv6: the
-/// first 64 bits of the address count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Source(IpAddr);
-
-impl Source {
-    pub(super) fn of(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            IpAddr::V6(address) => Self(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into()),
-            address => Self(address),
-        }
-    }
-}
-
 /// Accepts connections until it is dropped.
 pub(super) async fn accept(socket: tokio::net::TcpListener, service: Arc<impl Service>) {
     let mut connections: VecDeque<(Source, AbortHandle)> = VecDeque::new();
     let mut logged: Option<Instant> = None;
+    #[cfg(all(feature = "cli", feature = "rustls-tls"))]
+    let handshakes = Limits::new(HANDSHAKES_OF_SOURCE);
     loop {
         let (stream, source) = match socket.accept().await {
             Ok((stream, address)) => (stream, Source::of(address.ip())),
@@ -82,6 +79,12 @@ pub(super) async fn accept(socket: tokio::net::TcpListener, service: Arc<impl Se
                 continue;
             }
         };
+        // Refused at once: it costs nothing, and ends no other connection.
+        #[cfg(all(feature = "cli", feature = "rustls-tls"))]
+        let tls = match service.acceptor().map(|acceptor| handshakes.begin(source).map(|running| (acceptor, running))) {
+            Some(None) => continue,
+            tls => tls.flatten(),
+        };
         connections.retain(|(_, connection)| !connection.is_finished());
         if connections.len() >= MOST_CONNECTIONS
             && let Some(at) = dispensable(connections.iter().map(|(source, _)| *source))
@@ -89,7 +92,15 @@ pub(super) async fn accept(socket: tokio::net::TcpListener, service: Arc<impl Se
         {
             connection.abort();
         }
-        let task = tokio::spawn(serve_connection(stream, source, Arc::clone(&service)));
+        let service = Arc::clone(&service);
+        let task = tokio::spawn(async move {
+            #[cfg(all(feature = "cli", feature = "rustls-tls"))]
+            if let Some((acceptor, running)) = tls {
+                let accepting = handshake(acceptor, running, stream);
+                return within_time(async { serve_stream(accepting.await?, source, &service).await }).await;
+            }
+            within_time(serve_stream(stream, source, &service)).await;
+        });
         connections.push_back((source, task.abort_handle()));
     }
 }
@@ -104,14 +115,26 @@ fn dispensable(connections: impl Iterator<Item = Source> + Clone) -> Option<usiz
     connections.enumerate().max_by_key(|(at, source)| (of(source), Reverse(*at))).map(|(at, _)| at)
 }
 
-async fn serve_connection(stream: TcpStream, source: Source, service: Arc<impl Service>) {
-    let served = async {
-        #[cfg(all(feature = "cli", feature = "rustls-tls"))]
-        if let Some(acceptor) = service.acceptor() {
-            return serve_stream(acceptor.accept(stream).await?, source, &service).await;
-        }
-        serve_stream(stream, source, &service).await
-    };
+/// Makes a TLS handshake, which counts until it has ended, and until its time is over.
+#[cfg(all(feature = "cli", feature = "rustls-tls"))]
+async fn handshake(
+    acceptor: tokio_rustls::TlsAcceptor,
+    running: Running,
+    stream: TcpStream,
+) -> std::io::Result<tokio_rustls::server::TlsStream<TcpStream>> {
+    let running = Arc::new(running);
+    let paced = Arc::clone(&running);
+    tokio::spawn(async move {
+        tokio::time::sleep(HANDSHAKE_PACE).await;
+        drop(paced);
+    });
+    let accepted = acceptor.accept(stream).await;
+    drop(running);
+    accepted
+}
+
+/// Serves a connection, for a limited time.
+async fn within_time(served: impl Future<Output = Result<(), BoxError>>) {
     // An error of a client only affects its own connection.
     if let Ok(Err(error)) = tokio::time::timeout(LONGEST_CONNECTION, served).await {
         tracing::debug!(%error, "a connection to the listener for metrics and probes broke");
@@ -154,11 +177,50 @@ mod tests {
         assert_eq!(of(&[]), None);
     }
 
-    #[test]
-    fn a_network_of_ipv6_is_one_source() {
-        assert_eq!(source("2001:db8::1"), source("2001:db8::ffff:0:0:2"));
-        assert_ne!(source("2001:db8::1"), source("2001:db8:0:1::1"));
-        assert_eq!(source("::ffff:10.0.0.1"), source("10.0.0.1"));
-        assert_ne!(source("10.0.0.2"), source("10.0.0.1"));
+    /// A service with TLS.
+    #[cfg(all(feature = "cli", feature = "rustls-tls"))]
+    struct Secured(super::super::certificate::Certificate);
+
+    #[cfg(all(feature = "cli", feature = "rustls-tls"))]
+    impl Service for Secured {
+        async fn answer(&self, _: &Parts, _: Source) -> Response<Full<Bytes>> {
+            Response::default()
+        }
+
+        fn acceptor(&self) -> Option<tokio_rustls::TlsAcceptor> {
+            Some(self.0.acceptor())
+        }
+    }
+
+    #[cfg(all(feature = "cli", feature = "rustls-tls"))]
+    #[tokio::test]
+    async fn a_source_with_many_handshakes_is_refused_before_the_next_one_and_others_are_not() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+        let certificate = super::super::certificate::Certificate::self_signed().expect("a certificate");
+        let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let server = socket.local_addr().expect("bound");
+        tokio::spawn(accept(socket, Arc::new(Secured(certificate))));
+        let connect = async |source: &str| {
+            let client = tokio::net::TcpSocket::new_v4().expect("a socket");
+            client.bind(format!("{source}:0").parse().expect("an address")).expect("an address of loopback");
+            client.connect(server).await.expect("the server listens")
+        };
+        // What the server says to something that is no handshake: an alert, or nothing if it refuses.
+        let answered = async |mut stream: TcpStream| {
+            stream.write_all(b"this is not a handshake").await.ok();
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).await.ok();
+            !answer.is_empty()
+        };
+        let mut many = Vec::new();
+        for _ in 0..HANDSHAKES_OF_SOURCE {
+            many.push(connect("127.0.0.1").await);
+        }
+        assert!(!answered(connect("127.0.0.1").await).await, "there are too many of it");
+        assert!(answered(connect("127.0.0.2").await).await, "it is another source");
+        // Those that have ended count for a moment longer.
+        drop(many);
+        while !answered(connect("127.0.0.1").await).await {}
     }
 }

@@ -24,9 +24,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinError;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::connections::Source;
 use super::limits::Limits;
 use super::pages::{Page, later, text_response};
+use super::source::Source;
 use crate::error::chain;
 use verdicts::{Digest, Key, Question, Verdict, Verdicts};
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::connections::Source;
+use super::source::Source;
 
 /// Counts what runs for each source, up to a limit.
 pub(super) struct Limits {

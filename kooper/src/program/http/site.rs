@@ -14,9 +14,10 @@ use tokio::time::Instant;
 #[cfg(feature = "cli")]
 mod builder;
 
-use super::connections::{Service, Source};
+use super::connections::Service;
 use super::limits::Limits;
 use super::pages::{Found, Page, Pages, later, text_response};
+use super::source::Source;
 #[cfg(feature = "cli")]
 pub(crate) use builder::{GuardMaker, Offer, SiteBuilder};
 
