@@ -138,12 +138,11 @@ impl Leadership {
         self.set(None);
     }
 
-    /// How long ago the last term ended; `None` if it has not, or there was none.
+    /// When the current or the last term ends; `None` if there was none.
     #[cfg(feature = "cli")]
-    pub(super) fn since_end(&self) -> Option<Duration> {
-        let token = self.token.as_ref()?;
-        let end = Duration::from_nanos(token.end.load(Ordering::Acquire));
-        if end.is_zero() { None } else { token.clock.now().checked_sub(end) }
+    pub(super) fn end(&self) -> Option<Moment> {
+        let end = self.token.as_ref()?.end.load(Ordering::Acquire);
+        (end > 0).then(|| Duration::from_nanos(end))
     }
 
     /// Receives a message when the token changes.

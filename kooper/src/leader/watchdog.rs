@@ -77,7 +77,9 @@ impl Elected {
         let mut changes = self.leadership.changes();
         loop {
             changes.mark_unchanged();
-            match self.leadership.since_end() {
+            let now = self.leadership.clock().now();
+            let end = self.leadership.end();
+            match end.and_then(|end| now.checked_sub(end)) {
                 Some(over) if self.calls.count() > 0 => {
                     // Calls that await have been cancelled, and end before the Lease does.
                     let blocked = over >= BLOCKS && self.calls.longest_poll() >= BLOCKS;
@@ -86,9 +88,9 @@ impl Elected {
                     }
                     sleep(LOOK).await;
                 }
-                _ => {
-                    let pause = self.leadership.time_left().filter(|left| !left.is_zero()).unwrap_or(CHECK_INTERVAL);
-                    drop(timeout(pause.min(CHECK_INTERVAL), changes.changed()).await);
+                over => {
+                    let left = end.filter(|_| over.is_none()).map_or(CHECK_INTERVAL, |end| end.saturating_sub(now));
+                    drop(timeout(left.min(CHECK_INTERVAL), changes.changed()).await);
                 }
             }
         }
