@@ -36,6 +36,8 @@ pub(crate) use self::time::{Time, duration};
 pub(crate) use self::types::{Struct, Type};
 pub(crate) use self::value::{Key, List, ListKind, Value};
 
+/// The error of an evaluation that costs too much.
+pub(crate) const CANCELLED: &str = "operation cancelled: actual cost limit exceeded";
 const NO_OVERLOAD: &str = "no such overload";
 
 /// The beginning of errors that kube-apiserver would not report.
@@ -89,9 +91,9 @@ impl Program {
         self.cost
     }
 
-    /// Evaluates the expression with these values of its variables.
-    pub(crate) fn evaluate(&self, variables: Vec<(String, Value)>) -> Result<Value, String> {
-        let mut scope = Scope::new(variables, &self.zeros);
-        stacker::grow(STACK, || scope.evaluate(&self.expr))
+    /// Evaluates the expression with these values of its variables, and tells what that has cost.
+    pub(crate) fn evaluate(&self, variables: Vec<(String, Value)>) -> (Result<Value, String>, u64) {
+        let scope = Scope::new(variables, &self.zeros);
+        stacker::grow(STACK, || scope.run(&self.expr))
     }
 }

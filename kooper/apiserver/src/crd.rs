@@ -96,8 +96,12 @@ pub(crate) fn validate(object: &Value, present: Option<&Value>) -> Vec<Cause> {
             let why = "must be object at the root";
             causes.push(Cause::invalid(format!("{at}.schema.openAPIV3Schema.type"), &schema["type"], why));
         } else {
-            let single = versions(object).count() == 1;
-            let path = if single { "spec.validation".to_owned() } else { format!("{at}.schema") };
+            // A schema that all versions have is validated once, at the place that v1beta1 had for it.
+            let common = versions(object).all(|other| other["schema"] == version["schema"]);
+            if common && index > 0 {
+                continue;
+            }
+            let path = if common { "spec.validation".to_owned() } else { format!("{at}.schema") };
             let (path, before) = (format!("{path}.openAPIV3Schema"), causes.len());
             check_schema(schema, &path, &mut causes);
             let former = present.into_iter().flat_map(versions).find(|former| former["name"] == version["name"]);

@@ -60,7 +60,7 @@ pub(crate) fn check_type(
         causes.extend(meta::validate(kind, object, registry::of(kind).name_form()));
         causes.extend_from_slice(metadata);
     }
-    definition.validate_rules(object, present, &mut causes);
+    drop(definition.validate_rules(object, present, &mut causes));
     Err(invalid(kind, object, meta::text(object, "name"), &causes))
 }
 

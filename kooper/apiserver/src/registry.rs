@@ -172,12 +172,12 @@ fn member(object: &Value, path: &str) -> String {
     }
 }
 
-/// The rules that an object violates.
-pub(crate) fn validate(kind: &Kind, object: &Value, write: Write<'_>) -> Vec<Cause> {
+/// The rules that an object violates. Of a custom one, rules that are violated as before are worth a warning.
+pub(crate) fn validate(kind: &Kind, object: &Value, write: Write<'_>, warnings: &mut Vec<String>) -> Vec<Cause> {
     let mut causes = meta::validate(kind, object, of(kind).name_form());
     if let Some(definition) = &kind.custom {
         let status = matches!(write, Write::Status(_));
-        causes.extend(definition.validate(object, write.present(), status));
+        causes.extend(definition.validate(object, write.present(), status, warnings));
         return causes;
     }
     let found = Causes::default();

@@ -158,8 +158,15 @@ impl Definition {
         self.has_defaults && version < self.since
     }
 
-    /// The rules of the schema that an object violates, or its status alone.
-    pub(crate) fn validate(&self, object: &Value, present: Option<&Value>, status: bool) -> Vec<Cause> {
+    /// The rules of the schema that an object violates, or its status alone. What is unchanged and violates rules in CEL
+    /// is worth a warning.
+    pub(crate) fn validate(
+        &self,
+        object: &Value,
+        present: Option<&Value>,
+        status: bool,
+        warnings: &mut Vec<String>,
+    ) -> Vec<Cause> {
         let mut causes = if status {
             self.validate_status(object, present)
         } else {
@@ -168,27 +175,34 @@ impl Definition {
             causes
         };
         causes.extend(self.scale.as_ref().and_then(|scale| validate_count(object, &scale.current)));
-        self.validate_rules(object, present, &mut causes);
+        warnings.extend(self.validate_rules(object, present, &mut causes));
         causes
     }
 
-    /// The demands beyond types and limits: lists without repeated items, and rules in CEL.
-    pub(crate) fn validate_rules(&self, object: &Value, present: Option<&Value>, causes: &mut Vec<Cause>) {
+    /// The demands beyond types and limits: lists without repeated items, and rules in CEL. Returns warnings.
+    pub(crate) fn validate_rules(
+        &self,
+        object: &Value,
+        present: Option<&Value>,
+        causes: &mut Vec<Cause>,
+    ) -> Vec<String> {
         // Lists with repeated items stay as they are.
         let repeated = |object: &Value| validate::repeated(object, &self.schema);
         if present.is_none_or(|present| repeated(present).is_empty()) {
             causes.extend(repeated(object));
         }
-        let Some(rules) = &self.rules else { return };
+        let Some(rules) = &self.rules else { return Vec::new() };
         if causes.iter().any(blocks_rules) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing \
                        errors to complete validation";
             causes.push(Cause::invalid("<nil>", &Value::Null, why));
-        } else {
-            let mut object = object.clone();
-            whole_numbers(&mut object);
-            causes.extend(rules.validate(&self.schema, &object, present));
+            return Vec::new();
         }
+        let mut object = object.clone();
+        whole_numbers(&mut object);
+        let found = rules.validate(&self.schema, &object, present);
+        causes.extend(found.causes);
+        found.warnings
     }
 
     /// The rules that a status violates; their messages name no more of a path than what is below the status.

@@ -17,15 +17,21 @@ pub(crate) struct Refusal {
     details: Option<Value>,
     /// Seconds after which the client may try again.
     pub(crate) retry_after: Option<u32>,
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Refusal {
     pub(crate) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None, retry_after: None }
+        Self { code, reason, message: message.into(), details: None, retry_after: None, warnings: Vec::new() }
     }
 
     pub(crate) fn message(&self) -> &str {
         &self.message
+    }
+
+    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings;
+        self
     }
 
     pub(crate) fn with_details(mut self, details: Value) -> Self {

@@ -1,15 +1,18 @@
-//! The estimated cost of an expression: the algorithm of cel-go, which kube-apiserver applies to each new rule.
+//! The cost of an expression. That of a call is known when it is made; before that, it is estimated by the algorithm of
+//! cel-go, which kube-apiserver applies to each new rule.
 //!
-//! What an expression may cost depends on sizes: of literals, of what functions make of them, and of the values that a
+//! An estimate depends on sizes: of literals, of what functions make of them, and of the values that a
 //! schema allows. Some of the estimates are odd, such as those of elements of literal lists, which have the size of
 //! `self`; rules are refused by them all the same.
 
 mod calls;
 mod folds;
 mod size;
+mod spent;
 mod way;
 
 use self::size::{Entry, Size};
+pub(super) use self::spent::{sorted, spent};
 use self::way::Way;
 use super::check::Checked;
 use super::extent::Extent;
@@ -18,8 +21,16 @@ use super::parse::qualified;
 use super::syntax::{Expr, Node, Select};
 use super::types::Type;
 
-const NEW_LIST: u64 = 10;
-const NEW_MAP: u64 = 30;
+pub(super) const NEW_LIST: u64 = 10;
+pub(super) const NEW_MAP: u64 = 30;
+/// The cost of reading a character.
+const CHARACTER: f64 = 0.1;
+/// The cost of a character of a regular expression, for each of a text.
+const REGEX: f64 = 0.25;
+/// The length of the regular expressions behind named formats.
+const FORMAT: f64 = 128.0;
+/// The bytes of an address.
+const ADDRESS: u64 = 16;
 
 /// The most that the evaluation of an expression may cost, with `self` of this extent.
 pub(super) fn cost(expr: &Expr, checked: &Checked, extent: &Extent) -> u64 {

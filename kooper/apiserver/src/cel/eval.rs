@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::check::reserved;
+use super::cost::{NEW_LIST, NEW_MAP, sorted, spent};
 use super::functions::{self, valid};
 use super::parse::qualified;
 use super::syntax::{Expr, Fold, FoldKind, Node, Select};
 use super::value::{Key, Value};
-use super::{NO_OVERLOAD, library};
+use super::{CANCELLED, NO_OVERLOAD, library};
 
 #[derive(Debug)]
 pub(super) struct Scope<'a> {
@@ -16,18 +17,17 @@ pub(super) struct Scope<'a> {
     variables: Vec<(String, Value)>,
     /// The sums of empty lists, whose types no element tells, by the place of the call.
     zeros: &'a HashMap<usize, Value>,
-    /// The variables, fields and calls that were evaluated.
-    steps: usize,
+    cost: u64,
 }
 
-/// After so many steps an expression is cancelled; kube-apiserver counts a cost of at least one for each of them.
-const MOST_STEPS: usize = 1_000_000;
+/// An evaluation that costs more is cancelled.
+const LIMIT: u64 = 1_000_000;
 
 type Evaluated = Result<Value, String>;
 
 impl<'a> Scope<'a> {
     pub(super) fn new(variables: Vec<(String, Value)>, zeros: &'a HashMap<usize, Value>) -> Self {
-        Self { variables, zeros, steps: 0 }
+        Self { variables, zeros, cost: 0 }
     }
 }
 
@@ -36,13 +36,28 @@ impl Scope<'_> {
         self.variables.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
-    pub(super) fn evaluate(&mut self, expr: &Expr) -> Evaluated {
-        if !matches!(expr.node, Node::Literal(_)) {
-            self.steps += 1;
-            if self.steps > MOST_STEPS {
-                return Err("operation cancelled: actual cost limit exceeded".to_owned());
-            }
-        }
+    /// The value of an expression, unless it costs too much, and what it has cost.
+    pub(super) fn run(mut self, expr: &Expr) -> (Evaluated, u64) {
+        let result = self.evaluate(expr);
+        // Operators that overlook errors do not overlook this one.
+        (self.charge(0).and(result), self.cost)
+    }
+
+    fn charge(&mut self, cost: u64) -> Result<(), String> {
+        self.cost = self.cost.saturating_add(cost);
+        if self.cost > LIMIT { Err(CANCELLED.to_owned()) } else { Ok(()) }
+    }
+
+    fn evaluate(&mut self, expr: &Expr) -> Evaluated {
+        let cost = match &expr.node {
+            Node::Ident(_) | Node::Select { how: Select::Field | Select::Optional, .. } => 1,
+            // cel-go makes constants of them.
+            Node::List(_) | Node::Map(_) if is_constant(expr) => 0,
+            Node::List(_) => NEW_LIST,
+            Node::Map(_) => NEW_MAP,
+            _ => 0,
+        };
+        self.charge(cost)?;
         match &expr.node {
             Node::Literal(value) => Ok(value.clone()),
             Node::Ident(name) => match self.get(name) {
@@ -123,7 +138,12 @@ impl Scope<'_> {
         {
             return Ok(zero.clone());
         }
-        functions::call(full.as_deref().unwrap_or(name), &values).and_then(valid)
+        let name = full.as_deref().unwrap_or(name);
+        // Of a constant list cel-go makes a set.
+        if name != "@in" || !args.last().is_some_and(is_constant) {
+            self.charge(spent(name, &values))?;
+        }
+        functions::call(name, &values).and_then(valid)
     }
 
     /// `&&` or `||`: what one side decides counts, even if the other one is an error.
@@ -144,19 +164,24 @@ impl Scope<'_> {
         let range = self.evaluate(&fold.range)?;
         if let (FoldKind::OptMap | FoldKind::OptFlatMap, range) = (fold.kind, &range) {
             let Value::Optional(content) = range else { return Err(NO_OVERLOAD.to_owned()) };
+            self.charge(3)?;
             let Some(content) = content else { return Ok(Value::NONE) };
             let value = self.with(fold, (**content).clone(), None, &fold.body)?;
             return Ok(if fold.kind == FoldKind::OptMap { Value::some(value) } else { value });
         }
         let pairs = pairs(&range, fold.var2.is_some())?;
+        // The result; that of `exists_one` is compared.
+        self.charge(if fold.kind == FoldKind::ExistsOne { 2 } else { 1 })?;
         match fold.kind {
             FoldKind::All => self.quantify(fold, pairs, false),
             FoldKind::Exists => self.quantify(fold, pairs, true),
             FoldKind::SortBy => {
                 let mut keyed = Vec::new();
                 for (value, _) in pairs {
+                    self.charge(NEW_LIST + 2)?;
                     keyed.push((self.with(fold, value.clone(), None, &fold.body)?, value));
                 }
+                self.charge(sorted(keyed.first().map(|(key, _)| key), keyed.len() as u64))?;
                 functions::sorted(keyed)
             }
             _ => self.collect(fold, pairs),
@@ -177,7 +202,10 @@ impl Scope<'_> {
 
     fn quantify(&mut self, fold: &Fold, pairs: Vec<(Value, Option<Value>)>, decides: bool) -> Evaluated {
         let mut failed = None;
+        // The accumulator is read for the condition and for each step.
+        let round = if decides { 4 } else { 3 };
         for (value, second) in pairs {
+            self.charge(round)?;
             match self.with(fold, value, second, &fold.body) {
                 Ok(Value::Bool(value)) if value == decides => return Ok(Value::Bool(decides)),
                 Ok(Value::Bool(_)) => {}
@@ -198,6 +226,7 @@ impl Scope<'_> {
     fn collect(&mut self, fold: &Fold, pairs: Vec<(Value, Option<Value>)>) -> Evaluated {
         let (mut list, mut map) = (Vec::new(), BTreeMap::new());
         for (value, second) in pairs {
+            self.charge(1)?;
             let admitted = match &fold.filter {
                 Some(filter) => self.holds(fold, &value, second.as_ref(), filter)?,
                 None => true,
@@ -208,10 +237,12 @@ impl Scope<'_> {
             match fold.kind {
                 FoldKind::Filter | FoldKind::ExistsOne => {
                     if self.holds(fold, &value, second.as_ref(), &fold.body)? {
+                        self.charge(if fold.kind == FoldKind::Filter { NEW_LIST + 2 } else { 1 })?;
                         list.push(value);
                     }
                 }
                 FoldKind::Map => {
+                    self.charge(2)?;
                     let body = self.with(fold, value.clone(), second, &fold.body)?;
                     insert(&mut map, &value, body)?;
                 }
@@ -223,7 +254,10 @@ impl Scope<'_> {
                     }
                     _ => return Err(NO_OVERLOAD.to_owned()),
                 },
-                _ => list.push(self.with(fold, value, second, &fold.body)?),
+                _ => {
+                    self.charge(NEW_LIST + 1)?;
+                    list.push(self.with(fold, value, second, &fold.body)?);
+                }
             }
         }
         Ok(match fold.kind {
@@ -231,6 +265,18 @@ impl Scope<'_> {
             FoldKind::Map | FoldKind::MapEntry => Value::map(map),
             _ => list.into(),
         })
+    }
+}
+
+/// A literal, or a list or map of them.
+fn is_constant(expr: &Expr) -> bool {
+    match &expr.node {
+        Node::Literal(_) => true,
+        Node::List(items) => items.iter().all(|item| !item.optional && is_constant(&item.value)),
+        Node::Map(entries) => {
+            entries.iter().all(|entry| !entry.optional && is_constant(&entry.key) && is_constant(&entry.value))
+        }
+        _ => false,
     }
 }
 

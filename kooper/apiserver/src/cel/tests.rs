@@ -5,6 +5,7 @@ use super::{Extent, LIMIT, Program, Type, Value};
 fn evaluated(source: &str) -> Result<Value, String> {
     Program::compile(source, &[("self", Type::Int)], &Extent::plain(0, 1))?
         .evaluate(vec![("self".to_owned(), Value::Int(1))])
+        .0
 }
 
 #[test]

@@ -252,7 +252,7 @@ impl Answer {
 
 impl From<Refusal> for Answer {
     fn from(refusal: Refusal) -> Self {
-        let answer = Self::json(refusal.code, &refusal.to_value());
+        let answer = Self::json(refusal.code, &refusal.to_value()).with_warnings(&refusal.warnings);
         match refusal.retry_after {
             Some(seconds) => answer.with_header(header::RETRY_AFTER, &seconds.to_string()),
             None => answer,

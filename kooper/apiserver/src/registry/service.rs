@@ -68,7 +68,7 @@ impl Strategy for Service {
         }
         if allocation::lacks_modes(object) {
             // Where a point takes traffic has no default here, unless the client says that it is a load balancer.
-            let causes = super::validate(kind, object, Write::Status(update.present));
+            let causes = super::validate(kind, object, Write::Status(update.present), &mut Vec::new());
             return Err(Refusal::invalid_object(kind, meta::text(object, "name"), &causes));
         }
         Ok(())

@@ -35,6 +35,7 @@ struct Rule {
     program: Result<Program, String>,
     message: String,
     message_program: Option<Program>,
+    message_expression: String,
     reason: Option<String>,
     field_path: Option<String>,
     optional_old_self: bool,
@@ -66,7 +67,7 @@ fn message_program(rule: &Value, variables: &[(&str, Type)], extent: &Extent) ->
     Some(match program {
         Ok(program) if *program.of() == Type::String => Ok(program),
         Ok(_) => Err("messageExpression must evaluate to a string".to_owned()),
-        Err(why) => Err(format!("messageExpression {why}")),
+        Err(why) => Err(format!("messageExpression {}", why.strip_prefix("program ").unwrap_or(&why))),
     })
 }
 
@@ -89,6 +90,7 @@ impl Rule {
             message_program: known
                 .and_then(|(variables, extent)| message_program(rule, &variables, extent))
                 .and_then(Result::ok),
+            message_expression: rule["messageExpression"].as_str().unwrap_or_default().to_owned(),
             reason: rule["reason"].as_str().map(ToOwned::to_owned),
             field_path: rule["fieldPath"].as_str().and_then(|path| field_path(path, schema)),
             optional_old_self,

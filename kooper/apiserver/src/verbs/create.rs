@@ -61,7 +61,8 @@ pub(super) fn create_object(
         prepare::create(kind, &mut object, allocation)?;
         let name = meta::text(&object, "name").to_owned();
         prepare::check_type(kind, &object, None, &[])?;
-        let causes = registry::validate(kind, &object, Write::Create);
+        // What is new cannot be as it was before.
+        let causes = registry::validate(kind, &object, Write::Create, &mut Vec::new());
         if !causes.is_empty() {
             return Err(Refusal::invalid_object(kind, &name, &causes));
         }

@@ -81,10 +81,17 @@ pub(super) fn write(
         let present = prepare::revealed(kind, served(kind, &stored), stored.traits());
         let wanted = next(&present)?;
         check_version(call, &wanted, &stored, options.dry_run)?;
-        let object = next_state(call, owners, wanted, &present, options)?;
+        let mut violated = Vec::new();
+        let object = match next_state(call, owners, wanted, &present, options, &mut violated) {
+            Ok(object) => object,
+            Err(refusal) => return Err(refusal.with_warnings(violated)),
+        };
         // A write of a part warns of nothing.
         let whole = call.target.subresource.is_none();
-        let warnings = if whole { prepare::warnings(kind, &object, Some(&present)) } else { Vec::new() };
+        let mut warnings = violated;
+        if whole {
+            warnings.extend(prepare::warnings(kind, &object, Some(&present)));
+        }
         if options.dry_run {
             return Ok(answer_value(call, StatusCode::OK, &prepare::shown(kind, &object)).with_warnings(&warnings));
         }
@@ -208,6 +215,7 @@ fn next_state(
     mut wanted: Value,
     present: &Value,
     options: &WriteOptions,
+    warnings: &mut Vec<String>,
 ) -> Result<Value, Refusal> {
     let kind = &call.kind;
     let name = call.target.name.as_deref().unwrap_or_default();
@@ -274,7 +282,7 @@ fn next_state(
     prepare::check_type(kind, &object, Some(present), &causes)?;
     // The real server checks it twice, and reports it twice.
     causes.extend(added);
-    causes.extend(registry::validate(kind, &object, area.judged(present)));
+    causes.extend(registry::validate(kind, &object, area.judged(present), warnings));
     if !causes.is_empty() {
         return Err(prepare::invalid(kind, &sent, name, &causes));
     }

@@ -36,11 +36,26 @@ pub(crate) fn normal(answers: Vec<Answer>) -> Vec<Answer> {
     let mut normal = Normal { versions, ports, ..Normal::default() };
     let answers = answers.into_iter().zip(bodies).map(|(answer, body)| {
         let headers = answer.headers.into_iter().filter(|(name, _)| COMPARED.contains(&name.as_str()));
-        let headers = headers.map(|(name, value)| (name, normal.text(&value))).collect();
+        let mut headers: Vec<_> = headers.map(|(name, value)| (name, normal.text(&value))).collect();
+        sort_violations(&mut headers);
         let body: Vec<_> = body.into_iter().map(|index| normal.part(&mut all[index])).collect();
         Answer { status: answer.status, headers, body: body.join("\n") }
     });
     answers.collect()
+}
+
+/// Sorts the warnings about rules that are violated as before: the real server walks objects in the random order of a Go
+/// map.
+fn sort_violations(headers: &mut [(String, String)]) {
+    const VIOLATED: [&str; 4] = [": Invalid value: ", ": Forbidden: ", ": Required value: ", ": Duplicate value: "];
+    let places: Vec<_> = (0..headers.len())
+        .filter(|at| headers[*at].0 == "warning" && VIOLATED.iter().any(|words| headers[*at].1.contains(words)))
+        .collect();
+    let mut violations: Vec<_> = places.iter().map(|at| headers[*at].clone()).collect();
+    violations.sort();
+    for (at, violation) in places.into_iter().zip(violations) {
+        headers[at] = violation;
+    }
 }
 
 /// The parts of all bodies. Watches of the same objects show the same events: each is made normal once.

@@ -2,21 +2,12 @@
 
 use super::size::{Size, scaled};
 use super::way::Way;
-use super::{Estimate, Estimator, NEW_LIST, sum};
+use super::{ADDRESS, CHARACTER, Estimate, Estimator, FORMAT, NEW_LIST, REGEX, sum};
 use crate::cel::library::{self, Overload};
 use crate::cel::parse::qualified;
 use crate::cel::syntax::{Expr, Node};
 use crate::cel::types::Type;
 use crate::cel::value::Value;
-
-/// The cost of reading a character.
-const CHARACTER: f64 = 0.1;
-/// The cost of a character of a regular expression, for each of a text.
-const REGEX: f64 = 0.25;
-/// The length of the regular expressions behind named formats.
-const FORMAT: f64 = 128.0;
-/// The bytes of an address.
-const ADDRESS: u64 = 16;
 
 /// The receiver and the arguments of a call.
 struct Called<'e> {

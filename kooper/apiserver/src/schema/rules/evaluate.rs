@@ -1,5 +1,6 @@
 //! The evaluation of rules for objects.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -8,7 +9,19 @@ use super::data::data;
 use super::ratchet::{Ratchet, element};
 use super::{Rule, Rules, is_embedded};
 use crate::cause::Cause;
-use crate::cel::{self, Program};
+use crate::cel::{self, CANCELLED, Program};
+use crate::patch::format::quote;
+
+/// The most that the rules of an object may cost together.
+const BUDGET: u64 = 10_000_000;
+
+/// The rules that an object violates.
+#[derive(Debug, Default)]
+pub(crate) struct Violations {
+    pub(crate) causes: Vec<Cause>,
+    /// Violations of what an update leaves as it was.
+    pub(crate) warnings: Vec<String>,
+}
 
 /// A value with its place in an object, and what it was before.
 #[derive(Clone, Copy)]
@@ -38,126 +51,190 @@ impl<'a> Place<'a> {
 
 impl Rules {
     /// The rules that an object violates.
-    pub(in crate::schema) fn validate(&self, schema: &Value, object: &Value, present: Option<&Value>) -> Vec<Cause> {
-        let mut causes = Vec::new();
+    pub(in crate::schema) fn validate(&self, schema: &Value, object: &Value, present: Option<&Value>) -> Violations {
+        let mut evaluation = Evaluation { found: Violations::default(), budget: BUDGET };
         let ratchet = Ratchet::of(object, present);
-        self.walk(Place { schema, root: true, value: object, old: present, path: "", ratchet }, &mut causes);
-        causes
+        // Where it breaks, a cause says so.
+        let _ = evaluation.walk(self, Place { schema, root: true, value: object, old: present, path: "", ratchet });
+        evaluation.found
     }
+}
 
-    fn walk(&self, place: Place<'_>, causes: &mut Vec<Cause>) {
-        for rules in &self.all_of {
-            rules.walk(place, causes);
+struct Evaluation {
+    found: Violations,
+    /// The rest of [`BUDGET`].
+    budget: u64,
+}
+
+/// No further rule is evaluated when the budget is spent.
+type Walked = ControlFlow<()>;
+
+impl Evaluation {
+    fn walk(&mut self, rules: &Rules, place: Place<'_>) -> Walked {
+        if place.value.is_null() {
+            return Walked::Continue(());
         }
-        if !self.own.is_empty() && !place.value.is_null() {
-            self.evaluate(place, causes);
+        self.evaluate_all(rules, place)?;
+        for rules in &rules.all_of {
+            self.walk(rules, Place { ratchet: place.ratchet.around(), ..place })?;
         }
         match place.value {
             Value::Object(entries) => {
                 for (key, value) in entries {
-                    if let Some(rules) = self.properties.get(key) {
+                    if let Some(rules) = &rules.others {
+                        let path = format!("{}[{key}]", place.path);
+                        let schema = &place.schema["additionalProperties"];
+                        self.walk(rules, place.member(schema, key, value, &path))?;
+                    }
+                    if let Some(rules) = rules.properties.get(key) {
                         let dot = if place.path.is_empty() { "" } else { "." };
                         let path = format!("{}{dot}{key}", place.path);
-                        rules.walk(place.member(&place.schema["properties"][key], key, value, &path), causes);
-                    }
-                    if let Some(rules) = &self.others {
-                        let path = format!("{}[{key}]", place.path);
-                        rules.walk(place.member(&place.schema["additionalProperties"], key, value, &path), causes);
+                        self.walk(rules, place.member(&place.schema["properties"][key], key, value, &path))?;
                     }
                 }
             }
             Value::Array(items) => {
-                let Some(rules) = &self.items else { return };
+                let Some(rules) = &rules.items else { return Walked::Continue(()) };
                 for (index, value) in items.iter().enumerate() {
-                    rules.walk(place.item(value, &format!("{}[{index}]", place.path)), causes);
+                    self.walk(rules, place.item(value, &format!("{}[{index}]", place.path)))?;
                 }
             }
             _ => {}
         }
+        Walked::Continue(())
     }
 
-    fn evaluate(&self, Place { schema, root, value, old, path, ratchet }: Place<'_>, causes: &mut Vec<Cause>) {
-        let kind = &schema["type"];
-        let own = data(value, schema, root);
-        let before = old.map(|old| data(old, schema, root));
-        for rule in &self.own {
-            let program = match &rule.program {
-                Ok(program) => program,
-                Err(why) => {
-                    causes.push(Cause::invalid(path, kind, format!("rule compile error: {why}")));
-                    continue;
-                }
-            };
-            if program.uses_old_self() && before.is_none() && !rule.optional_old_self {
-                continue;
-            }
-            let old_self = match &before {
-                value if rule.optional_old_self => Some(cel::Value::Optional(value.clone().map(Arc::new))),
-                value => value.clone(),
-            };
+    fn evaluate_all(&mut self, rules: &Rules, place: Place<'_>) -> Walked {
+        if rules.own.is_empty() {
+            return Walked::Continue(());
+        }
+        if self.budget == 0 {
+            return self.out_of_budget(place);
+        }
+        let own = data(place.value, place.schema, place.root);
+        let before = place.old.map(|old| data(old, place.schema, place.root));
+        for rule in &rules.own {
+            let optional = rule.optional_old_self.then(|| cel::Value::Optional(before.clone().map(Arc::new)));
             let mut variables = vec![("self".to_owned(), own.clone())];
-            variables.extend(old_self.map(|value| ("oldSelf".to_owned(), value)));
-            let why = match program.evaluate(variables.clone()) {
-                Ok(cel::Value::Bool(true)) => continue,
-                Ok(_) => None,
-                Err(why) => Some(why),
-            };
-            if let Some(why) = why {
-                let name = &rule.name;
-                let why = if why.starts_with("no such overload") {
-                    format!(
-                        "'{why}': call arguments did not match a supported operator, function or macro signature for \
-                         rule: {name}"
-                    )
-                } else if why.starts_with("operation cancelled") {
-                    format!(
-                        "'{why}': no further validation rules will be run due to call cost exceeds limit for rule: {name}"
-                    )
-                } else {
-                    format!("{why} evaluating rule: {name}")
-                };
-                causes.push(Cause::invalid(path, kind, why));
-                continue;
+            variables.extend(optional.or_else(|| before.clone()).map(|value| ("oldSelf".to_owned(), value)));
+            self.evaluate(rule, variables, place)?;
+        }
+        Walked::Continue(())
+    }
+
+    fn evaluate(&mut self, rule: &Rule, variables: Vec<(String, cel::Value)>, place: Place<'_>) -> Walked {
+        let (kind, name) = (&place.schema["type"], &rule.name);
+        let invalid = |why| Cause::invalid(place.path, kind, why);
+        let program = match &rule.program {
+            Ok(program) => program,
+            Err(why) => {
+                self.found.causes.push(invalid(format!("rule compile error: {why}")));
+                return Walked::Continue(());
             }
-            // An unchanged value may violate rules that are newer.
-            if !program.uses_old_self() && ratchet.is_unchanged() {
-                continue;
+        };
+        if program.uses_old_self() && place.old.is_none() && !rule.optional_old_self {
+            return Walked::Continue(());
+        }
+        let (result, cost) = program.evaluate(variables.clone());
+        let Some(left) = self.budget.checked_sub(cost) else { return self.out_of_budget(place) };
+        self.budget = left;
+        match result {
+            Ok(cel::Value::Bool(true)) => return Walked::Continue(()),
+            Ok(_) => {}
+            Err(why) if why == CANCELLED => {
+                self.found.causes.push(invalid(format!(
+                    "'{why}': no further validation rules will be run due to call cost exceeds limit for rule: {name}"
+                )));
+                return Walked::Break(());
             }
-            let message = rule.message_program.as_ref().and_then(|program| message(program, variables));
-            causes.push(rule.violation(schema, value, path, message.unwrap_or_else(|| rule.message.clone())));
+            Err(why) if why.starts_with("no such overload") => {
+                self.found.causes.push(invalid(format!(
+                    "'{why}': call arguments did not match a supported operator, function or macro signature for rule: \
+                     {name}"
+                )));
+                return Walked::Continue(());
+            }
+            Err(why) => {
+                self.found.causes.push(invalid(format!("{why} evaluating rule: {name}")));
+                return Walked::Continue(());
+            }
+        }
+        let message = match &rule.message_program {
+            Some(program) => self.message(rule, program, variables),
+            None => Ok(None),
+        };
+        let (cause, walked) = match message {
+            Ok(message) => {
+                (rule.violation(place, message.unwrap_or_else(|| rule.message.clone())), Walked::Continue(()))
+            }
+            Err(why) => (Cause::invalid(rule.blamed(place.path), kind, why), Walked::Break(())),
+        };
+        // An unchanged value may violate rules that are newer.
+        if !program.uses_old_self() && place.ratchet.is_unchanged() {
+            self.found.warnings.push(cause.text());
+        } else {
+            self.found.causes.push(cause);
+        }
+        walked
+    }
+
+    fn out_of_budget(&mut self, place: Place<'_>) -> Walked {
+        let why = "validation failed due to running out of cost budget, no further validation rules will be run";
+        self.found.causes.push(Cause::invalid(place.path, &place.schema["type"], why));
+        Walked::Break(())
+    }
+
+    /// The message that an expression makes, if it makes a proper one. The error is that it costs too much.
+    fn message(
+        &mut self,
+        rule: &Rule,
+        program: &Program,
+        variables: Vec<(String, cel::Value)>,
+    ) -> Result<Option<String>, String> {
+        const LONGEST: usize = 5 * 1024;
+        let (result, cost) = program.evaluate(variables);
+        let left = self.budget.checked_sub(cost);
+        self.budget = left.ok_or(
+            "messageExpression evaluation failed due to running out of cost budget, no further validation rules will \
+             be run",
+        )?;
+        match result {
+            Ok(cel::Value::String(text)) => {
+                let text = text.trim();
+                let fits = !text.is_empty() && text.len() <= LONGEST && !text.contains('\n');
+                Ok(fits.then(|| text.to_owned()))
+            }
+            Err(why) if why == CANCELLED => Err(format!(
+                "no further validation rules will be run due to call cost exceeds limit for messageExpression: {}",
+                quote(&rule.message_expression)
+            )),
+            _ => Ok(None),
         }
     }
 }
 
 impl Rule {
-    fn violation(&self, schema: &Value, value: &Value, path: &str, message: String) -> Cause {
-        let blamed = match (&self.field_path, path.is_empty()) {
+    /// The field that a violation is about.
+    fn blamed(&self, path: &str) -> String {
+        match (&self.field_path, path.is_empty()) {
             (Some(below), true) => below.clone(),
             (Some(below), false) if below.starts_with('[') => format!("{path}{below}"),
             (Some(below), false) => format!("{path}.{below}"),
             (None, _) => path.to_owned(),
-        };
+        }
+    }
+
+    fn violation(&self, place: Place<'_>, message: String) -> Cause {
+        let blamed = self.blamed(place.path);
         match self.reason.as_deref() {
             Some("FieldValueForbidden") => Cause::forbidden(blamed, message),
             Some("FieldValueRequired") => Cause::required(blamed, message),
-            Some("FieldValueDuplicate") => Cause::duplicate(blamed, value),
+            Some("FieldValueDuplicate") => Cause::duplicate(blamed, place.value),
             // The API shows scalars only.
-            _ if matches!(schema["type"].as_str(), Some("object" | "array")) => {
+            _ if matches!(place.schema["type"].as_str(), Some("object" | "array")) => {
                 Cause::other("FieldValueInvalid", blamed, format!("Invalid value: {message}"))
             }
-            _ => Cause::invalid(blamed, value, message),
+            _ => Cause::invalid(blamed, place.value, message),
         }
-    }
-}
-
-/// The message that an expression makes, if it makes a proper one.
-fn message(program: &Program, variables: Vec<(String, cel::Value)>) -> Option<String> {
-    const LONGEST: usize = 5 * 1024;
-    match program.evaluate(variables) {
-        Ok(cel::Value::String(text)) => {
-            let text = text.trim();
-            (!text.is_empty() && text.len() <= LONGEST && !text.contains('\n')).then(|| text.to_owned())
-        }
-        _ => None,
     }
 }

@@ -105,9 +105,9 @@ impl Inspection<'_> {
     /// Compiles the rules of a schema, which is well formed.
     fn compile(&mut self, place: Place<'_>, causes: &mut Vec<Cause>) {
         let Some(declared) = declare(place.schema, place.root) else {
-            let why = "failed to convert to declType for CEL validation rules";
-            let field = format!("{}.{RULES}", place.path);
-            causes.push(Cause::other("InternalError", field, format!("Internal error: {why}")));
+            let why = "Internal error: internal error: failed to construct type information for \
+                       x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
+            causes.push(Cause::other("InternalError", format!("{}.{RULES}", place.path), why));
             return;
         };
         for (index, rule) in rules_of(place.schema).enumerate() {
@@ -118,23 +118,24 @@ impl Inspection<'_> {
     fn compile_rule(&mut self, rule: &Value, of: &Declared, place: Place<'_>, at: &str, causes: &mut Vec<Cause>) {
         let variables = variables(&of.of, rule["optionalOldSelf"] == true);
         let field = format!("{at}.rule");
-        let program = match compiled(rule["rule"].as_str().unwrap_or_default(), &variables, &of.extent) {
-            Ok(program) => program,
-            Err(why) => {
-                causes.push(Cause::invalid(field, &shown(rule), why));
-                return;
+        let program = compiled(rule["rule"].as_str().unwrap_or_default(), &variables, &of.extent);
+        match &program {
+            Ok(program) => {
+                let times = place.cardinality.unwrap_or_else(|| of.extent.most_in_request());
+                self.charge(&field, "estimated rule cost", program.cost().saturating_mul(times), causes);
+                let field = format!("{at}.messageExpression");
+                match message_program(rule, &variables, &of.extent) {
+                    Some(Ok(message)) => {
+                        self.charge(&field, "estimated messageExpression cost", message.cost(), causes);
+                    }
+                    Some(Err(why)) => causes.push(invalid(field, rule, &why)),
+                    None => {}
+                }
             }
-        };
-        let times = place.cardinality.unwrap_or_else(|| of.extent.most_in_request());
-        self.charge(&field, "estimated rule cost", program.cost().saturating_mul(times), causes);
-        let field = format!("{at}.messageExpression");
-        match message_program(rule, &variables, &of.extent) {
-            Some(Ok(message)) => self.charge(&field, "estimated messageExpression cost", message.cost(), causes),
-            Some(Err(why)) => causes.push(Cause::invalid(field, &shown(rule), why)),
-            None => {}
+            Err(why) => causes.push(invalid(field, rule, why)),
         }
         let optional = rule.get("optionalOldSelf").filter(|optional| optional.is_boolean());
-        match (program.uses_old_self(), place.uncorrelatable, optional) {
+        match (program.is_ok_and(|program| program.uses_old_self()), place.uncorrelatable, optional) {
             (true, Some(path), _) => {
                 let why = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {path}");
                 causes.push(Cause::invalid(format!("{at}.rule"), &rule["rule"], why));
@@ -196,17 +197,19 @@ fn excess(what: &str, cost: u64, budget: u64) -> String {
     )
 }
 
-/// A rule as an error shows it.
-fn shown(rule: &Value) -> Value {
-    let text = |key: &str| rule[key].as_str().unwrap_or_default();
-    json!({
-        "Rule": text("rule"),
-        "Message": text("message"),
-        "MessageExpression": text("messageExpression"),
-        "Reason": rule["reason"],
-        "FieldPath": text("fieldPath"),
-        "OptionalOldSelf": rule["optionalOldSelf"],
-    })
+/// A mistake in an expression of a rule, which is shown as Go's type is encoded.
+fn invalid(field: String, rule: &Value, why: &str) -> Cause {
+    let text = |key: &str| json!(rule[key].as_str().unwrap_or_default());
+    let members = [
+        ("Rule", text("rule")),
+        ("Message", text("message")),
+        ("MessageExpression", text("messageExpression")),
+        ("Reason", rule["reason"].clone()),
+        ("FieldPath", text("fieldPath")),
+        ("OptionalOldSelf", rule["optionalOldSelf"].clone()),
+    ];
+    let members: Vec<_> = members.iter().map(|(name, value)| format!("{name:?}:{value}")).collect();
+    Cause::other("FieldValueInvalid", field, format!("Invalid value: {{{}}}: {why}", members.join(",")))
 }
 
 fn check_form(rule: &Value, schema: &Value, at: &str, causes: &mut Vec<Cause>) {
