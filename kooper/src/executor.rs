@@ -5,7 +5,6 @@
 //! what waits. With tokio's own scheduler it would cost more: tasks that were woken on
 //! the blocked thread may wait there.
 
-mod client;
 mod pool;
 
 use std::any::Any;
@@ -26,7 +25,6 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::error::panic_text;
 
-pub(crate) use client::on_current_runtime;
 use pool::Pool;
 
 /// Where the user's code runs. Clones share their threads, which end with the last one.

@@ -73,6 +73,8 @@
 pub mod __private;
 pub mod backoff;
 mod call;
+#[cfg(not(feature = "cli"))]
+mod client;
 #[cfg(feature = "cli")]
 pub mod client;
 mod clock;

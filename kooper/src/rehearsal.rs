@@ -1,13 +1,13 @@
 //! A dry run: no write changes the cluster, and later reads have its result.
 //!
-//! The client of a dry run is the one place through which all requests pass, also
+//! The layer of its client is the one place through which all requests pass, also
 //! those of a handler's own `Client`. It sends every write with `dryRun=All`, keeps the resulting objects,
 //! and puts them into the responses of later reads and into the caches.
 
 mod answer;
-mod client;
 mod entry;
 mod graft;
+mod layer;
 mod mirrors;
 mod pass;
 mod request;
@@ -18,7 +18,6 @@ mod write;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kube::Client;
 use serde_json::Value;
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -76,12 +75,6 @@ pub(crate) struct Difference {
 }
 
 impl Rehearsal {
-    /// A client that changes nothing. It must be called within a runtime, like the
-    /// constructor of every client.
-    pub(crate) fn client(self: &Arc<Self>, client: Client) -> Client {
-        client::client(client, self.clone())
-    }
-
     /// From now on the cache of a watch has the results of writes, too.
     pub(crate) fn mirror(&self, kind: &KindInfo, scope: &Scope, watched: &Arc<Watched>) {
         self.mirrors.add(kind, scope, watched);

@@ -3,6 +3,7 @@
 mod failing;
 mod filters;
 mod layers;
+mod requests;
 mod state;
 
 use std::sync::Arc;

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::settings::GivenSettings;
+use crate::client::{ClientStack, RequestLayer};
 use crate::controller::crd::{Advice, Installer};
 use crate::controller::error::{BuildError, ConfigError, ConfigErrorKind, ControllerError, RunError};
 use crate::controller::installation::Installation;
@@ -71,6 +72,7 @@ pub struct Builder {
     version: String,
     allowed_crd_changes: Vec<String>,
     client: Option<Client>,
+    client_layers: Vec<RequestLayer>,
     lease_client: Option<Client>,
     lease_namespace: Option<String>,
     identity: Option<String>,
@@ -93,6 +95,7 @@ impl Operator {
             version: "0.0.0".to_owned(),
             allowed_crd_changes: Vec::new(),
             client: None,
+            client_layers: Vec::new(),
             lease_client: None,
             lease_namespace: None,
             identity: None,
@@ -319,7 +322,15 @@ impl Builder {
     /// have no leader election.
     #[cfg(feature = "cli")]
     pub(crate) fn rehearse(mut self, pass: Arc<Pass>) -> Self {
+        self = self.client_layer(pass.rehearsal.layer());
         self.pass = Some(pass);
+        self
+    }
+
+    /// Adds a layer around the client, outside of those before.
+    #[cfg(feature = "cli")]
+    pub(crate) fn client_layer(mut self, layer: RequestLayer) -> Self {
+        self.client_layers.push(layer);
         self
     }
 
@@ -385,20 +396,20 @@ impl Builder {
         check_claims(&self.controllers)?;
         let installation = Installation::new(&self.program, self.instance);
         check_names(&self.controllers, &installation)?;
-        let namespace = || self.client.as_ref().map_or("default", Client::default_namespace).to_owned();
+        let namespace = self.client.as_ref().map_or("default", Client::default_namespace).to_owned();
+        let namespace = self.lease_namespace.unwrap_or(namespace);
         let crds = self.controllers.iter().filter_map(Controller::crd);
         let crds = crds.filter(|(_, installs)| *installs).map(|(crd, _)| crd);
         let secret = self.controllers.iter().flat_map(|controller| controller.plan.secret()).cloned().collect();
         let advice = Advice { manager: installation.program.clone(), command: self.command };
         let crds = Installer::new(advice, &self.version, crds, self.allowed_crd_changes);
+        let stack = self.client.map(|client| ClientStack::new(client).with(self.client_layers));
         let process = Process {
             crds: Arc::new(crds.previous_programs(self.controllers.iter().filter_map(Controller::previous_program))),
             installation,
-            lease_namespace: self.lease_namespace.clone().unwrap_or_else(namespace),
-            client: match (&self.pass, self.client) {
-                (Some(pass), Some(client)) => Some(pass.rehearsal.client(client)),
-                (_, client) => client,
-            },
+            lease_namespace: namespace,
+            client: stack.as_ref().map(ClientStack::client),
+            stack,
             lease_client: self.lease_client,
             identity: self.identity.unwrap_or_else(leader::identity),
             states: Arc::default(),

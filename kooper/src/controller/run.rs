@@ -31,11 +31,12 @@ use crate::call::finalizer::{Guarded, Unremoved, Unselected};
 use crate::call::handler::Erased;
 use crate::call::settings::GivenSettings;
 use crate::call::worker::{Busy, Cleanup, Deletions, Failing, Functions, Limits, Reporter, Tombstones, Workers};
+use crate::client::{ClientStack, on_current_runtime};
 use crate::controller::crd::Installer;
 use crate::controller::error::ControllerError;
 use crate::controller::installation::Installation;
 use crate::error::{self, BoxError};
-use crate::executor::{Executor, Task, on_current_runtime};
+use crate::executor::{Executor, Task};
 #[cfg(feature = "cli")]
 use crate::leader::Elected;
 use crate::leader::Leadership;
@@ -67,7 +68,9 @@ const EVENTS_GRACE: Duration = Duration::from_secs(2);
 pub(crate) struct Process {
     /// The name in field managers and leases.
     pub(crate) installation: Installation,
+    /// The client of all controllers, and the layers in it.
     pub(crate) client: Option<Client>,
+    pub(crate) stack: Option<ClientStack>,
     /// The client for Leases, which does not wait for other requests.
     pub(crate) lease_client: Option<Client>,
     pub(crate) lease_namespace: String,
@@ -126,7 +129,8 @@ impl Runner {
         let (metrics, controller_name) = (process.metrics.clone(), name.clone());
         queue.on_add(move || metrics.count(&controller_name, Counter::Add));
         // The fence, too, belongs to the runtime that no handler blocks.
-        let client = process.client.as_ref().map(|client| on_current_runtime(leadership.fence(client.clone())));
+        let client = process.stack.clone();
+        let client = client.map(|stack| stack.with(leadership.fence()).with(on_current_runtime()).client());
         let backing = Arc::new(Backing {
             installation: process.installation.to_string().into(),
             controller: name.clone(),

@@ -1,13 +1,18 @@
 //! The token that controls whether handlers may run.
 
 use std::fmt;
+use std::future::{pending, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::fence;
+use crate::client::RequestLayer;
 use crate::clock::{self, Clock, Moment};
 
 /// Timers use a clock that stops while the machine is suspended. The right clock
@@ -80,13 +85,13 @@ impl Leadership {
         }
     }
 
-    /// A client that only sends requests while leadership is held. Otherwise a
-    /// request fails at once; a running one, its body or its watch is aborted when
-    /// the token expires. Without leader election it is the client itself.
+    /// The layer of a client that only sends requests while leadership is held.
+    /// Otherwise a request fails at once; a running one, its body or its watch is
+    /// aborted when the token expires. `None` without leader election.
     ///
     /// A request that was already sent cannot be recalled.
-    pub(crate) fn fence(&self, client: kube::Client) -> kube::Client {
-        if self.token.is_some() { fence::client(client, self.clone()) } else { client }
+    pub(crate) fn fence(&self) -> Option<RequestLayer> {
+        self.token.is_some().then(|| fence::layer(self.clone()))
     }
 
     /// The number of this process's current term.
@@ -99,15 +104,19 @@ impl Leadership {
         self.is_held() && self.term() == term
     }
 
-    /// Waits until the term is over.
+    /// Waits until the term is over. Whenever this is polled it reads the clock: a timer
+    /// may be late.
     pub(super) async fn ended(&self, term: u64) {
-        let Some(token) = &self.token else { return std::future::pending().await };
+        let Some(token) = &self.token else { return pending().await };
         let mut changed = token.changed.subscribe();
-        while self.is_term(term) {
-            let left = self.time_left().unwrap_or(CHECK_INTERVAL).min(CHECK_INTERVAL);
-            // The sender is a field of `self`, so it exists.
-            drop(tokio::time::timeout(left, changed.changed()).await);
-        }
+        let mut ended = pin!(async {
+            while self.is_term(term) {
+                let left = self.time_left().unwrap_or(CHECK_INTERVAL).min(CHECK_INTERVAL);
+                // The sender is a field of `self`, so it exists.
+                drop(timeout(left, changed.changed()).await);
+            }
+        });
+        poll_fn(|context| if self.is_term(term) { ended.as_mut().poll(context) } else { Poll::Ready(()) }).await;
     }
 
     /// The clock of the token; the system's without leader election.

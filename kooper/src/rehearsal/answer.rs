@@ -7,13 +7,13 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use http::{Response, StatusCode, response};
 use http_body_util::BodyExt;
-use kube::client::Body;
 use serde_json::{Value, json};
 use tower::BoxError;
 
 use super::mirrors::{metadata_of, selects};
 use super::request::{Form, Id, Target, parameter};
 use super::{Rehearsal, lock};
+use crate::client::{ResponseBody, boxed};
 
 /// A response whose body was read.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    pub(super) async fn read(response: Response<Body>) -> Result<Self, BoxError> {
+    pub(super) async fn read(response: Response<ResponseBody>) -> Result<Self, BoxError> {
         let (parts, body) = response.into_parts();
         Ok(Self { parts, body: body.collect().await?.to_bytes() })
     }
@@ -85,8 +85,8 @@ impl Answer {
         self
     }
 
-    pub(super) fn into_response(self) -> Response<Body> {
-        Response::from_parts(self.parts, Body::from(self.body))
+    pub(super) fn into_response(self) -> Response<ResponseBody> {
+        Response::from_parts(self.parts, boxed(self.body.into()))
     }
 }
 

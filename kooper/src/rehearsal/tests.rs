@@ -5,10 +5,11 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kooper_apiserver::ApiServer;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Error, ResourceExt};
+use kube::{Client, Error, ResourceExt};
 use serde_json::{from_value, json};
 
 use super::*;
+use crate::client::ClientStack;
 
 /// A server, and clients that write to it, and that rehearse.
 struct Stage {
@@ -22,7 +23,7 @@ impl Stage {
     async fn start() -> Self {
         let server = ApiServer::start().await.expect("a server");
         let (real, rehearsal) = (server.client(), Arc::new(Rehearsal::default()));
-        let client = rehearsal.client(real.clone());
+        let client = ClientStack::new(real.clone()).with([rehearsal.layer()]).client();
         Self { _server: server, real, client, rehearsal }
     }
 
@@ -234,7 +235,7 @@ async fn two_runs_show_the_same_of_objects_that_get_a_uid() {
     let server = ApiServer::start().await.expect("a server");
     let run = async || {
         let rehearsal = Arc::new(Rehearsal::default());
-        let client = rehearsal.client(server.client());
+        let client = ClientStack::new(server.client()).with([rehearsal.layer()]).client();
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
         let owner = maps.create(&PostParams::default(), &map("owner", "red")).await.expect("an owner");
         let mut child = map("child", "blue");

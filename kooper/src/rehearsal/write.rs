@@ -11,16 +11,16 @@ mod prepared;
 use http::header::CONTENT_TYPE;
 use http::{Request, Response, StatusCode};
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
-use tower::BoxError;
+use tower::{BoxError, ServiceExt};
 
 use super::answer::{Answer, formed};
 use super::entry::{Entry, UNSTORED};
 use super::mirrors::selects;
 use super::request::{Id, Target, parameter, verb};
 use super::{Rehearsal, lock};
+use crate::client::{Next, ResponseBody};
 use later::{again, here, with_identity};
 use prepared::{Change, Write};
 
@@ -33,32 +33,32 @@ impl Rehearsal {
     /// Sends a write as a dry run and keeps its result.
     pub(super) async fn write(
         &self,
-        client: &Client,
+        next: &Next,
         request: Request<Body>,
         target: Target,
-    ) -> Result<Response<Body>, BoxError> {
+    ) -> Result<Response<ResponseBody>, BoxError> {
         let write = Write::read(request, target).await?;
         if write.target.is_event() {
-            return self.record_event(client, &write).await.map(Answer::into_response);
+            return self.record_event(next, &write).await.map(Answer::into_response);
         }
         if write.target.is_opaque() || write.change == Change::Other {
-            return self.forward(client, &write).await.map(Answer::into_response);
+            return self.forward(next, &write).await.map(Answer::into_response);
         }
         let stated = write.json["metadata"]["name"].as_str().filter(|name| !name.is_empty());
         let named = write.target.name.as_deref().or(stated).map(str::to_owned);
         let answer = match (write.change, named) {
-            (Change::Create, Some(name)) => self.write_one(client, &write, &name).await?,
-            (Change::Create, None) => self.create_unnamed(client, &write).await?,
-            (Change::Delete, _) if write.target.name.is_none() => self.delete_all(client, &write).await?,
-            (_, Some(name)) => self.write_one(client, &write, &name).await?,
-            (_, None) => self.forward(client, &write).await?,
+            (Change::Create, Some(name)) => self.write_one(next, &write, &name).await?,
+            (Change::Create, None) => self.create_unnamed(next, &write).await?,
+            (Change::Delete, _) if write.target.name.is_none() => self.delete_all(next, &write).await?,
+            (_, Some(name)) => self.write_one(next, &write, &name).await?,
+            (_, None) => self.forward(next, &write).await?,
         };
         Ok(answer.into_response())
     }
 
     /// A write whose result is not kept.
-    async fn forward(&self, client: &Client, write: &Write) -> Result<Answer, BoxError> {
-        let answer = write.send(client).await?;
+    async fn forward(&self, next: &Next, write: &Write) -> Result<Answer, BoxError> {
+        let answer = write.send(next).await?;
         if answer.is_success() && !write.target.is_review() {
             lock(&self.other).named.insert(format!("{:<9} {}", verb(&write.parts.method), write.target));
         }
@@ -66,13 +66,13 @@ impl Rehearsal {
     }
 
     /// Kubernetes Events are only counted. Those that only exist here can be patched.
-    async fn record_event(&self, client: &Client, write: &Write) -> Result<Answer, BoxError> {
+    async fn record_event(&self, next: &Next, write: &Write) -> Result<Answer, BoxError> {
         let name = write.target.name.as_deref().or(write.json["metadata"]["name"].as_str()).unwrap_or_default();
         let event = (write.target.namespace.clone(), name.to_owned());
         if write.change != Change::Create && lock(&self.other).events.contains(&event) {
             return Ok(write.answered(StatusCode::OK, &write.json));
         }
-        let answer = write.send(client).await?;
+        let answer = write.send(next).await?;
         if answer.is_success() {
             lock(&self.other).events.insert(event);
         }
@@ -80,14 +80,14 @@ impl Rehearsal {
     }
 
     /// Creates an object whose name the API server generates.
-    async fn create_unnamed(&self, client: &Client, write: &Write) -> Result<Answer, BoxError> {
+    async fn create_unnamed(&self, next: &Next, write: &Write) -> Result<Answer, BoxError> {
         if self.is_namespace_new(&write.target) {
             let prefix = write.json["metadata"]["generateName"].as_str().unwrap_or_default();
             let mut names = (0_u32..).map(|number| format!("{prefix}{number:05}"));
             let name = names.find(|name| self.entry(&write.target.id(name)).is_none()).unwrap_or_default();
             return Ok(self.created_in_new_namespace(write, &name));
         }
-        let answer = write.send(client).await?;
+        let answer = write.send(next).await?;
         let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         Ok(self.created(write, &name, object))
@@ -115,8 +115,8 @@ impl Rehearsal {
     }
 
     /// Deletes the objects of a collection that the API server names.
-    async fn delete_all(&self, client: &Client, write: &Write) -> Result<Answer, BoxError> {
-        let answer = write.send(client).await?;
+    async fn delete_all(&self, next: &Next, write: &Write) -> Result<Answer, BoxError> {
+        let answer = write.send(next).await?;
         let listed = answer.json().filter(|_| answer.is_success());
         if listed.is_some() {
             self.delete_all_here(write).await;
@@ -155,7 +155,7 @@ impl Rehearsal {
         }
     }
 
-    async fn write_one(&self, client: &Client, write: &Write, name: &str) -> Result<Answer, BoxError> {
+    async fn write_one(&self, next: &Next, write: &Write, name: &str) -> Result<Answer, BoxError> {
         let id = write.target.id(name);
         let turn = self.turn_of(&id);
         let _turn = turn.lock().await;
@@ -171,23 +171,23 @@ impl Rehearsal {
                 if self.is_namespace_new(&write.target) {
                     return Ok(self.created_in_new_namespace(write, name));
                 }
-                let answer = write.send(client).await?;
+                let answer = write.send(next).await?;
                 return Ok(match write.object(&answer).filter(|_| answer.is_success()) {
                     Some(object) => self.created(write, name, object),
                     None => answer,
                 });
             }
-            None => match self.stored(client, write, name).await? {
+            None => match self.stored(next, write, name).await? {
                 Ok(entry) => entry,
                 Err(answer) => return Ok(answer),
             },
         };
         let answer = if entry.is_as_stored() {
-            self.first(client, write, name, &mut entry).await?
+            self.first(next, write, name, &mut entry).await?
         } else if entry.is_stored() {
-            again(client, write, &mut entry).await?
+            again(next, write, &mut entry).await?
         } else {
-            here(client, write, &mut entry, self.is_namespace_new(&write.target)).await?
+            here(next, write, &mut entry, self.is_namespace_new(&write.target)).await?
         };
         if answer.is_success() {
             self.commit(id, entry);
@@ -196,18 +196,18 @@ impl Rehearsal {
     }
 
     /// The object in the cluster, or why that is not known.
-    async fn stored(&self, client: &Client, write: &Write, name: &str) -> Result<Result<Entry, Answer>, BoxError> {
+    async fn stored(&self, next: &Next, write: &Write, name: &str) -> Result<Result<Entry, Answer>, BoxError> {
         let version = &write.target.version;
         let path = write.target.path_of(Some(name));
         let get = Request::get(&path).header(http::header::ACCEPT, "application/json").body(Body::empty())?;
-        let answer = Answer::read(client.send(get).await?).await?;
+        let answer = Answer::read(next.clone().oneshot(get).await?).await?;
         let answer = if answer.status() == StatusCode::FORBIDDEN {
             // A patch without changes returns the object, where it may be patched but not read.
             let patch = Request::patch(format!("{path}?dryRun=All"))
                 .header(http::header::ACCEPT, "application/json")
                 .header(CONTENT_TYPE, MERGE_PATCH)
                 .body(Body::from(b"{}".to_vec()))?;
-            Answer::read(client.send(patch).await?).await?
+            Answer::read(next.clone().oneshot(patch).await?).await?
         } else {
             answer
         };
@@ -221,13 +221,13 @@ impl Rehearsal {
     }
 
     /// The first write of an object: the API server knows everything.
-    async fn first(&self, client: &Client, write: &Write, name: &str, entry: &mut Entry) -> Result<Answer, BoxError> {
+    async fn first(&self, next: &Next, write: &Write, name: &str, entry: &mut Entry) -> Result<Answer, BoxError> {
         for _ in 0..TRIES {
             if write.change == Change::Apply && self.is_namespace_new(&write.target) {
                 entry.add(write.author(), json!({}), with_identity(&write.json, &write.target));
                 return Ok(write.answered(StatusCode::CREATED, entry.now().unwrap_or(&Value::Null)));
             }
-            let answer = write.send(client).await?;
+            let answer = write.send(next).await?;
             if !answer.is_success() {
                 return Ok(answer);
             }
@@ -251,7 +251,7 @@ impl Rehearsal {
                     let base = entry.base().cloned();
                     if base.as_ref().is_some_and(|base| is_other_version(base, &object)) {
                         // It has changed since it was read.
-                        match self.stored(client, write, name).await? {
+                        match self.stored(next, write, name).await? {
                             Ok(again) => *entry = again,
                             Err(answer) => return Ok(answer),
                         }

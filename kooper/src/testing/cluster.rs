@@ -35,7 +35,7 @@ pub use arguments::LiveArguments;
 #[doc(hidden)]
 pub use body::{paused_test, test};
 pub(super) use body::{program, runtime};
-pub(super) use mortal::client as mortal;
+pub(super) use mortal::{KILLED, mortal};
 pub use named::Named;
 pub use run::Running;
 use server::Server;

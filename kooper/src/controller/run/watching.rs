@@ -16,10 +16,11 @@ use super::namespaces::{Namespaces, Tried};
 use super::routes::Routes;
 use crate::call::extract::Caches;
 use crate::call::worker::{Failing, Tombstones};
+use crate::client::on_current_runtime;
 use crate::controller::review::may_get_namespace;
 use crate::controller::{Config, Controller};
 use crate::error::BoxError;
-use crate::executor::{Task, on_current_runtime};
+use crate::executor::Task;
 use crate::metrics::{Gauge, MetricsRecorder};
 use crate::object::key::ObjectKey;
 use crate::queue::View;
@@ -151,9 +152,12 @@ impl Watching {
         tombstones: &Arc<Tombstones>,
         failing: &Arc<Failing>,
     ) -> Result<(), BoxError> {
-        let (parts, client, scopes) = (controller.parts.clone(), process.client.clone(), self.primary.scopes.clone());
+        let (parts, scopes) = (controller.parts.clone(), self.primary.scopes.clone());
         let own = controller.own_retriever.then_some(&process.executor);
-        let client = if own.is_some() { client.map(on_current_runtime) } else { client };
+        let client = match own {
+            Some(_) => process.stack.clone().map(|stack| stack.with(on_current_runtime()).client()),
+            None => process.client.clone(),
+        };
         let made = process.executor.spawn(async move { parts.retrievers(client, &scopes) });
         let retrievers = made.await.map_err(|error| error.text())??;
         let dispatch: Arc<dyn Sink> = Arc::new(Dispatch {

@@ -4,9 +4,14 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 
 use super::*;
+use crate::client::ClientStack;
 
 fn get(path: &str) -> http::Request<Body> {
     http::Request::get(path).body(Body::empty()).unwrap()
+}
+
+fn fenced(server: &FakeServer, leadership: &Leadership) -> kube::Client {
+    ClientStack::new(server.client()).with(leadership.fence()).client()
 }
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/shops/leases/shop-echo";
@@ -21,7 +26,7 @@ fn text(error: &kube::Error) -> String {
 async fn a_request_without_leadership_is_not_sent() {
     let server = FakeServer::new();
     let candidate = TestCandidate::new(&server, "a");
-    let client = candidate.leadership.fence(server.client());
+    let client = fenced(&server, &candidate.leadership);
     let error = client.send(get(LEASE)).await.expect_err("it is not the leader");
     assert!(text(&error).contains("was not sent: this process is not the leader"), "{}", text(&error));
     assert!(text(&error).contains(LEASE), "{}", text(&error));
@@ -32,7 +37,7 @@ async fn a_request_without_leadership_is_not_sent() {
 async fn a_request_of_the_leader_is_sent() {
     let server = FakeServer::new();
     let candidate = TestCandidate::leading(&server, "a").await;
-    let answer = candidate.leadership.fence(server.client()).send(get(LEASE)).await.unwrap();
+    let answer = fenced(&server, &candidate.leadership).send(get(LEASE)).await.unwrap();
     assert!(answer.status().is_success());
     let body = answer.into_body().collect_bytes().await.unwrap();
     assert!(!body.is_empty());
@@ -44,7 +49,7 @@ async fn a_running_request_is_aborted_when_the_token_expires() {
     let candidate = TestCandidate::leading(&server, "a").await;
     server.decide(|_, _| Fate::Hang);
     let begun = Instant::now();
-    let error = candidate.leadership.fence(server.client()).send(get(LEASE)).await.expect_err("it is aborted");
+    let error = fenced(&server, &candidate.leadership).send(get(LEASE)).await.expect_err("it is aborted");
     assert_eq!(begun.elapsed(), SECOND * 10);
     assert!(text(&error).contains("lost leadership while it waited"), "{}", text(&error));
 }
@@ -53,7 +58,7 @@ async fn a_running_request_is_aborted_when_the_token_expires() {
 async fn a_watch_ends_when_leadership_is_dropped() {
     let server = FakeServer::new();
     let mut candidate = TestCandidate::leading(&server, "a").await;
-    let mut body = candidate.leadership.fence(server.client()).send(get(WATCH)).await.unwrap().into_body();
+    let mut body = fenced(&server, &candidate.leadership).send(get(WATCH)).await.unwrap().into_body();
     assert!(body.frame().await.unwrap().is_ok(), "the first event arrives");
     let begun = Instant::now();
     let (frame, ()) = tokio::join!(body.frame(), async {
@@ -70,7 +75,7 @@ async fn a_watch_ends_when_leadership_is_dropped() {
 async fn a_watch_of_one_term_does_not_continue_in_the_next() {
     let server = FakeServer::new();
     let mut candidate = TestCandidate::leading(&server, "a").await;
-    let mut body = candidate.leadership.fence(server.client()).send(get(WATCH)).await.unwrap().into_body();
+    let mut body = fenced(&server, &candidate.leadership).send(get(WATCH)).await.unwrap().into_body();
     candidate.elector.release().await;
     candidate.elector.campaign().await;
     assert!(candidate.leadership.is_held());
@@ -83,7 +88,7 @@ async fn without_leader_election_every_process_is_the_leader_forever() {
     assert!(leadership.is_held() && leadership.time_left().is_none());
     leadership.held().await;
     assert!(timeout(SECOND * 1_000_000, leadership.lost()).await.is_err());
-    assert!(!leadership.fence(server.client()).send(get(LEASE)).await.unwrap().status().is_success());
+    assert!(!fenced(&server, &leadership).send(get(LEASE)).await.unwrap().status().is_success());
 }
 
 #[tokio::test(start_paused = true)]

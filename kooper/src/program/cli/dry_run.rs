@@ -19,6 +19,7 @@ use super::controllers::controllers;
 use super::preflight::{self, TIMEOUT};
 use super::run::{GRACE, operator};
 use super::signals::Signals;
+use crate::client::ClientStack;
 use crate::controller::Controller;
 use crate::error::BoxError;
 use crate::metrics::Prometheus;
@@ -147,7 +148,7 @@ impl<'a> Rehearsed<'a> {
     /// The client of the dry run.
     pub(super) fn client(&self) -> Client {
         let _context = self.runtime.enter();
-        self.rehearsal.client(self.connection.client.clone())
+        ClientStack::new(self.connection.client.clone()).with([self.rehearsal.layer()]).client()
     }
 
     /// Handles each object once, or each of these.

@@ -2,7 +2,6 @@
 
 use http::StatusCode;
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
 use serde_json::{Value, json};
 use tower::BoxError;
 
@@ -12,9 +11,10 @@ use super::super::graft::{merge, merge_patch};
 use super::super::request::Target;
 use super::prepared::{Change, Write, unstored};
 use super::{grace, now};
+use crate::client::Next;
 
 /// A write of an object of the cluster that the dry run has changed before.
-pub(super) async fn again(client: &Client, write: &Write, entry: &mut Entry) -> Result<Answer, BoxError> {
+pub(super) async fn again(next: &Next, write: &Write, entry: &mut Entry) -> Result<Answer, BoxError> {
     let (Some(base), Some(now)) = (entry.base().cloned(), entry.now().cloned()) else {
         return Ok(Answer::not_found(&write.target));
     };
@@ -23,7 +23,7 @@ pub(super) async fn again(client: &Client, write: &Write, entry: &mut Entry) -> 
             // What others have applied here is not in the cluster, which would remove it with what is given up.
             let kept = entry.stated_by_others(write.author().as_ref()).filter(|_| write.gives_up());
             let write = &kept.map_or_else(|| write.clone(), |kept| write.stating(&kept));
-            let answer = write.send(client).await?;
+            let answer = write.send(next).await?;
             let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
             entry.add_applied(write.author(), base, object, write.stated());
             Ok(shown(answer, write, entry))
@@ -42,21 +42,21 @@ pub(super) async fn again(client: &Client, write: &Write, entry: &mut Entry) -> 
             } else {
                 (without_status(&base), without_status(&wanted))
             };
-            let answer = write.as_merge_patch(merge_patch(&from, &to)).send(client).await?;
+            let answer = write.as_merge_patch(merge_patch(&from, &to)).send(next).await?;
             let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
             let result = marked_as(&now, joined(write, &wanted, &object));
             entry.add(None, now, result);
             Ok(shown(answer, write, entry))
         }
         Change::Put => {
-            let answer = write.send(client).await?;
+            let answer = write.send(next).await?;
             let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
             let result = marked_as(&now, joined(write, &now, &object));
             entry.add(None, now, result);
             Ok(shown(answer, write, entry))
         }
         Change::Delete | Change::Evict => {
-            let answer = write.send(client).await?;
+            let answer = write.send(next).await?;
             if answer.is_success() {
                 let marked =
                     write.object(&answer).is_some_and(|object| !object["metadata"]["deletionTimestamp"].is_null());
@@ -66,13 +66,13 @@ pub(super) async fn again(client: &Client, write: &Write, entry: &mut Entry) -> 
             Ok(answer)
         }
         // It exists.
-        Change::Create | Change::Other => write.send(client).await,
+        Change::Create | Change::Other => write.send(next).await,
     }
 }
 
 /// A write of an object that only the dry run has created, or has deleted.
 pub(super) async fn here(
-    client: &Client,
+    next: &Next,
     write: &Write,
     entry: &mut Entry,
     is_namespace_new: bool,
@@ -86,7 +86,7 @@ pub(super) async fn here(
         if write.json["metadata"]["uid"].as_str().is_some_and(|uid| !uid.is_empty()) {
             return Ok(write.conflict(&Value::Null).unwrap_or_else(|| Answer::not_found(&write.target)));
         }
-        return Ok(match unnamed(client, write, entry).await? {
+        return Ok(match unnamed(next, write, entry).await? {
             Ok(object) => {
                 entry.add(write.author(), json!({}), object);
                 write.answered(StatusCode::CREATED, entry.now().unwrap_or(&Value::Null))
@@ -111,12 +111,12 @@ pub(super) async fn here(
         Change::Apply if is_namespace_new => {
             entry.add(write.author(), json!({}), with_identity(&write.json, &write.target));
         }
-        Change::Apply if is_in_cluster => match unnamed(client, write, entry).await? {
+        Change::Apply if is_in_cluster => match unnamed(next, write, entry).await? {
             Ok(object) => entry.add(write.author(), json!({}), object),
             Err(refusal) => return Ok(refusal),
         },
         Change::Apply => {
-            let answer = write.with(unstored(&write.json)).send(client).await?;
+            let answer = write.with(unstored(&write.json)).send(next).await?;
             let Some(object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(answer) };
             entry.add(write.author(), json!({}), object);
         }
@@ -127,7 +127,7 @@ pub(super) async fn here(
             };
             if !write.target.is_status() && !is_in_cluster && !is_namespace_new {
                 // Whether the API server would accept it, only a creation can show.
-                let answer = write.as_creation(&wanted)?.send(client).await?;
+                let answer = write.as_creation(&wanted)?.send(next).await?;
                 if !answer.is_success() && answer.status() != StatusCode::FORBIDDEN {
                     return Ok(answer);
                 }
@@ -141,16 +141,16 @@ pub(super) async fn here(
             entry.delete(&super::now(), if runs { seconds } else { 0 });
             return Ok(entry.now().map_or_else(Answer::success, |now| write.answered(StatusCode::OK, now)));
         }
-        Change::Other => return write.send(client).await,
+        Change::Other => return write.send(next).await,
     }
     // Without its last finalizer it is gone; the answer is what it was.
     Ok(write.answered(StatusCode::OK, entry.now().unwrap_or(&now)))
 }
 
 /// What becomes of an object that is created although the cluster still has another one of its name, or the refusal.
-async fn unnamed(client: &Client, write: &Write, entry: &Entry) -> Result<Result<Value, Answer>, BoxError> {
+async fn unnamed(next: &Next, write: &Write, entry: &Entry) -> Result<Result<Value, Answer>, BoxError> {
     let name = entry.name().unwrap_or_default();
-    let answer = write.as_unnamed_creation(&name)?.send(client).await?;
+    let answer = write.as_unnamed_creation(&name)?.send(next).await?;
     let Some(mut object) = write.object(&answer).filter(|_| answer.is_success()) else { return Ok(Err(answer)) };
     named(&mut object, &write.json, &name);
     Ok(Ok(with_identity(&object, &write.target)))

@@ -4,17 +4,17 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, StatusCode, request};
 use http_body_util::BodyExt;
-use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
-use tower::BoxError;
+use tower::{BoxError, ServiceExt};
 
 use super::super::answer::{Answer, formed};
-use super::super::client::UnsentError;
 use super::super::entry::Author;
 use super::super::graft::merge;
+use super::super::layer::UnsentError;
 use super::super::request::{Form, Target, dry, parameter};
 use super::MERGE_PATCH;
+use crate::client::Next;
 
 /// A write that is ready to be sent.
 #[derive(Clone)]
@@ -83,9 +83,9 @@ impl Write {
         Ok(Self { parts, body, json: json.unwrap_or_default(), target, form, change })
     }
 
-    pub(super) async fn send(&self, client: &Client) -> Result<Answer, BoxError> {
+    pub(super) async fn send(&self, next: &Next) -> Result<Answer, BoxError> {
         let request = Request::from_parts(self.parts.clone(), Body::from(self.body.clone()));
-        Answer::read(client.send(request).await?).await
+        Answer::read(next.clone().oneshot(request).await?).await
     }
 
     /// The same request with another body.

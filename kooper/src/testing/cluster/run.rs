@@ -58,8 +58,8 @@ impl Cluster {
         }
         self.prepare(&mut controllers).await?;
         let (health, dead) = (Health::default(), CancellationToken::new());
-        let client = mortal::client(self.server.client_of_account(PROGRAM)?, dead.clone());
-        let operator = self.operator(client, controllers).health(health.clone()).build()?;
+        let operator = self.operator(self.controllers_client()?, controllers);
+        let operator = operator.client_layer(mortal(dead.clone())).health(health.clone()).build()?;
         let stop = CancellationToken::new();
         let ended = tokio::spawn(operator.run(stop.clone()));
         let mut running = Running { health, stop, dead, ended: Some(ended) };

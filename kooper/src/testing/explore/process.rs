@@ -137,8 +137,8 @@ impl Shared {
         }
         self.calls.begin(&dead);
         let (cluster, tape) = (self.cluster.clone(), self.tape.clone());
-        let client = tape::client(cluster.controllers_client()?, cluster, dead.clone(), tape);
-        let operator = self.cluster.operator(client, controllers).health(health.clone());
+        let operator = cluster.operator(cluster.controllers_client()?, controllers).health(health.clone());
+        let operator = operator.client_layer(tape::layer(cluster, dead.clone(), tape));
         let operator = operator.metrics(self.calls.clone()).build()?;
         let mut state = self.lock();
         (state.health, state.wakers) = (Some(health), wakers);

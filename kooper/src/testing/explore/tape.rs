@@ -5,17 +5,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{Method, Request, Response};
+use http_body_util::BodyExt;
 use kooper_apiserver::StoredObject;
-use kube::Client;
 use kube::client::Body;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use tower::{Layer, ServiceExt};
 
 use super::end::content;
 use super::trial::{Mishap, Trial};
+use crate::client::{Next, RequestLayer, ResponseBody, boxed, from_fn};
 use crate::error::BoxError;
 use crate::object::key::ObjectKey;
-use crate::testing::cluster::{is_noise, mortal};
+use crate::testing::cluster::{KILLED, is_noise, mortal};
 use crate::testing::{Cluster, Sent};
 
 /// How many writes a step of a history may have: more are a loop that never ends.
@@ -23,9 +25,6 @@ const MOST: usize = 5000;
 
 /// How many calls it may have.
 const MOST_CALLS: u64 = 50_000;
-
-/// Why a request after the end of its process fails.
-const KILLED: &str = "the controllers were killed";
 
 /// The writes and calls of all processes of one history.
 pub(super) struct Tape {
@@ -252,38 +251,36 @@ fn is_garbage(object: &Value, cluster: &Cluster) -> bool {
     !uids.is_empty() && !cluster.objects().iter().any(|object| uids.contains(&object.uid()))
 }
 
-/// Puts a client of a cluster on tape. Once `dead` is cancelled, nothing more passes; a crash cancels it.
-pub(super) fn client(client: Client, cluster: Cluster, dead: CancellationToken, tape: Arc<Tape>) -> Client {
-    let namespace = client.default_namespace().to_owned();
-    let reads = mortal(client.clone(), dead.clone());
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let (client, reads, dead, tape) = (client.clone(), reads.clone(), dead.clone(), tape.clone());
-        let cluster = cluster.clone();
+/// Puts the writes of a client on tape. Once `dead` is cancelled, nothing more passes; a crash cancels it.
+pub(super) fn layer(cluster: Cluster, dead: CancellationToken, tape: Arc<Tape>) -> RequestLayer {
+    let mortal = mortal(dead.clone());
+    from_fn(move |request, server| {
+        let (cluster, dead, tape) = (cluster.clone(), dead.clone(), tape.clone());
+        let mortal = mortal.layer(server.clone());
         async move {
             if request.method() == Method::GET {
-                return Ok(reads.send(request).await?);
+                return mortal.oneshot(request).await;
             }
             let (parts, body) = request.into_parts();
             let body = body.collect_bytes().await?;
             let sent = Sent::read(&parts, &body);
             let request = Request::from_parts(parts, Body::from(body));
             if is_write(&sent, request.uri().query().unwrap_or_default()) {
-                write(&client, dead, (&tape, &cluster), &sent, request).await
+                write((server, mortal), &dead, (&tape, &cluster), &sent, request).await
             } else {
-                Ok(reads.send(request).await?)
+                mortal.oneshot(request).await
             }
         }
-    });
-    Client::new(service, namespace)
+    })
 }
 
 async fn write(
-    client: &Client,
-    dead: CancellationToken,
+    (server, mortal): (Next, Next),
+    dead: &CancellationToken,
     (tape, cluster): (&Tape, &Cluster),
     sent: &Sent,
     request: Request<Body>,
-) -> Result<Response<Body>, BoxError> {
+) -> Result<Response<ResponseBody>, BoxError> {
     if dead.is_cancelled() {
         return Err(KILLED.into());
     }
@@ -296,29 +293,29 @@ async fn write(
         return rejected();
     }
     let served = async {
-        let (parts, body) = client.send(request).await?.into_parts();
-        let body = body.collect_bytes().await?;
+        // What goes wrong with a write happens to all of it, also if another one ends the process meanwhile.
+        let service = if mishap.is_some() { server } else { mortal };
+        let (parts, body) = service.oneshot(request).await?.into_parts();
+        let body = body.collect().await?.to_bytes();
         tape.end(index, parts.status.as_u16(), &body, cluster);
-        Ok::<_, BoxError>(Response::from_parts(parts, Body::from(body)))
-    };
+        Ok(Response::from_parts(parts, boxed(body.into())))
+    }
+    .await;
     match mishap {
         Some(Mishap::KilledUnanswered) => {
-            drop(served.await);
             dead.cancel();
             Err(KILLED.into())
         }
         Some(Mishap::Unanswered) => {
-            drop(served.await);
             Err(std::io::Error::new(std::io::ErrorKind::ConnectionReset, "connection reset by an injected fault")
                 .into())
         }
         Some(Mishap::KilledAfter) => {
-            let answer = served.await;
             // What the process does until it next waits, it has done.
             dead.cancel();
-            answer
+            served
         }
-        _ => dead.run_until_cancelled(served).await.ok_or(KILLED)?,
+        _ => served,
     }
 }
 
@@ -328,11 +325,11 @@ fn is_write(sent: &Sent, query: &str) -> bool {
     !asks_only && sent.verb != "other" && !is_noise(&sent.group, &sent.resource) && !query.contains("dryRun=")
 }
 
-fn rejected() -> Result<Response<Body>, BoxError> {
+fn rejected() -> Result<Response<ResponseBody>, BoxError> {
     let status = serde_json::json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 500,
         "reason": "InternalError", "message": "Internal error occurred: rejected by an injected fault",
     });
     let response = Response::builder().status(500).header(http::header::CONTENT_TYPE, "application/json");
-    Ok(response.body(Body::from(status.to_string().into_bytes()))?)
+    Ok(response.body(boxed(status.to_string().into_bytes().into()))?)
 }

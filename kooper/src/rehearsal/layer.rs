@@ -1,16 +1,16 @@
-//! The client of a dry run.
+//! The layer of a dry run's client.
 
 use std::sync::Arc;
 
 use http::header::UPGRADE;
 use http::{Method, Request, Response};
-use kube::Client;
 use kube::client::Body;
-use tower::BoxError;
+use tower::{BoxError, ServiceExt};
 
 use super::Rehearsal;
 use super::answer::Answer;
 use super::request::{Form, Target, parameter};
+use crate::client::{Next, RequestLayer, ResponseBody, from_fn};
 
 /// Why a request was not sent.
 #[derive(Debug, thiserror::Error)]
@@ -21,19 +21,17 @@ pub(super) enum UnsentError {
     Body { method: Method, path: String },
 }
 
-/// A client through which nothing is changed.
-pub(super) fn client(client: Client, rehearsal: Arc<Rehearsal>) -> Client {
-    let namespace = client.default_namespace().to_owned();
-    let valid_until = *client.valid_until();
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let (client, rehearsal) = (client.clone(), rehearsal.clone());
-        async move { rehearsal.answer(&client, request).await }
-    });
-    Client::new(service, namespace).with_valid_until(valid_until)
-}
-
 impl Rehearsal {
-    async fn answer(&self, client: &Client, mut request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    /// A layer through which nothing is changed.
+    pub(crate) fn layer(self: &Arc<Self>) -> RequestLayer {
+        let rehearsal = self.clone();
+        from_fn(move |request, next| {
+            let rehearsal = rehearsal.clone();
+            async move { rehearsal.answer(&next, request).await }
+        })
+    }
+
+    async fn answer(&self, next: &Next, mut request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let target = Target::of(&path);
         if request.headers().contains_key(UPGRADE) || target.as_ref().is_some_and(Target::is_action) {
@@ -45,25 +43,25 @@ impl Rehearsal {
                 let watches = ["1", "true"].map(str::to_owned).map(Some);
                 let changes_nothing = watches.contains(&parameter(request.uri(), "watch"));
                 if changes_nothing || form == Form::Other {
-                    return Ok(client.send(request).await?);
+                    return next.clone().oneshot(request).await;
                 }
-                self.read(client, request, &target, form).await
+                self.read(next, request, &target, form).await
             }
-            ("GET" | "HEAD" | "OPTIONS", _) => Ok(client.send(request).await?),
-            ("POST" | "PUT" | "PATCH" | "DELETE", Some(target)) => self.write(client, request, target).await,
+            ("GET" | "HEAD" | "OPTIONS", _) => next.clone().oneshot(request).await,
+            ("POST" | "PUT" | "PATCH" | "DELETE", Some(target)) => self.write(next, request, target).await,
             _ => Err(UnsentError::Action { method, path }.into()),
         }
     }
 
     async fn read(
         &self,
-        client: &Client,
+        next: &Next,
         request: Request<Body>,
         target: &Target,
         form: Form,
-    ) -> Result<Response<Body>, BoxError> {
+    ) -> Result<Response<ResponseBody>, BoxError> {
         let uri = request.uri().clone();
-        let response = client.send(request).await?;
+        let response = next.clone().oneshot(request).await?;
         let code = response.status().as_u16();
         if !(response.status().is_success() || code == 404) {
             return Ok(response);
