@@ -22,7 +22,7 @@ struct GadgetSpec {
 
 #[test]
 fn a_missing_kind_and_a_forbidden_one_do_not_affect_a_third() {
-    let namespace = "rbac";
+    let namespace = "access";
     let Some(cluster) = ControlPlane::shared() else { return };
     cluster.must(&["create", "namespace", namespace]);
     cluster.apply(grant(namespace, "", "configmaps").into_iter().chain(grant(
@@ -65,7 +65,7 @@ fn a_missing_kind_and_a_forbidden_one_do_not_affect_a_third() {
             "gadgets: gadgets.access.example.com in access: not synced yet: not found: ",
             "the cluster does not serve `gadgets.access.example.com`: apply its CRD, or check the API version",
             "secrets: secrets in access: not synced yet: not allowed: ",
-            "grant the rule \"secrets: list, watch\" in namespace `rbac`",
+            "grant the rule \"secrets: list, watch\" in namespace `access`",
         ],
     );
     for (controller, reason) in [("gadgets", "not_found"), ("secrets", "forbidden")] {
