@@ -24,8 +24,8 @@ mod scheduler;
 mod stateful_set;
 mod versions;
 
+use parking_lot::Mutex;
 use std::future::Ready;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kooper_apiserver::{ApiServer, User};
@@ -162,13 +162,13 @@ impl Simulation {
                 tracing::error!("pods and workloads are not simulated any more: {}", chain(&error));
             }
         };
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).spawn(task);
+        self.running.lock().spawn(task);
     }
 
     /// Stops the controllers, and returns when they have ended.
     pub(crate) async fn stop(&self) {
         self.stop.cancel();
-        let mut running = std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut running = std::mem::take(&mut *self.running.lock());
         while running.join_next().await.is_some() {}
     }
 }
@@ -177,7 +177,7 @@ impl Drop for Simulation {
     fn drop(&mut self) {
         self.stop.cancel();
         // They end in order.
-        self.running.get_mut().unwrap_or_else(PoisonError::into_inner).detach_all();
+        self.running.get_mut().detach_all();
     }
 }
 

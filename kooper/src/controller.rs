@@ -278,7 +278,7 @@ impl Controller {
     #[cfg(feature = "apiserver")]
     pub(crate) fn add_source(&mut self, keys: BoxStream<'static, ObjectKey>) {
         let sources = std::mem::take(&mut self.sources);
-        let before = sources.iter().filter_map(|source| source.lock().ok()?.take());
+        let before = sources.iter().filter_map(|source| source.lock().take());
         self.sources = before.chain([keys]).map(|keys| KeyStream::new(Some(keys))).collect();
     }
 

@@ -16,8 +16,9 @@ mod urgency;
 mod waiting;
 mod writes;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -436,8 +437,8 @@ impl WorkQueue {
     }
 
     fn lock(&self) -> Held<MutexGuard<'_, Shared>> {
-        // No user code runs under the lock, so the state is valid even if it is poisoned.
-        Held::new(self.shared.lock().unwrap_or_else(PoisonError::into_inner))
+        // No user code runs under the lock, so a panic never leaves it half changed.
+        Held::new(self.shared.lock())
     }
 }
 

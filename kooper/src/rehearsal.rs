@@ -15,8 +15,9 @@ mod request;
 mod tests;
 mod write;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::Mutex as AsyncMutex;
@@ -142,5 +143,5 @@ fn replace_uids(value: &mut Value, uids: &BTreeMap<&str, String>) {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

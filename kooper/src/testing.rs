@@ -16,9 +16,10 @@ mod explore;
 mod reply;
 mod sent;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::Client;
 use serde::Serialize;
@@ -355,7 +356,7 @@ fn call(controller: &str, key: ObjectKey, attempt: u32, cancelled: CancellationT
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 #[cfg(test)]

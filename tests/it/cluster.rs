@@ -245,17 +245,17 @@ async fn a_handler_with_a_state_and_settings_is_called_in_one_line(cluster: Clus
     struct Size {
         value: usize,
     }
-    async fn grow(_: Arc<Secret>, seen: State<std::sync::Mutex<Vec<usize>>>, size: Settings<Size>) {
-        seen.lock().unwrap().push(size.value);
+    async fn grow(_: Arc<Secret>, seen: State<parking_lot::Mutex<Vec<usize>>>, size: Settings<Size>) {
+        seen.lock().push(size.value);
     }
-    let seen = State::new(std::sync::Mutex::new(Vec::new()));
+    let seen = State::new(parking_lot::Mutex::new(Vec::new()));
     let mut secret = Secret::default();
     secret.metadata.name = Some("one".to_owned());
 
     let cluster = cluster.with_settings(Size { value: 3 });
     let object = Arc::new(cluster.create(&secret).await?);
     let action = cluster.arguments(&object).state(seen.clone()).call(grow).await?;
-    assert_eq!((action, seen.lock().unwrap().clone()), (Action::done(), vec![3]));
+    assert_eq!((action, seen.lock().clone()), (Action::done(), vec![3]));
 
     let fake = kooper::testing::FakeCluster::new();
     fake.settings(Size { value: 4 });
@@ -263,6 +263,6 @@ async fn a_handler_with_a_state_and_settings_is_called_in_one_line(cluster: Clus
     let arguments = fake.arguments(&object).state(seen.clone());
     assert_eq!(arguments.call(grow).await?, Action::done());
     grow(object, arguments.take(), arguments.take()).await;
-    assert_eq!(*seen.lock().unwrap(), [3, 4, 4]);
+    assert_eq!(*seen.lock(), [3, 4, 4]);
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! Compressed caches: the size of one, which the metrics publish, says nothing about
 //! secrets to who may write an object into it.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kooper::capability::{All, Subset};
@@ -51,18 +52,18 @@ where
     let noted = seen.clone();
     let (retriever, events) = channel(victims).unwrap();
     let handler = move |object: Arc<K>| {
-        *noted.lock().unwrap() = object.meta().annotations.as_ref().unwrap()["token"].clone();
+        *noted.lock() = object.meta().annotations.as_ref().unwrap()["token"].clone();
         async {}
     };
     let running = run([builder.resync(None).retriever(retriever).handler(handler).build().unwrap()]);
-    eventually("the list", || !seen.lock().unwrap().is_empty()).await;
+    eventually("the list", || !seen.lock().is_empty()).await;
     let (mut guess, mut sizes) = (String::new(), BTreeSet::new());
     for _ in 0..TOKEN.len() {
         let mut tried = Vec::new();
         for digit in DIGITS.chars() {
             let token = format!("{guess}{digit}-");
             events.modify(&object::<K>("attacker", "guess", &token, owners)).unwrap();
-            eventually("the guess is in the cache", || *seen.lock().unwrap() == token).await;
+            eventually("the guess is in the cache", || *seen.lock() == token).await;
             let size = published(&running) as u64;
             sizes.insert(size);
             tried.push((size, digit));

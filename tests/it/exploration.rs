@@ -5,9 +5,10 @@ mod shop;
 mod twins;
 mod verdicts;
 
+use parking_lot::Mutex;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 
 use kooper::testing::{Cluster, Exploration, Explored, Finding, Oracle};
@@ -77,12 +78,12 @@ fn assert_each_is_found(all: &[Twins]) {
             scope.spawn(|| {
                 while let Some(twins) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let wrong = wrong(twins);
-                    all_wrong.lock().unwrap().extend(wrong);
+                    all_wrong.lock().extend(wrong);
                 }
             });
         }
     });
-    let wrong = all_wrong.into_inner().unwrap();
+    let wrong = all_wrong.into_inner();
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 

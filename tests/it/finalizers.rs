@@ -1,8 +1,9 @@
 //! Cleanup before an object is deleted.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -26,11 +27,11 @@ impl Calls {
     fn note(&self, what: &str, object: &ConfigMap) {
         let finalizers = object.metadata.finalizers.clone().unwrap_or_default().join(" ");
         let name = object.metadata.name.clone().unwrap_or_default();
-        self.0.lock().unwrap().push(format!("{what} {name} [{finalizers}]"));
+        self.0.lock().push(format!("{what} {name} [{finalizers}]"));
     }
 
     fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
+        self.0.lock().clone()
     }
 
     fn wait_for(&self, call: &str) {

@@ -1,10 +1,11 @@
 //! An operator in the test's process, on a real API server.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kooper::Controller;
@@ -107,18 +108,18 @@ pub(crate) struct Seen(Arc<Mutex<BTreeMap<String, String>>>);
 
 impl Seen {
     pub(crate) fn note(&self, name: impl Into<String>, state: impl Into<String>) {
-        self.0.lock().unwrap().insert(name.into(), state.into());
+        self.0.lock().insert(name.into(), state.into());
     }
 
     pub(crate) fn of(&self, name: &str) -> Option<String> {
-        self.0.lock().unwrap().get(name).cloned()
+        self.0.lock().get(name).cloned()
     }
 
     /// Waits until the last states of these objects are these.
     pub(crate) fn wait_for<S: AsRef<str>>(&self, states: &[(S, &str)]) {
         for (name, state) in states {
             let right = || (self.of(name.as_ref()).as_deref() == Some(*state)).then_some(());
-            until(&format!("{} is seen as {state}", name.as_ref()), right, || format!("{:?}", self.0.lock().unwrap()));
+            until(&format!("{} is seen as {state}", name.as_ref()), right, || format!("{:?}", self.0.lock()));
         }
     }
 }

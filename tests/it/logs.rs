@@ -1,8 +1,9 @@
 //! Log lines about problems: what happened, to which object, and what to do.
 
+use parking_lot::Mutex;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::stream;
@@ -23,7 +24,7 @@ impl io::Write for LogLines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // One line at a time; those of other tests are ignored.
         if bytes.windows(4).any(|part| part == b"log-") {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+            self.0.lock().extend_from_slice(bytes);
         }
         Ok(bytes.len())
     }
@@ -58,7 +59,7 @@ impl LogLines {
 
     /// The number of lines that contain all of these.
     fn count(&self, parts: &[&str]) -> usize {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(self.0.lock().clone()).unwrap();
         text.lines().filter(|line| parts.iter().all(|part| line.contains(part))).count()
     }
 

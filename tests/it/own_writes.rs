@@ -2,9 +2,10 @@
 
 mod failing;
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -40,13 +41,13 @@ fn the_next_call_sees_the_write_of_the_last_one() {
             async move {
                 let (name, value) = state(&object).ok_or("no state")?;
                 let value: u32 = value.parse()?;
-                if last.lock().unwrap().get(name).is_some_and(|last| *last != value) {
+                if last.lock().get(name).is_some_and(|last| *last != value) {
                     missed.fetch_add(1, Ordering::SeqCst);
                 }
                 if value < 60 {
                     let next = (value + 1).to_string();
                     patcher.patch(call.key(), PatchBody::merge(json!({"data": {"value": next}}))).await?;
-                    last.lock().unwrap().insert(name.to_owned(), value + 1);
+                    last.lock().insert(name.to_owned(), value + 1);
                 }
                 Ok::<_, BoxError>(())
             }
@@ -54,7 +55,7 @@ fn the_next_call_sees_the_write_of_the_last_one() {
         .build()
         .unwrap();
     let live = Live::start(connection(cluster.kubeconfig(), None), [controller]);
-    let count = || written.lock().unwrap().get("a").copied().unwrap_or_default();
+    let count = || written.lock().get("a").copied().unwrap_or_default();
     until("it has counted", || (count() == 60).then_some(()), || count().to_string());
     live.stop();
     assert_eq!(stale.load(Ordering::SeqCst), 0, "calls that saw an older state than the last write");
@@ -113,7 +114,7 @@ fn the_echo_of_its_own_write_does_not_run_a_failing_key_and_a_write_of_another_c
             let reasons = noted.clone();
             async move {
                 let number = {
-                    let mut reasons = reasons.lock().unwrap();
+                    let mut reasons = reasons.lock();
                     reasons.push(call.reasons().to_string());
                     reasons.len()
                 };
@@ -136,20 +137,19 @@ fn the_echo_of_its_own_write_does_not_run_a_failing_key_and_a_write_of_another_c
         .fields("metadata.name=a")
         .resync(None)
         .handler(move |object: Arc<ConfigMap>| {
-            *noted.lock().unwrap() =
-                object.data.as_ref().and_then(|data| data.get("step")).cloned().unwrap_or_default();
+            *noted.lock() = object.data.as_ref().and_then(|data| data.get("step")).cloned().unwrap_or_default();
             async {}
         })
         .build()
         .unwrap();
     let live = Live::start(connection(cluster.kubeconfig(), None), [failing, witness]);
-    let calls = || reasons.lock().unwrap().len();
+    let calls = || reasons.lock().len();
     // The delay doubles with each failure. After the tenth call it is ten seconds.
-    eventually("ten calls, and their last write", || calls() == 10 && *seen.lock().unwrap() == "10.9");
-    let early: Vec<_> = reasons.lock().unwrap().iter().skip(1).filter(|reasons| *reasons != "retry").cloned().collect();
+    eventually("ten calls, and their last write", || calls() == 10 && *seen.lock() == "10.9");
+    let early: Vec<_> = reasons.lock().iter().skip(1).filter(|reasons| *reasons != "retry").cloned().collect();
     assert!(early.is_empty(), "calls because of {early:?}");
     cluster.apply([configmap(namespace, "a", "1")]);
     eventually("a call because of the change", || calls() == 11);
-    assert_eq!(reasons.lock().unwrap().last().unwrap(), "modified");
+    assert_eq!(reasons.lock().last().unwrap(), "modified");
     live.stop();
 }

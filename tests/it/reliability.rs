@@ -10,8 +10,9 @@ mod quiet;
 mod silence;
 mod stops;
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -59,23 +60,23 @@ struct Seen {
 impl Seen {
     fn controller(&self) -> Controller {
         async fn see(config: Arc<ConfigMap>, reader: Reader<ConfigMap>, seen: State<Seen>) {
-            *seen.reader.lock().unwrap() = Some(reader);
+            *seen.reader.lock() = Some(reader);
             let version = config.resource_version().unwrap_or_default();
-            seen.handled.lock().unwrap().insert(key(&config), version);
+            seen.handled.lock().insert(key(&config), version);
         }
         async fn forget(config: Arc<ConfigMap>, _: Gone, seen: State<Seen>) {
-            seen.handled.lock().unwrap().remove(&key(&config));
+            seen.handled.lock().remove(&key(&config));
         }
         let builder = Controller::builder::<ConfigMap>("recorder").resync(None).state(self.clone());
         builder.deleted(forget).handler(see).build().unwrap()
     }
 
     fn handled(&self) -> Versions {
-        self.handled.lock().unwrap().clone()
+        self.handled.lock().clone()
     }
 
     fn cached(&self) -> Versions {
-        let reader = self.reader.lock().unwrap().clone();
+        let reader = self.reader.lock().clone();
         let entries = reader.into_iter().flat_map(|reader| reader.list());
         entries.map(|entry| (entry.key().to_string(), entry.version().to_owned())).collect()
     }
@@ -266,13 +267,13 @@ fn one_object_that_does_not_fit_its_type_holds_up_no_other() {
         let handled = Arc::new(Mutex::new(std::collections::BTreeSet::new()));
         let seen = handled.clone();
         let note = move |part: Arc<Part>| {
-            seen.lock().unwrap().insert(part.name_any());
+            seen.lock().insert(part.name_any());
             async {}
         };
         let controller = Controller::builder::<Part>("parts").resync(None).handler(note).build().unwrap();
         let running = cluster.run([controller]).await.unwrap();
-        eventually("all others are handled", || handled.lock().unwrap().len() as u64 == parts - 1).await;
-        assert!(!handled.lock().unwrap().contains("p7"));
+        eventually("all others are handled", || handled.lock().len() as u64 == parts - 1).await;
+        assert!(!handled.lock().contains("p7"));
         let events: Vec<k8s_openapi::api::events::v1::Event> = cluster.list().await.unwrap();
         assert!(
             events.iter().all(|event| event.regarding.as_ref().and_then(|about| about.name.as_deref()) == Some("p7"))
@@ -282,7 +283,7 @@ fn one_object_that_does_not_fit_its_type_holds_up_no_other() {
         // What is mended is handled like any other.
         let there: LoosePart = cluster.get("p7").await.unwrap().unwrap();
         cluster.patch(&there, json!({"spec": {"size": 7}})).await.unwrap();
-        eventually("it is handled", || handled.lock().unwrap().contains("p7")).await;
+        eventually("it is handled", || handled.lock().contains("p7")).await;
         assert_eq!((lists.times(), watches.times()), (0, 1));
         running.stop().await.unwrap();
     });

@@ -1,7 +1,8 @@
 //! The encoding in which objects arrive: a handler sees the same objects.
 
+use parking_lot::Mutex;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use http::header::CONTENT_TYPE;
@@ -59,7 +60,7 @@ impl Wire {
         let seen = media.clone();
         let layer = MapResponseLayer::new(move |response: http::Response<_>| {
             let media = response.headers().get(CONTENT_TYPE).and_then(|media| media.to_str().ok());
-            *seen.lock().unwrap() = media.unwrap_or_default().to_owned();
+            *seen.lock() = media.unwrap_or_default().to_owned();
             response
         });
         let config = connection(cluster.kubeconfig(), None).await;
@@ -75,7 +76,7 @@ impl Wire {
         request.limit = 2;
         loop {
             let page = Retriever::<K>::list(&retriever, request.clone()).await.unwrap();
-            assert_eq!(*self.media.lock().unwrap(), media);
+            assert_eq!(*self.media.lock(), media);
             listed.extend(page.objects.into_iter().map(|object| object.unwrap()));
             request.continue_token = page.continue_token;
             if request.continue_token.is_none() {
@@ -86,7 +87,7 @@ impl Wire {
         request.initial_events = true;
         let events = Retriever::<K>::watch(&retriever, request).await.unwrap();
         let expected = if media == JSON { JSON.to_owned() } else { format!("{media};stream=watch") };
-        assert_eq!(*self.media.lock().unwrap(), expected);
+        assert_eq!(*self.media.lock(), expected);
         let mut events = Box::pin(events);
         let mut watched = Vec::new();
         loop {
@@ -266,7 +267,7 @@ fn an_error_is_read_in_protobuf() {
         let scope = Scope { labels: Some("a=b=c".into()), ..Scope::default() };
         let retriever = ApiRetriever::<Pod>::new(wire.client.clone(), scope);
         let error = Retriever::<Pod>::list(&retriever, ListRequest::default()).await.unwrap_err();
-        assert_eq!(*wire.media.lock().unwrap(), PROTOBUF);
+        assert_eq!(*wire.media.lock(), PROTOBUF);
         assert!(
             matches!(&error, RetrieveError::Status { code: 400, message } if message.starts_with("found '=', expected")),
             "{error:?}"

@@ -1,8 +1,9 @@
 //! Faults of the network between a program and the API server.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -138,13 +139,13 @@ impl Drop for Proxy {
 
 impl Gate {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Waits until the gate is open and connects, so that `cut` reaches both streams.
     fn connect(&self, client: &TcpStream, server: SocketAddr) -> io::Result<TcpStream> {
-        let state = self.lock();
-        let mut state = self.changed.wait_while(state, |state| state.shut).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        self.changed.wait_while(&mut state, |state| state.shut);
         let server = TcpStream::connect(server)?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
@@ -156,8 +157,8 @@ impl Gate {
 impl Gate {
     /// Waits until a response may be forwarded.
     fn answer(&self) {
-        let state = self.lock();
-        let state = self.changed.wait_while(state, |state| state.held).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        self.changed.wait_while(&mut state, |state| state.held);
         let until = Instant::now() + state.delay;
         drop(state);
         while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {

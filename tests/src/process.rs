@@ -1,10 +1,11 @@
 //! A program that a test runs like a user: with flags, environment, log, signals, exit code and listener.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
@@ -207,7 +208,7 @@ pub fn value(metrics: &str, series: &str) -> Option<f64> {
 
 impl Output {
     fn lock(&self) -> MutexGuard<'_, Written> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+        self.written.lock()
     }
 
     /// Waits until the condition holds, or the time is over.
@@ -219,7 +220,7 @@ impl Output {
             if holds(&written) || left.is_zero() {
                 return written;
             }
-            written = self.more.wait_timeout(written, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.more.wait_for(&mut written, left);
         }
     }
 }

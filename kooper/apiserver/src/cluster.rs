@@ -1,7 +1,8 @@
 //! One cluster: its objects, its kinds, and what is known beside them.
 
+use parking_lot::{Mutex, RwLock};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -54,12 +55,12 @@ impl Cluster {
     }
 
     pub(crate) fn kinds(&self) -> Arc<Kinds> {
-        Arc::clone(&self.kinds.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.kinds.read())
     }
 
     /// Serves another set of kinds from now on.
     pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
-        let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
+        let mut kinds = self.kinds.write();
         change(Arc::make_mut(&mut kinds));
     }
 

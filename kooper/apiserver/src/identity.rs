@@ -2,8 +2,8 @@
 
 mod token;
 
+use parking_lot::RwLock;
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
 
 use serde_json::{Map, Value, json};
 
@@ -131,13 +131,13 @@ impl Tokens {
     }
 
     fn add(&self, token: String, user: User) {
-        self.users.write().unwrap_or_else(PoisonError::into_inner).insert(token, user.authenticated());
+        self.users.write().insert(token, user.authenticated());
     }
 
     /// A new token for a service account.
     pub(crate) fn grant(&self, grant: Grant) -> String {
         let (token, granted) = Granted::new(grant);
-        let mut all = self.granted.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.granted.write();
         // Before it grows, so that the tokens of the past take no room.
         if all.len() == all.capacity() {
             all.retain(|_, granted| !granted.is_expired());
@@ -147,10 +147,10 @@ impl Tokens {
     }
 
     pub(crate) fn granted(&self, token: &str) -> Option<Granted> {
-        self.granted.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
+        self.granted.read().get(token).cloned()
     }
 
     pub(crate) fn user(&self, token: &str) -> Option<User> {
-        self.users.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
+        self.users.read().get(token).cloned()
     }
 }

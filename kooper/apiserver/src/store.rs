@@ -9,9 +9,10 @@ mod compaction;
 mod object;
 mod tree;
 
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -136,7 +137,7 @@ impl Store {
             changed: Notify::new(),
             watchers: AtomicUsize::new(0),
         });
-        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = self.tables.lock();
         tables.retain(|table| table.strong_count() > 0);
         tables.push(Arc::downgrade(&table));
         table
@@ -144,7 +145,7 @@ impl Store {
 
     /// Forgets the changes of the past, as a compaction does.
     pub(crate) fn compact(&self) {
-        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let tables = self.tables.lock().clone();
         for table in tables.iter().filter_map(Weak::upgrade) {
             table.compact();
         }
@@ -169,13 +170,13 @@ impl Store {
 
 impl Clock {
     fn write(&self) -> MutexGuard<'_, ()> {
-        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writing.lock()
     }
 
     /// The oldest version that etcd would still have.
     fn compacted(&self) -> u64 {
         // Loaded under the lock: a write notes its time before it takes a version.
-        let mut compaction = self.compaction.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut compaction = self.compaction.lock();
         compaction.at(Instant::now(), self.current.load(Ordering::Acquire))
     }
 }
@@ -239,7 +240,7 @@ impl Table {
     ) -> Result<Arc<Object>, Raced> {
         let result = {
             let _writing = self.clock.write();
-            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state.write();
             let before = state.tree.get(name).cloned();
             if state.closed || before.as_ref().map(|object| object.version) != expected {
                 return Err(Raced);
@@ -316,19 +317,19 @@ impl Table {
     /// Forgets the log, as a compaction does.
     pub(crate) fn compact(&self) {
         let _writing = self.clock.write();
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         state.trim(0, 0);
         state.since = self.clock.current.load(Ordering::Acquire);
     }
 
     /// Ends the watches and refuses writes: the kind is not served any more.
     pub(crate) fn close(&self) {
-        self.state.write().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.state.write().closed = true;
         self.changed.notify_waiters();
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read()
     }
 }
 

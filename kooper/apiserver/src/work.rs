@@ -2,8 +2,8 @@
 //!
 //! Verbs put it here; the controllers do it before the request is answered.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
@@ -94,7 +94,7 @@ impl Work {
 
     /// The caller's turn to do the work, after another request that is doing it: what that one has taken is done, too.
     pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+        self.turn.lock()
     }
 
     /// The next piece of work.
@@ -117,6 +117,6 @@ impl Work {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

@@ -7,7 +7,8 @@ mod limit;
 mod wire;
 mod write;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -147,7 +148,7 @@ impl EventSink {
     fn send(&self, mut note: Note, message: fn(Box<Note>) -> Message) {
         note.message = redact(&note.message).into_owned();
         if let Some(events) = &self.recorded {
-            events.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+            events.lock().push(note);
             return;
         }
         let Some(inner) = &self.inner else { return };
@@ -188,7 +189,7 @@ pub(crate) fn with_tail(message: &str, tail: &str) -> String {
 impl Inner {
     /// Starts the task that writes, if there is a runtime by now.
     fn wake(&self) {
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut task = self.task.lock();
         if task.is_some()
             && let Some(runtime) = self.runtime.get().cloned().or_else(|| Handle::try_current().ok())
             && let Some(WriterTask { receiver, writer }) = task.take()
@@ -198,7 +199,7 @@ impl Inner {
     }
 
     fn is_asleep(&self) -> bool {
-        self.task.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.task.lock().is_some()
     }
 }
 

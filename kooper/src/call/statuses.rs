@@ -1,8 +1,9 @@
 //! The statuses that a call has applied. The object that the handler was called
 //! with does not show them.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -31,7 +32,7 @@ impl Statuses {
     /// The status of one object. It is locked while it is sent, so that two writes
     /// of one call cannot overtake each other.
     pub(crate) fn of(&self, resource: &str, key: &ObjectKey, uid: &str) -> Arc<tokio::sync::Mutex<KnownStatus>> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         known.entry((resource.to_owned(), key.clone(), uid.to_owned())).or_default().clone()
     }
 }

@@ -9,9 +9,10 @@ mod pass;
 mod routes;
 mod watching;
 
+use parking_lot::Mutex;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
@@ -276,7 +277,7 @@ impl Runner {
     fn listen(&self, shutdown: &CancellationToken) -> Vec<Task<()>> {
         let mut tasks = Vec::new();
         for source in self.controller.sources.iter() {
-            let Some(mut keys) = source.lock().unwrap_or_else(PoisonError::into_inner).take() else { continue };
+            let Some(mut keys) = source.lock().take() else { continue };
             let (gate, shutdown) = (self.gate.clone(), shutdown.clone());
             let name = self.backing.controller.clone();
             let taking = async move {
@@ -486,8 +487,8 @@ impl Starting {
         *self.lock() = None;
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<String>> {
+        self.state.lock()
     }
 }
 

@@ -1,9 +1,10 @@
 //! The states that `init` functions build, each once.
 
+use parking_lot::Mutex;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -40,7 +41,7 @@ impl States {
         S: Send + Sync + 'static,
         Fut: Future<Output = Result<S, BoxError>>,
     {
-        let slot = self.slots.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default().clone();
+        let slot = self.slots.lock().entry(id).or_default().clone();
         let mut built = slot.lock().await;
         if let Some(state) = built.clone().and_then(|state| state.downcast::<S>().ok()) {
             return Ok(state);

@@ -1,9 +1,9 @@
 //! Secrets in texts for people: the values of secret settings, and the user information
 //! of URLs.
 
+use parking_lot::RwLock;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{PoisonError, RwLock};
 
 /// What is shown instead.
 const REDACTED: &str = "[redacted]";
@@ -23,7 +23,7 @@ pub(crate) fn remember(secret: &str) {
     if secret.len() < SHORTEST {
         return;
     }
-    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KNOWN.write();
     for written in written(secret) {
         if !known.contains(&written) {
             known.push(written);
@@ -46,7 +46,7 @@ fn written(secret: &str) -> [String; 4] {
 pub(crate) fn redact(text: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(text);
     if ANY.load(Ordering::Acquire) {
-        for secret in &*KNOWN.read().unwrap_or_else(PoisonError::into_inner) {
+        for secret in &*KNOWN.read() {
             if text.contains(secret.as_str()) {
                 text = Cow::Owned(text.replace(secret.as_str(), REDACTED));
             }

@@ -1,11 +1,12 @@
 //! Threads that share a queue of futures, and become more if all of them are blocked.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
@@ -109,7 +110,7 @@ impl Drop for Pool {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Queues a future that is ready to be polled.
@@ -189,8 +190,7 @@ impl Shared {
                 break;
             }
             state.idle += 1;
-            let (again, waited) = self.work.wait_timeout(state, KEEP).unwrap_or_else(PoisonError::into_inner);
-            state = again;
+            let waited = self.work.wait_for(&mut state, KEEP);
             state.idle -= 1;
             if waited.timed_out() && state.ready.is_empty() {
                 break;
@@ -205,14 +205,14 @@ impl Job {
     /// Drops the future. The end of the runtime wakes those that wait for its timers, which
     /// would panic if they were polled again. Returns that it is not to be polled.
     fn end(&self) -> bool {
-        *self.future.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.future.lock() = None;
         false
     }
 
     /// Returns whether it is to be polled again.
     fn poll(self: &Arc<Self>) -> bool {
         self.stage.store(POLLED, Ordering::SeqCst);
-        let mut slot = self.future.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.future.lock();
         let Some(future) = &mut *slot else { return false };
         let waker = Waker::from(self.clone());
         // One poll, within the runtime and with its budget: what is always ready yields.

@@ -1,8 +1,9 @@
 //! An API server that serves only Leases, for tests, with the checks of the real one.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -101,7 +102,7 @@ impl FakeServer {
     }
 
     fn lock(&self) -> MutexGuard<'_, FakeState> {
-        self.state.lock().unwrap()
+        self.state.lock()
     }
 
     async fn serve(self, request: Request<Body>) -> Result<HttpResponse, Infallible> {

@@ -1,6 +1,7 @@
 //! The state of an election, for `/readyz` and the logs.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::lease::LeaseError;
@@ -220,7 +221,7 @@ impl ElectionStatus {
     }
 
     fn lock(&self) -> MutexGuard<'_, ElectionState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

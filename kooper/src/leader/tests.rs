@@ -2,7 +2,8 @@
 //! of the real one. Some cases are known problems of client-go and
 //! controller-runtime.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
@@ -70,7 +71,7 @@ impl TestCandidate {
             client: server.client(),
             metrics: Arc::new(NoMetrics),
             leadership: leadership.clone(),
-            announce: Arc::new(move |news, _| announced.lock().unwrap().push(news)),
+            announce: Arc::new(move |news, _| announced.lock().push(news)),
         };
         change(&mut options);
         Self { elector: Elector::new(options), leadership, announcements }
@@ -88,7 +89,7 @@ impl TestCandidate {
     }
 
     fn announced(&self) -> Vec<Announcement> {
-        self.announcements.lock().unwrap().clone()
+        self.announcements.lock().clone()
     }
 
     /// Campaigns for this time without acquiring the lease.

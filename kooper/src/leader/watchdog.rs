@@ -99,7 +99,7 @@ impl Elected {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
     use std::sync::mpsc;
 
     use super::*;
@@ -111,11 +111,11 @@ mod tests {
 
     impl RunningCalls for Calls {
         fn count(&self) -> usize {
-            self.0.lock().unwrap().0
+            self.0.lock().0
         }
 
         fn longest_poll(&self) -> Duration {
-            self.0.lock().unwrap().1
+            self.0.lock().1
         }
     }
 
@@ -139,7 +139,7 @@ mod tests {
             move |name: &str| sender.send((name.to_owned(), leadership.is_held())).unwrap()
         };
         let _watchdog = Watchdog::start(vec![elected(&leadership, &calls)], end).unwrap();
-        *calls.0.lock().unwrap() = (1, Duration::from_secs(60));
+        *calls.0.lock() = (1, Duration::from_secs(60));
         term(&leadership, Duration::from_millis(300));
         assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(("shop".to_owned(), false)));
     }
@@ -153,7 +153,7 @@ mod tests {
         assert!(timeout(Duration::from_secs(60), &mut overdue).await.is_err());
         term(&leadership, Duration::from_secs(10));
         assert!(timeout(Duration::from_secs(60), &mut overdue).await.is_err());
-        *calls.0.lock().unwrap() = (1, Duration::ZERO);
+        *calls.0.lock() = (1, Duration::ZERO);
         // A term that is renewed does not end.
         for _ in 0..10 {
             term(&leadership, Duration::from_secs(10));
@@ -167,7 +167,7 @@ mod tests {
     async fn a_term_that_another_replica_took_ends_at_once_and_one_that_was_given_up_in_time() {
         let (leadership, calls) = (Leadership::by(clock::system()), Arc::<Calls>::default());
         let shop = elected(&leadership, &calls);
-        *calls.0.lock().unwrap() = (1, Duration::from_secs(60));
+        *calls.0.lock() = (1, Duration::from_secs(60));
         term(&leadership, Duration::from_secs(10));
         leadership.set(None);
         assert!(timeout(Duration::from_secs(9), shop.overdue()).await.is_err(), "no other replica begins before");

@@ -1,6 +1,7 @@
 //! The gauges, whose values are read at each scrape.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use parking_lot::RwLock;
+use std::sync::Arc;
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
@@ -114,7 +115,7 @@ impl Family {
 
     /// Whether the labels are new. If not, the first callback stays.
     fn add(&self, labels: &[&str], read: ReadGauge) -> bool {
-        let mut callbacks = self.callbacks.write().unwrap_or_else(PoisonError::into_inner);
+        let mut callbacks = self.callbacks.write();
         if callbacks.iter().any(|callback| callback.labels == labels) {
             return false;
         }
@@ -130,7 +131,7 @@ impl Collector for Family {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        for callback in &*self.callbacks.read().unwrap_or_else(PoisonError::into_inner) {
+        for callback in &*self.callbacks.read() {
             // A sum of nothing is -0.
             callback.gauge.set((callback.read)() + 0.0);
         }

@@ -1,7 +1,8 @@
 //! Readiness and liveness of the process.
 
+use parking_lot::Mutex;
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::status::Inspected;
 
@@ -48,7 +49,7 @@ pub(crate) trait Probe: Send + Sync {
 
 impl Health {
     pub(crate) fn add(&self, probe: Arc<dyn Probe>) {
-        self.probes.lock().unwrap_or_else(PoisonError::into_inner).push(probe);
+        self.probes.lock().push(probe);
     }
 
     pub(crate) fn inspected(&self) -> &Inspected {
@@ -75,7 +76,7 @@ impl Health {
     }
 
     fn names(&self, fails: impl Fn(&dyn Probe) -> bool) -> Vec<String> {
-        let probes = self.probes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let probes = self.probes.lock().clone();
         probes.iter().filter(|probe| fails(&***probe)).map(|probe| probe.name()).collect()
     }
 
@@ -88,7 +89,7 @@ impl Health {
     }
 
     fn collect(&self, check: impl Fn(&dyn Probe) -> Result<Option<String>, String>) -> Result<String, String> {
-        let probes = self.probes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let probes = self.probes.lock().clone();
         let mut remarks = String::new();
         let mut reasons = String::new();
         for probe in &probes {

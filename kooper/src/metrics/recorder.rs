@@ -1,7 +1,8 @@
 //! The recorder for a Prometheus registry.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Registry;
@@ -146,7 +147,7 @@ impl MetricsRecorder for Prometheus {
     }
 
     fn register_queue_length(&self, controller: &str, read: ReadGauge) -> Result<(), MetricsError> {
-        let new = self.inner.controllers.lock().unwrap_or_else(PoisonError::into_inner).insert(controller.to_owned());
+        let new = self.inner.controllers.lock().insert(controller.to_owned());
         if !new {
             return Err(MetricsError::DuplicateController { controller: controller.to_owned() });
         }

@@ -1,6 +1,7 @@
 //! The state of the controllers, for the status page.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use parking_lot::Mutex;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// What to show, and how many rows of it at most.
@@ -163,7 +164,7 @@ impl Known {
 impl Inspected {
     /// Adds a controller. It replaces one of the same name that has ended.
     pub(crate) fn add(&self, name: &str, resource: String, controller: Weak<dyn Inspect>) {
-        let mut all = self.controllers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.controllers.lock();
         all.retain(|known| known.name != name || known.controller.strong_count() > 0);
         all.push(Known { name: name.to_owned(), resource, controller });
     }
@@ -171,7 +172,7 @@ impl Inspected {
     /// The state of every controller, with at most so many rows in all. Each gets an
     /// equal share, and what the ones before it leave.
     pub(crate) fn inspect(&self, query: &Query) -> Vec<ControllerState> {
-        let all = self.controllers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = self.controllers.lock().clone();
         let (mut left, mut states) = (query.most, Vec::new());
         for (index, known) in all.iter().enumerate() {
             let most = left / (all.len() - index);

@@ -1,8 +1,9 @@
 //! What the texts of one store have in common, for their compression.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// LZ4 reads the dictionary for each text again, so it must be short.
 const LONGEST: usize = 8 << 10;
@@ -46,7 +47,7 @@ impl Dictionaries {
     pub(super) fn choose(&self, text: &[u8], owners: Option<Owners>, known: bool) -> Arc<[u8]> {
         let beginning = || Arc::from(text.get(..text.len().min(LONGEST)).unwrap_or_default());
         let own = owners.and_then(|owners| {
-            let mut siblings = self.siblings.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut siblings = self.siblings.lock();
             siblings.dictionary(owners).or_else(|| {
                 let many = !known && siblings.count(owners) >= FEWEST;
                 many.then(|| siblings.begin(owners, beginning()))
@@ -136,7 +137,7 @@ mod tests {
         for rollout in 0..10_000 {
             choose(&dictionaries, owner(rollout), 10);
         }
-        let siblings = dictionaries.siblings.lock().unwrap();
+        let siblings = dictionaries.siblings.lock();
         assert!(siblings.dictionaries.len() <= 64, "{} dictionaries", siblings.dictionaries.len());
         assert!(siblings.counts.len() <= MOST_COUNTED, "{} counts", siblings.counts.len());
     }
@@ -147,7 +148,7 @@ mod tests {
         for n in 0..1_000_000 {
             choose(&dictionaries, owner(n), 1);
         }
-        let siblings = dictionaries.siblings.lock().unwrap();
+        let siblings = dictionaries.siblings.lock();
         assert!(siblings.dictionaries.is_empty());
         assert!(siblings.counts.len() <= MOST_COUNTED, "{} counts", siblings.counts.len());
     }

@@ -1,4 +1,5 @@
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use tokio::task::JoinSet;
@@ -50,14 +51,14 @@ fn consumers(
             while let Some(item) = queue.get().await {
                 let taken = Instant::now();
                 let (index, calls) = {
-                    let mut log = log.lock().unwrap();
+                    let mut log = log.lock();
                     log.push(KeyRun { key: item.key.clone(), taken, until: taken + NEVER, retry: None });
                     (log.len() - 1, log.iter().filter(|run| run.key == item.key).count() - 1)
                 };
                 let (time, completion) = work(&item.key, calls);
                 tokio::time::sleep(time).await;
                 let next = queue.finish(item.ticket, completion).next;
-                let mut log = log.lock().unwrap();
+                let mut log = log.lock();
                 let begun = log.len();
                 let run = &mut log[index];
                 run.until = Instant::now();
@@ -82,8 +83,7 @@ async fn a_second_consumer_takes_the_second_delayed_key_while_the_first_one_is_b
     queue.add_after(&key("a"), ms(1000));
     queue.add_after(&key("b"), ms(2000));
     tokio::time::sleep(Duration::from_secs(900)).await;
-    let taken: Vec<_> =
-        log.lock().unwrap().iter().map(|run| (run.key.clone(), (run.taken - start).as_secs())).collect();
+    let taken: Vec<_> = log.lock().iter().map(|run| (run.key.clone(), (run.taken - start).as_secs())).collect();
     assert_eq!(taken, [(key("a"), 1), (key("b"), 2)]);
 }
 
@@ -99,7 +99,7 @@ async fn another_consumer_waits_for_the_timers_when_one_stops_waiting() {
     let (_tasks, log) = consumers(1, &queue, |_, _| seconds(0));
     assert!(leaving.await.unwrap());
     tokio::time::sleep(ms(1000)).await;
-    assert_eq!(log.lock().unwrap().len(), 1);
+    assert_eq!(log.lock().len(), 1);
 }
 
 /// One consumer waits for a timer. When the timer fires, there is no key, because
@@ -119,7 +119,7 @@ async fn a_delayed_key_is_taken_after_another_timer_was_cancelled() {
     cancel_a_timer(&queue).await;
     queue.add_after(&key("a"), ms(1000));
     tokio::time::sleep(ms(2000)).await;
-    assert_eq!(log.lock().unwrap().last().unwrap().key, key("a"));
+    assert_eq!(log.lock().last().unwrap().key, key("a"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,7 +133,7 @@ async fn a_failed_key_is_retried_after_another_timer_was_cancelled() {
     cancel_a_timer(&queue).await;
     queue.add(&key("fails"), Lane::Event, Reason::External);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(log.lock().unwrap().iter().filter(|run| run.key == key("fails")).count(), 2);
+    assert_eq!(log.lock().iter().filter(|run| run.key == key("fails")).count(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,7 +148,7 @@ async fn a_resync_runs_after_the_timer_of_an_earlier_one_was_cancelled() {
         queue.add(&key("a"), Lane::Event, Reason::Modified);
     }
     tokio::time::sleep(Duration::from_secs(60 + 180)).await;
-    assert_eq!(log.lock().unwrap().len(), 4);
+    assert_eq!(log.lock().len(), 4);
 }
 
 /// A time by which a key must be taken.
@@ -199,7 +199,7 @@ proptest! {
             let mut dues: Vec<Deadline> = Vec::new();
             for op in ops {
                 tokio::task::yield_now().await;
-                let (since, begun) = (Instant::now(), log.lock().unwrap().len());
+                let (since, begun) = (Instant::now(), log.lock().len());
                 match op {
                     Op::Add(n) => {
                         let key = key(&n.to_string());
@@ -217,7 +217,7 @@ proptest! {
                         tokio::spawn(async move {
                             if let Ok(Some(item)) = tokio::time::timeout(ms(time), queue.get()).await {
                                 let taken = Instant::now();
-                                log.lock().unwrap().push(KeyRun { key: item.key.clone(), taken, until: taken, retry: None });
+                                log.lock().push(KeyRun { key: item.key.clone(), taken, until: taken, retry: None });
                                 // Add it again for the consumers.
                                 queue.done(&item);
                                 queue.add(&item.key, Lane::Event, Reason::External);
@@ -227,7 +227,7 @@ proptest! {
                 }
             }
             tokio::time::sleep(Duration::from_secs(3600)).await;
-            let log = log.lock().unwrap();
+            let log = log.lock();
             for run in log.iter() {
                 if let Some((at, begun)) = run.retry {
                     dues.push(Deadline { key: run.key.clone(), at, since: run.until, begun, delayed: true });

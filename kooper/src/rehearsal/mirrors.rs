@@ -1,6 +1,7 @@
 //! The caches that have the results of a dry run.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use kooper_grammar::selector::{FieldSelector, Selector};
 use serde_json::{Value, json};

@@ -1,7 +1,8 @@
 //! One pass over all objects: each controller handles each of its objects once.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tokio::sync::watch;
 

@@ -1,8 +1,8 @@
 //! Which objects of a kind a cache has.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 
 use kooper_grammar::selector::{FieldSelector, Requirement, Selector};
 use serde_json::Value;
@@ -42,7 +42,7 @@ impl Selected {
         if self == Self::default() {
             return None;
         }
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = KNOWN.lock();
         if let Some(same) = known.get(&self) {
             return Some(same);
         }

@@ -2,8 +2,8 @@
 //!
 //! Each handler is generic: `FIXED` is the twin that is right.
 
+use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -147,12 +147,12 @@ async fn both_or_none<const FIXED: bool>(
 
 async fn remember(shop: Arc<Shop>, names: State<Names>, secrets: Applier<Secret>) -> Result<()> {
     secrets.apply(&shop.secret("key")).await?;
-    names.lock().unwrap().insert(shop.name_any());
+    names.lock().insert(shop.name_any());
     Ok(())
 }
 
 async fn forget<const FIXED: bool>(shop: Arc<Shop>, names: State<Names>, secrets: Deleter<Secret>) -> Result<()> {
-    let known = names.lock().unwrap().remove(&shop.name_any());
+    let known = names.lock().remove(&shop.name_any());
     if FIXED || known {
         secrets.delete(&shop.key("key")).await?;
     }
@@ -340,7 +340,7 @@ async fn last_size<const FIXED: bool>(
 ) -> Result<()> {
     let wanted = shop.secret(&shop.spec.size.to_string());
     secrets.apply(&wanted).await?;
-    let last = sizes.lock().unwrap().insert(shop.name_any(), shop.spec.size);
+    let last = sizes.lock().insert(shop.name_any(), shop.spec.size);
     if FIXED {
         for other in reader.list().filter(|other| other.name().starts_with("corner-")) {
             if Some(other.name()) != wanted.metadata.name.as_deref() {
@@ -413,7 +413,7 @@ async fn again_at_start<const FIXED: bool>(
     deleter: Deleter<Secret>,
     statuses: StatusWriter<Shop>,
 ) -> Result<()> {
-    let new = names.lock().unwrap().insert(shop.name_any());
+    let new = names.lock().insert(shop.name_any());
     if new && !FIXED {
         deleter.delete(&shop.key("key")).await?;
     }

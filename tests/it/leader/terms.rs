@@ -1,7 +1,8 @@
 //! One replica is the leader; another takes over.
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -97,7 +98,7 @@ fn a_lease_is_renewed_while_init_blocks_its_thread() {
         .leader_election(quick(namespace))
         .init(move || {
             count.fetch_add(1, Ordering::SeqCst);
-            release.lock().unwrap().recv_timeout(2 * TIMEOUT).unwrap();
+            release.lock().recv_timeout(2 * TIMEOUT).unwrap();
             std::future::ready(Ok::<_, kooper::BoxError>(()))
         })
         .handler(move |call: Call| {

@@ -39,7 +39,7 @@ impl Calls {
     fn begin(&self, name: &str) -> Trouble {
         // The ConfigMaps of the server itself have no trouble.
         let number = name.trim_start_matches('c').parse().unwrap_or(19);
-        let mut calls = self.0.lock().unwrap();
+        let mut calls = self.0.lock();
         let (good, bad) = calls.entry(name.to_owned()).or_default();
         let trouble = if *bad == 0 { Trouble::of(number) } else { Trouble::None };
         *(if trouble == Trouble::None { good } else { bad }) += 1;
@@ -47,12 +47,12 @@ impl Calls {
     }
 
     fn handled(&self) -> BTreeSet<String> {
-        let calls = self.0.lock().unwrap();
+        let calls = self.0.lock();
         calls.iter().filter(|(_, (good, _))| *good > 0).map(|(name, _)| name.clone()).collect()
     }
 
     fn troubles(&self) -> usize {
-        self.0.lock().unwrap().values().filter(|(_, bad)| *bad > 0).count()
+        self.0.lock().values().filter(|(_, bad)| *bad > 0).count()
     }
 }
 
@@ -104,7 +104,7 @@ async fn calls_that_block_their_thread_end_nothing_and_hold_up_no_other_object()
             if config.name_any().starts_with("blocking") {
                 std::thread::park_timeout(Duration::from_millis(20));
             }
-            seen.lock().unwrap().insert(config.name_any());
+            seen.lock().insert(config.name_any());
         }
     };
     let builder = Controller::builder::<ConfigMap>("blocked").fields("metadata.namespace=default").resync(None);
@@ -117,7 +117,7 @@ async fn calls_that_block_their_thread_end_nothing_and_hold_up_no_other_object()
             names.insert(name);
         }
     }
-    eventually("all are handled", || names.is_subset(&handled.lock().unwrap())).await;
+    eventually("all are handled", || names.is_subset(&handled.lock())).await;
     assert_eq!(running.problem(), None);
     running.stop().await.unwrap();
 }
@@ -130,7 +130,7 @@ async fn filters_and_map_functions_that_block_their_threads_stop_neither_another
     let block = |function: &'static str| {
         let (blocked, released) = (blocked.clone(), released.clone());
         move || {
-            blocked.lock().unwrap().insert(function);
+            blocked.lock().insert(function);
             // Not for ever, so that the test also fails where this blocks everything.
             let begun = std::time::Instant::now();
             while !released.is_cancelled() && begun.elapsed() < Duration::from_secs(180) {
@@ -154,7 +154,7 @@ async fn filters_and_map_functions_that_block_their_threads_stop_neither_another
         seen.controller(),
     ];
     let running = cluster.run(controllers).await.unwrap();
-    eventually("both block", || blocked.lock().unwrap().len() == 2).await;
+    eventually("both block", || blocked.lock().len() == 2).await;
     for number in 0..100 {
         cluster.create(&config(&format!("c{number}"))).await.unwrap();
     }

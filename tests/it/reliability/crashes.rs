@@ -132,8 +132,8 @@ fn a_crash_before_or_after_any_write_leads_to_the_same_end_state() {
     for step in [Step::Opens, Step::Closes] {
         let writes = Arc::new(Mutex::new((Vec::new(), 0)));
         let count = writes.clone();
-        paused(async move { *count.lock().unwrap() = history(step, Crash::Never).await });
-        let (expected, writes) = writes.lock().unwrap().clone();
+        paused(async move { *count.lock() = history(step, Crash::Never).await });
+        let (expected, writes) = writes.lock().clone();
         assert!(writes >= 2, "{step:?} takes {writes} writes");
         for nth in 1..=writes {
             for crash in [Crash::Before(nth), Crash::After(nth)] {

@@ -38,7 +38,7 @@ impl Line {
                     let (from, to, lost) = (from.try_clone().unwrap(), to.try_clone().unwrap(), lost.clone());
                     thread::spawn(move || forward(from, to, &lost));
                 }
-                opened.lock().unwrap().push(Connection { client, lost });
+                opened.lock().push(Connection { client, lost });
             }
         });
         Self { address, connections }
@@ -48,7 +48,7 @@ impl Line {
     fn lose(&self) -> usize {
         // The only instruction: return 0, that is, drop the packet. Probes get no answer then.
         let drop_all = [SockFilter::new(0x06, 0, 0, 0)];
-        let lost = std::mem::take(&mut *self.connections.lock().unwrap());
+        let lost = std::mem::take(&mut *self.connections.lock());
         // What is not acknowledged would be sent again, so that the peer were not silent.
         while lost.iter().any(|connection| !is_acknowledged(&connection.client)) {
             thread::yield_now();

@@ -1,12 +1,13 @@
 //! A scheduler and kwok, which make pods ready, and what a kubelet does for the pods of the release: their processes run
 //! beside the cluster, and end before their pods are deleted.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -99,7 +100,7 @@ impl Drop for Kubelet {
 
 impl Pods {
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
-        act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.state.lock())
     }
 
     /// Brings the processes to the state of the pods.

@@ -1,6 +1,6 @@
 //! Role-based access control: the rules of the roles that are bound to a user.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -133,7 +133,7 @@ fn roles(cluster: &Cluster) -> Arc<Roles> {
     // What is written while they are read makes the result out of date.
     let read_at = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"]
         .map(|resource| cluster.kind(GROUP, "v1", resource).map_or(0, |kind| kind.table.changed_at()));
-    let known = Arc::clone(&cluster.roles.read().unwrap_or_else(PoisonError::into_inner));
+    let known = Arc::clone(&cluster.roles.read());
     if known.read_at == read_at {
         return known;
     }
@@ -149,7 +149,7 @@ fn roles(cluster: &Cluster) -> Arc<Roles> {
         roles.namespaces.entry(namespace).or_default().push(binding);
     }
     let roles = Arc::new(roles);
-    *cluster.roles.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&roles);
+    *cluster.roles.write() = Arc::clone(&roles);
     roles
 }
 

@@ -1,8 +1,8 @@
 //! The last requests of a server.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Sighting;
 
@@ -85,6 +85,6 @@ impl Journal {
     }
 
     fn last(&self) -> MutexGuard<'_, VecDeque<Answered>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

@@ -1,8 +1,8 @@
 //! What a server knows of its faults.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Sighting;
 use super::journal::Journal;
@@ -70,7 +70,7 @@ impl State {
     }
 
     pub(super) fn rules(&self) -> MutexGuard<'_, Rules> {
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rules.lock()
     }
 }
 

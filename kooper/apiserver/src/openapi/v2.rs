@@ -2,7 +2,7 @@
 
 mod message;
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -37,7 +37,7 @@ pub(crate) fn answer(cluster: &Cluster, accept: &str) -> Answer {
 /// The document in protobuf, which is made again after the kinds have changed.
 fn encoded(cluster: &Cluster) -> Bytes {
     let kinds = cluster.kinds();
-    let mut last = cluster.openapi.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = cluster.openapi.lock();
     match &*last {
         // Kinds that others hold are never changed: a change makes others.
         Some((of, encoded)) if Arc::ptr_eq(of, &kinds) => encoded.clone(),

@@ -1,9 +1,10 @@
 //! The schema of a kind: its types, compiled from OpenAPI one by one as they
 //! are needed, and the way down from its root.
 
+use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
@@ -27,11 +28,11 @@ impl Types {
 
     /// The type of a definition; `None` if the document has none of that name.
     pub fn named(&self, name: &str) -> Option<Arc<Type>> {
-        if let Some(known) = self.compiled.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+        if let Some(known) = self.compiled.read().get(name) {
             return Some(Arc::clone(known));
         }
         let compiled = Arc::new(openapi::definition(name, &(self.lookup)(name)?));
-        let mut types = self.compiled.write().unwrap_or_else(PoisonError::into_inner);
+        let mut types = self.compiled.write();
         Some(Arc::clone(types.entry(name.into()).or_insert(compiled)))
     }
 

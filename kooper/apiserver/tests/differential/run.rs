@@ -1,7 +1,8 @@
 //! A history on its way: requests are sent one after the other, watches are read beside them.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -261,7 +262,7 @@ impl Watch {
         match &self.source {
             Source::Direct { read, .. } | Source::Ended(read) => (wire::lines(read).into_owned(), true),
             Source::Task { read, .. } => {
-                let read = read.lock().unwrap_or_else(PoisonError::into_inner);
+                let read = read.lock();
                 (wire::lines(&read.bytes).into_owned(), read.ended)
             }
         }
@@ -287,10 +288,10 @@ impl Source {
         let shared = Arc::clone(&read);
         let task = tokio::spawn(async move {
             while let Some(Ok(frame)) = body.frame().await {
-                let mut read = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut read = shared.lock();
                 read.bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
             }
-            shared.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
+            shared.lock().ended = true;
         });
         Self::Task { read, task }
     }

@@ -45,8 +45,8 @@ impl Server {
                 let (head, body) = request.into_parts();
                 let body = body.collect().await?.to_bytes();
                 let sent: Value = serde_json::from_slice(&body)?;
-                server.asked.lock().unwrap().push((head.method, head.uri.path().to_owned(), sent.clone()));
-                let code = server.codes.lock().unwrap().pop().unwrap_or(200);
+                server.asked.lock().push((head.method, head.uri.path().to_owned(), sent.clone()));
+                let code = server.codes.lock().pop().unwrap_or(200);
                 let answer = match code {
                     200 => json!({"metadata": {"name": "event"}, "eventTime": "2026-01-01T00:00:00.000000Z"}),
                     code => json!({"kind": "Status", "code": code, "message": "no", "reason": "No"}),
@@ -59,7 +59,7 @@ impl Server {
     }
 
     fn asked(&self) -> Vec<(Method, String, Value)> {
-        self.asked.lock().unwrap().clone()
+        self.asked.lock().clone()
     }
 }
 

@@ -1,7 +1,8 @@
 //! The task that writes Events.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Event as CoreEvent;
@@ -311,7 +312,7 @@ impl Drops {
     }
 
     pub(super) fn log_once(&self, cause: &str, text: impl FnOnce() -> String) {
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.logged.lock();
         if logged.len() < Self::MOST && logged.insert(cause.to_owned()) {
             tracing::warn!(controller = %self.controller, "{}", text());
         }

@@ -1,7 +1,7 @@
 //! Owners that wait for a child that belongs to another one.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::object::key::ObjectKey;
 use crate::object::kind::KindInfo;
@@ -63,7 +63,7 @@ impl Contested {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waits> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Entries of other clients that are added again while they are removed.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
 /// The most entries that are remembered. An entry that is forgotten is removed
 /// once more.
@@ -14,7 +14,7 @@ pub(crate) struct KeptEntries(Mutex<BTreeSet<(String, String)>>);
 impl KeptEntries {
     /// Remembers an entry; `true` if it is new.
     pub(crate) fn keep(&self, uid: &str, entry: &str) -> bool {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         if kept.len() >= MOST {
             kept.clear();
         }
@@ -22,13 +22,13 @@ impl KeptEntries {
     }
 
     pub(crate) fn has(&self, uid: &str, entry: &str) -> bool {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.0.lock();
         kept.contains(&(uid.to_owned(), entry.to_owned()))
     }
 
     /// Forgets the entries of an object that was deleted.
     pub(crate) fn forget(&self, uid: &str) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         if !kept.is_empty() {
             kept.retain(|(known, _)| known != uid);
         }

@@ -1,8 +1,8 @@
 //! Finalizers that a handler has set itself, and that nothing removes: the controller
 //! is not called for objects that are being deleted.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
@@ -72,7 +72,7 @@ impl Unremoved {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Box<str>>> {
-        self.examined.lock().unwrap_or_else(PoisonError::into_inner)
+        self.examined.lock()
     }
 }
 

@@ -1,8 +1,9 @@
 //! The calls that run now, for metrics and probes.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -78,12 +79,12 @@ impl Busy {
 
     /// Remembers a call of `init`.
     pub(crate) fn initializes(&self, polls: &Arc<PollTime>) {
-        *self.init.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(polls);
+        *self.init.lock() = Arc::downgrade(polls);
     }
 
     /// The last call of `init`, unless it has ended.
     fn init(&self) -> Option<Arc<PollTime>> {
-        self.init.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+        self.init.lock().upgrade()
     }
 
     /// Whether `init` runs, also after it was aborted.
@@ -128,7 +129,7 @@ impl Busy {
     }
 
     fn lock(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock()
     }
 }
 

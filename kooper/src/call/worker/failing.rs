@@ -1,8 +1,9 @@
 //! The keys whose last call failed, for `/readyz` and for the log of their recovery.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -237,7 +238,7 @@ impl Failing {
     }
 
     fn lock(&self) -> Held<MutexGuard<'_, FailingKeys>> {
-        Held::new(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        Held::new(self.state.lock())
     }
 }
 

@@ -1,7 +1,8 @@
 //! The last known states of removed objects, until `deleted` is called for them.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::call::extract::Gone;
 use crate::object::Object;
@@ -60,7 +61,7 @@ impl Tombstones {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 

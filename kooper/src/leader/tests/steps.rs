@@ -99,7 +99,7 @@ async fn hold_can_be_cancelled_at_any_moment_without_losing_leadership() {
     let mut candidate = TestCandidate::leading(&server, "a").await;
     let slow = Arc::new(Mutex::new(0));
     server.decide(move |_, _| {
-        let mut count = slow.lock().unwrap();
+        let mut count = slow.lock();
         *count += 1;
         if *count % 3 == 0 { Fate::DoneAndHang } else { Fate::Pass }
     });

@@ -164,7 +164,8 @@ pub(crate) fn print(line: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use parking_lot::Mutex;
+    use std::sync::Arc;
 
     use super::*;
 
@@ -173,7 +174,7 @@ mod tests {
 
     impl Write for Written {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().expect("not poisoned").extend(bytes);
+            self.0.lock().extend(bytes);
             Ok(bytes.len())
         }
 
@@ -198,7 +199,7 @@ mod tests {
         let writer = written.clone();
         let logger = logger(format, levels(text).expect("levels"), look, move || writer.clone(), None);
         tracing::dispatcher::with_default(&logger, log);
-        let bytes = written.0.lock().expect("not poisoned").clone();
+        let bytes = written.0.lock().clone();
         let lines = String::from_utf8(bytes).expect("UTF-8");
         assert!(!lines.contains("canary"), "{lines}");
         lines
@@ -322,7 +323,7 @@ mod tests {
             &self,
             batch: Vec<opentelemetry_sdk::trace::SpanData>,
         ) -> opentelemetry_sdk::error::OTelSdkResult {
-            self.0.lock().expect("not poisoned").extend(batch);
+            self.0.lock().extend(batch);
             Ok(())
         }
     }
@@ -352,10 +353,10 @@ mod tests {
                 tracing::info!("before");
                 tracing::info_span!("call", key = "a").in_scope(|| tracing::info!("within"));
             });
-            let text = String::from_utf8(written.0.lock().expect("not poisoned").clone()).expect("UTF-8");
+            let text = String::from_utf8(written.0.lock().clone()).expect("UTF-8");
             let [before, within] = text.lines().collect::<Vec<_>>()[..] else { panic!("two lines: {text}") };
             assert!(!before.contains("trace_id"), "{before}");
-            let spans = exporter.0.lock().expect("not poisoned").clone();
+            let spans = exporter.0.lock().clone();
             assert_eq!(spans.len(), usize::from(expected));
             let ids = spans.first().map(|span| (span.span_context.trace_id(), span.span_context.span_id()));
             let Some((trace, span)) = ids else {

@@ -1,8 +1,8 @@
 //! What a panic prints.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::panic::{set_hook, take_hook};
-use std::sync::{Mutex, PoisonError};
 
 use crate::executor::is_in_task;
 
@@ -13,7 +13,7 @@ pub(super) fn print_once() {
     let places = Mutex::<HashSet<_>>::default();
     set_hook(Box::new(move |panic| {
         let place = panic.location().map(|place| (place.file().to_owned(), place.line(), place.column()));
-        let is_new = !is_in_task() || places.lock().unwrap_or_else(PoisonError::into_inner).insert(place);
+        let is_new = !is_in_task() || places.lock().insert(place);
         if is_new {
             print(panic);
         }

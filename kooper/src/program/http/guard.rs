@@ -5,8 +5,9 @@
 mod tests;
 mod verdicts;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -143,7 +144,7 @@ impl Guard {
     async fn verdict(self: &Arc<Self>, question: Question, source: Source) -> Result<Verdict, Arc<ReviewError>> {
         let digest = self.key.digest(&question);
         let review = {
-            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut running = self.running.lock();
             if let Some(known) = self.verdicts().find(digest, Instant::now()) {
                 return Ok(known);
             }
@@ -179,7 +180,7 @@ impl Guard {
             if let Ok(verdict) = &reviewed {
                 guard.verdicts().remember(digest, verdict.clone(), Instant::now());
             }
-            guard.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&digest);
+            guard.running.lock().remove(&digest);
             if let Some(permits) = permits {
                 tokio::spawn(async move {
                     sleep_until(began + PACE).await;
@@ -195,7 +196,7 @@ impl Guard {
     }
 
     fn verdicts(&self) -> MutexGuard<'_, Verdicts> {
-        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.verdicts.lock()
     }
 
     async fn review(&self, question: &Question) -> Result<Verdict, ReviewError> {
@@ -226,7 +227,7 @@ impl Guard {
     /// Logs an error, unless one was logged a short time ago: every scrape has it.
     fn log(&self, error: &ReviewError) {
         let now = Instant::now();
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.logged.lock();
         if logged.is_some_and(|last| now.saturating_duration_since(last) < LOG_EVERY) {
             return;
         }

@@ -1,7 +1,8 @@
 //! How many things a source may have going on at the same time.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::source::Source;
 
@@ -25,7 +26,7 @@ impl Limits {
 
     /// Begins something; `None` if the source has too much running.
     pub(super) fn begin(self: &Arc<Self>, source: Source) -> Option<Running> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock();
         let count = running.entry(source).or_default();
         (*count < self.most).then(|| {
             *count += 1;
@@ -36,7 +37,7 @@ impl Limits {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let mut running = self.limits.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.limits.running.lock();
         if let Some(count) = running.get_mut(&self.source) {
             *count -= 1;
             if *count == 0 {
@@ -61,6 +62,6 @@ mod tests {
         drop(first);
         let third = limits.begin(one).expect("one has ended");
         drop((second, third));
-        assert!(limits.running.lock().expect("not poisoned").is_empty());
+        assert!(limits.running.lock().is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! Whether the program's runtime still runs tasks.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
@@ -26,11 +27,11 @@ impl Pulse {
     }
 
     fn check_at(&self, now: Instant) -> Result<(), String> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         let Some(since) = *waiting else {
             *waiting = Some(now);
             let mark = Arc::clone(&self.waiting);
-            self.runtime.spawn(async move { *mark.lock().unwrap_or_else(PoisonError::into_inner) = None });
+            self.runtime.spawn(async move { *mark.lock() = None });
             return Ok(());
         };
         match now.saturating_duration_since(since) {

@@ -1,6 +1,7 @@
 //! The controllers of a history, as a process that is killed and started again.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
@@ -190,7 +191,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -208,7 +209,7 @@ struct Calls {
 
 impl Calls {
     fn begin(&self, dead: &CancellationToken) {
-        *self.dead.lock().unwrap_or_else(PoisonError::into_inner) = dead.clone();
+        *self.dead.lock() = dead.clone();
     }
 }
 
@@ -236,7 +237,7 @@ impl MetricsRecorder for Calls {
     fn observe_work_duration(&self, _: &str, _: Duration) {
         self.tape.called();
         if self.tape.has_endless_calls() {
-            self.dead.lock().unwrap_or_else(PoisonError::into_inner).cancel();
+            self.dead.lock().cancel();
         }
     }
 }

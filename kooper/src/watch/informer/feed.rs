@@ -1,7 +1,8 @@
 //! The way of a watch's changes to the functions of one controller.
 
+use parking_lot::Mutex;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use tokio::sync::mpsc::error::TrySendError;
@@ -55,7 +56,7 @@ impl Feed {
         self.sinks.join(sink);
         let (watched, sink) = (self.watched.clone(), sink.clone());
         let replay = executor.spawn(async move { watched.replay(&sink).await });
-        self.replays.lock().unwrap_or_else(PoisonError::into_inner).push(replay);
+        self.replays.lock().push(replay);
     }
 }
 

@@ -1,8 +1,9 @@
 //! One watch for all users of the same objects.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -64,7 +65,7 @@ impl SharedWatches {
         scope: &Scope,
         status: impl FnOnce() -> WatchStatus,
     ) -> (Arc<Watched>, bool) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some(watched) = known.get(&(id.unselected(), scope.clone())) {
             return (watched.clone(), false);
         }
@@ -216,7 +217,7 @@ impl Sink for Fan {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The state of a watch, for `/readyz`, metrics and logs.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kooper_grammar::access::Rule;
@@ -296,7 +296,7 @@ impl WatchStatus {
     }
 
     fn lock(&self) -> MutexGuard<'_, WatchState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

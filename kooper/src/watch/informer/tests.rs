@@ -5,8 +5,8 @@ mod liveness;
 mod streams;
 mod trouble;
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Mutex;
 
 use futures_util::stream;
 use tokio::sync::Notify;
@@ -39,7 +39,7 @@ struct Script {
 
 impl Script {
     fn list(self, answer: Listing) -> Self {
-        self.lists.lock().unwrap().push_back((None, answer));
+        self.lists.lock().push_back((None, answer));
         self
     }
 
@@ -56,7 +56,7 @@ impl Script {
     }
 
     fn opening(self, opening: Opening) -> Self {
-        self.watches.lock().unwrap().push_back(opening);
+        self.watches.lock().push_back(opening);
         self
     }
 }
@@ -75,10 +75,10 @@ struct RecordingSink {
 impl Sink for RecordingSink {
     fn changed(&self, change: &Change, seen: Seen) {
         let key = change.key().map(ObjectKey::to_string).unwrap_or_default();
-        let mut log = self.log.lock().unwrap();
+        let mut log = self.log.lock();
         match &change.new {
             Some(new) => {
-                self.objects.lock().unwrap().insert(key.clone(), new.version().to_owned());
+                self.objects.lock().insert(key.clone(), new.version().to_owned());
                 log.push(format!(
                     "{} {key}",
                     if seen == Seen::First {
@@ -91,7 +91,7 @@ impl Sink for RecordingSink {
                 ));
             }
             None => {
-                self.objects.lock().unwrap().remove(&key);
+                self.objects.lock().remove(&key);
                 log.push(format!("deleted {key}"));
             }
         }
@@ -99,16 +99,16 @@ impl Sink for RecordingSink {
     }
 
     fn relisted(&self) {
-        *self.relists.lock().unwrap() += 1;
+        *self.relists.lock() += 1;
         self.changed.notify_one();
     }
 
     fn restored(&self) {
-        *self.restores.lock().unwrap() += 1;
+        *self.restores.lock() += 1;
     }
 
     fn malformed(&self) {
-        *self.malformed.lock().unwrap() += 1;
+        *self.malformed.lock() += 1;
     }
 }
 
@@ -152,9 +152,9 @@ fn run(script: Script, streaming: bool) -> RunningInformer {
             if request.limit == 1 {
                 return std::future::pending().left_future();
             }
-            let next = lists.lists.lock().unwrap().pop_front();
-            *lists.listed.lock().unwrap() += 1;
-            lists.limits.lock().unwrap().push(request.limit);
+            let next = lists.lists.lock().pop_front();
+            *lists.listed.lock() += 1;
+            lists.limits.lock().push(request.limit);
             async move {
                 match next {
                     Some((token, answer)) => {
@@ -167,8 +167,8 @@ fn run(script: Script, streaming: bool) -> RunningInformer {
             .right_future()
         },
         move |request: WatchRequest| {
-            let next = watches.watches.lock().unwrap().pop_front();
-            watches.watched.lock().unwrap().push(request.version.clone());
+            let next = watches.watches.lock().pop_front();
+            watches.watched.lock().push(request.version.clone());
             async move {
                 let Some(opening) = next else { return std::future::pending().await };
                 let watch = opening?;
@@ -210,7 +210,7 @@ impl RunningInformer {
     async fn until_seen(&self, objects: &[(&str, &str)]) {
         let want: BTreeMap<String, String> =
             objects.iter().map(|(key, version)| ((*key).to_owned(), (*version).to_owned())).collect();
-        self.until(&format!("{want:?}"), |seen| *seen.objects.lock().unwrap() == want).await;
+        self.until(&format!("{want:?}"), |seen| *seen.objects.lock() == want).await;
         for (key, version) in objects {
             assert_eq!(
                 self.store.get(&ObjectKey::cluster_scoped(key)).unwrap().version(),
@@ -273,7 +273,7 @@ async fn a_list_and_then_each_event_reach_the_store_and_the_sink() {
         false,
     );
     run.until_seen(&[("a", "6"), ("c", "8")]).await;
-    let mut log = run.seen.log.lock().unwrap().clone();
+    let mut log = run.seen.log.lock().clone();
     log[..2].sort();
     assert_eq!(log, ["initial a", "initial b", "modified a", "deleted b", "added c"]);
 }
@@ -296,7 +296,7 @@ async fn other_tasks_run_while_a_long_list_is_processed() {
 async fn the_pages_of_a_list_are_combined() {
     let first = Page { continue_token: Some("next".to_owned()), ..page("5", &[("a", "1")]).unwrap() };
     let script = Script::default();
-    script.lists.lock().unwrap().extend([(None, Ok(first)), (Some("next"), page("5", &[("b", "2")]))]);
+    script.lists.lock().extend([(None, Ok(first)), (Some("next"), page("5", &[("b", "2")]))]);
     let run = run(script, false);
     run.until_seen(&[("a", "1"), ("b", "2")]).await;
 }
@@ -306,13 +306,13 @@ async fn an_expired_continue_token_restarts_the_list_with_larger_pages_after_a_p
     let first = || Page { continue_token: Some("next".to_owned()), ..page("5", &[("ghost", "1")]).unwrap() };
     let script = Script::default();
     for _ in 0..10 {
-        script.lists.lock().unwrap().extend([(None, Ok(first())), (Some("next"), Err(expired()))]);
+        script.lists.lock().extend([(None, Ok(first())), (Some("next"), Err(expired()))]);
     }
-    script.lists.lock().unwrap().push_back((None, page("6", &[("a", "1"), ("b", "2")])));
+    script.lists.lock().push_back((None, page("6", &[("a", "1"), ("b", "2")])));
     let (run, started) = (run(script, false), Instant::now());
     run.until_seen(&[("a", "1"), ("b", "2")]).await;
     assert!(started.elapsed() > Duration::from_secs(30), "{:?}", started.elapsed());
-    let mut limits = run.script.limits.lock().unwrap().clone();
+    let mut limits = run.script.limits.lock().clone();
     limits.dedup();
     assert_eq!(limits, [500, 1000, 2000, 4000, 8000]);
 }
@@ -349,14 +349,14 @@ async fn a_streaming_list_continues_as_a_watch() {
         true,
     );
     run.until_seen(&[("a", "6")]).await;
-    assert_eq!(*run.script.listed.lock().unwrap(), 0);
+    assert_eq!(*run.script.listed.lock(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_object_is_reported_before_the_streaming_list_is_complete() {
     let run = run(Script::default().open_watch(vec![added("a", "1")]).list(page("6", &[("a", "1")])), true);
     tokio::time::sleep(Duration::from_secs(59)).await;
-    assert!(!run.status.is_synced() && run.seen.log.lock().unwrap().is_empty());
+    assert!(!run.status.is_synced() && run.seen.log.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -392,8 +392,8 @@ async fn a_410_relists_once_and_reveals_what_was_deleted_in_the_gap() {
         };
         let run = run(script.list(page("9", &[("a", "1"), ("b", "8")])).watch_from("9", vec![added("c", "10")]), false);
         run.until_seen(&[("a", "1"), ("b", "8"), ("c", "10")]).await;
-        assert!(run.seen.log.lock().unwrap().contains(&"deleted gone".to_owned()));
-        assert_eq!((*run.seen.relists.lock().unwrap(), *run.script.listed.lock().unwrap()), (1, 2));
+        assert!(run.seen.log.lock().contains(&"deleted gone".to_owned()));
+        assert_eq!((*run.seen.relists.lock(), *run.script.listed.lock()), (1, 2));
     }
 }
 
@@ -408,7 +408,7 @@ async fn a_watch_that_is_closed_is_resumed_from_the_last_version_without_a_relis
         false,
     );
     run.until_seen(&[("a", "21")]).await;
-    assert_eq!(*run.seen.relists.lock().unwrap(), 0);
+    assert_eq!(*run.seen.relists.lock(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -423,7 +423,7 @@ async fn repeated_events_are_reported_once() {
         false,
     );
     run.until_seen(&[("a", "6"), ("z", "7")]).await;
-    assert_eq!(*run.seen.log.lock().unwrap(), ["initial a", "modified a", "added z"]);
+    assert_eq!(*run.seen.log.lock(), ["initial a", "modified a", "added z"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -434,7 +434,7 @@ async fn a_watch_that_closes_at_once_is_retried_with_growing_delays() {
     }
     let run = run(script, false);
     tokio::time::sleep(Duration::from_secs(120)).await;
-    let tries = run.script.watched.lock().unwrap().len();
+    let tries = run.script.watched.lock().len();
     assert!((6..20).contains(&tries), "{tries} tries in two minutes");
 }
 
@@ -449,7 +449,7 @@ async fn a_watch_that_always_ends_at_once_does_not_spin() {
         }
         let run = run(script, false);
         tokio::time::sleep(Duration::from_secs(60)).await;
-        let tries = run.script.watched.lock().unwrap().len();
+        let tries = run.script.watched.lock().len();
         assert!((6..=301).contains(&tries), "{tries} tries in a minute");
     }
 }

@@ -1,7 +1,8 @@
 //! The part of an index for one shard.
 
+use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::object::DecodeError;
 use crate::object::key::ObjectKey;

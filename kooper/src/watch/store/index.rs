@@ -8,7 +8,7 @@
 
 use std::any::TypeId;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::Store;
 use super::catalogue::Catalogue;
@@ -127,7 +127,7 @@ impl Shard {
             (contents.catalogue(by).unread.iter().cloned().collect::<Vec<_>>(), contents.catalogue(by).turn.clone())
         };
         for batch in unread.chunks(BATCH) {
-            let _turn = Held::new(turn.lock().unwrap_or_else(PoisonError::into_inner));
+            let _turn = Held::new(turn.lock());
             // Another call may have read some of them.
             let batch = self.read().unread(by, batch);
             let batch: Vec<_> = batch.into_iter().map(|object| (by.values(&object), object)).collect();

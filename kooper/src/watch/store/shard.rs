@@ -1,10 +1,11 @@
 //! One shard of a store, with its own lock.
 
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::any::TypeId;
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use super::catalogue::Catalogue;
 use crate::metrics::held::Held;
@@ -62,11 +63,11 @@ pub(super) struct Contents {
 
 impl Shard {
     pub(super) fn read(&self) -> Held<RwLockReadGuard<'_, Contents>> {
-        Held::new(self.contents.read().unwrap_or_else(PoisonError::into_inner))
+        Held::new(self.contents.read())
     }
 
     pub(super) fn write(&self) -> Held<RwLockWriteGuard<'_, Contents>> {
-        Held::new(self.contents.write().unwrap_or_else(PoisonError::into_inner))
+        Held::new(self.contents.write())
     }
 
     pub(super) fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {

@@ -1,10 +1,11 @@
 //! What does not depend on a server: a million objects from a test source, and a hundred controllers
 //! that own one kind.
 
+use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::fs;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -270,7 +271,7 @@ fn server(path: &'static str, events: impl Stream<Item = Bytes> + Send + 'static
     let events = Arc::new(Mutex::new(Some(events.map(|line| Ok::<_, Infallible>(Frame::data(line))).boxed())));
     let server = tower::service_fn(move |request: Request<Body>| {
         let watched = request.uri().path() == path;
-        let events = events.lock().ok().and_then(|mut events| events.take_if(|_| watched));
+        let events = events.lock().take_if(|_| watched);
         let status = if events.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
         let mut answer = Response::new(StreamBody::new(events.unwrap_or_else(|| stream::empty().boxed())));
         *answer.status_mut() = status;

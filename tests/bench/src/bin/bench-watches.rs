@@ -1,8 +1,9 @@
 //! Many watches of one API server over HTTP/1.1, a connection for each, or over HTTP/2, one for all.
 
+use parking_lot::Mutex;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, ensure};
@@ -225,7 +226,7 @@ async fn follow_once(client: &Client, watch: usize, version: &mut String, shared
             }
             let sent = metadata["annotations"][SENT].as_str().and_then(|sent| sent.parse::<f64>().ok());
             if let Some(sent) = sent.filter(|_| event["type"] == "MODIFIED") {
-                let mut latencies = shared.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut latencies = shared.latencies.lock();
                 latencies.push((now() - sent) / 1e6);
             }
         }
@@ -251,7 +252,7 @@ impl Drop for Open<'_> {
 
 /// Changes objects at a steady rate; returns p50 and p99 of the latency, in milliseconds.
 async fn change(client: &Client, watches: usize, shared: &Shared) -> Result<String> {
-    shared.latencies.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    shared.latencies.lock().clear();
     let mut ticks = interval(Duration::from_secs(1) / RATE);
     let mut writes = tokio::task::JoinSet::new();
     for turn in 0..CHANGES {
@@ -266,7 +267,7 @@ async fn change(client: &Client, watches: usize, shared: &Shared) -> Result<Stri
         written??;
     }
     sleep(Duration::from_secs(1)).await;
-    let mut latencies = std::mem::take(&mut *shared.latencies.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut latencies = std::mem::take(&mut *shared.latencies.lock());
     latencies.sort_by(f64::total_cmp);
     let percentile =
         |percent: usize| latencies.get((latencies.len() * percent / 100).min(latencies.len().saturating_sub(1)));

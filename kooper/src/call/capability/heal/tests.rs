@@ -1,5 +1,6 @@
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use kube::ResourceExt;
@@ -240,7 +241,7 @@ async fn an_object_with_a_colliding_entry_is_adopted() {
     let (seen, live) = (versions.clone(), fixture.live.clone());
     let edited = live.clone();
     let apply = move |sent: &Sent| {
-        let mut seen = seen.lock().unwrap();
+        let mut seen = seen.lock();
         seen.push(sent.body["metadata"]["resourceVersion"].clone());
         if seen.len() == 1 { duplicate() } else { Reply::object(&live) }
     };
@@ -248,7 +249,7 @@ async fn an_object_with_a_colliding_entry_is_adopted() {
     let (services, child) = fixture.children();
     services.adopt(&fixture.owner, &child).await.unwrap();
     let known = fixture.live["metadata"]["resourceVersion"].clone();
-    assert_eq!(*versions.lock().unwrap(), [known, Value::Null], "only the first apply requires the known version");
+    assert_eq!(*versions.lock(), [known, Value::Null], "only the first apply requires the known version");
     let edit = &fixture.edits()[0];
     assert_eq!(edit[1], json!({"op": "replace", "path": "/spec/ports", "value": [{"name": "http", "port": 80}]}));
 }

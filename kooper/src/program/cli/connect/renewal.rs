@@ -3,9 +3,10 @@
 //! kube runs an exec plugin again for a new token, but keeps the first client
 //! certificate: a connection uses the certificate that its client was built with.
 
+use parking_lot::Mutex;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -59,7 +60,7 @@ impl Renewal {
 
 impl Current {
     fn client(&self) -> Client {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.client.lock().clone()
     }
 }
 
@@ -103,7 +104,7 @@ async fn renew(current: Weak<Current>, build: Arc<Build>) {
         match (renewed, current.upgrade()) {
             (_, None) => return,
             (Ok(Ok(client)), Some(held)) => {
-                *held.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
+                *held.client.lock() = client;
                 built = Timestamp::now();
                 tracing::info!("the credentials of the exec plugin have been renewed");
             }

@@ -1,10 +1,10 @@
 //! The HTTP client of the exporter: that of kube, to avoid a second TLS stack. It runs
 //! on the exporter's thread.
 
+use parking_lot::Mutex;
 use std::future::ready;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -69,7 +69,7 @@ impl Sender {
             Ok(answer) => problem(answer.status()),
             Err(error) => Some(chain(&**error)),
         };
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = self.failures.lock();
         match failures.count(problem.is_some(), Instant::now()) {
             Log::Nothing => {}
             Log::Failing => tracing::warn!(

@@ -1,10 +1,10 @@
 //! A certificate in files that are read again when they change, as those of a mounted
 //! Secret do.
 
+use parking_lot::Mutex;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -66,7 +66,7 @@ impl FromFiles {
 
     /// What accepts connections, with the newest usable certificate.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = self.loaded.lock();
         let now = Instant::now();
         if now.saturating_duration_since(loaded.compared) >= COMPARE {
             loaded.compared = now;

@@ -1,6 +1,6 @@
 //! A certificate that is made in memory, and renewed long before it expires.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -49,7 +49,7 @@ impl SelfSigned {
 
     /// What accepts connections. A certificate that cannot be renewed stays in use.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
-        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.0.lock();
         let now = clock::wall();
         // A clock that was set back made one that is not valid yet.
         let is_due = now.duration_since(made.at).unsigned_abs() >= RENEWED;

@@ -36,19 +36,19 @@ struct Opened(Arc<Server>);
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        self.0.state.lock().unwrap().open -= 1;
+        self.0.state.lock().open -= 1;
     }
 }
 
 impl Server {
     fn new() -> Arc<Self> {
         let server = Self::default();
-        server.state.lock().unwrap().version = 100;
+        server.state.lock().version = 100;
         Arc::new(server)
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+    fn state(&self) -> parking_lot::MutexGuard<'_, State> {
+        self.state.lock()
     }
 
     /// A change of another kind.
@@ -238,7 +238,7 @@ async fn a_server_whose_version_went_back_is_listed_and_accepted() {
     let run = watch(&server).await;
     server.state().version = 50;
     tokio::time::sleep(2 * MINUTE).await;
-    assert_eq!(*run.seen.restores.lock().unwrap(), 1);
+    assert_eq!(*run.seen.restores.lock(), 1);
     let added = server.add("a");
     run.until_seen(&[("a", &added)]).await;
     assert_eq!(added, "51");

@@ -42,7 +42,7 @@ impl Retriever<()> for Served {
         request: WatchRequest,
     ) -> Result<impl futures_util::Stream<Item = Result<Event, RetrieveError>> + Send + 'static, RetrieveError> {
         let from = request.version.parse().unwrap_or(0);
-        *self.0.streams.lock().unwrap() += u32::from(request.initial_events);
+        *self.0.streams.lock() += u32::from(request.initial_events);
         let server = self.0.clone();
         Ok(stream::unfold((from, server), |(from, server)| async move {
             tokio::time::sleep_until(server.start + from * server.every).await;
@@ -73,7 +73,7 @@ async fn a_streaming_list_that_does_not_end_is_left_after_a_minute() {
         assert_eq!(run.store.size().0 as u32, server.count());
         tokio::time::sleep(every * SECOND).await;
         assert_eq!(run.store.size().0 as u32, server.count(), "changes arrive");
-        assert_eq!(*server.streams.lock().unwrap(), 1);
+        assert_eq!(*server.streams.lock(), 1);
     }
 }
 
@@ -112,6 +112,6 @@ async fn the_other_watches_of_a_server_that_does_not_end_streaming_lists_do_not_
         assert!(status.is_synced());
         stop.cancel();
     }
-    assert_eq!(*server.streams.lock().unwrap(), 1);
+    assert_eq!(*server.streams.lock(), 1);
     assert!(endless.load(Ordering::Relaxed));
 }

@@ -93,7 +93,7 @@ async fn a_malformed_object_does_not_affect_the_others() {
     let run =
         run(Script::default().list(Ok(bad)).watch(vec![Ok(Event::Malformed(malformed())), added("c", "6")]), false);
     run.until_seen(&[("a", "1"), ("b", "2"), ("c", "6")]).await;
-    assert_eq!((*run.seen.malformed.lock().unwrap(), *run.seen.relists.lock().unwrap()), (2, 0));
+    assert_eq!((*run.seen.malformed.lock(), *run.seen.relists.lock()), (2, 0));
     assert!(run.status.ready().unwrap().unwrap().contains("2 unreadable objects"));
 }
 
@@ -109,7 +109,7 @@ async fn a_silent_watch_is_reconnected_and_then_listed_again() {
         false,
     );
     run.until_seen(&[("b", "55")]).await;
-    assert_eq!(*run.seen.restores.lock().unwrap(), 0);
+    assert_eq!(*run.seen.restores.lock(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +124,7 @@ async fn a_restored_server_with_lower_versions_is_accepted_after_silence() {
         false,
     );
     run.until_seen(&[("a", "31")]).await;
-    assert_eq!(*run.seen.restores.lock().unwrap(), 1);
+    assert_eq!(*run.seen.restores.lock(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,11 +138,7 @@ async fn a_list_from_a_server_that_lags_behind_is_not_accepted() {
         false,
     );
     run.until_seen(&[("a", "59")]).await;
-    assert_eq!(
-        (*run.seen.restores.lock().unwrap(), run.seen.log.lock().unwrap().len()),
-        (0, 2),
-        "version 39 was not reported"
-    );
+    assert_eq!((*run.seen.restores.lock(), run.seen.log.lock().len()), (0, 2), "version 39 was not reported");
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,9 +159,9 @@ async fn a_test_source_that_expires_lists_the_objects_as_they_are() {
     events.add(&object("added", "3")).unwrap();
     events.delete(&object("deleted", "4")).unwrap();
     events.send(Err(expired()));
-    run.until("listed again", |seen| *seen.relists.lock().unwrap() == 1).await;
+    run.until("listed again", |seen| *seen.relists.lock() == 1).await;
     run.until_seen(&[("kept", "1"), ("added", "3")]).await;
-    let log = run.seen.log.lock().unwrap().clone();
+    let log = run.seen.log.lock().clone();
     assert_eq!(log[2..], ["added added", "deleted deleted"], "the list reports no change: {log:?}");
     events.modify(&object("kept", "5")).unwrap();
     run.until_seen(&[("kept", "5"), ("added", "3")]).await;
@@ -177,7 +173,7 @@ async fn a_test_source_of_many_objects_is_listed_in_pages() {
     let object = |name: &String| json!({"metadata": {"name": name, "namespace": "n", "resourceVersion": "1"}});
     let (retriever, _events) = channel(names.iter().map(object)).unwrap();
     let run = run_over(Script::default(), erase::<serde_json::Value, _>(retriever));
-    run.until("all are seen", |seen| seen.objects.lock().unwrap().len() == names.len()).await;
+    run.until("all are seen", |seen| seen.objects.lock().len() == names.len()).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -222,7 +218,7 @@ async fn lists_are_delayed_if_their_versions_are_too_old_from_the_start() {
     let lists = script.clone();
     let source = from_fns::<(), _, _, _, _, _>(
         move |_: ListRequest| {
-            *lists.listed.lock().unwrap() += 1;
+            *lists.listed.lock() += 1;
             async { page("5", &[]) }
         },
         |_: WatchRequest| async {
@@ -232,7 +228,7 @@ async fn lists_are_delayed_if_their_versions_are_too_old_from_the_start() {
     );
     let run = run_over(script, erase::<(), _>(Streaming(source, false)));
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let listed = *run.script.listed.lock().unwrap();
+    let listed = *run.script.listed.lock();
     assert!((10..60).contains(&listed), "{listed} lists in ten minutes");
 }
 
@@ -244,5 +240,5 @@ async fn streaming_lists_that_ended_early_are_used_again_for_the_next_list() {
     let script = script.opening(Err(expired())).open_watch(vec![added("b", "6"), bookmark("6", true)]);
     let run = run(script, true);
     run.until_seen(&[("b", "6")]).await;
-    assert_eq!(*run.script.listed.lock().unwrap(), 1);
+    assert_eq!(*run.script.listed.lock(), 1);
 }

@@ -1,6 +1,6 @@
+use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -228,7 +228,7 @@ async fn other_tasks_run_while_an_index_reads_many_objects() {
     enum Waits {}
     static TURN: Mutex<Option<std::sync::mpsc::Receiver<()>>> = Mutex::new(None);
     let waits = Indexer::new::<Waits>(|_| {
-        if let Some(turn) = TURN.lock().unwrap().take() {
+        if let Some(turn) = TURN.lock().take() {
             turn.recv_timeout(std::time::Duration::from_secs(60)).expect("the other task never ran");
         }
         Ok(Vec::new())
@@ -238,7 +238,7 @@ async fn other_tasks_run_while_an_index_reads_many_objects() {
         store.put(lamp(&name.to_string(), 1, Some(&[])));
     }
     let (had_turn, turn) = std::sync::mpsc::channel();
-    *TURN.lock().unwrap() = Some(turn);
+    *TURN.lock() = Some(turn);
     let reading = tokio::spawn(async move {
         // On the same thread, behind this task.
         tokio::spawn(async move { had_turn.send(()) });

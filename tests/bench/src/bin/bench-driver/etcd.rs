@@ -3,8 +3,8 @@
 //! On two cores the API server takes some 300 writes a second of such pods beside everything else. Its
 //! write path isn't what is compared: objects that are put into its storage reach its watchers all the same.
 
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
 use base64::Engine as _;
@@ -41,7 +41,7 @@ impl Etcd {
     }
 
     async fn call(&self, path: &str, body: &Value) -> Result<()> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle.lock().pop();
         let mut connection = match idle {
             Some(connection) => connection,
             None => self.connect().await.context("connecting to etcd")?,
@@ -52,7 +52,7 @@ impl Etcd {
         let status = answer.status();
         let text = answer.into_body().collect().await?.to_bytes();
         ensure!(status.is_success(), "etcd answers {path} with {status}: {}", String::from_utf8_lossy(&text));
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        self.idle.lock().push(connection);
         Ok(())
     }
 
