@@ -15,7 +15,6 @@
 mod admission;
 mod amounts;
 mod auth;
-mod base64;
 mod bootstrap;
 mod cause;
 mod cel;

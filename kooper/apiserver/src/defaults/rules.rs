@@ -1,8 +1,9 @@
 //! Defaults that are made from the value of another member.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use crate::base64;
 use crate::quantity::Quantity;
 
 type Entries = Map<String, Value>;
@@ -117,7 +118,7 @@ fn encode_strings(secret: &mut Entries) {
     }
     let data = secret.entry("data").or_insert_with(|| json!({}));
     for (key, text) in strings {
-        data[key] = json!(base64::encode(text.as_str().unwrap_or_default().as_bytes()));
+        data[key] = json!(STANDARD.encode(text.as_str().unwrap_or_default()));
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use crate::random;
@@ -48,7 +50,7 @@ impl Granted {
     pub(super) fn new(grant: Grant) -> (String, Self) {
         let granted =
             Self { id: random::uid(), expires: crate::time::clock() + Duration::from_secs(grant.seconds), grant };
-        let part = |value: &Value| url_base64(value.to_string().as_bytes());
+        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let head = part(&json!({"alg": "none", "typ": "JWT"}));
         (format!("{head}.{}.{}", part(&granted.claims()), random::token()), granted)
     }
@@ -94,10 +96,4 @@ impl Granted {
     pub(crate) fn all_audiences(&self) -> &[String] {
         &self.grant.audiences
     }
-}
-
-/// Base64 for URLs, without padding.
-fn url_base64(bytes: &[u8]) -> String {
-    let text = crate::base64::encode(bytes);
-    text.trim_end_matches('=').replace('+', "-").replace('/', "_")
 }

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
-
-use crate::base64;
 
 /// A kubeconfig, in YAML, for one user.
 pub(super) fn kubeconfig(address: SocketAddr, certificate: &str, user: &str, token: &str) -> String {
@@ -15,7 +15,7 @@ pub(super) fn kubeconfig(address: SocketAddr, certificate: &str, user: &str, tok
          certificate-authority-data: {}\nusers:\n- name: {user}\n  user:\n    token: {token}\ncontexts:\n- name: \
          kooper\n  context:\n    cluster: kooper\n    user: {user}\ncurrent-context: kooper\n",
         url(address),
-        base64::encode(certificate.as_bytes()),
+        STANDARD.encode(certificate),
     )
 }
 

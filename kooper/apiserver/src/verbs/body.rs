@@ -2,6 +2,8 @@
 
 mod named;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 pub(super) use self::named::SCHEME;
@@ -11,7 +13,7 @@ use crate::decode::{self, Findings};
 use crate::http::syntax;
 use crate::kinds::{Kind, split_group_version};
 use crate::status::Refusal;
-use crate::{defaults, meta, protobuf, registry};
+use crate::{cel, defaults, meta, protobuf, registry};
 
 /// Decodes the body as an object of the call's kind. Warnings are what it has too much.
 pub(super) fn decode(call: &Call<'_>, validation: FieldValidation) -> Result<(Value, Vec<String>), Refusal> {
@@ -271,10 +273,17 @@ fn normalize_data(kind: &Kind, object: &mut Value) {
         for value in entries.values_mut() {
             match value {
                 Value::Null => *value = "".into(),
-                Value::String(text) if field == encoded => *text = crate::base64::canonical(text),
+                Value::String(text) if field == encoded => canonicalize(text),
                 _ => {}
             }
         }
+    }
+}
+
+/// What was base64 for a lenient decoder, as the encoder writes it: in one line, without bits that mean nothing.
+fn canonicalize(text: &mut String) {
+    if let Some(bytes) = cel::bytes(text) {
+        *text = STANDARD.encode(bytes);
     }
 }
 
@@ -327,5 +336,22 @@ pub(super) fn json_type(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::canonicalize;
+
+    #[test]
+    fn lenient_base64_gets_one_form() {
+        assert_eq!(
+            ["", "YQ==", "Y\nR==", "YWJ=", "YWJj", "YWJj\r\nYQ=="].map(|text| {
+                let mut text = text.to_owned();
+                canonicalize(&mut text);
+                text
+            }),
+            ["", "YQ==", "YQ==", "YWI=", "YWJj", "YWJjYQ=="]
+        );
     }
 }
