@@ -162,22 +162,22 @@ async fn message<T>(wait: impl Future<Output = T>) -> String {
 }
 
 #[kooper::test]
-async fn a_wait_that_fails_shows_the_call_and_what_is_there(cluster: Cluster) -> Result<()> {
+async fn a_wait_that_fails_names_its_line_and_shows_what_is_there(cluster: Cluster) -> Result<()> {
     let cluster = cluster.with_timeout(Duration::from_millis(30));
     let created = cluster.create(&config("a")).await?;
-    let shown = message(cluster.wait("a", |a: &ConfigMap| a.data.is_some())).await;
+    let (line, wait) = (line!(), cluster.wait("a", |a: &ConfigMap| a.data.is_some()));
+    let shown = message(wait).await;
     let lines: Vec<_> = shown.lines().collect();
-    assert!(lines[0].contains("cluster.rs:") && lines[0].ends_with(": not within 30ms:"), "{shown}");
-    assert_eq!(lines[2], r#"    let shown = message(cluster.wait("a", |a: &ConfigMap| a.data.is_some())).await;"#);
-    assert_eq!(lines[4], format!("Instead the ConfigMap `{}/a` is:", cluster.namespace()));
-    assert!(lines[6..].contains(&"    kind: ConfigMap") && !shown.contains("managedFields"), "{shown}");
+    let after = format!(": not within 30ms; instead the ConfigMap `{}/a` is:", cluster.namespace());
+    assert!(lines[0].contains(&format!("cluster.rs:{line}:")) && lines[0].ends_with(&after), "{shown}");
+    assert!(lines[2..].contains(&"    kind: ConfigMap") && !shown.contains("managedFields"), "{shown}");
 
     let shown = message(cluster.wait("b", |_: &ConfigMap| true)).await;
     assert!(shown.contains(&format!("there is no ConfigMap `{}/b`, but `a`", cluster.namespace())), "{shown}");
     let shown = message(cluster.wait("b", |_: &Secret| true)).await;
     assert!(shown.contains(&format!("there is no Secret in the namespace `{}`", cluster.namespace())), "{shown}");
     let shown = message(cluster.wait_deleted(&created)).await;
-    assert!(shown.contains(&format!("Instead the ConfigMap `{}/a` is:", cluster.namespace())), "{shown}");
+    assert!(shown.contains(&format!("instead the ConfigMap `{}/a` is:", cluster.namespace())), "{shown}");
     Ok(())
 }
 
@@ -209,7 +209,7 @@ fn a_failed_test_shows_the_last_requests_and_the_seed() {
     assert!(!passed);
     for part in [
         "not within 300ms",
-        "Instead the Shop `default/corner` is:",
+        "instead the Shop `default/corner` is:",
         "  patch secrets default/corner-key by system:serviceaccount:default:test: 503, injected",
         "injected, seed 7",
         "KOOPER_FAULTS=",
@@ -222,7 +222,7 @@ fn a_failed_test_shows_the_last_requests_and_the_seed() {
 fn the_same_tests_run_on_the_real_server() {
     let Some(assets) = control_plane::assets() else { return };
     let set = [("KOOPER_TEST_SERVER", "real"), ("KUBEBUILDER_ASSETS", assets.to_str().expect("a path in UTF-8"))];
-    for name in ["a_shop_opens_and_closes", "a_wait_that_fails_shows_the_call_and_what_is_there"] {
+    for name in ["a_shop_opens_and_closes", "a_wait_that_fails_names_its_line_and_shows_what_is_there"] {
         let (passed, printed) = alone(name, &set);
         assert!(passed, "{printed}");
         assert!(!printed.contains("skipped:"), "{printed}");

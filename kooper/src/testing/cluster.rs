@@ -1,7 +1,6 @@
 //! A cluster for tests: an API server of its own, embedded or real.
 
 mod arguments;
-mod awaited;
 mod body;
 mod mortal;
 mod named;

@@ -1,13 +1,11 @@
 //! Waits of a test: for a condition, not for a time.
 
-use std::fmt::Write;
 use std::panic::Location;
 
 use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 use tokio::time::Instant;
 
-use super::awaited::source;
 use super::{Cluster, Named, decode, pause};
 use crate::error::chain;
 use crate::object::key::ObjectKey;
@@ -26,8 +24,8 @@ impl Cluster {
     ///
     /// # Panics
     /// If it does not within ten seconds, or those of
-    /// [`with_timeout`](Self::with_timeout). The message shows the call, and the
-    /// object as it is instead.
+    /// [`with_timeout`](Self::with_timeout). The message has the file and line of
+    /// the call, and the object as it is instead.
     #[track_caller]
     pub fn wait<T: Kind>(&self, object: impl Named, mut holds: impl FnMut(&T) -> bool) -> impl Future<Output = T> {
         let caller = Location::caller();
@@ -120,12 +118,7 @@ impl Cluster {
     }
 
     fn unmet(&self, caller: &Location<'_>, state: &str) -> String {
-        let mut message = format!("{caller}: not within {:?}", self.timeout);
-        match source(caller) {
-            Some(source) => drop(write!(message, ":\n\n{}\n\nInstead ", indented(&source))),
-            None => message += "; instead ",
-        }
-        message + state
+        format!("{caller}: not within {:?}; instead {state}", self.timeout)
     }
 }
 
