@@ -130,6 +130,8 @@ mod tests {
         assert_eq!(next("0 9 * * mon-fri", "2026-03-06T10:00:00Z"), "2026-03-09T09:00:00Z");
         assert_eq!(next("@monthly", "2026-12-31T23:59:59Z"), "2027-01-01T00:00:00Z");
         assert_eq!(next("0 0 13 * 5", "2026-03-01T00:00:00Z"), "2026-03-06T00:00:00Z", "either day is enough");
+        assert_eq!(next("0 0 */2 * 1", "2026-03-01T00:00:00Z"), "2026-03-09T00:00:00Z", "a step of all limits no day");
+        assert_eq!(next("? * ? * ?", "2026-03-01T10:07:00Z"), "2026-03-01T10:08:00Z");
         assert_eq!(next("5/20 4,6 * jan,jul 7", "2026-03-01T00:00:00Z"), "2026-07-05T04:05:00Z");
     }
 
