@@ -3,15 +3,15 @@
 use std::fs;
 use std::path::Path;
 
+use proc_macro2::{TokenStream, TokenTree};
+use syn::LitStr;
+
 use super::{pages, root, text};
 
 const PAGE: &str = "docs/reference/errors-and-messages.md";
 
 /// The placeholder for a value: `{…}`, in the code and on the page.
 const VALUE: char = '\u{1}';
-
-/// Levels below `info` are for readers of the code.
-const STARTS: [&str; 4] = ["#[error(", "tracing::error!(", "tracing::warn!(", "tracing::info!("];
 
 /// A string literal of the code.
 struct Literal {
@@ -33,57 +33,45 @@ fn with_values(text: &str) -> String {
     result + rest
 }
 
-/// The string of a literal: escapes are resolved, continued lines joined.
-fn unescaped(raw: &str) -> String {
-    let mut result = String::new();
-    let mut chars = raw.chars();
-    while let Some(char) = chars.next() {
-        match (char, char == '\\') {
-            (_, false) => result.push(char),
-            (_, true) => match chars.next() {
-                Some('n') => result.push('\n'),
-                Some('\n') => chars = chars.as_str().trim_start().chars(),
-                Some(other) => result.push(other),
-                None => {}
-            },
-        }
-    }
-    result
-}
-
-/// The string literals of a file, without those of comments and of its tests.
+/// The string literals of a file, without those of its tests.
 fn literals_of(code: &str, found: &mut Vec<Literal>) {
     let code = code.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    // For each open bracket: whether it may contain a message.
-    let mut open: Vec<bool> = Vec::new();
-    let mut before = ' ';
-    let mut at = 0;
-    while let Some(char) = code[at..].chars().next() {
-        let rest = &code[at..];
-        let mut length = char.len_utf8();
-        match char {
-            '/' if rest.starts_with("//") => length = rest.find('\n').unwrap_or(rest.len()),
-            '\'' if rest.starts_with("'\\") => length = 2 + rest[3..].find('\'').map_or(0, |end| end + 2),
-            '\'' if rest.chars().nth(2) == Some('\'') => length = rest.chars().take(3).map(char::len_utf8).sum(),
-            '"' => {
-                let mut escaped = false;
-                let is_end = |char| {
-                    let ends = char == '"' && !escaped;
-                    escaped = char == '\\' && !escaped;
-                    ends
-                };
-                let end = rest[1..].find(is_end).expect("a string ends") + 1;
-                let is_message = open.last() == Some(&true) && ['(', ','].contains(&before);
-                found.push(Literal { text: with_values(&unescaped(&rest[1..end])), is_message });
-                length = end + 1;
+    literals_in(code.parse().expect("a file of Rust"), false, found);
+}
+
+/// Collects the string literals of tokens, except doc comments.
+fn literals_in(tokens: TokenStream, may_be_message: bool, found: &mut Vec<Literal>) {
+    let tokens: Vec<_> = tokens.into_iter().collect();
+    for (at, token) in tokens.iter().enumerate() {
+        let before = &tokens[..at];
+        match token {
+            TokenTree::Group(group) if matches!(before, [.., TokenTree::Punct(hash)] if hash.as_char() == '#') => {
+                let mut inside = group.stream().into_iter();
+                match (inside.next().map(|name| name.to_string()).as_deref(), inside.next()) {
+                    (Some("doc"), _) => {}
+                    (Some("error"), Some(TokenTree::Group(error))) => literals_in(error.stream(), true, found),
+                    _ => literals_in(group.stream(), false, found),
+                }
             }
-            '(' | '[' | '{' => open.push(STARTS.iter().any(|start| code[..=at].ends_with(start))),
-            ')' | ']' | '}' => drop(open.pop()),
+            TokenTree::Group(group) => literals_in(group.stream(), is_log(before), found),
+            TokenTree::Literal(literal) => {
+                let is_whole = before.last().is_none_or(|last| last.to_string() == ",");
+                if let Ok(text) = syn::parse_str::<LitStr>(&literal.to_string()) {
+                    found.push(Literal { text: with_values(&text.value()), is_message: may_be_message && is_whole });
+                }
+            }
             _ => {}
         }
-        before = if char.is_whitespace() { before } else { char };
-        at += length;
     }
+}
+
+/// Whether tokens end with `tracing::error!` or its like. Levels below `info` are for readers of the code.
+fn is_log(tokens: &[TokenTree]) -> bool {
+    let [.., TokenTree::Ident(tracing), TokenTree::Punct(_), TokenTree::Punct(_), TokenTree::Ident(level), _] = tokens
+    else {
+        return false;
+    };
+    tracing == "tracing" && ["error", "warn", "info"].iter().any(|name| level == name)
 }
 
 /// The string literals of the library.
