@@ -5,7 +5,6 @@ mod folder;
 mod greeting;
 mod identity;
 mod least;
-mod pattern;
 mod sample;
 mod server;
 

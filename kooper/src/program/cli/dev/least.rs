@@ -1,8 +1,6 @@
-//! Generates the smallest object that the schema of a CRD accepts.
+//! Generates the smallest object for the schema of a CRD.
 
 use serde_json::{Map, Value, json};
-
-use super::pattern;
 
 /// The deepest object that is generated.
 const DEEPEST: usize = 32;
@@ -18,7 +16,8 @@ pub(super) struct Unmade {
     reason: &'static str,
 }
 
-/// Generates the fields that a schema requires, without metadata and status. CEL rules are not evaluated.
+/// Generates the fields that a schema requires, without metadata and status. Patterns and CEL rules
+/// are left to the API server.
 pub(super) fn object(schema: &Value) -> Result<Map<String, Value>, Unmade> {
     let mut maker = Maker { path: Vec::new() };
     let mut schema = merged(schema);
@@ -44,8 +43,9 @@ impl Maker {
         }
         let schema = merged(schema);
         let set = |key: &str| schema[key] == json!(true);
-        if nth == 0 && !schema["default"].is_null() {
-            return Ok(schema["default"].clone());
+        let written = ["default", "example"].map(|key| &schema[key]).into_iter().find(|value| !value.is_null());
+        if let Some(value) = written.filter(|_| nth == 0) {
+            return Ok(value.clone());
         }
         if let Some(values) = schema["enum"].as_array() {
             let values: Vec<_> = values.iter().filter(|value| !value.is_null()).collect();
@@ -60,7 +60,7 @@ impl Maker {
         }
         match schema["type"].as_str() {
             Some("array") => self.array(&schema),
-            Some("string") => self.string(&schema, nth),
+            Some("string") => Ok(string(&schema, nth)),
             Some("integer") => self.number(&schema, nth, true),
             Some("number") => self.number(&schema, nth, false),
             Some("boolean") => Ok(json!(nth % 2 == 1)),
@@ -104,23 +104,6 @@ impl Maker {
         (0..size(&schema["minItems"])).map(|nth| self.field(&format!("[{nth}]"), &schema["items"], nth)).collect()
     }
 
-    fn string(&self, schema: &Value, nth: usize) -> Result<Value, Unmade> {
-        let (least, most) = (size(&schema["minLength"]), schema["maxLength"].as_u64().map_or(usize::MAX, in_memory));
-        if let Some(format) = schema["format"].as_str().and_then(|format| formatted(format, nth)) {
-            return Ok(json!(format));
-        }
-        if let Some(pattern) = schema["pattern"].as_str() {
-            let fitting = pattern::string(pattern, least, most, nth);
-            return fitting.map(Value::String).ok_or_else(|| self.unmade("its `pattern` is too difficult"));
-        }
-        let mut word = if nth == 0 { WORD.to_owned() } else { format!("{WORD}-{}", nth + 1) };
-        if word.len() > most {
-            word = char::from(b'a' + u8::try_from(nth % 26).unwrap_or(0)).to_string().repeat(most.min(1));
-        }
-        let missing = least.saturating_sub(word.len());
-        Ok(json!(word + &"o".repeat(missing)))
-    }
-
     fn number(&self, schema: &Value, nth: usize, whole: bool) -> Result<Value, Unmade> {
         let bound = |key: &str| schema[key].as_f64();
         let excluded = |key: &str| schema[key] == json!(true);
@@ -147,6 +130,19 @@ impl Maker {
     fn unmade(&self, reason: &'static str) -> Unmade {
         Unmade { field: self.path.join(".").replace(".[", "["), reason }
     }
+}
+
+fn string(schema: &Value, nth: usize) -> Value {
+    if let Some(format) = schema["format"].as_str().and_then(|format| formatted(format, nth)) {
+        return json!(format);
+    }
+    let (least, most) = (size(&schema["minLength"]), schema["maxLength"].as_u64().map_or(usize::MAX, in_memory));
+    let mut word = if nth == 0 { WORD.to_owned() } else { format!("{WORD}-{}", nth + 1) };
+    if word.len() > most {
+        word = char::from(b'a' + u8::try_from(nth % 26).unwrap_or(0)).to_string().repeat(most.min(1));
+    }
+    let missing = least.saturating_sub(word.len());
+    json!(word + &"o".repeat(missing))
 }
 
 /// A string in a format that the API server validates.
@@ -250,6 +246,7 @@ mod tests {
             (json!({"type": "string", "maxLength": 0}), json!("")),
             (json!({"type": "string", "enum": [null, "small", "big"]}), json!("small")),
             (json!({"type": "string", "default": "red"}), json!("red")),
+            (json!({"type": "string", "pattern": "^[A-Z]{2}$", "example": "AB"}), json!("AB")),
             (json!({"type": "string", "format": "date-time"}), json!("2024-01-01T00:00:01Z")),
             (json!({"type": "string", "format": "int-or-what"}), json!("hello")),
             (json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]}), json!(1)),

@@ -74,8 +74,8 @@ impl Sample<'_> {
             }
             Err(error) => Err(error.to_string()),
         };
-        let file = kind.kind.to_lowercase();
-        applied.map_err(|error| format!("no {} was created ({error}): apply one with `-f {file}.yaml`", kind.kind))
+        let kind = &kind.kind;
+        applied.map_err(|error| format!("no {kind} was created ({error}): write one, and name its file in `samples`"))
     }
 }
 
@@ -161,7 +161,8 @@ mod tests {
 
     use k8s_openapi::api::apps::v1::Deployment;
     use k8s_openapi::api::core::v1::{Node, Pod};
-    use kube::CustomResource;
+    use kooper_apiserver::ApiServer;
+    use kube::{CustomResource, CustomResourceExt as _};
     use schemars::JsonSchema;
     use serde::{Deserialize, Serialize};
 
@@ -204,6 +205,31 @@ mod tests {
         let pod = made(controller.build().expect("a controller"));
         assert_eq!(pod["metadata"]["labels"], json!({"app": "api", "tier": "true", "rank": "4"}));
         assert_eq!(pod["spec"]["containers"][0]["name"], "main");
+    }
+
+    #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+    #[kube(group = "example.com", version = "v1", kind = "Booth", namespaced)]
+    struct BoothSpec {
+        #[schemars(regex(pattern = "^[A-Z]{2}$"))]
+        code: String,
+        #[schemars(regex(pattern = "^[A-Z]$"), extend("example" = "A"))]
+        row: String,
+    }
+
+    #[tokio::test]
+    async fn a_pattern_without_a_value_asks_for_a_sample() {
+        let server = ApiServer::start().await.expect("a server");
+        let controller = Controller::builder::<Booth>("booths").crd().handler(handler::<Booth>).build();
+        let controllers = [controller.expect("a controller")];
+        let crd = serde_json::to_value(Booth::crd()).expect("JSON");
+        apply::apply_one(&server.client(), &Document { object: crd, source: None }).await.expect("it is valid");
+        let mut notes = Vec::new();
+        let applied = apply_all(&server.client(), &controllers, &mut notes).await.expect("a note is no error");
+        assert!(applied.is_empty(), "{applied:?}");
+        let [note] = &*notes else { panic!("{notes:?}") };
+        let parts =
+            ["no Booth was created (", "spec.code", "^[A-Z]{2}$", "): write one, and name its file in `samples`"];
+        assert!(parts.iter().all(|part| note.contains(part)) && !note.contains("spec.row"), "{note}");
     }
 
     #[test]
