@@ -109,7 +109,9 @@ fn inner(value: &mut Value, inner: &Inner, more: &[Fact], source: Source) {
                 nothing(value, entry);
                 self::inner(value, entry, more, source);
                 // Amounts of resources are kept in thousandths.
-                if let (Inner::Quantity, Some(quantity)) = (&**entry, value.as_str().and_then(Quantity::parse)) {
+                if matches!(**entry, Inner::Quantity)
+                    && let Some(quantity) = value.as_str().and_then(Quantity::parse)
+                {
                     *value = json!(quantity.to_millis().to_string());
                 }
             }

@@ -60,7 +60,9 @@ fn document(kinds: &[Arc<Kind>]) -> Bytes {
     let mut wanted: Vec<String> = referred(&paths).map(ToOwned::to_owned).collect();
     wanted.extend(definitions.values().flat_map(|text| referred(text)).map(ToOwned::to_owned).collect::<Vec<_>>());
     while let Some(name) = wanted.pop() {
-        if let (false, Some(text)) = (definitions.contains_key(&name), published::text(&name)) {
+        if !definitions.contains_key(&name)
+            && let Some(text) = published::text(&name)
+        {
             wanted.extend(referred(text).map(ToOwned::to_owned));
             definitions.insert(name, text.to_owned());
         }

@@ -51,7 +51,9 @@ async fn reconcile(
             .max_by_key(|time| time.0),
     };
     let mut wait = None;
-    if let (Some(schedule), false) = (Schedule::parse(&spec.schedule), spec.suspend == Some(true)) {
+    if spec.suspend != Some(true)
+        && let Some(schedule) = Schedule::parse(&spec.schedule)
+    {
         let zone = spec.time_zone.as_deref().map_or(Ok(TimeZone::UTC), TimeZone::get)?;
         let created = cron.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
         let since = status.last_schedule_time.as_ref().map_or(created, |time| time.0.max(created));

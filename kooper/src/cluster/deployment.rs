@@ -106,7 +106,7 @@ async fn roll(
         return Ok(true);
     }
     let mut written = false;
-    if let (Some(new), false) = (&sets.new, paused) {
+    if !paused && let Some(new) = &sets.new {
         written |= annotate(deployment, new, &sets.old, writers).await?;
     }
     let scaled = sets.all().any(|set| sets::size(set).spec > 0 && annotation(set, DESIRED) != Some(desired));

@@ -227,7 +227,9 @@ impl Runner {
         self.backing.events.run_here();
         let starting = self.starting.clone();
         let _closing = Closing(self.gate.clone());
-        if let (Some(finalizer), false) = (self.controller.finalizer(), self.controller.namespaces().is_empty()) {
+        if !self.controller.namespaces().is_empty()
+            && let Some(finalizer) = self.controller.finalizer()
+        {
             let (controller, namespaces) = (self.controller.name(), self.controller.namespaces().join(", "));
             tracing::info!(
                 controller,

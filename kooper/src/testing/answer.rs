@@ -76,7 +76,9 @@ impl Inner {
         if metadata["uid"].is_null() {
             metadata["uid"] = self.uid();
         }
-        if let (None, Some(prefix)) = (metadata["name"].as_str(), metadata["generateName"].as_str()) {
+        if !metadata["name"].is_string()
+            && let Some(prefix) = metadata["generateName"].as_str()
+        {
             metadata["name"] = format!("{prefix}{:05}", self.next()).into();
         }
         Reply::object(&object)

@@ -115,7 +115,9 @@ fn names(objects: &[Value]) -> Vec<(String, String)> {
             _ => String::new(),
         };
         for label in ["pod-template-hash", "controller-revision-hash", "controller.kubernetes.io/hash"] {
-            if let (Some(hash), false) = (labels[label].as_str(), revision.is_empty()) {
+            if !revision.is_empty()
+                && let Some(hash) = labels[label].as_str()
+            {
                 names.insert(hash.to_owned(), format!("HASH{revision}"));
             }
         }

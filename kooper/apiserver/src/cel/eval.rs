@@ -127,14 +127,18 @@ impl Scope<'_> {
         let full = target.and_then(qualified).map(|prefix| format!("{prefix}.{name}"));
         let full = full.filter(|full| library::overloads(full).is_some());
         let mut values = Vec::with_capacity(args.len() + 1);
-        if let (Some(target), None) = (target, &full) {
+        if full.is_none()
+            && let Some(target) = target
+        {
             values.push(self.evaluate(target)?);
         }
         for arg in args {
             values.push(self.evaluate(arg)?);
         }
-        if let ("sum", [Value::List(list)], Some(zero)) = (name, values.as_slice(), self.zeros.get(&at))
+        if name == "sum"
+            && let [Value::List(list)] = values.as_slice()
             && list.items.is_empty()
+            && let Some(zero) = self.zeros.get(&at)
         {
             return Ok(zero.clone());
         }
@@ -162,8 +166,8 @@ impl Scope<'_> {
 
     fn fold(&mut self, fold: &Fold) -> Evaluated {
         let range = self.evaluate(&fold.range)?;
-        if let (FoldKind::OptMap | FoldKind::OptFlatMap, range) = (fold.kind, &range) {
-            let Value::Optional(content) = range else { return Err(NO_OVERLOAD.to_owned()) };
+        if let FoldKind::OptMap | FoldKind::OptFlatMap = fold.kind {
+            let Value::Optional(content) = &range else { return Err(NO_OVERLOAD.to_owned()) };
             self.charge(3)?;
             let Some(content) = content else { return Ok(Value::NONE) };
             let value = self.with(fold, (**content).clone(), None, &fold.body)?;

@@ -166,7 +166,9 @@ fn target_port(entries: &mut Entries) {
 }
 
 fn copy(entries: &mut Entries, from: &str, to: &str) {
-    if let (Some(value), false) = (entries.get(from).cloned(), entries.contains_key(to)) {
+    if !entries.contains_key(to)
+        && let Some(value) = entries.get(from).cloned()
+    {
         entries.insert(to.to_owned(), value);
     }
 }

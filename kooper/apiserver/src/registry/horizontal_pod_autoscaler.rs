@@ -97,7 +97,7 @@ fn validate_metric(metric: &At<'_>) {
             metric.field(key).forbidden("must populate the given metric source only");
         }
     }
-    if let ("resource" | "containerResource", true) = (*expected, metric.field(expected).is_set()) {
+    if matches!(*expected, "resource" | "containerResource") && metric.field(expected).is_set() {
         resource(&metric.field(expected));
     }
 }

@@ -41,7 +41,9 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        if let (None, Some(value)) = (request.headers().get(header::AUTHORIZATION), &self.authorization) {
+        if !request.headers().contains_key(header::AUTHORIZATION)
+            && let Some(value) = &self.authorization
+        {
             request.headers_mut().insert(header::AUTHORIZATION, value.clone());
         }
         let cluster = Arc::clone(&self.cluster);

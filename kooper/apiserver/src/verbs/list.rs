@@ -55,7 +55,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Answer, Refusal> {
     if call.kind.custom.is_some() && call.media.form == Form::Whole {
         metadata["continue"] = json!("");
     }
-    if let (true, Some((last, _))) = (more, chosen.last()) {
+    if more && let Some((last, _)) = chosen.last() {
         metadata["continue"] = json!(token(snapshot.version, last));
         if selection.is_empty() {
             metadata["remainingItemCount"] = json!(entries.count() + 1);

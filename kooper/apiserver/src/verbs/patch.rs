@@ -50,7 +50,9 @@ pub(super) fn patch(call: &Call<'_>) -> Result<Answer, Refusal> {
         let mut patched = patch.apply(&call.kind, present)?;
         let shown = patch.shown(&call.kind, present, &patched);
         let misfit = |why: &str| Refusal::invalid("", "", "", &[Cause::invalid("patch", &shown, why)]);
-        if let (Patch::Strategic(_), Some(definition)) = (&patch, call.kind.typed().name) {
+        if matches!(patch, Patch::Strategic(_))
+            && let Some(definition) = call.kind.typed().name
+        {
             decode::convert(&mut patched, definition).map_err(|why| misfit(&why))?;
             // The real server has patched a value of its own type.
             for key in ["kind", "apiVersion"] {

@@ -52,7 +52,9 @@ impl Server {
         let method = if step.is_watch() { "GET" } else { &step.method };
         let method: Method = method.parse().expect("the case has valid methods");
         let mut request = Request::builder().method(method).uri(&step.path);
-        if let (None, Some(token)) = (step.header("authorization"), &self.token) {
+        if step.header("authorization").is_none()
+            && let Some(token) = &self.token
+        {
             request = request.header("authorization", format!("Bearer {token}"));
         }
         for (name, value) in step.sent_headers() {

@@ -259,7 +259,9 @@ impl Objects<'_> {
     pub(super) fn key_of(&self, body: &mut Value) -> ObjectKey {
         let own = self.call.and_then(|call| call.key().namespace()).filter(|_| self.kind.namespaced);
         let metadata = &mut body["metadata"];
-        if let (None, Some(namespace)) = (metadata["namespace"].as_str(), own) {
+        if !metadata["namespace"].is_string()
+            && let Some(namespace) = own
+        {
             metadata["namespace"] = namespace.into();
         }
         ObjectKey::new(metadata["namespace"].as_str(), metadata["name"].as_str().unwrap_or_default())

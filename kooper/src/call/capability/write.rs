@@ -64,7 +64,9 @@ impl<T: Kind, V> Access<T, V> {
                 metadata.retain(|field, _| field != "uid" && field != "resourceVersion");
             }
             let mut key = objects.key_of(&mut body);
-            if let (true, Some(generate)) = (key.name().is_empty(), body["metadata"]["generateName"].as_str()) {
+            if key.name().is_empty()
+                && let Some(generate) = body["metadata"]["generateName"].as_str()
+            {
                 key = ObjectKey::new(key.namespace(), generate);
             }
             let created = objects.send(&key, Doing::Create(body)).await;

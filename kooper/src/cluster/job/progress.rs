@@ -123,7 +123,10 @@ impl Progress {
         for pod in pods.iter().filter(|pod| is_tracked(pod) && is_terminal(pod)) {
             let uid = pod.metadata.uid.clone().unwrap_or_default();
             let succeeds = phase(pod) == "Succeeded";
-            if let (true, true, Some(index)) = (succeeds, is_indexed(spec), index_of(pod)) {
+            if succeeds
+                && is_indexed(spec)
+                && let Some(index) = index_of(pod)
+            {
                 // The set of indexes counts each once.
                 self.indexes.insert(index);
             }

@@ -278,7 +278,9 @@ impl Sink for Related {
         keys.dedup();
         let lane = if seen == Seen::First { Lane::Background } else { Lane::Event };
         let Some(object) = change.key() else { return };
-        if let (Some(old), None) = (&change.old, &change.new) {
+        if change.new.is_none()
+            && let Some(old) = &change.old
+        {
             self.gate.backing.kept.forget(old.uid());
         }
         for key in keys.iter().filter(|key| self.is_ours(key)) {

@@ -432,10 +432,10 @@ impl World {
         self.summary.terms += u64::from(held && !self.last_led[who]);
         self.last_led[who] = held;
         let other = (0..self.processes.len()).find(|&other| other != who && self.processes[other].leadership.is_held());
-        if let (true, Some(other)) = (held, other) {
+        if held && let Some(other) = other {
             self.broken = Some(format!("{who} and {other} are leaders at the same time"));
         }
-        if let (true, Some(other)) = (held, self.outlives(who)) {
+        if held && let Some(other) = self.outlives(who) {
             self.broken = Some(format!("a handler of {other} runs while {who} leads"));
         }
     }

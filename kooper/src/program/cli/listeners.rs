@@ -79,8 +79,8 @@ impl Listeners {
                 return Err(SecurityError::Half { one: "metrics-key-file", other: "metrics-cert-file" }.into());
             }
         };
-        if let (Listen::At(one), Some(Listen::At(other))) = (settings.listen, settings.probes())
-            && one == other
+        if let Listen::At(one) = settings.listen
+            && settings.probes() == Some(Listen::At(one))
             && one.port() != 0
         {
             return Err(SecurityError::SameAddress(one).into());

@@ -128,7 +128,9 @@ impl Choices {
         }
         let unelected = unelected(controllers);
         let replicas = self.replicas.unwrap_or(usual_replicas(unelected.is_none()));
-        if let (Some(controller), 2..) = (unelected, replicas) {
+        if replicas > 1
+            && let Some(controller) = unelected
+        {
             return Err(ManifestError::Replicas { replicas, controller: controller.name().to_owned() });
         }
         match self.listen {

@@ -24,7 +24,10 @@ pub(in crate::call::capability) fn removal(live: &Value, applied: Option<&Value>
         let beside =
             sorted.iter().filter(|other| other.path.split_last().is_some_and(|(_, one)| one == parent)).count();
         let all = live.pointer(&pointer(parent)).and_then(Value::as_array).map(Vec::len) == Some(beside);
-        if let (PathStep::Element { .. }, true, Some(elements)) = (last, all, own) {
+        if all
+            && matches!(last, PathStep::Element { .. })
+            && let Some(elements) = own
+        {
             if !replaced.contains(&parent) {
                 replaced.push(parent);
                 operations.push(json!({"op": "replace", "path": pointer(parent), "value": elements}));
@@ -32,7 +35,10 @@ pub(in crate::call::capability) fn removal(live: &Value, applied: Option<&Value>
             continue;
         }
         operations.push(json!({"op": "remove", "path": pointer(&entry.path)}));
-        if let (PathStep::Field(_), Some(own), false) = (last, own, replaced.contains(&parent)) {
+        if matches!(last, PathStep::Field(_))
+            && !replaced.contains(&parent)
+            && let Some(own) = own
+        {
             replaced.push(parent);
             operations.extend(instead(live, own, parent));
         }

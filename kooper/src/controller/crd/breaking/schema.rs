@@ -150,9 +150,9 @@ impl SchemaComparison<'_> {
             };
             if allowed_by == AllowedBy::Ratcheting { self.limit(path, &what) } else { self.change(path, &what) }
         }
-        let list = |schema: &Value| schema["x-kubernetes-list-type"].as_str().map(str::to_owned);
-        if let (was, Some(is @ ("set" | "map"))) = (list(old), list(new).as_deref())
-            && was.as_deref() != Some(is)
+        let list = "x-kubernetes-list-type";
+        if let Some(is @ ("set" | "map")) = new[list].as_str()
+            && old[list] != is
         {
             self.change(path, &format!("becomes a list of type {is}, without duplicates"));
         }

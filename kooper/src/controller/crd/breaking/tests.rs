@@ -393,7 +393,7 @@ fn schema_and_looser() -> impl Strategy<Value = (Value, Value)> {
                 }
                 other["properties"][&name] = new;
                 for (schema, is) in [(one, required && !added), (other, required && still && !added)] {
-                    if let (Some(names), true) = (schema["required"].as_array_mut(), is) {
+                    if is && let Some(names) = schema["required"].as_array_mut() {
                         names.push(json!(name));
                     }
                 }

@@ -100,8 +100,9 @@ impl World {
     /// Begins a handler call.
     pub(super) fn begin(&mut self, who: usize) {
         let process = &self.processes[who];
-        let (held, reign) = (process.leadership.is_held(), process.reign);
-        if let (true, Some(reign)) = (held, reign) {
+        if process.leadership.is_held()
+            && let Some(reign) = process.reign
+        {
             self.alone(who);
             let long = if self.handler_dice.chance(0.1) { self.scenario.terms[0] } else { Duration::from_millis(50) };
             let works = self.handler_dice.within(long);

@@ -96,7 +96,9 @@ fn make(controller: &Controller) -> Result<Document, Unmade> {
     if labels.as_object().is_some_and(|labels| !labels.is_empty()) {
         object["metadata"]["labels"] = labels;
     }
-    if let (true, Some(namespace)) = (kind.namespaced, controller.namespaces().first()) {
+    if kind.namespaced
+        && let Some(namespace) = controller.namespaces().first()
+    {
         object["metadata"]["namespace"] = namespace.as_str().into();
     }
     Ok(Document { object, source: None })

@@ -53,7 +53,9 @@ impl<'a> Seed<'a> {
             return Err(rejected(document, "kind", &unknown(api_version, kind, controllers)));
         };
         let namespace = document.object["metadata"]["namespace"].as_str();
-        if let (Some(namespace), false) = (namespace, found.namespaced) {
+        if !found.namespaced
+            && let Some(namespace) = namespace
+        {
             let problem = format!("{kind} is cluster-scoped: remove the namespace `{namespace}`");
             return Err(rejected(document, "metadata.namespace", &problem));
         }
@@ -65,7 +67,9 @@ impl<'a> Seed<'a> {
             watched.is_empty() || namespace.is_some_and(|namespace| watched.iter().any(|one| one == namespace))
         };
         let handling: Vec<_> = own.iter().filter(watches).map(|one| one.name().to_owned()).collect();
-        if let (Some(first), true) = (own.first(), handling.is_empty()) {
+        if handling.is_empty()
+            && let Some(first) = own.first()
+        {
             let problem = format!(
                 "the controller `{}` watches other namespaces: {}; choose this one with `--namespace {}`",
                 first.name(),
