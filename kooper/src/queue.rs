@@ -6,6 +6,7 @@
 //! and retries before resyncs and the first list. Each lane has a head start over
 //! the next one, so that no key starves.
 
+mod admission;
 mod barred;
 mod completion;
 mod entries;
@@ -32,6 +33,7 @@ use crate::queue::reason::{Reason, Reasons};
 
 use state::QueueState;
 
+pub(crate) use admission::{Admission, AdmitAll};
 pub(crate) use completion::{Completion, Returned};
 pub(crate) use urgency::Urgency;
 pub(crate) use waiting::{KeyView, KeyViews};

@@ -29,8 +29,7 @@ use crate::metrics::{Counter, MetricsRecorder};
 use crate::object::Object;
 use crate::object::key::ObjectKey;
 use crate::queue::reason::Reason;
-use crate::queue::{Completion, Item, Returned, Ticket};
-use crate::rehearsal::Turns;
+use crate::queue::{Admission, Completion, Item, Returned, Ticket};
 
 pub(crate) use busy::{Busy, Running};
 pub(crate) use failing::Failing;
@@ -56,8 +55,9 @@ pub(crate) struct Workers {
     pub(crate) leadership: Leadership,
     /// Cancels running calls and the tasks that they started, and aborts them.
     pub(crate) tasks: Tasks,
-    /// In a dry run, each key is handled once.
-    pub(crate) turns: Option<Arc<Turns>>,
+    /// Which keys are handled, and how often.
+    pub(crate) admission: Arc<dyn Admission>,
+    pub(crate) in_dry_run: bool,
 }
 
 /// How many calls run at once, and for how long.
@@ -89,7 +89,7 @@ impl Workers {
             // runtime's, and must not cost a worker.
             if AssertUnwindSafe(self.process(item)).catch_unwind().await.is_err() {
                 tracing::error!(controller = %self.name(), %key, "a worker panicked outside the handler: the key is retried");
-                self.give_back(ticket, Completion::Failure);
+                self.give_back(&key, ticket, Completion::Failure);
             }
         }
     }
@@ -105,7 +105,7 @@ impl Workers {
             return;
         }
         if !self.may_run().await {
-            self.give_back(item.ticket, Completion::Skipped);
+            self.give_back(&item.key, item.ticket, Completion::Skipped);
             return;
         }
         let (call, token) = self.call(&item);
@@ -115,7 +115,7 @@ impl Workers {
                 if let Some(unremoved) = &functions.unremoved {
                     self.tasks.stopping.run_until_cancelled(unremoved.examine(&object, &self.backing)).await;
                 }
-                self.give_back(item.ticket, Completion::Skipped);
+                self.give_back(&item.key, item.ticket, Completion::Skipped);
                 return;
             }
             Some(object) => {
@@ -158,10 +158,10 @@ impl Workers {
     }
 
     /// Gives a key back to the queue, once; returns when it runs next.
-    fn give_back(&self, ticket: Ticket, completion: Completion) -> Returned {
-        let Some(turns) = &self.turns else { return self.backing.queue.finish(ticket, completion) };
-        let returned = self.backing.queue.finish(ticket, completion.once());
-        turns.end();
+    fn give_back(&self, key: &ObjectKey, ticket: Ticket, completion: Completion) -> Returned {
+        let completion = if self.admission.repeats() { completion } else { completion.once() };
+        let returned = self.backing.queue.finish(ticket, completion);
+        self.admission.returned(key);
         returned
     }
 
@@ -171,7 +171,7 @@ impl Workers {
         let Some(deleted) = &self.functions.deleted else { return true };
         loop {
             if !self.may_run().await {
-                self.give_back(item.ticket, Completion::Skipped);
+                self.give_back(&item.key, item.ticket, Completion::Skipped);
                 return false;
             }
             let Some((object, gone)) = deleted.tombstones.take(&item.key) else { return true };
@@ -221,7 +221,7 @@ impl Workers {
         let token = self.tasks.stopping.child_token();
         let (key, reasons) = (item.key.clone(), item.reasons.clone());
         let call = Call::new(self.name().clone(), key, item.attempt, reasons, token.clone(), self.tasks.clone());
-        (if self.turns.is_some() { call.in_dry_run() } else { call }, token)
+        (if self.in_dry_run { call.in_dry_run() } else { call }, token)
     }
 
     /// Runs a call until it ends or its time is over. `None` if it is stuck: its
@@ -285,7 +285,7 @@ impl Workers {
             drop(running);
             if attempt.part == Part::Deleted {
                 // Another object of the name may wait for its handler.
-                workers.give_back(attempt.ticket, Completion::Success(Some(Duration::ZERO)));
+                workers.give_back(&attempt.key, attempt.ticket, Completion::Success(Some(Duration::ZERO)));
                 return;
             }
             workers.finish(&attempt, &ended_as(ended, failure));

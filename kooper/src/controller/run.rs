@@ -44,7 +44,7 @@ use crate::leader::Leadership;
 use crate::metrics::health::{Health, Probe};
 use crate::metrics::{Counter, Gauge, MetricsError, MetricsRecorder};
 use crate::queue::reason::Reason;
-use crate::queue::{Lane, QueueOptions, Urgency, WorkQueue};
+use crate::queue::{Admission, AdmitAll, Lane, QueueOptions, Urgency, WorkQueue};
 use crate::rehearsal::{Pass, Turns};
 use crate::watch::informer::SharedWatches;
 
@@ -106,6 +106,7 @@ pub(crate) struct Runner {
     failing: Arc<Failing>,
     starting: Arc<Starting>,
     view: Arc<View>,
+    admission: Arc<dyn Admission>,
     /// Its part of a dry run.
     turns: Option<Arc<Turns>>,
     /// Background tasks, until the controller ends.
@@ -115,18 +116,22 @@ pub(crate) struct Runner {
 impl Runner {
     pub(crate) fn new(controller: Controller, process: &Process) -> Result<Self, MetricsError> {
         let config = &controller.config;
+        let name: Arc<str> = config.name.as_str().into();
+        let turns = process.pass.as_ref().map(|pass| pass.join(&name));
+        let admission: Arc<dyn Admission> = match &turns {
+            Some(turns) => turns.clone(),
+            None => Arc::new(AdmitAll),
+        };
         let queue = Arc::new(WorkQueue::new(QueueOptions {
             backoff: config.backoff,
             retries: config.retries,
             retry_rate: config.retry_rate,
-            // A dry run ends with its first pass.
-            resync: config.resync.filter(|_| process.pass.is_none()),
+            resync: config.resync.filter(|_| admission.repeats()),
         }));
         let read = queue.clone();
         process.metrics.register_queue_length(&config.name, Box::new(move || read.len() as f64))?;
         let leadership = if config.leader.is_some() { Leadership::none() } else { Leadership::always() };
         let watching = Watching::new(&controller, process);
-        let name: Arc<str> = config.name.as_str().into();
         let (metrics, controller_name) = (process.metrics.clone(), name.clone());
         queue.on_add(move || metrics.count(&controller_name, Counter::Add));
         // The fence, too, belongs to the runtime that no handler blocks.
@@ -156,13 +161,12 @@ impl Runner {
             .reporting(controller.plan().reports_failures()),
             settings: process.settings.clone(),
         });
-        let turns = process.pass.as_ref().map(|pass| pass.join(&name));
         let gate = Gate {
             backing: backing.clone(),
             metrics: process.metrics.clone(),
             namespaces: watching.namespaces(),
             open: AtomicBool::new(config.leader.is_none()),
-            turns: turns.clone(),
+            admission: admission.clone(),
         };
         let busy = Arc::new(Busy::new(name.clone(), config.workers));
         process.health.add(busy.clone());
@@ -200,6 +204,7 @@ impl Runner {
             failing,
             starting,
             view,
+            admission,
             turns,
             background: JoinSet::new(),
         };
@@ -390,7 +395,8 @@ impl Runner {
             executor: self.process.executor.clone(),
             leadership: self.leadership.clone(),
             tasks: Tasks::default(),
-            turns: self.turns.clone(),
+            admission: self.admission.clone(),
+            in_dry_run: self.turns.is_some(),
         })
     }
 

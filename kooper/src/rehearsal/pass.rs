@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use super::{Rehearsal, lock};
 use crate::object::key::ObjectKey;
+use crate::queue::Admission;
 
 /// One pass of all controllers of a program.
 #[derive(Debug)]
@@ -85,9 +86,9 @@ impl Pass {
     }
 }
 
-impl Turns {
-    /// Whether a key is queued now: once, and never again.
-    pub(crate) fn admits(&self, key: &ObjectKey) -> bool {
+impl Admission for Turns {
+    /// Once, and never again.
+    fn admits(&self, key: &ObjectKey) -> bool {
         if self.only.as_ref().is_some_and(|only| !only.contains(key)) {
             return false;
         }
@@ -100,23 +101,28 @@ impl Turns {
         admitted
     }
 
-    /// A key was given back.
-    pub(crate) fn end(&self) {
+    fn repeats(&self) -> bool {
+        false
+    }
+
+    fn ended(&self, key: &ObjectKey, result: Result<(), &str>) {
+        let mut results = lock(&self.pass.results);
+        match result {
+            Ok(()) => results.handled += 1,
+            Err(why) => results.failed.push((self.controller.clone(), key.clone(), why.to_owned())),
+        }
+    }
+
+    fn returned(&self, _: &ObjectKey) {
         let mut state = lock(&self.state);
         if state.open > 0 {
             state.open -= 1;
             self.pass.counts.send_modify(|counts| counts.open -= 1);
         }
     }
+}
 
-    pub(crate) fn succeeded(&self) {
-        lock(&self.pass.results).handled += 1;
-    }
-
-    pub(crate) fn failed(&self, key: &ObjectKey, why: &str) {
-        lock(&self.pass.results).failed.push((self.controller.clone(), key.clone(), why.to_owned()));
-    }
-
+impl Turns {
     pub(crate) fn problem(&self, problem: String) {
         lock(&self.pass.results).problems.push((self.controller.clone(), problem));
     }
@@ -186,13 +192,13 @@ mod tests {
         assert!(one.all_started().now_or_never().is_none(), "the caches of the other one are not complete");
         other.started();
         assert!(one.all_started().now_or_never().is_some());
-        one.end();
+        one.returned(&key("a"));
         assert!(!is_over(&pass));
         // A call leads to another object.
         assert!(one.admits(&key("b")));
-        other.end();
+        other.returned(&key("a"));
         assert!(!is_over(&pass));
-        one.end();
+        one.returned(&key("a"));
         assert!(is_over(&pass));
         assert!(!one.admits(&key("a")));
     }
@@ -207,7 +213,7 @@ mod tests {
         assert!(!one.admits(&key("b")));
         drop(Leaving(other));
         assert!(is_over(&pass));
-        one.end();
+        one.returned(&key("a"));
         assert!(is_over(&pass));
     }
 

@@ -38,17 +38,16 @@ impl Workers {
             Ok(Called::Gone) => return self.gone(&attempt.key, attempt.ticket, attempt.started),
             Ok(Called::Unwanted) => {
                 self.reporter.failing.forget(&attempt.key);
-                self.give_back(attempt.ticket, Completion::Skipped);
+                self.give_back(&attempt.key, attempt.ticket, Completion::Skipped);
                 return;
             }
             Ok(Called::Done(action)) => {
                 let recovered = self.reporter.failing.forget(&attempt.key);
                 // The object is deleted after its cleanup.
                 let ends = attempt.part == Part::Cleanup && action.delay().is_none();
-                if let Some(turns) = &self.turns {
-                    turns.succeeded();
-                }
-                let released = self.give_back(attempt.ticket, Completion::Success(action.delay())).released;
+                self.admission.ended(&attempt.key, Ok(()));
+                let released =
+                    self.give_back(&attempt.key, attempt.ticket, Completion::Success(action.delay())).released;
                 self.reporter.metrics.count(
                     self.name(),
                     if action.delay().is_some() { Counter::RequeueAfter } else { Counter::Success },
@@ -99,10 +98,8 @@ impl Workers {
     /// itself, a panic and a timeout, is logged and counted.
     fn end(&self, attempt: &Attempt, failure: &Failure) {
         self.reporter.failing.forget(&attempt.key);
-        if let Some(turns) = &self.turns {
-            turns.succeeded();
-        }
-        self.give_back(attempt.ticket, Completion::Success(None));
+        self.admission.ended(&attempt.key, Ok(()));
+        self.give_back(&attempt.key, attempt.ticket, Completion::Success(None));
         self.reporter.metrics.count(self.name(), Counter::Success);
         self.count(failure);
         let why = failure.of(attempt.part);
@@ -125,8 +122,8 @@ impl Workers {
     }
 
     fn fail(&self, attempt: &Attempt, failure: &Failure) -> bool {
-        if self.turns.is_none() && failure.is_conflict() && self.backing.queue.repeats(attempt.ticket) {
-            self.give_back(attempt.ticket, Completion::Conflict);
+        if self.admission.repeats() && failure.is_conflict() && self.backing.queue.repeats(attempt.ticket) {
+            self.give_back(&attempt.key, attempt.ticket, Completion::Conflict);
             self.reporter.metrics.count(self.name(), Counter::Requeue);
             attempt.span.in_scope(|| {
                 tracing::debug!(key = %attempt.key, "{}; the call is repeated", failure.of(attempt.part));
@@ -141,11 +138,9 @@ impl Workers {
             RetryHint::Never => Completion::FailureForGood,
         };
         let why = failure.of(attempt.part);
-        if let Some(turns) = &self.turns {
-            turns.failed(&attempt.key, &why);
-        }
+        self.admission.ended(&attempt.key, Err(&why));
         let noted = self.reporter.failing.note(&attempt.key, &why, matches!(failure, Failure::Decode(_)));
-        let returned = self.give_back(attempt.ticket, outcome);
+        let returned = self.give_back(&attempt.key, attempt.ticket, outcome);
         let gives_up = self.reporter.failing.gives_up(&attempt.key, returned.retried);
         self.reporter.metrics.count(self.name(), Counter::Error);
         self.count(failure);
@@ -250,7 +245,7 @@ impl Workers {
             unremoved.forget(key);
         }
         self.backing.forget_owner(key);
-        self.give_back(ticket, Completion::Gone);
+        self.give_back(key, ticket, Completion::Gone);
         self.reporter.metrics.observe_processing_duration(self.name(), true, started.elapsed());
     }
 }

@@ -16,8 +16,7 @@ use crate::object::kind::KindInfo;
 use crate::object::sections::Changed;
 use crate::object::{DecodeError, Metadata, Object, differs};
 use crate::queue::reason::Reason;
-use crate::queue::{Lane, Revision, Urgency, View, WorkQueue};
-use crate::rehearsal::Turns;
+use crate::queue::{Admission, Lane, Revision, Urgency, View, WorkQueue};
 use crate::watch::cache_id::CacheId;
 use crate::watch::informer::{Seen, Sink};
 use crate::watch::retriever::RetrieveError;
@@ -33,8 +32,7 @@ pub(super) struct Gate {
     /// Closed while another replica leads: no worker takes keys then, and every
     /// key is queued when this replica acquires leadership.
     pub(super) open: AtomicBool,
-    /// In a dry run, which keys are still to be handled.
-    pub(super) turns: Option<Arc<Turns>>,
+    pub(super) admission: Arc<dyn Admission>,
 }
 
 /// Closes the gate when the controller has ended, for whatever reason.
@@ -89,7 +87,7 @@ impl Gate {
     /// Plans the resync of a key that needs no run now.
     fn remember(&self, key: &ObjectKey) {
         // A closed gate ignores deletions, so the key would never be removed.
-        if self.turns.is_none() && self.is_open_to(key) {
+        if self.admission.repeats() && self.is_open_to(key) {
             self.queue().remember(key);
         }
     }
@@ -102,7 +100,7 @@ impl Gate {
 
     /// Whether a key is queued now.
     fn admits(&self, key: &ObjectKey) -> bool {
-        self.is_open_to(key) && self.turns.as_ref().is_none_or(|turns| turns.admits(key))
+        self.is_open_to(key) && self.admission.admits(key)
     }
 
     fn is_open_to(&self, key: &ObjectKey) -> bool {

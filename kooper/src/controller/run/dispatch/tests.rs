@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::call::extract::Caches;
 use crate::metrics::NoMetrics;
-use crate::queue::{Completion, Echo};
+use crate::queue::{AdmitAll, Completion, Echo};
 
 fn object(edit: impl Fn(&mut Value)) -> Option<Arc<Object>> {
     let mut value = json!({
@@ -27,7 +27,7 @@ fn gate() -> Gate {
         metrics: Arc::new(NoMetrics),
         namespaces: Arc::new(Namespaces::new("gate", false, std::iter::empty())),
         open: AtomicBool::new(true),
-        turns: None,
+        admission: Arc::new(AdmitAll),
     }
 }
 

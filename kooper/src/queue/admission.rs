@@ -1,0 +1,37 @@
+//! The admission of keys to a controller's queue.
+
+use crate::object::key::ObjectKey;
+
+/// Decides which keys are queued, and learns how their calls end. It is asked after the
+/// controller itself, which admits no key while another replica leads.
+pub(crate) trait Admission: Send + Sync {
+    /// Whether a key is queued because of an event. One that is admitted is returned
+    /// some time, unless the controller ends before.
+    fn admits(&self, key: &ObjectKey) -> bool;
+
+    /// Whether a key runs again without another event: after a failure, by a requeue or a resync.
+    fn repeats(&self) -> bool;
+
+    /// A call of a key has ended, with this error if it failed for more than a conflict.
+    fn ended(&self, key: &ObjectKey, result: Result<(), &str>);
+
+    /// A worker has given a key back, whether it was called or not.
+    fn returned(&self, key: &ObjectKey);
+}
+
+/// Admits every key.
+pub(crate) struct AdmitAll;
+
+impl Admission for AdmitAll {
+    fn admits(&self, _: &ObjectKey) -> bool {
+        true
+    }
+
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    fn ended(&self, _: &ObjectKey, _: Result<(), &str>) {}
+
+    fn returned(&self, _: &ObjectKey) {}
+}
