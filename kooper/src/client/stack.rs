@@ -74,7 +74,9 @@ pub(crate) fn boxed(body: Body) -> ResponseBody {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
 
     use tower::ServiceExt;
 
@@ -88,9 +90,9 @@ mod tests {
             from_fn(move |request, next| {
                 let passed = passed.clone();
                 async move {
-                    passed.lock().unwrap().push(format!("{name} sends"));
+                    passed.lock().push(format!("{name} sends"));
                     let response = next.oneshot(request).await;
-                    passed.lock().unwrap().push(format!("{name} receives"));
+                    passed.lock().push(format!("{name} receives"));
                     response
                 }
             })
@@ -102,7 +104,7 @@ mod tests {
         assert_eq!(client.default_namespace(), "shop");
         let response = client.send(Request::get("/").body(Body::empty()).unwrap()).await.unwrap();
         assert_eq!(response.into_body().collect_bytes().await.unwrap(), "pods");
-        assert_eq!(*passed.lock().unwrap(), ["outer sends", "inner sends", "inner receives", "outer receives"]);
+        assert_eq!(*passed.lock(), ["outer sends", "inner sends", "inner receives", "outer receives"]);
     }
 
     #[tokio::test]

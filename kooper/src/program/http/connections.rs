@@ -15,7 +15,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -120,8 +119,8 @@ fn dispensable(connections: impl Iterator<Item = Source> + Clone) -> Option<usiz
 async fn handshake(
     acceptor: tokio_rustls::TlsAcceptor,
     running: Running,
-    stream: TcpStream,
-) -> std::io::Result<tokio_rustls::server::TlsStream<TcpStream>> {
+    stream: tokio::net::TcpStream,
+) -> std::io::Result<tokio_rustls::server::TlsStream<tokio::net::TcpStream>> {
     let running = Arc::new(running);
     let paced = Arc::clone(&running);
     tokio::spawn(async move {
@@ -207,7 +206,7 @@ mod tests {
             client.connect(server).await.expect("the server listens")
         };
         // What the server says to something that is no handshake: an alert, or nothing if it refuses.
-        let answered = async |mut stream: TcpStream| {
+        let answered = async |mut stream: tokio::net::TcpStream| {
             stream.write_all(b"this is not a handshake").await.ok();
             let mut answer = Vec::new();
             stream.read_to_end(&mut answer).await.ok();
