@@ -267,7 +267,7 @@ pub(super) fn layer(cluster: Cluster, dead: CancellationToken, tape: Arc<Tape>) 
             let sent = Sent::read(&parts, &body);
             let request = Request::from_parts(parts, Body::from(body));
             if is_write(&sent, request.uri().query().unwrap_or_default()) {
-                write((server, mortal), &dead, (&tape, &cluster), &sent, request).await
+                write(server, &dead, (tape, cluster), &sent, request).await
             } else {
                 mortal.oneshot(request).await
             }
@@ -276,16 +276,16 @@ pub(super) fn layer(cluster: Cluster, dead: CancellationToken, tape: Arc<Tape>) 
 }
 
 async fn write(
-    (server, mortal): (Next, Next),
+    server: Next,
     dead: &CancellationToken,
-    (tape, cluster): (&Tape, &Cluster),
+    (tape, cluster): (Arc<Tape>, Cluster),
     sent: &Sent,
     request: Request<Body>,
 ) -> Result<Response<ResponseBody>, BoxError> {
     if dead.is_cancelled() {
         return Err(KILLED.into());
     }
-    let (index, mishap) = tape.begin(sent, cluster);
+    let (index, mishap) = tape.begin(sent, &cluster);
     if tape.has_endless_writes() || mishap == Some(Mishap::KilledBefore) {
         dead.cancel();
         return Err(KILLED.into());
@@ -293,30 +293,31 @@ async fn write(
     if mishap == Some(Mishap::Rejected) {
         return rejected();
     }
-    let served = async {
-        // What goes wrong with a write happens to all of it, also if another one ends the process meanwhile.
-        let service = if mishap.is_some() { server } else { mortal };
-        let (parts, body) = service.oneshot(request).await?.into_parts();
+    // What was sent is stored and on tape, also if its process ends before it has the response.
+    let served = tokio::spawn(async move {
+        let (parts, body) = server.oneshot(request).await?.into_parts();
         let body = body.collect().await?.to_bytes();
-        tape.end(index, parts.status.as_u16(), &body, cluster);
+        tape.end(index, parts.status.as_u16(), &body, &cluster);
         Ok(Response::from_parts(parts, boxed(body.into())))
-    }
-    .await;
+    });
     match mishap {
         Some(Mishap::KilledUnanswered) => {
+            drop(served.await?);
             dead.cancel();
             Err(KILLED.into())
         }
         Some(Mishap::Unanswered) => {
+            drop(served.await?);
             Err(std::io::Error::new(std::io::ErrorKind::ConnectionReset, "connection reset by an injected fault")
                 .into())
         }
         Some(Mishap::KilledAfter) => {
+            let served = served.await?;
             // What the process does until it next waits, it has done.
             dead.cancel();
             served
         }
-        _ => served,
+        _ => dead.run_until_cancelled(served).await.ok_or(KILLED)??,
     }
 }
 
